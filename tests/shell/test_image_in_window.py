@@ -220,7 +220,7 @@ def test_heads_are_switched_off_but_not_patched_from_a_text(
     now = run_of(hand).trace.read("weights")
     np.testing.assert_array_equal(now[0], before[0])
     assert not np.array_equal(now[1], before[1])
-    assert "its mean over the image" in words(pane.hint)
+    assert "the mean of the output over the image" in words(pane.hint)
     hand.window.workspace.set("captured", None)
     hand.settle()
     assert pane.kind.count() == len(offered) + 1

@@ -90,7 +90,7 @@ def test_edges_of_a_text_of_very_many_tokens_are_not_cut(
     long.until(lambda: long.window.workspace.screen.panel(MASK_EDIT_PANEL) is not None)
     panel = long.window.workspace.screen.panel(MASK_EDIT_PANEL)
     assert panel
-    assert panel.notes == ("the text is too long to cut edges: shorten it to 9 tokens",)
+    assert panel.notes == ("the text is too long to cut edges: shorten the text to 9 tokens",)
     assert (panel.allowed, panel.targets) == (None, frozenset())
 
 

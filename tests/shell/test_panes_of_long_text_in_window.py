@@ -142,7 +142,8 @@ def test_a_mask_is_not_painted_and_no_brush_makes_a_matrix(
     assert bar
     hand.until(bar.isVisible)
     said = (
-        "the text is too long to edit its mask: choose a mask by name, or shorten it to 50 tokens"
+        "the text is too long to edit its mask: choose a mask by name, "
+        "or shorten the text to 50 tokens"
     )
     panel = hand.window.workspace.screen.panel(MASK_EDIT_PANEL)
     assert panel

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class FeatureControllers:
-    """Controllers shared by the panes; those of a single pane are created when it is connected.
+    """Controllers shared by the panes; a controller of only one pane is created with that pane.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class FeatureControllers:
             self.board.reveal(cell_at(panel, row, column))
 
     def walk(self, down: int, right: int) -> None:
-        """Move the pinned cell, or the step of the playback if no cell is pinned."""
+        """Move the pinned cell, or the playback step if no cell is pinned."""
         resolved = self.workspace.screen.resolved
         if not (resolved and resolved.step_cell) or resolved.pinned_when_reached:
             self.cell_selection_controller.walk(down, right)

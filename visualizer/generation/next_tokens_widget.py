@@ -80,7 +80,7 @@ class NextTokensPane(QWidget):
         column.addStretch(1)
 
     def _build_notes(self) -> QWidget:
-        """Build the area for the legend and error messages; its fixed height keeps the layout."""
+        """Build the area for legend and error messages; a fixed height keeps the layout stable."""
         area = QWidget()
         column = column_layout(area, (12, 0, 12, 0))
         for label in (self.problem, self.legend):
@@ -270,7 +270,7 @@ class NextTokenBarView(QWidget):
     def _paint_bar(
         self, painter: QPainter, row: QRectF, bar: NextTokenBar, left: float, right: float
     ) -> None:
-        """Fill to the sampling probability, outline the model's; hatch excluded tokens."""
+        """Fill a bar to the sampling probability, and outline or hatch it to the model's."""
         theme, width = self._theme, (right - left) / self.panel.end
         inner = row.adjusted(0, 3 * text_scale(), 0, -3 * text_scale())
         filled = QRectF(left, inner.top(), width * bar.chosen, inner.height())

@@ -17,7 +17,7 @@ NARROW_SCREEN_PX = 800
 
 
 class CollapseController(QObject):
-    """Collapses and expands parts of the lab, and stores which are collapsed."""
+    """Controller that collapses and expands parts of the lab, and stores which are collapsed."""
 
     changed = Signal()
 

@@ -52,7 +52,7 @@ class LabControllers(Struct, frozen=True, eq=False):
 
 
 class LabState(Struct, frozen=True, eq=False):
-    """Decides which commands are enabled and which are checked."""
+    """State that determines which commands are enabled and which are checked."""
 
     screen: LabScreen
     plot_options: PlotOptions

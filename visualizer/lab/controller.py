@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class LabStateController(QObject):
-    """Holds the state of the lab, with one method per intent and one signal for any change.
+    """State of the lab, with one method per intent and one signal for any change.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class LabStateController(QObject):
         self._pending_messages: list[tuple[str, dict[str, Any]]] = []
         self._request_count = 0
         self._replies: dict[str, Callable[[Message], object]] = {}
-        """What handles the answer to each request to the open run, by the request's id."""
+        """The functions that handle the answers of the open run, by the request's id."""
         self._is_starting = False
         """Whether the training process was asked to run and has not answered yet."""
         self._background_watcher = detached_controller.BackgroundTrainingWatcher(self)
@@ -224,12 +224,12 @@ class LabStateController(QObject):
         self._open_run(replace(self.run, phase=RunPhase.OPENING))
 
     def close_run(self, continues: bool = False) -> None:
-        """Close the run: it stops with a checkpoint, or continues in the background.
+        """Close the run: its training stops with a checkpoint or continues in the background.
 
         Raises
         ------
         InputError
-            With the field ``folder``, if it cannot continue; the run then stays open.
+            With the field ``folder``, if training cannot continue; the run then stays open.
         """
         training, run = self.training, self.run
         if run and run.phase is RunPhase.WAITING:
@@ -287,7 +287,7 @@ class LabStateController(QObject):
         Parameters
         ----------
         reply : callable
-            Called with the answer or the refusal, unless the run is closed before.
+            Called with the answer or the refusal, unless the run is closed before that.
         """
         self._request_count += 1
         id_ = f"{kind} {self._request_count}"

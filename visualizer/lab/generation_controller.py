@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LabGenerationController(GenerationController):
-    """Holds the generation tree; its text is the probe, which grows with each token.
+    """Controller with the generation tree, whose text is the probe and grows with each token.
 
     Typing another probe starts another tree.
     """

@@ -134,7 +134,7 @@ def _training_bar_state(run: RunState) -> TrainingBarState:
 
 
 def describe_model(run: RunState) -> str:
-    """Describe the model and its device; empty until they are known."""
+    """Describe the model and its device; return an empty string until they are known."""
     if not run.tokens:
         return ""
     parts = [run.device] if run.device else []

@@ -64,7 +64,7 @@ class TrainingWidgets(Struct, frozen=True, eq=False):
 
 
 class TrainingViewsController(QObject):
-    """Connects the views of a training run with the probe and the generation."""
+    """Controller that connects the views of a training run with the probe and the generation."""
 
     changed = Signal()
     """A view option has changed."""
@@ -225,7 +225,7 @@ class TrainingViewsController(QObject):
         self.open_layer_of(*next(places, (0, 0)))
 
     def open_layer_of(self, layer: int, head: int) -> None:
-        """Open a layer of the selected step with a head and the pinned or hovered cell."""
+        """Open a layer of the selected step, showing a head and the pinned or hovered cell."""
         cells = (cell for place, cell in self._pointed_cells() if place == (layer, head))
         cell, view = next(cells, None), self._lab.view
         query_and_key = (cell.place[-2], cell.place[-1]) if cell else None

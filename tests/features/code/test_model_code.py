@@ -95,7 +95,7 @@ def test_heads_that_are_off_are_named(tmp_path: Path) -> None:
     document = replace(Document(text="the cat"), model=replace(source, edits=(HeadEdit(0, 1),)))
     run = run_document(document, None)
     code = [line.text for line in present_code(resolve_view(document, View(), run)).lines]
-    assert "# in the window layer 1, head 2: off" in code
+    assert "# in the window, layer 1, head 2: off" in code
 
 
 def test_a_message_is_made_by_the_template() -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def connect(pane: CellPane, to: FeatureControllers) -> None:
-    """Connect links to pinning their cell, and buttons that go back and forward."""
+    """Connect the links that pin their cells, and the buttons to go back and forward."""
     pane.followed.connect(to.cell_selection_controller.follow_link)
     pane.add_history_buttons(to.actions["cell.go -1"], to.actions["cell.go 1"])
 

@@ -86,7 +86,7 @@ def _read_side(resolved: ResolvedView, cell: Cell, part: ComparedSide) -> float:
 def _describe_difference(
     resolved: ResolvedView, cell: Cell, name: str, sides: Sequence[str]
 ) -> tuple[str, ...]:
-    """Describe the difference; empty if a score is forbidden."""
+    """Describe the difference; return an empty string if a score is forbidden."""
     if FORBIDDEN in sides and not resolved.run.trace.stage(cell.stage).is_weights:
         return ()
     return (f"{name} = {format_signed(_read_side(resolved, cell, ComparedSide.CHANGE))}",)
@@ -130,7 +130,7 @@ def _describe_samples(
 
 
 class CellTextPiece(Struct, frozen=True):
-    """A formatted number and the cell it was read from; None if it has no cell."""
+    """A formatted number, and the cell from which it was read, if any."""
 
     text: str
     source: Cell | None = None
@@ -160,9 +160,9 @@ class CellPanel(Struct, frozen=True):
     sentence : str
         The explanation in one sentence, with the tokens in bold (HTML).
     closing : str
-        How the terms combine to the value.
+        How the terms combine into the value.
     rest : str
-        A note on the terms left out; empty if none are.
+        A note on the omitted terms; empty if there are none.
     additional_sentences : tuple of str
         The cell's numbers on the compared sides.
     """
@@ -211,7 +211,7 @@ def head_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> Cell
 
 
 def _covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
-    """The panel of a cell that is covered by a prediction."""
+    """Return the panel of a cell that is covered by a prediction."""
     sentence = "Hidden: click or press Enter to mark this cell; reveal the answer to see it."
     return CellPanel(
         run.trace.stage(cell.stage).title, sentence, "", "", (), "", "", is_pinned=False
@@ -225,7 +225,7 @@ def _cell_heading(facts: CellInfo) -> str:
 
 
 def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
-    """Choose the terms to show: all that fit, else the largest in their original order."""
+    """Choose the terms to show: all if they fit, otherwise the largest in their original order."""
     terms = explanation.terms
     if len(terms) <= MAX_SHOWN_TERMS:
         return list(range(len(terms))), ""
@@ -251,7 +251,7 @@ def _build_term(facts: CellInfo, position: int) -> TermLine:
         for text, factor in zip(texts, group.factors, strict=True)
     )
     is_chosen = explanation.rule is not CombinationRule.SUM and position == explanation.chosen
-    # Terms are float64. A single term is the value, so it is rounded as the value is.
+    # Terms are float64. If there is only one, it is the value, so it is rounded like the value.
     with np.errstate(over="ignore"):
         term = group.terms[at].astype(facts.run.trace.spec.dtype.value)
     name = EXPLAINERS[explanation.stage.operation].term_name(facts, position)
@@ -260,7 +260,7 @@ def _build_term(facts: CellInfo, position: int) -> TermLine:
 
 
 def _source_cell(facts: CellInfo, factor: Factor, at: int) -> Cell | None:
-    """The cell that a factor was read from; None for parameters and inputs."""
+    """Return the cell that a factor was read from; None for parameters and inputs."""
     trace = facts.run.trace
     if factor.name not in trace or factor.name == facts.cell.stage:
         return None
@@ -303,7 +303,7 @@ def _term_name(facts: CellInfo, group: TermGroup, at: int) -> str:
 
 
 def _expert_name(facts: CellInfo, step: ExpertMixture, group: TermGroup, at: int) -> str:
-    """Name the expert that a term comes from, from 1; shared experts have no router weight."""
+    """Name the expert of a term, numbered from 1; shared experts have no router weight."""
     if len(group.factors) == 1:
         return "shared"
     token = facts.cell.place[-2]
@@ -394,7 +394,7 @@ def _aggregate_sentence(
 
 
 def _compare_to_others(resolved: ResolvedView, cell: Cell, numbers: np.ndarray) -> str:
-    """Describe whether other heads share the largest number; empty if every head masks the cell."""
+    """Describe whether other heads share the largest number, unless every head masks the cell."""
     trace, (row, column) = resolved.run.trace, cell.place
     is_masked = trace.is_hatched(cell.stage, resolved.leading)
     if is_masked and not trace.allowed(cell.stage, resolved.leading, queries=row)[column]:

@@ -55,8 +55,8 @@ class TermLayout(Struct, frozen=True):
     Parameters
     ----------
     factors : tuple of int
-        Three columns for each factor: the multiplication sign, the number, and its closing bracket;
-        0 if no term has one.
+        Widths of three columns per factor: the multiplication sign, the number and the closing
+        bracket; 0 if no term has text in the column.
     """
 
     terms: Sequence[TermLine]
@@ -135,7 +135,7 @@ def _is_sign(column: int) -> bool:
 
 
 def _column_texts(term: TermLine, at: int) -> tuple[str, str, str]:
-    """The sign before a factor, the factor, and the bracket after a negative one.
+    """Return the sign before a factor, the factor, and the bracket after a negative one.
 
     The bracket has a column of its own; in the number's column it would misalign the digits.
     """
@@ -167,7 +167,7 @@ class _ScrolledColumn(QWidget):
 
 
 class _TermsLabel(WrappingLabel):
-    """Shows tab-separated texts: right-aligned columns, and one more at the label's right edge.
+    """Label for tab-separated texts: right-aligned columns, and one more at its right edge.
 
     Parsing and laying out such lines takes a quarter of the time of a table.
     """
@@ -200,7 +200,7 @@ class _TermsLabel(WrappingLabel):
 
 
 class CellPane(QScrollArea):
-    """Explains one cell; each number that was read links to the cell it was read from."""
+    """Explanation of one cell; each number that was read links to the cell it was read from."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     followed = Signal(object)
@@ -239,7 +239,7 @@ class CellPane(QScrollArea):
         QTimer.singleShot(0, self, self._lay_out_again)
 
     def _lay_out_again(self) -> None:
-        """Lay out again: Qt keeps the previous width when a window is first mapped."""
+        """Lay out the pane again, because Qt keeps the old width when a window is first mapped."""
         self._write_terms()
         self._column.invalidate()
         self._column.activate()

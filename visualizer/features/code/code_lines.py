@@ -1,12 +1,12 @@
 """Python source lines that compute a spec's stages, in one of three dialects.
 
-The lines derive only from the stage table, with one expression writer per operation. A script
+The lines are derived only from the stage table, with one expression writer per operation. A script
 consists of the same lines, so each line runs as shown; `stage_code_lines` lists the names that
 they need.
 
 Sources: Raschka 2024, "Build a Large Language Model (From Scratch)", chapter 3, for the book's
-names; Karpathy 2023, "Let's build GPT", for the lecture's; the reference of
-``torch.nn.functional.scaled_dot_product_attention`` for the arguments it accepts.
+names; Karpathy 2023, "Let's build GPT", for the lecture's; the documentation of
+``torch.nn.functional.scaled_dot_product_attention`` for its arguments.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CodeLine(Struct, frozen=True):
     Parameters
     ----------
     stages : tuple of str
-        The stages it computes, in order; empty for a comment and for a helper line.
+        The stages that the line computes, in order; empty for a comment and for a helper line.
     """
 
     stages: tuple[str, ...]
@@ -48,9 +48,9 @@ class CodeLine(Struct, frozen=True):
 
 
 def stage_code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
-    """The lines that compute every stage of a spec, each stage once.
+    """Return the lines that compute every stage of a spec once.
 
-    They need torch, ``nn``, ``F``, ``inputs`` and the layers; depending on the spec also
+    They need torch, ``nn``, ``F``, ``inputs`` and the layers; depending on the spec, they also need
     ``position_table`` or ``sinusoids``, ``own_mask``, ``lengths`` and ``kept``.
     """
     # Custom numbers can be large and lines refer to them by name: keep them out of the cache.
@@ -80,7 +80,7 @@ def _code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ..
 
 
 def _fused_stages(spec: AttentionSpec) -> tuple[str, ...]:
-    """The stages that the fused call computes; empty if it does not support the spec."""
+    """Return the stages that the fused call computes; empty if it does not support the spec."""
     if list(_unsupported_reasons(spec)):
         return ()
     names = [stage.name for stage in stages(spec)]
@@ -94,11 +94,11 @@ EXPLAINED_OPERATIONS = {
     Operation.RENORMALISE_MASKED_WEIGHTS,
     *LINEAR_OPERATIONS,
 }
-"""Operations with a specific message for the reason."""
+"""Operations that have a specific message in `_unsupported_reasons`."""
 
 
 def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
-    """The reasons why the fused call does not support the spec."""
+    """Yield the reasons why the fused call does not support the spec."""
     call = "scaled_dot_product_attention"
     by_kind = {
         NormalisationKind.UNIFORM: f"{call} does not support equal weights for all keys.",
@@ -149,7 +149,7 @@ def _pop_helpers(text: str, waiting: dict[str, str]) -> Iterator[CodeLine]:
 
 
 def _helper_lines(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
-    """The helper lines by the name they define."""
+    """Return the helper lines by the name they define."""
     tokens, x = words.tokens, words.names[Role.INPUT]
     helpers = {tokens: f"*{words.batch}, {tokens}, {words.width} = {x}.shape"}
     for stage in stages(spec):
@@ -194,13 +194,13 @@ def format_list_literal(parts: Sequence[str], indent: int = 0) -> str:
 
 
 def tensor_line(name: str, array: np.ndarray, note: str = "") -> str:
-    """A line that creates a tensor of the script's dtype."""
+    """Return a line that creates a tensor of the script's dtype."""
     comment = f"  # {note}" if note else ""
     return f"{name} = torch.tensor({format_array_literal(array)}, dtype=dtype){comment}"
 
 
 def boolean_tensor_line(name: str, array: np.ndarray, note: str) -> str:
-    """A line that creates a boolean tensor from rows of 1 and 0, with any number of axes."""
+    """Return a line that creates a boolean tensor of any number of axes from rows of 1s and 0s."""
     rows = (array.reshape(-1, array.shape[-1]).astype("u1") + ord("0")).tobytes().decode()
     width = array.shape[-1]
     literals = "".join(

@@ -1,4 +1,4 @@
-"""The Code pane as a value: the lines of Python that compute the run, or read a model."""
+"""The Code pane as a value: the lines of Python that compute the run or run the model."""
 
 from __future__ import annotations
 
@@ -114,11 +114,11 @@ def _input_lines(model: ModelSource, reading: ModelReading) -> Iterator[str]:
 
 def _edit_comments(reading: ModelReading) -> list[str]:
     edits = [
-        f"# in the window layer {at + 1}, head {one + 1}: {' '.join(becomes.split())}"
+        f"# in the window, layer {at + 1}, head {one + 1}: {' '.join(becomes.split())}"
         for (at, one), becomes in sorted(reading.edits.items())
     ]
     edits += [
-        f"# in the window edges of layer {at + 1}, head {one + 1} are cut"
+        f"# in the window, edges of layer {at + 1}, head {one + 1} are cut"
         for at, one in sorted(reading.cuts)
     ]
     return edits[:MAX_LISTED_EDITS]

@@ -1,7 +1,7 @@
 """Export of a run as a self-contained torch script that recomputes and asserts its numbers.
 
 A script holds the run's inputs (vectors, seeded or custom weights, masks, the cells kept by
-dropout), computes with the lines of the Code pane, and asserts the results.
+dropout), runs the lines of the Code pane, and asserts the results.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 MAX_ASSERTED_NUMBERS = 4_096
 ASSERTED_ROWS = 16
 """Number of rows asserted per stage of a long text."""
-FLOAT32_ROUNDING_UNIT = 2.0**-23  # the unit of rounding of float32
+FLOAT32_ROUNDING_UNIT = 2.0**-23  # the unit roundoff of float32
 FLOAT64_ROUNDING_UNIT = 2.0**-40  # float64 has 2**-52; this is strict enough
 DEFAULT_ROUNDING_UNITS = 84  # 1e-5 in float32
 MAX_ROUNDING_UNITS = 335  # 4e-5: less than any change of a fourth digit
@@ -76,7 +76,7 @@ class Tolerance(Struct, frozen=True):
 
 
 def assertion_lines(run: Run, dialect: CodeDialect) -> Iterator[str]:
-    """The assert lines: on the weights, if the dialect has them, and on the last stage."""
+    """Yield the assertions for the weights, if the dialect has them, and for the last stage."""
     names = DIALECTS[dialect].names
     for stage in _asserted_stages(run, dialect):
         name, numbers = names[stage], read_asserted_rows(run, stage)
@@ -103,7 +103,7 @@ def is_asserted_by_rows(run: Run, stage: str) -> bool:
 
 
 def asserted_rows(run: Run, stage: str) -> tuple[int, ...]:
-    """The asserted rows of a stage that is not stored, spread evenly over all rows."""
+    """Return the asserted rows of a stage that is not stored, spread evenly over all rows."""
     rows = np.linspace(0, run.trace.shape(stage)[-2] - 1, ASSERTED_ROWS).round().astype(int)
     return tuple(np.unique(rows).tolist())
 
@@ -118,7 +118,7 @@ def read_asserted_rows(run: Run, stage: str) -> np.ndarray:
 
 
 def _value_limits(run: Run, stage: str) -> tuple[float, float]:
-    """The smallest and largest finite number of a stage, or of its asserted rows."""
+    """Return the smallest and largest finite number of a stage, or of its asserted rows."""
     if not is_asserted_by_rows(run, stage):
         return run.trace.limits(stage)
     numbers = read_asserted_rows(run, stage)
@@ -127,7 +127,7 @@ def _value_limits(run: Run, stage: str) -> tuple[float, float]:
 
 
 def tolerance_note(run: Run, dialect: CodeDialect) -> Iterator[str]:
-    """The lines of the heading that state the tolerance and when it may be exceeded."""
+    """Yield the lines of the heading that state the tolerance and when it may be exceeded."""
     spec = run.trace.spec
     found = stage_tolerance(run, dialect, run.trace.output_stage_name)
     yield (
@@ -159,10 +159,11 @@ def _asserted_stages(run: Run, dialect: CodeDialect) -> tuple[str, ...]:
 
 
 def stage_tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
-    """The tolerance of a stage.
+    """Return the tolerance of a stage.
 
-    A score's error is its magnitude times the unit of rounding; the exponential turns it into a
-    relative error of the weight. Sums may cancel: their error then depends on the largest term.
+    A score's error is its magnitude times the unit roundoff; the exponential turns it into a
+    relative error of the weight. The terms of a sum may cancel; its error then depends on the
+    largest term.
     """
     spec = run.trace.spec
     sharpness, is_sum = 2 * _largest_score(run), spec.normalisation is NormalisationKind.SUM
@@ -185,7 +186,7 @@ def stage_tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
 
 
 def _largest_term(run: Run) -> float:
-    """The largest term of any sum after the weights; sums may cancel, so their error follows it."""
+    """Return the largest term of any sum after the weights; it limits the error of the sums."""
     summed = (Role.VALUES, Role.CONTEXT, *_AFTER_ATTENTION, run.trace.output_stage_name)
     limits = (_value_limits(run, stage) for stage in summed if stage in run.trace)
     largest = max(max(-low, high) for low, high in limits) * _norm_magnification(run)
@@ -194,7 +195,7 @@ def _largest_term(run: Run) -> float:
 
 
 def _norm_magnification(run: Run) -> float:
-    """How much a block's norms magnify differences: nearly constant vectors are scaled up."""
+    """Return the factor by which norms magnify differences between nearly constant vectors."""
     if not run.trace.spec.has_block:
         return 1.0
     smallest = min(
@@ -205,7 +206,7 @@ def _norm_magnification(run: Run) -> float:
 
 
 def rounding_unit(spec: AttentionSpec) -> float:
-    """The unit of rounding of a spec's numbers.
+    """Return the unit roundoff of a spec's numbers.
 
     Weights are drawn in float32 for every dtype, and processors may round them differently.
     """
@@ -214,7 +215,7 @@ def rounding_unit(spec: AttentionSpec) -> float:
 
 
 def _largest_score(run: Run) -> float:
-    """The largest magnitude of a score before the exponential; 0 if there is none."""
+    """Return the largest magnitude of a score before the exponential; 0 if there is none."""
     if Role.SCORES not in run.trace or run.trace.spec.normalisation is NormalisationKind.SUM:
         return 0.0
     low, high = _value_limits(run, Role.SCALED if Role.SCALED in run.trace else Role.SCORES)
@@ -247,7 +248,7 @@ def _format_assert(actual: str, expected: str, found: Tolerance) -> str:
 
 
 def _sampling_step(numbers: np.ndarray) -> int:
-    """The sampling step: coprime to the row length, so that every column is sampled."""
+    """Return the sampling step: coprime to the row length, so that every column is sampled."""
     step = -(-numbers.size // MAX_ASSERTED_NUMBERS)
     while math.gcd(step, numbers.shape[-1]) > 1:
         step += 1
@@ -307,7 +308,7 @@ def _too_large_error(size: int) -> InputError:
 
 
 def _min_size(run: Run) -> int:
-    """A lower bound of the script's size in bytes, known before any number is read."""
+    """Return a lower bound of the script's size in bytes, known before any number is read."""
     spec, tokens = run.trace.spec, run.trace.tokens
     vectors = tokens if spec.own_input else len({word for text in run.texts for word in text})
     numbers = vectors * spec.d_in
@@ -340,7 +341,7 @@ def _import_lines(run: Run, dialect: CodeDialect) -> str:
 
 
 def _input_vectors(run: Run) -> str:
-    """The input vectors: one per distinct token if equal tokens have equal vectors, else all."""
+    """Return the input vectors: all, or one per distinct token if equal tokens have equal ones."""
     first = run.trace.stages[0]  # the input stage
     vectors = run.trace.read(first.name)
     dims = " ".join((*run.trace.axes, "token d_in"))
@@ -369,7 +370,7 @@ def _token_lists(run: Run) -> str:
 
 
 def _other_tensors(run: Run) -> Iterator[str]:
-    """The other tensors that the lines of this spec need."""
+    """Yield the other tensors that the lines of this spec need."""
     spec, trace = run.trace.spec, run.trace
     if spec.lengths:
         literal = format_list_literal([*map(str, spec.lengths)])
@@ -391,7 +392,7 @@ def _other_tensors(run: Run) -> Iterator[str]:
 
 
 def _weight_lines(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[str]:
-    """Lines that initialize the layers as the run did: same seed, same order, in float32."""
+    """Yield lines that initialize the layers as the run did: same seed, same order, in float32."""
     lines = [*_layer_lines(spec, words)] if spec.has_projection else []
     if spec.output_projection:
         width = spec.width
@@ -423,7 +424,7 @@ def _layer_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
 
 
 def _block_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
-    """Lines that create the layers of a block; its norms draw no random numbers."""
+    """Yield lines that create the layers of a block; its norms draw no random numbers."""
     for layer in BLOCK_LAYERS if spec.has_block else ():
         sizes = spec.block_sizes[f"{layer}.weight"]
         made = f"Linear({sizes[1]}, {sizes[0]})" if len(sizes) > 1 else f"LayerNorm({sizes[0]})"
@@ -437,7 +438,7 @@ def _is_stacked(spec: AttentionSpec) -> bool:
 def _custom_weight_lines(
     spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndarray
 ) -> str:
-    """Lines that replace initialized weights by custom ones."""
+    """Return lines that replace initialized weights by custom ones."""
     if name in OWN_BIASES:
         return _custom_bias_lines(spec, words, name, matrix)
     if name in NORM_LAYERS:

@@ -94,7 +94,7 @@ class CodeTextView(QPlainTextEdit):
         painter.end()
 
     def scrollContentsBy(self, across: int, down: int) -> None:
-        """Repaint the viewport, because the bars do not scroll by pixels."""
+        """Repaint the viewport, because scrolling it does not move the bars."""
         super().scrollContentsBy(across, down)
         self.viewport().update()
 

@@ -1,4 +1,4 @@
-"""Controller of comparisons: a kept run as A, two heads, or samples of dropout."""
+"""Controller of comparisons: with a kept run as A, of two heads, or of dropout samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonController(QObject):
-    """Starts, changes and ends comparisons; each public method is one user intent."""
+    """Controller that starts, changes and ends comparisons; each public method is one intent."""
 
     def __init__(
         self, workspace: Workspace, cell_selection: CellSelectionController, parent: QObject
@@ -103,7 +103,7 @@ class ComparisonController(QObject):
         return drawable_samples(run, now.count) if now and run else 0
 
     def choose_count(self, count: int) -> None:
-        """Set the number of samples, limited to what can be sampled in time."""
+        """Set the number of samples, limited to as many as can be sampled in time."""
         run = self._workspace.run
         if run:
             self._change_comparison(count=min(max(count, 1), max_samples(run)))

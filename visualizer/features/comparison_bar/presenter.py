@@ -67,7 +67,7 @@ def describe_largest_difference(
 
 
 def _preferred_stage(stages: list[Stage], resolved: ResolvedView) -> Stage:
-    """The stage of the pinned cell, or else the weights, or else the first stage."""
+    """Return the stage of the pinned cell, or else the weights, or else the first stage."""
     by_name = {stage.name: stage for stage in stages}
     pinned = resolved.view.pinned
     return (pinned and by_name.get(pinned.stage)) or by_name.get(Role.WEIGHTS) or stages[0]
@@ -82,11 +82,11 @@ MODEL_FIELD_NAMES = {
     "cuts": "the cut edges",
 }
 IGNORED_SETTINGS = {"mechanism", "causal", "device"}
-"""Settings that follow from others or do not affect any number."""
+"""Settings that follow from other settings or do not affect any number."""
 
 
 def describe_differences(one: Document, other: Document) -> tuple[str, ...]:
-    """Describe the settings in which two documents differ, the first's value first."""
+    """Describe the settings that differ between two documents, with the first one's value first."""
     if one.model and other.model:
         return _model_differences(one, other)
     if one.captured != other.captured or one.model != other.model:
@@ -143,7 +143,7 @@ class ComparisonPanel(Struct, frozen=True):
     summary : str
         A description of the comparison.
     result : str
-        The largest difference as a sentence, or the reason why there is none.
+        The largest difference, as a sentence, or the reason why there is none.
     largest : Cell or None
         The cell of the largest difference.
     head_count : int
@@ -180,7 +180,7 @@ def prefetch(resolved: ResolvedView) -> None:
 
 
 def describe_comparison(resolved: ResolvedView) -> str:
-    """Describe the comparison; empty if there is none."""
+    """Describe the comparison; return an empty string if there is none."""
     comparison = resolved.view.comparison
     return _DESCRIPTIONS[comparison.against](resolved, comparison) if comparison else ""
 
@@ -214,7 +214,7 @@ def _describe_kept(resolved: ResolvedView, comparison: Comparison) -> str:
         return ""
     descriptions = describe_differences(comparison.document, resolved.computed)
     if not descriptions:
-        return "A is the saved state. Change any setting to compare it with B."
+        return "A is the saved state. Change any setting to compare A with the new state, B."
     named, rest = descriptions[:MAX_NAMED_SETTINGS], len(descriptions) - MAX_NAMED_SETTINGS
     more = f" and {rest} more" if rest > 0 else ""
     return f"Changed from A to B: {', '.join(named)}{more}."
@@ -234,7 +234,7 @@ def _describe_samples(resolved: ResolvedView, comparison: Comparison) -> str:
     count, most = drawable_samples(run, comparison.count), max_samples(run)
     first, last = sample_seed(spec, 0), sample_seed(spec, count - 1)
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
-    limit = f" At most {most:,} samples for a text of this length." * (most < MAX_SAMPLES)
+    limit = f" A text of this length allows at most {most:,} samples." * (most < MAX_SAMPLES)
     return f"Dropout {spec.dropout:g}, {seeds}: the error of the mean falls as 1/√N.{limit}"
 
 

@@ -84,7 +84,7 @@ class ScatterAxis(Struct, frozen=True, eq=False):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The smallest and largest value of heads and chance; widened if they are equal."""
+        """The smallest and largest of the heads' values and chance; widened if they are equal."""
         known = np.append(self.values[np.isfinite(self.values)], self.chance)
         known = known[np.isfinite(known)]
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
@@ -118,9 +118,9 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
     layers : tuple of int
         The zero-based number of each layer in its model.
     shown : frozenset of LayerHeadIndex
-        The heads on the heatmaps.
+        The heads in the heatmaps.
     map_name : str
-        The colour map of layers.
+        The colour map for layers.
     offer : MeasurementOffer or None
         The offer to measure the heads of a long text, shown until they are measured.
     qualifier : str
@@ -243,7 +243,7 @@ def _build_axis(
 
 
 def _known_answers(resolved: ResolvedView) -> tuple[ModelAnswer | None, ...]:
-    """Return the known attribution and ablation answers for the selected token."""
+    """Return the known attribution and ablation results for the selected token."""
     reading, token = resolved.run.reading, resolved.view.attribution.token
     known = reading.answers.known if reading else {}
     kinds = QuestionKind.PARTS, QuestionKind.ABLATIONS
@@ -253,7 +253,7 @@ def _known_answers(resolved: ResolvedView) -> tuple[ModelAnswer | None, ...]:
 def _values_by_measure(
     answers: tuple[ModelAnswer | None, ...], resolved: ResolvedView
 ) -> dict[str, np.ndarray]:
-    """Return the values of the run's heads from the answers, [layer, head] by measure name."""
+    """Return the values of the run's heads from these results, [layer, head] by measure name."""
     reading, found = resolved.run.reading, {}
     for answer in answers if reading else ():
         if isinstance(answer, LogitPartsAnswer):

@@ -53,7 +53,7 @@ class HeadScatterPane(QWidget):
     measuresChosen = Signal(str, str)
     """The names of the horizontal and the vertical measure."""
     headChosen = Signal(int, int)
-    """A layer index in the run and a head to show on the heatmaps."""
+    """A layer index in the run and a head to show in the heatmaps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,8 +114,8 @@ class HeadScatterPane(QWidget):
 class HeadScatterPlot(QWidget):
     """The scatter plot, with mouse and keyboard input.
 
-    It is painted directly: its axes with two labels each, the colour bar and the rings would need
-    as many lines of pyqtgraph items, and importing pyqtgraph takes half a second.
+    It is painted directly, because its axes with two labels each, the colour bar and the rings
+    would need as much code with pyqtgraph, and importing pyqtgraph takes half a second.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
@@ -175,7 +175,7 @@ class HeadScatterPlot(QWidget):
         return QPointF(x, y)
 
     def _map_points(self, numbers: np.ndarray) -> np.ndarray:
-        """Convert values on both axes to positions, [head, axis]; vectorized, as there are many."""
+        """Convert values on both axes to positions, [head, axis]; vectorized for many heads."""
         area, axes = self._plot_area, (self._panel.across, self._panel.up)
         low, high = np.array([axis.ends if axis else (0.0, 1.0) for axis in axes]).T
         shares = (numbers - low) / (high - low)
@@ -236,7 +236,7 @@ class HeadScatterPlot(QWidget):
         self._paint_layers(painter, room.translated(0, 1.3 * line))
 
     def _paint_layers(self, painter: QPainter, room: QRectF) -> None:
-        """Paint the colours of the layers with the numbers of the first and the last."""
+        """Paint the colours of the layers, and label the first and last with their numbers."""
         layers, lines = self._panel.layers, font_metrics(10)
         first, last = f"layer {layers[0] + 1}", str(layers[-1] + 1)
         left = lines.horizontalAdvance(first) + 6

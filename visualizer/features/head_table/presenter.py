@@ -40,7 +40,7 @@ CROSS_ATTENTION_NOTE = (
 MAX_NAMED_HEADS = 3
 """Maximum number of heads named in a sentence; beyond it, only their count is given."""
 OUTLIER_FACTOR = 1.5
-"""How far a head must differ from uniform attention: by this factor, or half way to 100%."""
+"""How far a head must differ from uniform attention: by this factor, or halfway to 100%."""
 NEAR_LEADER_SHARE = 0.9
 """Fraction of the largest value from which a head counts as nearly leading."""
 NEAR_UNIFORM_MESSAGE = "No head stands out: all are close to uniform attention."
@@ -159,8 +159,10 @@ COLUMNS = (
     PREVIOUS_COLUMN, INDUCTION_COLUMN, DUPLICATE_COLUMN, FIRST_COLUMN, CURRENT_COLUMN,
     MAX_WEIGHT_COLUMN, ENTROPY_COLUMN, DISTANCE_COLUMN, VALUE_WEIGHTING_COLUMN,
 )  # fmt: skip
-"""All columns except that of a marked position. Induction and duplicate columns need a repeated
-token, the value-weighted one needs values."""
+"""All columns except the one for a marked position.
+
+The induction and duplicate columns need a repeated token; the value-weighted one needs values.
+"""
 
 
 class HeadRow(Struct, frozen=True):
@@ -173,7 +175,7 @@ class HeadRow(Struct, frozen=True):
     texts : tuple of str
         The same numbers, formatted.
     layer : int or None
-        The index of its layer in the run; None if there is only one.
+        The index of the head's layer in the run; None if there is only one layer.
     number : int
         The layer's number in its model.
     """
@@ -215,8 +217,8 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
     sentences : tuple of str
         Sentences that name the leading heads per measure.
     uniform : tuple
-        The value of uniform attention over the allowed keys, one per column; None if layers
-        differ in it.
+        The value of uniform attention over the allowed keys, one per column; None if it differs
+        between layers.
     offer : MeasurementOffer or None
         The offer to measure the heads of a long text, shown until they are measured.
     made_of : tuple
@@ -286,7 +288,7 @@ def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> He
 
 
 def _retrieval_table(retrieval: RetrievalWeights, numbers: tuple[int, ...]) -> HeadTablePanel:
-    """Show only the weights on a marked position, for the heads computed so far."""
+    """Return a panel with only the weights on a marked position, for the heads computed so far."""
     values, chance = _retrieval_column(retrieval)
     rows = _build_rows({RETRIEVAL: values}, numbers)
     sentences = _build_sentences({RETRIEVAL: values}, {RETRIEVAL: chance}, rows)
@@ -403,12 +405,12 @@ class _LeadingHeadText(Struct, frozen=True):
     covers_all_heads: bool = False
 
     def leading_value(self, values: ColumnValues) -> float | None:
-        """The value of the leading heads; None if no head has one."""
+        """Return the value of the leading heads; None if no head has one."""
         found = [one for one in values if one is not None]
         return (max if self.is_maximum else min)(found) if found else None
 
     def leading_heads(self, values: ColumnValues, best: float) -> list[int]:
-        """The heads that have the leading value or, if `covers_all_heads`, nearly."""
+        """Return the heads with the leading value or, if `covers_all_heads`, nearly that value."""
         near = NEAR_LEADER_SHARE * best if self.covers_all_heads else best
         return [
             head for head, value in enumerate(values)
@@ -455,10 +457,10 @@ def _build_sentences(
     uniform: Mapping[HeadColumn, float | None],
     rows: list[HeadRow],
 ) -> tuple[str, ...]:
-    """Name the heads that lead in each measure, then the measures in which none stands out.
+    """Name the heads that lead in each measure, then the measures in which no head stands out.
 
-    Measures in which all heads are equal, but not near uniform attention, are skipped. One head
-    cannot be compared.
+    Measures in which all heads are equal, but not near uniform attention, are skipped. If there is
+    only one head, there is nothing to compare.
     """
     if len(rows) < 2:
         return ()

@@ -77,7 +77,7 @@ class HeadTableModel(QAbstractTableModel):
         self._widest: dict[int, tuple[int, ...]] = {}
 
     def show_table(self, table: HeadTablePanel | None) -> None:
-        """Replace the table; its heads and columns may be different."""
+        """Replace the table; the new one may have different heads and columns."""
         old = self.table
         if table and old and (table.columns, len(table.rows)) == (old.columns, len(old.rows)):
             self.table = table
@@ -157,7 +157,7 @@ class HeadTableModel(QAbstractTableModel):
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
 
     def _sort_rows(self, rows: tuple[HeadRow, ...]) -> None:
-        """Sort the rows; selection and current index follow their heads."""
+        """Sort the rows; the selection and the current index follow their heads."""
         self.layoutAboutToBeChanged.emit()
         old = self.persistentIndexList()
         heads = [self.rows[index.row()].place for index in old]
@@ -267,7 +267,7 @@ class HeadTablePane(QWidget):
 
 
 class HeadDelegate(QStyledItemDelegate):
-    """Draws the head's colour dot, the rule above the means and the focus frame."""
+    """Delegate that draws the head's colour dot, the rule above the means and the focus frame."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -352,7 +352,7 @@ class HeadTableView(QTableView):
         self.setMinimumHeight(self.horizontalHeader().sizeHint().height() + MIN_VISIBLE_ROWS * row)
 
     def sizeHintForColumn(self, column: int) -> int:
-        """Measure only a few of the rows: a model with many heads has a thousand."""
+        """Measure only a few of the rows, because a model may have more than a thousand heads."""
         self.ensurePolished()
         option = QStyleOptionViewItem()
         self.initViewItemOption(option)
@@ -389,7 +389,7 @@ class HeadTableView(QTableView):
 
 
 def head_row_at(index: Index) -> HeadRow:
-    """The `HeadRow` at an index of a `HeadTableModel`."""
+    """Return the `HeadRow` at an index of a `HeadTableModel`."""
     model = index.model()
     assert isinstance(model, HeadTableModel)
     return model.rows[index.row()]

@@ -126,11 +126,11 @@ def paint_overview_grid(
     Parameters
     ----------
     side : int
-        The distance from one to the next, in pixels of the image.
+        The distance from one heatmap to the next, in pixels of the image.
     columns : int
         Number of heatmaps per row; 0 for that of the panel.
     below : int
-        The space for a name under each, in pixels of the image.
+        The space for a name under each heatmap, in pixels of the image.
     """
     columns = columns or panel.columns
     assert panel.weights is not None

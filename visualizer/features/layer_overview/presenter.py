@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PANE_TITLE = "Layers"
 MAX_CELLS_PER_SIDE = 32
-"""Maximum number of cells per side of a small heatmap; each is the largest weight of a block."""
+"""Maximum number of cells per side of a small heatmap; each cell shows a block's largest weight."""
 MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"} - {CHANGE_MEASURE})
 PATTERN_ORDERS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGHTING)
 """Orders by an attention pattern; the most prominent pattern of a head is named."""
@@ -278,7 +278,7 @@ def _block_size(run: Run) -> int:
 def _pool_weights(run: Run, text: int) -> np.ndarray:
     """Return the pooled weights of one text, [layer, head, row, column].
 
-    Of a long text, only one row per block is sampled.
+    For a long text, only one row per block is read.
     """
     weights, block, trace = run.trace.cached_stage(Role.WEIGHTS), _block_size(run), run.trace
     places = [trace.leading_index(layer=at, text=text) for at in range(trace.count("layer"))]
@@ -312,7 +312,7 @@ def _can_measure_heads(run: Run) -> bool:
 def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
     """Return the measures of the heads and of uniform attention.
 
-    Of a long text, only the measures that need one key per query are known.
+    For a long text, only the measures that need one key per query are known.
     """
     trace, texts = run.trace, run.compared_texts
     if not trace.is_blockwise:

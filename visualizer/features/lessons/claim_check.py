@@ -58,7 +58,7 @@ def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: boo
 
 
 def claimed_run_numbers(claim: Claim, run: Run) -> np.ndarray:
-    """The numbers of a run that a claim compares: from a stage, or losses computed from them."""
+    """Return the numbers of a run that a claim compares: those of a stage, or losses from them."""
     numbers = run.trace.read(claim.stage, claim.at).astype(float)
     if claim.targets:
         numbers = _cross_entropies(numbers, claim.targets)
@@ -68,7 +68,7 @@ def claimed_run_numbers(claim: Claim, run: Run) -> np.ndarray:
 
 
 def _cross_entropies(logits: np.ndarray, targets: Sequence[tuple[int, int]]) -> np.ndarray:
-    """The negative log-softmax at each target, from logits [row, class]."""
+    """Return the negative log-softmax at each target, from logits [row, class]."""
     rows, columns = np.transpose(targets)
     largest = logits.max(-1, keepdims=True)
     log_sums = (largest + np.log(np.exp(logits - largest).sum(-1, keepdims=True)))[:, 0]
@@ -122,7 +122,7 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
         return cls(sections)
 
     def find(self, section: str, name: str) -> tuple[str, str, np.ndarray]:
-        """Look up numbers by a prefix of their section's name and a prefix of their own.
+        """Look up numbers by a prefix of their section's name and a prefix of their own name.
 
         Returns
         -------
@@ -132,7 +132,7 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
         Raises
         ------
         InvalidLessonValueError
-            If no entry matches, several do, or the entry does not hold numbers.
+            If no entry matches, several do, or the entry does not contain numbers.
         """
         tables = {key: value for key, value in self.sections.items() if isinstance(value, dict)}
         whole = _match_prefix("section", section, tables)

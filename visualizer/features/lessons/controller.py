@@ -48,7 +48,7 @@ PRINTED_NUMBER_FILES = ("chapter3.json", "notebook.json", "by_hand.json")
 
 
 class LessonController(QObject):
-    """Opens lessons and turns their pages; each public method is one user intent."""
+    """Controller that opens lessons and turns pages; each public method is one user intent."""
 
     def __init__(
         self, workspace: Workspace, opened: LessonState, menu: QMenu, window: QWidget
@@ -154,7 +154,7 @@ class LessonController(QObject):
         return document, replace(view, lesson=position, comparison=None)
 
     def _view_without_page_limits(self) -> View:
-        """The current view without the colour limits set by the open page."""
+        """Return the current view without the colour limits set by the open page."""
         wanted, position = self._workspace.wanted, self.position
         lesson = self._state.by_id.get(position.lesson_id) if position else None
         if position is None or lesson is None or position.page >= len(lesson.pages):

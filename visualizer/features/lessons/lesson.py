@@ -83,7 +83,7 @@ class Page(Struct, frozen=True, eq=False):
     span : tuple of (PlaybackPosition, str) or None
         Where playback starts, and the stage it ends with; None if everything is computed.
     limits : ColourLimits
-        Limits of the colour scale, used unless the reader has chosen some.
+        Limits of the colour scale, used unless the reader has chosen others.
     """
 
     title: str
@@ -136,7 +136,7 @@ def assign_ids(lessons: Iterable[Lesson]) -> LessonsById:
 def advance_page(
     lessons: LessonsById, position: LessonPosition, pages: int
 ) -> LessonPosition | None:
-    """The position some pages forward or back; the last page is followed by the next lesson."""
+    """Return the position some pages away; the last page is followed by the next lesson."""
     ids, lesson = [*lessons], lessons[position.lesson_id]
     page, number = position.page + pages, ids.index(position.lesson_id)
     if page == len(lesson.pages):
@@ -165,12 +165,12 @@ class LessonState:
     history: History[Document] = field(default_factory=History)
 
     def __call__(self) -> LessonsById:
-        """The lessons by id."""
+        """Return the lessons by id."""
         return self.by_id
 
 
 def view_of_page(lesson: Lesson, page: int, view: View) -> View:
-    """The view of a page, with the reader's colours and playback speed."""
+    """Return the view of a page, with the reader's colours and playback speed."""
     shown = lesson.pages[page]
     is_chosen = view.colouring.limits is not ColourLimits.AUTO
     limits = view.colouring.limits if is_chosen else shown.limits
@@ -197,19 +197,19 @@ def view_of_page(lesson: Lesson, page: int, view: View) -> View:
 
 
 def drop_page_limits(page: Page, view: View) -> View:
-    """The same view without the colour limits that the page has set."""
+    """Return the view without the colour limits that the page has set."""
     if view.colouring.limits is not page.limits:
         return view
     return replace(view, colouring=replace(view.colouring, limits=ColourLimits.AUTO))
 
 
 def pause_playback(view: View) -> View:
-    """The same view with playback paused."""
+    """Return the view with playback paused."""
     return replace(view, playhead=replace(view.playhead, is_playing=False))
 
 
 def keep_interaction_options(view: View, other: View) -> View:
-    """A view with another view's colours, layout of panes, code dialect and playback speed."""
+    """Return a view with another view's colours, pane layout, code dialect and playback speed."""
     playhead = replace(view.playhead, speed=other.playhead.speed, loops=other.playhead.loops)
     manners = {name: getattr(other, name) for name in ("colouring", "room", "dialect", "panes")}
     return replace(view, playhead=playhead, **manners)

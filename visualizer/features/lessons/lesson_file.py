@@ -464,7 +464,7 @@ class PageParser(Struct, frozen=True):
     def _find_targets(
         self, path: KeyPath, table: Table, document: Document, compared: tuple[int, ...]
     ) -> tuple[tuple[int, int], ...]:
-        """Rows and columns of the logits: each token of a text with the token that follows it."""
+        """Return the row and column of the logits for each token of a text and the next token."""
         self.source.check((*self.path, *path), table, _TICK, ("text",))
         classes = document.tokens()[0]
         if compared != (len(classes),) * 2:

@@ -99,7 +99,7 @@ def present_position(
 
 
 def _without_device(document: Document) -> Document:
-    """The document without its device, which the reader chooses."""
+    """Return the document without its device, which the reader chooses."""
     return replace(document, spec=replace(document.spec, device=Device.AUTO))
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LineViewController(QObject):
-    """Translates input in the line view into cursor and view changes, one method per intent."""
+    """Translator of line view input into cursor and view changes, with one method per intent."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)

@@ -1,7 +1,7 @@
 """Selection of the weights that are drawn as lines: the largest of each query and head.
 
 Captured attention may have no lines at all; `no_lines_reason` returns the reason. A `LineRequest`
-states what is read of a large tensor; the worker reads it before it is shown.
+states which part of a large tensor is needed; the worker reads that part before it is shown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def no_lines_reason(run: Run) -> str:
-    """The reason why a run has no lines; empty if it has some."""
+    """Return the reason why a run has no lines; empty if it has lines."""
     if Role.WEIGHTS not in run.trace:
         return "This file contains scores only; lines need attention weights."
     if not run.has_same_keys:
@@ -54,7 +54,7 @@ class SelectedLines(Struct, frozen=True, eq=False):
     line_strengths : numpy.ndarray
         The drawn strength of each line, from 0 to 1.
     strongest_weight : float
-        The largest strength in the whole picture, whichever part of it this is.
+        The largest strength in the whole picture, even if these lines are only a part of it.
     is_thinned : bool
         Whether lines were left out because there are too many.
     """
@@ -101,7 +101,7 @@ class LineRequest(Struct, frozen=True):
     top : int
         The maximum number of lines requested per query and head; 0 for all.
     is_by_query : bool
-        Whether strength is relative to the query's largest weight, and not to 1.
+        Whether strength is relative to the query's largest weight rather than to 1.
     """
 
     stage: str
@@ -116,12 +116,12 @@ class LineRequest(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """Numbers to read per row: one more than drawn, to detect whether any are left out."""
+        """Number of values to read per row: one more than drawn, to detect omitted ones."""
         return max(self.drawn, self.top) + 1
 
 
 def line_request(resolved: ResolvedView) -> LineRequest:
-    """The request for the lines of a view."""
+    """Return the request for the lines of a view."""
     view, trace = resolved.view, resolved.run.trace
     options, colouring, solo = view.lines, view.colouring, _solo_head(resolved)
     stage = resolved.weights_stage(resolved.pinned)
@@ -143,7 +143,7 @@ def line_request(resolved: ResolvedView) -> LineRequest:
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
-    """The key of the data to read before `present_lines`; None if there is nothing to read.
+    """Return the key of the data to read before `present_lines`; None if there is nothing to read.
 
     Lines of a long text are read later.
     """
@@ -160,7 +160,7 @@ def prefetch(resolved: ResolvedView) -> None:
 
 
 def line_tensor(run: Run, request: LineRequest) -> CachedTensor:
-    """The cached tensor that lines are read from."""
+    """Return the cached tensor that lines are read from."""
     return run.trace.displayed_stage(request.stage, request.lens)
 
 
@@ -173,7 +173,7 @@ def _solo_head(resolved: ResolvedView) -> int | None:
 
 
 def _read_largest(run: Run, request: LineRequest) -> tuple[np.ndarray, np.ndarray]:
-    """The largest numbers of each row, and their keys: [head, query, nth]."""
+    """Return the largest numbers of each row, and their keys: [head, query, nth]."""
     count = min(request.count, run.trace.tokens)
     numbers, keys = line_tensor(run, request).read_largest(count, request.leading)
     return numbers[list(request.heads)], keys[list(request.heads)]
@@ -182,7 +182,7 @@ def _read_largest(run: Run, request: LineRequest) -> tuple[np.ndarray, np.ndarra
 def select_largest_lines(run: Run, request: LineRequest) -> SelectedLines:
     """Select the lines of the whole picture.
 
-    If one line per query and head is too many, each query keeps only the lines of its
+    If one line per query and head would be too many, each query keeps only the lines of its
     `max_heads_per_query` strongest heads.
     """
     weights, keys = _read_largest(run, request)
@@ -200,13 +200,13 @@ def select_largest_lines(run: Run, request: LineRequest) -> SelectedLines:
 
 
 def max_heads_per_query(run: Run, request: LineRequest) -> int:
-    """The number of heads per query that can have a line; 0 if all can."""
+    """Return the number of heads per query that can have a line; 0 if all can."""
     most = max(1, MAX_LINES // run.trace.tokens)
     return most if most < len(request.heads) else 0
 
 
 def select_lines_of_token(run: Run, request: LineRequest, token: LineToken) -> SelectedLines:
-    """Select the lines of a query, or to a key, over all drawn heads."""
+    """Select the lines from a query or to a key, for all drawn heads."""
     is_query = token.side is LineSide.QUERY
     cells = (token.at, slice(None)) if is_query else (slice(None), token.at)
     numbers = line_tensor(run, request).read((*request.leading, slice(None), *cells))
@@ -228,7 +228,7 @@ def select_lines_of_token(run: Run, request: LineRequest, token: LineToken) -> S
 
 
 def line_weight(run: Run, request: LineRequest, place: tuple[int, ...]) -> float | None:
-    """The weight of a head, query and key; None if it has no line."""
+    """Return the weight of a head, query and key; None if it has no line."""
     head, query, key = place
     if head not in request.heads or not _allowed_in_run(run, request)[query, key]:
         return None
@@ -237,7 +237,7 @@ def line_weight(run: Run, request: LineRequest, place: tuple[int, ...]) -> float
 
 
 def line_strength(run: Run, request: LineRequest, query: int, weight: float) -> float:
-    """The strength, from 0 to 1, at which a weight of a query is drawn."""
+    """Return the strength, from 0 to 1, at which a weight of a query is drawn."""
     full = full_strength_weights(request, _largest_of_queries(run, request))
     return min(1.0, abs(weight) / float(full[query]))
 
@@ -248,7 +248,7 @@ def count_pairs(run: Run, request: LineRequest) -> int:
 
 
 def keep_reached_lines(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
-    """Keep the lines of cells that playback has reached: whole rows, then part of the next."""
+    """Keep the lines of cells that playback has reached: whole rows and part of the next row."""
     is_reached = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
     return lines.subset(is_reached, lines.is_thinned)
 
@@ -307,7 +307,7 @@ def sort_lines(
 
 
 def _largest_of_queries(run: Run, request: LineRequest) -> np.ndarray:
-    """The largest weight of each query over all drawn heads."""
+    """Return the largest weight of each query over all drawn heads."""
     sizes = np.nan_to_num(np.abs(_read_largest(run, request)[0][..., 0]), posinf=0)
     largest: np.ndarray = sizes.max(axis=0)  # query
     return largest
@@ -321,6 +321,6 @@ def full_strength_weights(request: LineRequest, largest: np.ndarray) -> np.ndarr
 
 
 def empty_selection() -> SelectedLines:
-    """An empty selection."""
+    """Return an empty selection."""
     nothing = np.zeros(0, dtype=np.int64)
     return SelectedLines(nothing, nothing, nothing, np.zeros(0), np.zeros(0))

@@ -87,7 +87,7 @@ class QueriesToRead(Struct, frozen=True):
 
     @property
     def key(self) -> Hashable:
-        """The cache key: everything that is read depends on it; thresholds only select from it."""
+        """The cache key of the values that are read; thresholds only select from these values."""
         request = self.request
         return request.leading, request.heads, request.masking, self.queries
 
@@ -131,7 +131,7 @@ def are_weights_read(resolved: ResolvedView) -> bool:
 
 
 def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
-    """Read heads one by one until `is_over`, but at least one; called on the worker."""
+    """Read heads one by one until `is_over()`, but at least one; called on the worker."""
     if are_weights_read(resolved):
         return
     run, wanted = resolved.run, queries_to_read(resolved)
@@ -177,7 +177,7 @@ def _largest_per_row(numbers: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarr
 
 
 class StrongestLines:
-    """Selects lines from the weights read for a few queries.
+    """Selection of lines from the weights read for a few queries.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ class StrongestLines:
         self._listed = every.subset(are_listed, False)
 
     def select_lines(self, token: LineToken) -> SelectedLines:
-        """Select the lines of a query, or to a key, over all drawn heads."""
+        """Select the lines from a query or to a key, for all drawn heads."""
         lines = self._listed
         tokens = lines.queries if token.side is LineSide.QUERY else lines.keys
         return lines.subset(tokens == token.at, False)

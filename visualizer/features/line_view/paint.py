@@ -86,41 +86,41 @@ class LineLayout(Struct, frozen=True):
         return self.top + self.count * self.height + outside
 
     def token_at(self, row: int) -> int:
-        """The token of a row."""
+        """Return the token of a row."""
         return row if self.tokens is None else self.tokens[row]
 
     def row_of(self, token: int) -> int | None:
-        """The row of a token; None if it has none."""
+        """Return the row of a token; None if it has none."""
         if self.tokens is None:
             return token if token < self.count else None
         row = bisect_left(self.tokens, token)
         return row if self.tokens[row : row + 1] == (token,) else None
 
     def row_middle(self, row: float) -> float:
-        """The y coordinate of the middle of a row."""
+        """Return the y coordinate of the middle of a row."""
         return self.top + (row + 0.5) * self.height
 
     def row_at(self, y: float) -> int | None:
-        """The row at a y coordinate; None outside the rows."""
+        """Return the row at a y coordinate; None outside the rows."""
         row = int((y - self.top) // self.height)
         return row if 0 <= row < self.count else None
 
     def line_ends(self, heads: Positions, tokens: Positions) -> np.ndarray:
-        """The y coordinates at which lines of heads meet tokens; all heads must have a row."""
+        """Return the y coordinates at which heads' lines meet tokens, all of which have a row."""
         within = self.first + np.asarray(heads) * self.step
         rows = tokens if self.tokens is None else np.searchsorted(self.tokens, tokens)
         heights: np.ndarray = self.top + (np.asarray(rows) + 0.5) * self.height + within
         return heights
 
     def curve_share(self, x: float) -> float:
-        """The fraction of a line's vertical distance that is covered at an x coordinate."""
+        """Return the fraction of a line's vertical distance that is covered at an x coordinate."""
         return float(np.interp((x - self.left) / (self.right - self.left), _ACROSS, _ALONG))
 
 
 def curve_shares(pieces: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the x and y fractions of a line at the ends of its pieces.
 
-    A line is a cubic Bézier curve with both control points half way across.
+    A line is a cubic Bézier curve with both control points halfway across.
     """
     times = np.linspace(0, 1, pieces + 1)
     return 1.5 * times * (1 - times) + times**3, 3 * times**2 - 2 * times**3
@@ -138,9 +138,9 @@ def lay_out_lines(
 ) -> LineLayout:
     """Lay out the tokens and the lines of a number of heads in a view of a given size.
 
-    Few tokens keep rows of a readable height. With more tokens, rows shrink to fit the view, down
-    to the smallest height that can be pointed at. If only some tokens are listed, every row keeps
-    a readable height.
+    With few tokens, rows have a readable height. With more tokens, they shrink to fit the view,
+    down to the smallest height that can be pointed at. If only some tokens are listed, every row
+    keeps a readable height.
     """
     scale, line = text_scale(), font_metrics(12).height()
     count = max(1, len(labels))
@@ -167,10 +167,10 @@ THINNEST, WIDEST = 1.0, 5.0
 MIN_OPACITY = 0.08
 """The opacity of a line of weight 0."""
 HEAD_MARK_SIDE_PX = 8
-"""The side of a head's mark, at the usual text size."""
+"""The side of a head's mark, at the default text size."""
 MAX_OPAQUE_LINES = 60
 THIN, WIDE_COSTS = 1.5, 8
-"""Among many lines, narrower ones are drawn thin; a wide line costs as much as 8 thin ones."""
+"""Width below which a line is drawn thin if there are many, and the cost of a wide line."""
 MAX_WIDE_LINES = 12
 """Maximum number of wide lines, the strongest; more would make painting slow."""
 MAX_PIECE_LENGTH_PX = 15.0
@@ -225,7 +225,7 @@ class LineBrush(Struct, frozen=True):
         return np.asarray(levels.clip(0, STRENGTH_LEVELS - 1))
 
     def line_width(self, level: int) -> float:
-        """The width of a line, in logical pixels."""
+        """Return the width of a line, in logical pixels."""
         return THINNEST + (WIDEST - THINNEST) * self.strongest_weight * level / (
             STRENGTH_LEVELS - 1
         )
@@ -233,7 +233,7 @@ class LineBrush(Struct, frozen=True):
     def create_pen(
         self, head: int, level: int, is_wide: bool, is_negative: bool, theme: Theme
     ) -> QPen:
-        """The pen of a head's lines at a level; one device pixel wide if not `is_wide`."""
+        """Return the pen of a head's lines at a level; one device pixel wide if not `is_wide`."""
         colour = QColor(head_colour(head, theme))
         share = (level / (STRENGTH_LEVELS - 1)) ** self.gamma
         colour.setAlphaF(MIN_OPACITY + (1 - MIN_OPACITY) * share)
@@ -265,7 +265,7 @@ def line_strokes(
     theme: Theme,
     brush: LineBrush,
 ) -> Iterator[LineStroke]:
-    """The strokes of the lines between two y coordinates, the strongest last."""
+    """Yield the strokes of the lines between two y coordinates, the strongest last."""
     begins, ends = (rows.line_ends(lines.heads, side) for side in (lines.queries, lines.keys))
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
     levels = brush.strength_levels(lines.line_strengths)
@@ -366,7 +366,7 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
 
 
 def label_box(rows: LineLayout, side: LineSide, at: int) -> QRectF:
-    """The rectangle of a token's label."""
+    """Return the rectangle of a token's label."""
     height = max(rows.height, font_metrics(12).height())
     top = rows.row_middle(at) - height / 2
     left = MARGIN_PX if side is LineSide.QUERY else rows.right + LABEL_GAP_PX
@@ -455,7 +455,7 @@ class LinePictureKey(Struct, frozen=True):
         ratio: float,
         theme: Theme,
     ) -> LinePictureKey:
-        """The key of a picture of all rows, or of the visible ones if all are too high."""
+        """Return the key of a picture of all rows, or of the visible ones if that is too high."""
         is_whole = rows.bottom <= MAX_PICTURE_HEIGHT_PX
         height = max(seen.height(), round(rows.bottom)) if is_whole else seen.height()
         return cls(lines, rows, seen.width(), 0 if is_whole else offset, height, ratio, theme)

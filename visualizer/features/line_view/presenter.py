@@ -84,8 +84,8 @@ class LinePanel(Struct, frozen=True, eq=False):
         The lines of the pinned cell, and those of the hovered or else the pinned cell; None if
         nothing is highlighted.
     cell : Cell or None
-        The highlighted cell, of this stage; `weight` is its number if it has a line, `strength`
-        that of the line.
+        The highlighted cell, of this stage; `weight` is its number if it has a line, and `strength`
+        is the strength of that line.
     qualifier : str
         Whether the weights are taken before or after a step, if the trace has both.
     pinned : Cell or None
@@ -129,7 +129,7 @@ class LineSource(Struct, frozen=True, eq=False):
     playback_reach: tuple[int, int] | None
     is_covered: bool
     long_text_lines: StrongestLines | None = None
-    """The lines of a long text, the only ones it has; None before any are read."""
+    """The only lines of a long text; None before any are read."""
 
     @property
     def run(self) -> Run:
@@ -149,13 +149,13 @@ class LineSource(Struct, frozen=True, eq=False):
         )
 
     def is_pending_after(self, previous: LinePanel) -> bool:
-        """Whether a long text's lines are still being read while some of its stage are shown."""
+        """Whether a long text's lines are being read while earlier lines of its stage are shown."""
         if not self.run.trace.is_blockwise or self.long_text_lines or self.is_covered:
             return False
         return previous.made_of[:2] == self.key[:2] and len(previous.lines) > 0
 
     def select_lines(self, token: LineToken) -> SelectedLines:
-        """Select the lines of a query, or to a key, that playback has reached."""
+        """Select the lines from a query or to a key that playback has reached."""
         if not self.run.trace.is_blockwise:
             lines = select_lines_of_token(self.run, self.request, token)
         elif self.long_text_lines:
@@ -165,14 +165,14 @@ class LineSource(Struct, frozen=True, eq=False):
         return self.reached_lines(lines)
 
     def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
-        """The weight of a head, query and key (None without a line), and its strength."""
+        """Return the weight of a head, query and key (None without a line), and its strength."""
         if self.run.trace.is_blockwise:
             return self.long_text_lines.cell_weight(place) if self.long_text_lines else (None, 0.0)
         weight = line_weight(self.run, self.request, place)
         return weight, line_strength(self.run, self.request, place[1], weight or 0.0)
 
     def reached_lines(self, lines: SelectedLines) -> SelectedLines:
-        """The lines that playback has reached."""
+        """Return the lines that playback has reached."""
         return keep_reached_lines(lines, *self.playback_reach) if self.playback_reach else lines
 
 
@@ -192,7 +192,7 @@ def present_lines(
 
 
 def strongest_line_cell(resolved: ResolvedView, token: LineToken) -> Cell | None:
-    """The cell of a token's largest visible line."""
+    """Return the cell of a token's largest visible line."""
     source = _create_source(resolved)
     lines = source.select_lines(token)
     if source.is_covered or not len(lines):
@@ -239,7 +239,7 @@ def _no_lines_message(visible: SelectedLines, whole: SelectedLines, otherwise: s
 
 
 def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
-    """The lines of the queries read so far, with rows for their tokens only."""
+    """Return the lines of the queries read so far, with rows for their tokens only."""
     resolved, request = source.resolved, source.request
     wanted = queries_to_read(resolved)
     found, of_long = cached_weights(source.run, wanted), source.long_text_lines
@@ -276,7 +276,7 @@ def _describe_long_text_counts(
 
 
 def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> str:
-    """Describe how many lines are drawn; empty if all requested lines are."""
+    """Describe how many lines are drawn, unless all requested lines are drawn."""
     of_each = _describe_scope(request)
     if not lines.is_thinned:
         return f"{_describe_largest(request.top)} {of_each}" if request.top else ""
@@ -344,7 +344,7 @@ def _highlight_lines(source: LineSource, panel: LinePanel, cursor: CellCursor) -
 
 
 def _lines_of_cursor(source: LineSource, cursor: CellCursor) -> SelectedLines:
-    """The lines of a cell's query, or of its key if the cursor came from a key token."""
+    """Return the lines of a cell's query, or of its key if the cursor came from a key token."""
     is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:
         return source.select_lines(LineToken(LineSide.QUERY, cursor.query))
@@ -354,7 +354,7 @@ def _lines_of_cursor(source: LineSource, cursor: CellCursor) -> SelectedLines:
 
 
 def _highlighted_cell(source: LineSource, cursor: CellCursor) -> Cell | None:
-    """The highlighted cell as one of the drawn stage, with the same query and key."""
+    """Return the cell of the drawn stage with the query and key of the highlighted cell."""
     cell = cursor.hovered or cursor.pinned
     if cell is None or cell.head is None or source.run.trace.stage(cell.stage).dims[-1] != "key":
         return None

@@ -174,7 +174,7 @@ class LineView(CellScrollArea):
         self.viewport().repaint()  # before the window is laid out: the user may be looking here
 
     def line_position(self, cell: Cell) -> QPointF:
-        """The viewport position of a cell's line, near its query, where lines do not overlap."""
+        """Return the viewport position of a cell's line near its query, where no lines overlap."""
         head, query, key = cell.place
         rows = self.rows
         x = rows.left + (rows.right - rows.left) * QUERY_SNAP_SHARE
@@ -231,7 +231,7 @@ class LineView(CellScrollArea):
         self.painted.emit()
 
     def _paint_picture(self, painter: QPainter) -> None:
-        """Paint the picture of all lines as far as it is done, dimmed under highlights."""
+        """Paint the finished part of the picture of all lines, dimmed under highlights."""
         offset = self._scroll_offset()
         frame = LinePictureKey.for_view(
             self.panel.lines,
@@ -289,7 +289,7 @@ class LineView(CellScrollArea):
         return None if row is None else LineToken(side, rows.token_at(row))
 
     def _line_at(self, x: float, y: float) -> Cell | None:
-        """The cell of the line nearest to a point; lines of the pinned cell take precedence."""
+        """Return the cell of the line nearest to a point, preferring lines of the pinned cell."""
         pinned = self.panel.pinned_lines
         cell = self._nearest_cell(pinned, x, y) if pinned else None
         return cell or self._nearest_cell(self.panel.lines, x, y)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AttributionController(QObject):
-    """Requests logit attribution and head ablation for a token."""
+    """Controller that requests logit attribution and head ablation for a token."""
 
     def __init__(
         self, workspace: Workspace, questions: ModelQuestionController, parent: QObject

@@ -24,7 +24,7 @@ def connect(pane: AttributionPane, to: FeatureControllers) -> None:
 PANE = Pane(
     "Attribution",
     "Attribution",
-    "How each head contributes to a logit, and ablations",
+    "Each head’s contribution to a logit, and the effect of ablating the head",
     "visualizer.features.logit_attribution.widget:AttributionPane",
     connect,
     "Shift+F3",

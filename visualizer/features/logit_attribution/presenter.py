@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PANE_TITLE = "Attribution"
 ShownHeads = tuple[int, tuple[int, ...]]
-"""The layer number in the model and the heads shown on the heatmaps."""
+"""The layer number in the model and the heads shown in the heatmaps."""
 MODEL_REQUIRED = (
     "Open a model (File > Open a model…) to see how each head contributes to the next token."
 )
@@ -55,7 +55,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
     message : str
         The reason why there are no parts; empty if there are.
     changes : LabelledCells or None
-        The loss when each head is ablated; None until requested.
+        The loss in log-probability when each head is ablated; None until requested.
     changes_message : str
         The reason why the requested ablations are not available.
     can_ablate : bool

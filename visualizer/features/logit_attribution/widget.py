@@ -66,7 +66,7 @@ class AttributionPane(QWidget):
     tokenChosen = Signal(str)
     """The token to attribute; empty for the most likely one."""
     headChosen = Signal(int, int)
-    """A layer number in the model and a head to show on the heatmaps."""
+    """A layer number in the model and a head to show in the heatmaps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class AttributionPane(QWidget):
     def _build_token_row(self) -> QWidget:
         """Build the box for choosing or typing the token."""
         self.token.setEditable(True)
-        # The default completer would replace what the user types by another token.
+        # The default completer would replace what the user types with another token.
         self.token.setCompleter(QCompleter([""], self.token))
         self.token.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.token.setAccessibleName("Next token")

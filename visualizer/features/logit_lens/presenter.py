@@ -47,7 +47,7 @@ class LensPanel(Struct, frozen=True, eq=False):
     message : str
         The reason why there are no cells; empty if there are.
     costly : ModelQuestion or None
-        The expensive question that is asked only if the user confirms it.
+        The expensive request that is sent only if the user confirms it.
     questions : tuple of ModelQuestion
         The questions to send to the model.
     layers : tuple of int
@@ -68,7 +68,7 @@ LENS_PANEL: PanelId[LensPanel] = PanelId(PANE_TITLE)
 def present_lens(
     resolved: ResolvedView, previous: LensPanel | None = None, refused: InputError | None = None
 ) -> LensPanel:
-    """Present each layer's predictions, or why the document could not be read."""
+    """Present each layer's predictions, or the reason why they are not available."""
     reading = resolved.run.reading
     if resolved.document.model is None:
         return LensPanel()
@@ -110,7 +110,7 @@ def present_lens(
 
 
 def _pinned_token(resolved: ResolvedView) -> int | None:
-    """Return the token with the pinned row; None without one."""
+    """Return the token of the pinned row; None if no such row is pinned."""
     pinned = resolved.pinned
     dims = resolved.run.trace.stage(pinned.stage).dims if pinned else ()
     is_of_token = pinned is not None and len(dims) > 1 and dims[-2] in {"query", "token"}

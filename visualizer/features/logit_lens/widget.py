@@ -33,9 +33,9 @@ class LensPane(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     placeChosen = Signal(int, int)
-    """A layer number in the model and a token to show on the heatmaps."""
+    """A layer number in the model and a token to show in the heatmaps."""
     costlyAnswerRequested = Signal(object)
-    """An expensive question that the user has confirmed."""
+    """An expensive request that the user has confirmed."""
 
     def __init__(self) -> None:
         super().__init__()

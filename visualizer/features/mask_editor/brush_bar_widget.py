@@ -25,11 +25,11 @@ BRUSH_TEXTS = {
     MaskBrush.CAUSAL: ("Causal", "Each query attends to itself and all earlier tokens"),
     MaskBrush.WINDOW: (
         "Window",
-        "Each query attends to this many tokens: itself and those just before",
+        "Each query attends to this many tokens: itself and those just before it",
     ),
     MaskBrush.PREFIX: (
         "Prefix",
-        "Every query attends to this many first tokens; the rest is causal",
+        "Every query attends to this many initial tokens; the rest of the mask is causal",
     ),
     MaskBrush.PADDING: ("Padding", "This many tokens are text; the tokens after them are padding"),
 }

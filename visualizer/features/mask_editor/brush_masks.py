@@ -26,29 +26,29 @@ QueryKeyIndex = tuple[int, int]
 
 
 def full_mask(tokens: int) -> np.ndarray:
-    """Every query attends to every key."""
+    """Return the mask in which every query attends to every key."""
     return np.ones((tokens, tokens), dtype=bool)  # query key
 
 
 def causal_mask(tokens: int) -> np.ndarray:
-    """Each query attends to itself and all earlier tokens."""
+    """Return the mask in which each query attends to itself and all earlier tokens."""
     return np.tri(tokens, dtype=bool)  # query key
 
 
 def window_mask(tokens: int, width: int) -> np.ndarray:
-    """Each query attends to `width` tokens: itself and those just before it."""
+    """Return the mask in which each query attends to itself and `width` − 1 tokens before it."""
     mask: np.ndarray = causal_mask(tokens) & ~np.tri(tokens, k=-width, dtype=bool)  # query key
     return mask
 
 
 def prefix_mask(tokens: int, length: int) -> np.ndarray:
-    """Every query attends to the first `length` tokens; the rest of the mask is causal."""
+    """Return the causal mask in which all queries also attend to the first `length` tokens."""
     mask: np.ndarray = causal_mask(tokens) | padding_mask(tokens, length)  # query key
     return mask
 
 
 def padding_mask(tokens: int, length: int) -> np.ndarray:
-    """Every query attends to the first `length` tokens only."""
+    """Return the mask in which every query attends to the first `length` tokens only."""
     return np.broadcast_to(np.arange(tokens) < length, (tokens, tokens))  # query key
 
 
@@ -107,7 +107,7 @@ def uncut_cells(allowed: np.ndarray, cut: tuple[QueryKeyIndex, ...]) -> np.ndarr
 def cut_other_cells(
     model: ModelSource, head: LayerAndHead, allowed: np.ndarray, cells: np.ndarray
 ) -> ModelSource:
-    """Cut the cells of a head that the model allows and that are not open.
+    """Cut the cells of a head that the model allows, except those set in `cells`.
 
     Cut cells beyond the end of the text are kept.
     """

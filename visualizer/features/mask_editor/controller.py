@@ -43,7 +43,7 @@ TOO_MANY_CUTS_ERROR = "At most {most} can be cut. Restore some before you cut mo
 
 
 class MaskEditController(QObject):
-    """Edits the mask of a workspace; each stroke is one undo step."""
+    """Controller that edits the mask of a workspace; each stroke is one undo step."""
 
     def __init__(
         self, workspace: Workspace, cell_selection: CellSelectionController, parent: QObject
@@ -181,7 +181,7 @@ class MaskEditController(QObject):
             self._workspace.set("model", changed, is_continued_edit=True)
 
     def set_all_heads(self, is_of_all: bool) -> None:
-        """Choose whether strokes cut edges in all shown heads or only in the head painted in."""
+        """Choose whether strokes cut edges in all shown heads or only in the head of the stroke."""
         self._update_edit_state(is_of_all_heads=is_of_all)
 
     def restore_all_edges(self) -> None:
@@ -236,7 +236,7 @@ PRESS_EVENTS = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
 
 
 class MaskStrokeController(QObject):
-    """Event filter that turns mouse and key events of the heatmaps into strokes."""
+    """Event filter that turns mouse and key events in the heatmaps into strokes."""
 
     restart = Signal(object, bool)
     """The first cell, and whether the stroke copies its value."""

@@ -41,9 +41,9 @@ HINT = "Editing the mask: click or drag, or press X; Esc to finish"
 MAX_MASK_TOKENS = 10_000
 """Maximum number of tokens for which a mask matrix is built."""
 TEXT_TOO_LONG_ERROR = (
-    "the text is too long to edit its mask: choose a mask by name, or shorten it to {most}"
+    "the text is too long to edit its mask: choose a mask by name, or shorten the text to {most}"
 )
-TEXT_TOO_LONG_TO_CUT_ERROR = "the text is too long to cut edges: shorten it to {most}"
+TEXT_TOO_LONG_TO_CUT_ERROR = "the text is too long to cut edges: shorten the text to {most}"
 SIZE_MISMATCH = "the mask does not fit the text: start from a brush"
 CUT_HINT = "Cutting edges: click or drag, or press X; Esc to finish"
 PANEL_REQUIRED = "Show the scores or the weights to edit them"

@@ -64,7 +64,7 @@ class _OpenResult(Struct, frozen=True):
 
 
 class _DiskOffer(Struct, frozen=True):
-    """The model is larger than memory but can be streamed from disk."""
+    """A model that is larger than memory but can be streamed from disk."""
 
     path: Path
     problem: str
@@ -80,7 +80,7 @@ _Answer = _ModelListing | _OpenResult | _DiskOffer | _DownloadResult | Repositor
 
 
 class ModelChooserController(QObject):
-    """Opens the model dialog and runs the chosen actions, one at a time."""
+    """Controller that opens the model dialog and runs the chosen actions, one at a time."""
 
     opened = Signal(object, object, object, str)
     """The `OpenedSource` of a model, the chosen device and data type, and the text for which it was
@@ -340,7 +340,7 @@ def _list_models(cache: Path) -> _ModelListing:
 def _run_until_cancelled(request: Callable[[Progress], object], progress: Progress) -> object:
     """Return the result of a request, or None if it was cancelled.
 
-    An exception would keep the loaded weights alive by its traceback.
+    An exception would keep the loaded weights alive through its traceback.
     """
     try:
         return request(progress)

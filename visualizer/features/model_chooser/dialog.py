@@ -113,13 +113,13 @@ def _create_item(text: str, row: ModelRow) -> QTableWidgetItem:
 
 
 class ModelChooserDialog(QDialog):
-    """Lists the models that can be opened, and emits the user's choices."""
+    """Dialog that lists the models that can be opened, and emits the user's choices."""
 
     selected = Signal(object)
     """Path of the model selected in the list."""
     openRequested = Signal()
     diskEstimateRequested = Signal()
-    """The user asked to stream the model that is larger than memory from disk."""
+    """The user asked to stream from disk the model that is larger than memory."""
     folderRequested = Signal()
     deviceChosen = Signal(object)
     dtypeChosen = Signal(object)

@@ -63,7 +63,7 @@ class ModelChooserState(Struct, frozen=True):
     on_disk : Path or None
         Folder of a model that is larger than memory but can be streamed from disk.
     estimate : str
-        Cost of streaming it from disk, in words.
+        Cost of streaming that model from disk, in words.
     repository : str
         Name of the repository to download, as typed.
     offer : str
@@ -249,7 +249,7 @@ _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
 def format_progress(done: int, of: int) -> str:
-    """Format bytes done and their total in the total's unit: 120 of 538 MB."""
+    """Format the number of bytes done and the total in the unit of the total: 120 of 538 MB."""
     for unit, size in _UNITS:
         if of >= size:
             decimals = 1 if of < 10 * size else 0

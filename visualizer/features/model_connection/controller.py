@@ -56,7 +56,7 @@ class _StoredToken(Struct, frozen=True):
 
 
 class ModelConnectionController(QObject):
-    """Opens the connection dialog and connects to the chosen server."""
+    """Controller that opens the connection dialog and connects to the chosen server."""
 
     opened = Signal(object, object, object, str)
     """The `OpenedSource` of a model, the document's device and data type, and its text."""

@@ -1,1 +1,1 @@
-"""Generate pane: text generation with the open model, token by token."""
+"""Continue pane: text generation with the open model, token by token."""

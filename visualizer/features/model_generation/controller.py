@@ -1,4 +1,4 @@
-"""Controller of the Generate pane: generates tokens with the open model on a worker thread."""
+"""Controller of the Continue pane: generates tokens with the open model on a worker thread."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TOO_MANY_ROWS_ERROR = (
 
 
 class ModelGenerationController(GenerationController):
-    """Holds the generation tree of the current text; another text starts a new tree."""
+    """Controller with the generation tree of the current text; another text starts a new tree."""
 
     failed = Signal(str)
     """The full traceback of an unexpected exception."""

@@ -1,4 +1,4 @@
-"""Presenter of the Generate pane: generated text, next tokens and the weights of one head."""
+"""Presenter of the Continue pane: generated text, next tokens and the weights of one head."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class HeadRows(Struct, frozen=True, eq=False):
 
 
 class ModelGenerationPanel(Struct, frozen=True, eq=False):
-    """The Generate pane.
+    """The Continue pane.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class GenerationState(Struct, frozen=True, eq=False):
 
 
 def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
-    """Return the contents of the Generate pane."""
+    """Return the contents of the Continue pane."""
     if state.message:
         return ModelGenerationPanel(state.message, steps=state.steps)
     tree, readings = state.tree, state.block_readings

@@ -25,7 +25,7 @@ IMAGE_FILE_FILTER = f"Images ({' '.join(f'*{suffix}' for suffix in IMAGE_SUFFIXE
 
 
 class ModelImageController(QObject):
-    """Sets the input image of a workspace's document."""
+    """Controller that sets the input image of a workspace's document."""
 
     said = Signal(str)
     """A message for the status bar."""

@@ -21,7 +21,7 @@ DEFAULT_HEAD_FACTOR = 0.5
 
 
 class HeadEditController(QObject):
-    """Edits the heads of a workspace's model."""
+    """Controller that edits the heads of a workspace's model."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)

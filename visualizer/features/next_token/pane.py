@@ -23,7 +23,7 @@ def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
 
 
 EDITS = ("head_edit.set_mean", "head_edit.scale", "head_edit.patch")
-"""Commands that edit the shown heads; the pane then has the field for the value."""
+"""Commands that edit the shown heads and then focus the field for the value."""
 PANE = Pane(
     "Next token",
     "Next token",

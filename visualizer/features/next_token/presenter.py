@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 MODEL_REQUIRED = "Open a model (File > Open a model…) to see its next-token probabilities."
 METHOD_NOTE = (
-    "Replaces the output of the heads in the model with zeros, with its mean over the text, with a "
-    "multiple of it or, token by token, with the output for another text. All later layers use the "
-    "result."
+    "Replaces the output of the heads in the model with zeros, with the mean of the output over "
+    "the text, with a multiple of the output or, token by token, with the output for another "
+    "text. All later layers use the result."
 )
 IMAGE_METHOD_NOTE = (
-    "Replaces the output of the heads in the model with zeros, with its mean over the image, or "
-    "with a multiple of it. All later layers use the result."
+    "Replaces the output of the heads in the model with zeros, with the mean of the output over "
+    "the image, or with a multiple of the output. All later layers use the result."
 )
 ABLATION_UNAVAILABLE = "Heads of this model cannot be edited individually."
 MAX_LISTED_CUT_ROWS, MAX_LISTED_CUT_KEYS = 4, 3
@@ -65,7 +65,7 @@ class NextTokenPanel(Struct, frozen=True):
     is_mixed : bool
         Whether these heads have different edits.
     largest_changes : tuple of NextToken
-        The tokens with the largest changes of probability by the edits.
+        The tokens whose probabilities the edits change most.
     problem : str
         Why the edits cannot be applied, as a sentence.
     hint : str

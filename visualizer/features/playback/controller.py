@@ -30,7 +30,7 @@ MAX_TICK_S = 0.5
 
 
 class PlaybackController(QObject):
-    """Moves the playhead of a workspace; each public method is one user intent."""
+    """Controller that moves the playhead of a workspace; each public method is one user intent."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)

@@ -79,7 +79,7 @@ class TimelineSegments(Struct, frozen=True, dict=True):
         return area.left() + (position - stop.start + 0.5) / steps * area.width()
 
     def position_at(self, x: float) -> int:
-        """Return the step at an x coordinate; the number of steps to the right of the last one."""
+        """Return the step at an x coordinate; the number of steps if it is beyond the last one."""
         segments = self.all
         if not segments or x >= segments[-1][2].right():
             return self.bar.count

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SetupController(QObject):
-    """Changes the settings of a workspace's document."""
+    """Controller that changes the settings of a workspace's document."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
@@ -38,12 +38,12 @@ class SetupController(QObject):
         if name == "own_mask":
             self._set_mask(str(value))
         else:
-            # The user typed, dragged or toggled it, so the control already shows the value.
+            # The user changed the control, so it already shows the value.
             is_seen = is_continued_edit or isinstance(value, bool)
             self._workspace.set(name, value, is_continued_edit=is_continued_edit, is_seen=is_seen)
 
     def _set_mask(self, text: str) -> None:
-        """Set the custom mask from rows of 0 and 1; each valid mask is one undo step."""
+        """Set the custom mask from rows of 0s and 1s; each valid mask is one undo step."""
         try:
             mask = parse_mask(text)
         except InputError as refused:
@@ -70,7 +70,7 @@ class SetupController(QObject):
         return truncate_text_to_tokens(document, tokens)
 
     def replace_text(self, text: str) -> None:
-        """Replace the text by a dropped one."""
+        """Replace the text with a dropped text."""
         if sentence := text_length_problem(text):
             self.report_long_text(sentence, permitted_start(text))
         else:

@@ -54,7 +54,7 @@ _DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 
 class MaskMatrixControl(SettingControl):
-    """Text box for a matrix of 0 and 1. It emits the text; the document parses it."""
+    """Text box for a matrix of 0s and 1s. It emits the text; the document parses it."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -398,7 +398,7 @@ class SetupPane(QScrollArea):
         self.second.selectAll()
 
     def open_more(self) -> None:
-        """Show all settings, and focus the first enabled one that is not common."""
+        """Show all settings, and focus the first enabled one that is not a common setting."""
         self.more_button.setChecked(True)
         rows = [row for row in self.rows.values() if not row.setting.common]
         first = next(row for row in rows if row.control.isEnabled())

@@ -391,7 +391,7 @@ class ShapeRowButton(QAbstractButton):
         return font_metrics(TEXT_SIZE_PX).height() + font_metrics(12).height() - 2
 
     def _text_lines(self) -> tuple[tuple[str, bool], ...]:
-        """Return the lines below the sizes, each with whether it is dimmed."""
+        """Return the lines below the sizes, and whether each is dimmed."""
         row = self.shape_row
         if row is None:
             return ()

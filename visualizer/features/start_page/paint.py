@@ -49,7 +49,7 @@ def paint_picture(
 
 
 def _paint_book(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
-    """Paint the context vectors of every head with their numbers, the tokens to the left."""
+    """Paint the context vectors of every head with their numbers, and the tokens on the left."""
     tokens, (heads, _, columns) = numbers.book_tokens, numbers.book.shape
     line, gap = font_metrics(SMALL).height() + 4, 12 * text_scale()
     room = max(font_metrics(SMALL).horizontalAdvance(token) for token in tokens) + 8
@@ -70,7 +70,7 @@ def _paint_book(painter: QPainter, area: QRectF, numbers: PictureData, theme: Th
 
 
 def _paint_training(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
-    """Paint the weights of one head at several steps, with the weight on the right letter."""
+    """Paint the weights of one head at several steps, with the weight on the correct letter."""
     count, tokens = len(numbers.steps), len(numbers.letters)
     line, gap = font_metrics(SMALL).height() + 2, 8 * text_scale()
     below = line + font_metrics(LARGE).height() + 4

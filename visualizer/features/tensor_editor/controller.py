@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class TensorEditController(QObject):
-    """Shows and edits the tensors of a workspace; each edit is one undo step."""
+    """Controller that shows and edits the tensors of a workspace; each edit is one undo step."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)

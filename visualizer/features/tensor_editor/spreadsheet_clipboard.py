@@ -63,7 +63,7 @@ def parse_block(text: str) -> np.ndarray:
         raise _clipboard_error("The clipboard contains text that is not a number.") from error
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
-            said = f"Row 1 has {len(rows[0])}, row {number} has {len(row)}."
+            said = f"Row 1 has {len(rows[0])}, and row {number} has {len(row)}."
             raise _clipboard_error(f"All rows must have the same number of cells. {said}")
     return _parse_cells(rows)
 

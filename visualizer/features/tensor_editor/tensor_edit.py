@@ -62,7 +62,7 @@ def replace_block(
     Raises
     ------
     InputError
-        If the tensor cannot be edited, or the numbers exceed its type or its size.
+        If the tensor cannot be edited, or the numbers do not fit its type or its shape.
     """
     if why := not_editable_reason(run, name):
         raise _edit_error(run, name, why)

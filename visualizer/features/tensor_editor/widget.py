@@ -54,7 +54,7 @@ PANE_WIDTH_PX = 252
 class NumberTablePane(QWidget):
     """Table of numbers with a choice of tensor and head, and notes.
 
-    Typed and pasted text is emitted with the tensor name, and row and column of the first cell.
+    Typed and pasted text is emitted with the tensor name and the row and column of the first cell.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -424,7 +424,7 @@ class NumberTableView(QTableView):
             self.scrollTo(index)
 
     def _selected_range(self) -> tuple[slice, slice] | None:
-        """The selected rows and columns."""
+        """Return the selected rows and columns."""
         ranges = self.selectionModel().selection()
         if ranges.isEmpty():
             return None

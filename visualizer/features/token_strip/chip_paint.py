@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 MARGIN, WORD_MARGIN, LETTER_MARGIN = 12, 6, 2
-"""Horizontal space around a label: in chips, in running text, and if labels include spaces."""
+"""Horizontal space around a label: in chips, in words, and in words with their own spaces."""
 MIN_ELIDED_LENGTH = 20
 """Minimum length of labels that may be elided."""
 MAX_CACHED_WIDTHS = 50_000

@@ -262,7 +262,7 @@ class TokenStrip(ChipScrollArea):
         return self._chip_height + self._chip_gaps[1]
 
     def _lay_out(self) -> None:
-        """Lay out the tokens; in a long text the first ones now and the others incrementally."""
+        """Lay out the tokens; in a long text, the first ones now and the others incrementally."""
         if self._layout_task:
             self._layout_task.stop()
             self._layout_task = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TokenSelectionController(QObject):
-    """Selects tokens of a workspace; each public method is one user action."""
+    """Controller that selects tokens of a workspace; each public method is one user action."""
 
     matchReached = Signal(object)
     """Emitted with a cell of the token that was found, to scroll it into view in the heatmaps."""

@@ -167,7 +167,7 @@ def _paint_numbers(
 def _paint_frames(
     painter: QPainter, boxes: Sequence[QRectF], tokens: TokenPanel, first: int, theme: Theme
 ) -> None:
-    """Paint thick frames around subject patches, thin ones around others of the cursor."""
+    """Frame subject patches with thick lines, and the cursor's other patches with thin ones."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
     thin = {tokens.query, tokens.key} - tokens.subjects - {None}
     for width, places in ((1.5, thin), (2.5, tokens.subjects)):

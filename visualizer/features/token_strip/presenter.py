@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 READ_BATCH_S = 0.1
 """Duration of one batch of reads on the worker, before it returns to refining heatmaps."""
 MAX_NAMED_TOKENS = 3
-"""Maximum number of tokens that a sentence names; for more it gives only their number."""
+"""Maximum number of tokens that a sentence names; if there are more, it gives only their number."""
 
 
 class TokenWeights(Struct, frozen=True, eq=False):

@@ -127,7 +127,7 @@ class WeightSums(Struct, frozen=True, eq=False):
 
 
 class _SumAccumulator:
-    """Accumulates weights row by row and provides intermediate results.
+    """Accumulator of weights, row by row, that provides intermediate results.
 
     It holds no reference to the trace, because it is cached for the lifetime of the trace.
     """
@@ -143,7 +143,7 @@ class _SumAccumulator:
         self.known = self._snapshot_sums()
 
     def read_more(self, query: WeightQuery, is_over: Callable[[], bool]) -> None:
-        """Read at least one band, and more until `is_over()`; takes the constructor's query."""
+        """Read at least one band, and more until `is_over()`; `query` must be the constructor's."""
         several = max(1, min(MAX_BAND_ROWS, MAX_BAND_WEIGHTS // query.trace.sides[1]))
         add = self._add_rows if query.are_queries else self._add_columns
         while self._read < self._rows:

@@ -70,7 +70,7 @@ class TokenColourBar(QWidget):
         left, right = (font_metrics(12).horizontalAdvance(end) + SPACING_PX for end in (low, high))
         width = self.width() - left - right
         if width < MIN_BAR_WIDTH_PX * text_scale():
-            return  # limits without colours would say nothing
+            return  # limits without colours would be meaningless
         painter = QPainter(self)
         painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))

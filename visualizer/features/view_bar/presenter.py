@@ -112,7 +112,7 @@ def _colour_limits(board: Board) -> tuple[StageColourLimits, ...]:
 
 
 def _first_panels(board: Board) -> list[Heatmap]:
-    """Return the first panel of each stage; in a comparison that of A, not the difference."""
+    """Return the first panel of each stage; in a comparison, that of A, not of the difference."""
     firsts = {column[0].stage: column[0] for column in reversed(board.columns)}
     return [*reversed(firsts.values())]
 

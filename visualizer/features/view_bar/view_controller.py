@@ -59,7 +59,7 @@ class _PendingPin(Struct, frozen=True, eq=False):
 
 
 class ViewController(QObject):
-    """Changes the view of a workspace; each public method is one user action."""
+    """Controller that changes the view of a workspace; each public method is one user action."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
@@ -177,7 +177,7 @@ class ViewController(QObject):
         self._workspace.change_view(flow=True, large=None, folds=frozenset(), spread=False)
 
     def focus_stage(self, stage: str) -> None:
-        """Show a stage of the flow as large as fits, and unpin a cell of another of its states."""
+        """Show a stage of the flow as large as fits; unpin a cell of another of its states."""
         resolved, pinned = self._workspace.wanted_resolved, self._wanted.pinned
         if resolved is None or resolved.flow is None:
             return
@@ -215,7 +215,7 @@ class ViewController(QObject):
         self._workspace.change_view(stages=frozenset({stage}), heads=None, flow=False)
 
     def show_stage_alone(self, stage: str) -> None:
-        """Show a single stage; a cell pinned in another stage is unpinned."""
+        """Show only one stage; a cell pinned in another stage is unpinned."""
         pinned = self._wanted.pinned
         kept = pinned if pinned and pinned.stage == stage else None
         self._workspace.change_view(stages=frozenset({stage}), pinned=kept)
@@ -372,7 +372,7 @@ class ViewController(QObject):
         self._workspace.change_view(folds=folds, pinned=None if is_hidden else pinned)
 
     def toggle_side_by_side(self) -> None:
-        """Show texts or layers side by side, in one head; or one of them in all heads."""
+        """Show texts or layers side by side for one head, or one text or layer for all heads."""
         self._workspace.change_view(spread=not self._wanted.spread)
 
     def select_hovered_leading(self, leading: LeadingIndex) -> None:

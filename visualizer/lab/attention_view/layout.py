@@ -70,7 +70,7 @@ def lay_out_layers(
 
 
 class LayerPlacement:
-    """Computes one layout."""
+    """Computation of one layout."""
 
     def __init__(
         self, board: Board, width: float, height: float, pixel_ratio: float, largest_cell: float
@@ -96,7 +96,7 @@ class LayerPlacement:
         return label_height(widest_label(columns.labels), columns.is_token, cell, longest)
 
     def largest_cell_size(self) -> float:
-        """Return the largest cell, in whole device pixels, with which most layers are visible."""
+        """Return the largest cell, in whole device pixels, that keeps the most layers visible."""
         ratio = self.pixel_ratio
         largest = max(1, int(self.max_cell * ratio))
         least = min(

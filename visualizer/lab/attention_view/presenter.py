@@ -122,7 +122,7 @@ def create_board(
 
 
 class LabPanelSource:
-    """Creates the panels of a board, and holds the values they share."""
+    """Builder of the panels of a board, with the values that they share."""
 
     def __init__(
         self, result: ProbeResult, model: ModelKind, room: int, colouring: ColourOptions
@@ -247,7 +247,7 @@ def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
 
 
 def describe_cell(result: ProbeResult, board: Board, cell: Cell) -> str:
-    """Describe how much a query attends to a key; empty if the cell does not exist."""
+    """Describe how much a query attends to a key; return an empty string without such a cell."""
     panel = _panel_of(board, cell)
     if panel is None or result.weights is None:
         return ""

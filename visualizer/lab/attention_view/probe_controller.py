@@ -43,7 +43,7 @@ class ProbeFailure(Struct, frozen=True):
 
 
 class ProbeController(QObject):
-    """Holds the current probe result and a cache of earlier ones.
+    """Controller with the current probe result and a cache of earlier ones.
 
     One request is pending at a time. After its result is painted, the next request is sent for the
     step that is selected at that time.
@@ -79,13 +79,13 @@ class ProbeController(QObject):
 
     @property
     def refused(self) -> str:
-        """Why the current view cannot be shown; empty if it can be, or that is unknown."""
+        """The reason why the current view cannot be shown; empty if it can be or none is known."""
         refusal = self._refusal
         return refusal.sentence if refusal and refusal.applies_to(self._lab.view) else ""
 
     @property
     def previous_text(self) -> str:
-        """Text of the result that is shown until the current probe has one; otherwise empty."""
+        """Text of the result shown until the current probe has a result; otherwise empty."""
         run, probe = self._lab.run, self._lab.view.probe
         is_left = bool(probe) and self.result is not None and self.text != probe
         return self.text if is_left and run and (self.refused or not run.is_open) else ""
@@ -155,7 +155,7 @@ class ProbeController(QObject):
             self._cache.popitem(last=False)
 
     def _store_probe(self, folder: Path) -> None:
-        """Store the probe in the user's own run, otherwise only until the window is closed."""
+        """Store the probe in the folder of the user's own run, otherwise in memory."""
         if self._is_own_run:
             self._lab.typed_probes.pop(folder, None)
             store_probe(folder, self.text)

@@ -81,9 +81,9 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
         """Layer and head with the highest score, if it is clearly above chance.
 
         None if scores are unknown or none is high enough. By chance, a query attends uniformly to
-        all tokens up to its own: the mean of 1/1, 1/2, … 1/n for n tokens. A score is clearly above
-        chance if it is at least `MIN_CLEAR_WEIGHT` of the way from there to 1; without this margin,
-        noise would be marked.
+        all tokens up to its own token: the mean of 1/1, 1/2, … 1/n for n tokens. A score is clearly
+        above chance if it is at least `MIN_CLEAR_WEIGHT` of the way from there to 1; without this
+        margin, noise would be marked.
         """
         if self.partner_weights is None or not self.has_scores:
             return None

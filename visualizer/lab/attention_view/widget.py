@@ -33,7 +33,7 @@ EMPTY_HIGHLIGHTS = Highlights()
 
 
 class LabAttentionView(QWidget):
-    """Shows all layers and heads, and emits the cells that the user points at.
+    """Widget that shows all layers and heads, and emits the cells that the user points at.
 
     `cellHovered` and `cellClicked` carry a `Cell` or None, `moved` a number of rows down and
     columns right, and `roomChanged` the number of cells that fit the side of a panel.

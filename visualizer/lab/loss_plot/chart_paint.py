@@ -132,7 +132,7 @@ MIN_DOT_DISTANCE_PX = 14.0
 COLUMN_WIDTH_PX = 2.0
 """Width of a column in device pixels; its first, lowest, highest and last point are drawn."""
 MAX_OUTSIDE_HEIGHTS = 1.0
-"""How far lines continue outside, in heights of the plot: Qt's coordinates are limited."""
+"""How far lines extend outside, in plot heights, because Qt's coordinates are limited."""
 BELOW, ABOVE = -1000.0, 10.0
 """Z values of the axes and of labels over the lines."""
 MIN_FILLING_WIDTHS = 20.0
@@ -140,7 +140,7 @@ MIN_FILLING_WIDTHS = 20.0
 
 
 class LossChart:
-    """Draws plots into a part of a widget; it ignores mouse and key events."""
+    """Chart that draws plots into a part of a widget; it ignores mouse and key events."""
 
     def __init__(self) -> None:
         self.view = pg.GraphicsView()

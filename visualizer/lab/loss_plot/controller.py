@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LossPlotController(QObject):
-    """Holds the plot's options and shows the losses."""
+    """Controller with the plot's options that shows the losses."""
 
     changed = Signal()
     """The plot's options have changed."""

@@ -74,8 +74,8 @@ def choose_ticks(
 ) -> tuple[AxisTick, ...]:
     """Choose at most `most` round tick values for an axis.
 
-    On a logarithmic axis, these are powers of ten, with 2 and 5 between them if they fit; if that
-    yields fewer than three, steps as on a linear axis.
+    On a logarithmic axis, these are powers of ten, with multiples of 2 and 5 between them if they
+    fit; if that yields fewer than three, they are chosen as on a linear axis.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class ReferenceLoss(Struct, frozen=True):
     Parameters
     ----------
     name : str
-        Name of the baseline, such as "guessing by frequency".
+        Name of the baseline, such as "unigram baseline".
     """
 
     name: str

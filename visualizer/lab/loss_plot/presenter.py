@@ -139,10 +139,10 @@ MAX_STEP_TICKS, MAX_LOSS_TICKS = 6, 6
 AXIS_MARGIN_SHARE = 0.05
 """Margin above the highest and below the lowest loss, as a fraction of the height."""
 MAX_INITIAL_LOSS_RATIO = 3.0
-"""A linear axis ends at this multiple of the first losses: a divergence would flatten the rest."""
+"""A linear axis ends at this multiple of the first losses: divergence would flatten the rest."""
 
 MAX_PLOTTED_LOSS = 1e100
-"""Larger losses are drawn at the end of the axis; training in float32 has none."""
+"""Larger losses are drawn at the end of the axis; they do not occur in float32 training."""
 
 
 def choose_step_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
@@ -200,7 +200,7 @@ def _largest_usual_loss(lines: Sequence[LossLine], references: Sequence[Referenc
 
 
 def _with_margin(low: float, high: float, scale: AxisScale) -> tuple[float, float]:
-    """Add a margin at both ends so that they differ."""
+    """Return the range with a margin at both ends, so that the ends differ."""
     if scale is AxisScale.LOG:
         margin = max((high / low) ** AXIS_MARGIN_SHARE, 1.02)
         return low / margin, high * margin
@@ -278,7 +278,7 @@ def _index_of_lowest(values: np.ndarray) -> int | None:
 
 
 def describe_plot(plot: LossPlot) -> str:
-    """Describe the plot: current and best loss, and which reference losses are beaten."""
+    """Describe the plot: the current and best losses, and which reference losses are beaten."""
     step = plot.last if plot.shown_step is None else plot.shown_step
     sentences = [read_step(plot, step).sentence]
     first = [line for line in plot.lines if line.name == plot.lines[-1].name]

@@ -28,7 +28,7 @@ class SmoothedLosses(Struct, frozen=True, eq=False):
     Parameters
     ----------
     average, weight : float
-        The average after the last step before bias correction, and the same of ones.
+        The average after the last step, before bias correction, and the same average of ones.
     """
 
     losses: LossHistory

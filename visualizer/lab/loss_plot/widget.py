@@ -1,4 +1,4 @@
-"""The loss plot with its controls; hovering reads values, dragging selects a training step."""
+"""The loss plot with its controls; hovering shows values, dragging selects a training step."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ KEYBOARD_HELP = (
     "and End for the first and last step, and Esc to return to the current step."
 )
 PARTS, FAR = 100, 10
-"""Number of arrow-key steps along the axis without snapshots, and of those per page-key step."""
+"""Number of arrow-key steps along an axis without snapshots, and per page-key step."""
 
 STEP_KEYS = {
     Qt.Key.Key_Left: -1,
@@ -58,7 +58,7 @@ STEP_KEYS = {
 
 
 class LossPlotView(QWidget):
-    """Shows a `LossPlot`; clicking and dragging select a step.
+    """View of a `LossPlot`; clicking and dragging select a step.
 
     If there are snapshots, the nearest one is selected.
     """
@@ -243,7 +243,7 @@ AXIS_LABELS = {"losses": "Log loss", "steps": "Log steps"}
 
 
 def with_smoothing_changed(options: PlotOptions, by: int) -> PlotOptions:
-    """Return options that are smoothed by this many more steps, within the limits."""
+    """Return options with the smoothing changed by a number of levels, within the limits."""
     index = SMOOTHING_STRENGTHS.index(options.smoothing) + by
     index = min(max(index, 0), len(SMOOTHING_STRENGTHS) - 1)
     return replace(options, smoothing=SMOOTHING_STRENGTHS[index])

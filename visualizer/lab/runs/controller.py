@@ -92,7 +92,7 @@ POLL_INTERVAL_MS = 2000
 
 
 class RunController(QObject):
-    """Opens, overlays, renames and deletes runs; asks before one is interrupted or lost."""
+    """Controller that opens, overlays, renames and deletes runs, and asks before one is lost."""
 
     messageReported = Signal(str)
     failed = Signal(str)
@@ -211,9 +211,9 @@ class RunController(QObject):
         self.open_folder(self._lab.home / name)
 
     def open_folder(self, folder: Path | str) -> None:
-        """Open a run, closing the current one unless there is no other run to open.
+        """Open a run and close the current one, which stays open if the folder contains no run.
 
-        The current run is reopened if it cannot continue.
+        If the folder is that of the current run, the run is reopened only if it cannot continue.
         """
         run, path, refused = self._lab.run, Path(folder), self._lab.refused
         if run and run.folder == path:

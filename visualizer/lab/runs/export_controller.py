@@ -31,7 +31,7 @@ FILM_FORMATS = tuple(
 
 
 class RunExportController(QObject):
-    """Asks for a file and writes it in the background."""
+    """Controller that asks for a file and writes it in the background."""
 
     messageReported = Signal(str)
 
@@ -88,5 +88,5 @@ class RunExportController(QObject):
         self.messageReported.emit(f"{what}: {done:,} of {of:,}")
 
     def close(self) -> None:
-        """Stop the thread; no film is being written."""
+        """Stop the thread; must not be called while a film is being written."""
         self.film_controller.close()

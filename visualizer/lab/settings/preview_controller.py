@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 MAX_PREVIEW_CHARACTERS = 600
 MAX_GENERATED_SAMPLE_TOKENS = 5_000_000
-"""Tokens that are generated in a second or two; longer texts are sampled at this length."""
+"""Maximum number of tokens generated for a sample, which takes a second or two."""
 
 
 class TextSampleController(QObject):
-    """Shows the beginning of the text while settings are edited."""
+    """Controller that shows the beginning of the text while settings are edited."""
 
     failed = Signal(str)
 

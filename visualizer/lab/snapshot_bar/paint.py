@@ -28,7 +28,7 @@ def axis_height() -> float:
 
 
 class SnapshotAxis(Struct, frozen=True):
-    """Places and paints the stops on an axis of a given width."""
+    """Axis of a given width that places and paints the stops."""
 
     timeline: SnapshotTimeline
     width: float

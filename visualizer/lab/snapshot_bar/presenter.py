@@ -1,6 +1,6 @@
 """Presents the snapshot bar: saved steps on a logarithmic axis that ends at the current step.
 
-Models learn most early: on a linear axis of steps, that would be in the first few pixels.
+Models learn most in the early steps, which would take up only a few pixels of a linear axis.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ FRAME_MS = 300
 
 
 class SnapshotBar(QWidget):
-    """Shows the selected training step, and selects another.
+    """Bar that shows the selected training step and selects another.
 
     `stepSelectionChanged` carries a saved step, or None for the current model. While playing, it
     selects the next step once the previous one is shown.

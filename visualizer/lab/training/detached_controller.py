@@ -65,7 +65,7 @@ def write_orders(folder: Path) -> None:
 
 
 def mark_order_pending(folder: Path) -> None:
-    """Mark a run to continue later; its process would remove an order file when it starts."""
+    """Mark a run to continue later, because its starting process would remove an orders file."""
     _pending_orders.add(folder)
 
 
@@ -134,7 +134,7 @@ def withdraw_order(folder: Path) -> None:
 
 
 def is_training(folder: Path) -> bool:
-    """Whether a process is training a run, or about to; writes nothing."""
+    """Whether a process is training a run or is about to; this check writes nothing."""
     return folder in _pending_orders or _has_orders(folder) or _is_held(folder)
 
 
@@ -167,7 +167,7 @@ def _withdraw_stop_request(folder: Path) -> bool:
 
 
 class BackgroundTrainingWatcher(QObject):
-    """Asks the process that trains a run to stop, and waits until it has.
+    """Watcher that asks the process that trains a run to stop, and waits until it has stopped.
 
     Orders do not prove that a process will train the run, because the folder may have been copied:
     nothing is written to it before the run is locked.

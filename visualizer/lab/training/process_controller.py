@@ -80,7 +80,7 @@ class TrainingProcess(QObject):
         """A closed run that must not be trained further after this process has ended."""
         self.is_over = self._is_end_expected = self._is_closing = self._was_killed = False
         self.has_opened = False
-        """Whether it has opened or created its run."""
+        """Whether the process has opened or created its run."""
         self._process = QProcess(self)
         self._process.setProcessEnvironment(process_environment())
         self._process.readyReadStandardOutput.connect(self._read_messages)
@@ -103,16 +103,16 @@ class TrainingProcess(QObject):
             self._process.write(Message(kind, values).pack())
 
     def stop(self) -> None:
-        """Ask it to write a checkpoint and exit; it answers ``not_ended`` if it cannot write one.
+        """Ask the process to write a checkpoint and exit; it answers ``not_ended`` if it cannot.
 
-        After a second request, it exits in any case.
+        After a second request, it exits even without a checkpoint.
         """
         self._is_end_expected = True
         self.send_message("stop")
         self._kill_timer.start()
 
     def end(self) -> None:
-        """Make it exit, with a checkpoint if one can be written; see `wait_for_processes`."""
+        """Make the process exit, with a checkpoint if possible; see `wait_for_processes`."""
         if self.is_over or self._is_closing:
             return
         self._is_closing = True

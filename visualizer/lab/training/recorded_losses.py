@@ -46,7 +46,8 @@ class GrowingArray:
         Parameters
         ----------
         capacity : int
-            Number of values for which memory is reserved; up to it, extending copies nothing.
+            Number of values for which memory is reserved; up to this number, extending copies
+            nothing.
         """
         numbers: np.ndarray = np.asarray(values, dtype=dtype).reshape(-1)
         array: np.ndarray = np.empty(max(len(numbers), capacity), dtype=dtype)
@@ -58,7 +59,7 @@ class GrowingArray:
 
     @property
     def capacity(self) -> int:
-        """Number of values up to which it can be extended without copying."""
+        """Number of values up to which the array can be extended without copying."""
         return len(self._buffer.array)
 
     def extended(self, more: ArrayLike) -> GrowingArray:
@@ -198,7 +199,7 @@ class LossHistory(Struct, frozen=True, eq=False):
 def _append_columns(
     before: tuple[GrowingArray, ...], added: tuple[ArrayLike, ...]
 ) -> tuple[tuple[GrowingArray, ...], bool]:
-    """Append columns, the first being the steps; also return whether none was replaced."""
+    """Append columns, the first being the steps; also return whether no row was replaced."""
     columns = [np.asarray(column).reshape(-1) for column in added]
     steps, kept = before[0].values, len(before[0])
     if len({len(column) for column in columns}) != 1:

@@ -169,7 +169,7 @@ def apply_progress(run: RunState, message: Message) -> RunState:
     return replace(
         run,
         phase=RunPhase.ENDING if ending else RunPhase(values["state"]),
-        # It may have done further steps before the request to stop.
+        # The process may have done further steps before it received the request to stop.
         settings=replace(run.settings, steps=max(run.settings.steps, int(values["step"]))),
         snapshots=tuple(values["snapshots"]),
         losses=run.losses.extended(**message.arrays),
@@ -181,7 +181,7 @@ def apply_progress(run: RunState, message: Message) -> RunState:
 
 
 def add_resume_step(failure: RunFailure, step: int | None) -> RunFailure:
-    """Add the step from which the run resumes to a failure; None if it cannot be read."""
+    """Add the step from which the run resumes to a failure; `step` is None if it cannot be read."""
     if step is None:
         then = "The checkpoint cannot be read."
     elif step:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
 MISSING_SNAPSHOT_FIELD = "step"
-"""Rejected field if a snapshot is no longer saved: long training runs drop some."""
+"""Field of the error for a snapshot that is no longer saved; long training runs drop some."""
 
 ENDED_PHASES = frozenset({RunPhase.ENDING, RunPhase.FAILED})
 """Phases in which a run no longer answers."""
@@ -51,7 +51,7 @@ class TrainingFilmRequest(Struct, frozen=True, eq=False):
 
 
 class TrainingFilmController(QObject):
-    """Creates films of a run, one at a time.
+    """Controller that creates films of a run, one at a time.
 
     Each result is requested after the previous one has arrived, so that training continues in
     between. The signals are those of an `ExportRunner`.
@@ -69,7 +69,7 @@ class TrainingFilmController(QObject):
         self._pending_steps: deque[int] = deque()
         self._readings: list[ProbeResult] = []
         self._film: TrainingFilmRequest | None = None
-        """The film with results that are being read."""
+        """The film whose results are being read."""
         self._thinning_note = ""
         self._exporter = ExportRunner(self)
         self._exporter.said.connect(self._show_message)
@@ -107,7 +107,7 @@ class TrainingFilmController(QObject):
             self._exporter.cancel()
 
     def close(self) -> None:
-        """Stop the thread; no film is being written."""
+        """Stop the thread; must not be called while a film is being written."""
         self._exporter.close()
 
     # ------------------------------------------------------------------ reading

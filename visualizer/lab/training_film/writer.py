@@ -219,7 +219,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
 ASPECT_RATIO_LIMITS = (0.62, 0.8, 1.0)
 """Limits of height / width of the panels, tried until a panel has `PREFERRED_SIDE_PX` pixels."""
 PREFERRED_SIDE_PX = 120
-"""Preferred side of a panel in pixels; for smaller ones the film becomes higher."""
+"""Preferred side of a panel in pixels; if panels would be smaller, the film becomes higher."""
 ENLARGEMENT_FACTORS = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 """Factors by which the layout area is enlarged, and the panels then scaled down, to fit all."""
 
@@ -291,7 +291,7 @@ def write_training_film(path: Path, film: TrainingFilm, progress: Progress = no_
 
 
 def film_format(path: Path) -> ExportFormat:
-    """Return the film format of a file's suffix.
+    """Return the film format for a file's suffix.
 
     Raises
     ------
