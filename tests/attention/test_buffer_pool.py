@@ -58,7 +58,7 @@ def test_memory_is_lent_again_when_its_tensor_has_gone() -> None:
     assert first.dtype == LIKE.dtype
     place = first.data_ptr()
     del first
-    assert pool.bytes == 4 * 2 * 600 * 1024
+    assert pool.free_bytes == 4 * 2 * 600 * 1024
     assert lent(pool).data_ptr() == place
 
 
@@ -67,15 +67,15 @@ def test_a_view_of_numpy_or_torch_holds_the_memory() -> None:
     tensor = lent(pool)
     array, part = tensor.numpy()[1, ::2], tensor.detach()[0].mT
     del tensor
-    assert pool.bytes == 0
+    assert pool.free_bytes == 0
     other = lent(pool)
     other.fill_(3)
     array[:], part[:] = 1, 2
     assert (other == 3).all()
     del array
-    assert pool.bytes == 0
+    assert pool.free_bytes == 0
     del part
-    assert pool.bytes == 4 * 2 * 600 * 1024
+    assert pool.free_bytes == 4 * 2 * 600 * 1024
 
 
 def test_a_little_less_is_lent_from_the_same_memory() -> None:
@@ -102,7 +102,7 @@ def test_no_more_than_so_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = lent(pool), lent(pool)
     place = second.data_ptr()
     del first, second
-    assert pool.bytes == 4 * 2 * 600 * 1024
+    assert pool.free_bytes == 4 * 2 * 600 * 1024
     assert lent(pool).data_ptr() == place
 
 
@@ -110,9 +110,9 @@ def test_what_waits_can_be_released() -> None:
     pool = BufferPool()
     held = lent(pool)
     lent(pool).zero_()
-    assert pool.bytes
+    assert pool.free_bytes
     pool.release()
-    assert pool.bytes == 0
+    assert pool.free_bytes == 0
     held.zero_()
 
 
@@ -121,9 +121,9 @@ def test_what_comes_back_after_a_release_is_not_kept() -> None:
     held = lent(pool)
     pool.release()
     del held
-    assert pool.bytes == 0
+    assert pool.free_bytes == 0
     lent(pool)
-    assert pool.bytes == 4 * 2 * 600 * 1024
+    assert pool.free_bytes == 4 * 2 * 600 * 1024
 
 
 # ----------------------------------------------------------------------------- with attention
@@ -148,7 +148,7 @@ def test_numbers_are_the_same_to_the_bit(
         assert_same(shown, run(texts, spec))
         shown = run(texts, SPEC, shown, pool)
         assert_same(shown, run(texts, SPEC))
-    assert pool.bytes
+    assert pool.free_bytes
 
 
 def test_an_old_trace_never_changes_under_its_reader(pool: BufferPool) -> None:
@@ -176,4 +176,4 @@ def test_what_is_to_learn_takes_no_lent_memory(pool: BufferPool) -> None:
     torch.autograd.backward(trace.tensor("output").sum())
     assert given.grad is not None
     del trace
-    assert pool.bytes == 0
+    assert pool.free_bytes == 0

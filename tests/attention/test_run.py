@@ -184,9 +184,9 @@ def test_memory_that_runs_out_is_asked_for_again_without_the_pool(
         if named["pool"]:
             named["pool"].empty((2**21,), torch.zeros(1)).zero_()
             kept = named["pool"].empty((2**22,), torch.zeros(1))  # by the frame of the error
-            assert pool.bytes
+            assert pool.free_bytes
             raise MemoryError(kept.shape)
-        assert pool.bytes == 0
+        assert pool.free_bytes == 0
         return attend(*given, **named)
 
     monkeypatch.setattr(attention_run, "attend", attend_at_second)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication, QWidget
 
     from visualizer.attention.trace import Trace
-    from visualizer.features.line_view.widget import LineView
+    from visualizer.features.line_view.widget import AttentionLinesView
     from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.widget import BoardView
     from visualizer.session.cell_address import Cell
@@ -235,7 +235,7 @@ class Stand:
         shown = self.workspace.screen.panel(LINES_PANEL)
         return len(shown.lines) if shown else 0
 
-    def hover(self, view: BoardView | LineView, across: float, down: float) -> float:
+    def hover(self, view: BoardView | AttentionLinesView, across: float, down: float) -> float:
         """Move the pointer to a place in a view; give the seconds until what is there is lit.
 
         What the last movement left to be painted in other panes is painted before.
@@ -250,7 +250,9 @@ class Stand:
         painted = self.until_painted(lambda: True, view, lambda: self._point(view, at, before))
         return painted - start if painted else 0.0
 
-    def _point(self, view: BoardView | LineView, at: QPointF, before: Cell | None) -> bool:
+    def _point(
+        self, view: BoardView | AttentionLinesView, at: QPointF, before: Cell | None
+    ) -> bool:
         move(view.viewport(), at)
         return self.workspace.view.hovered != before
 
@@ -284,7 +286,7 @@ class Stand:
     def until_painted(
         self,
         is_shown: Callable[[], bool],
-        view: BoardView | LineView | None = None,
+        view: BoardView | AttentionLinesView | None = None,
         act: Callable[[], bool] | None = None,
     ) -> float:
         """Let the window work until it has painted what is waited for; give that moment.

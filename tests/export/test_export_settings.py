@@ -199,10 +199,10 @@ def test_what_cannot_be_chosen_of_a_format_decides_nothing(
             assert getattr(asked, each) == getattr(usual, each)
         elif each != "extent":
             assert getattr(asked, each) == getattr(figure_settings, each)
-    assert asked.extent in settings.extents
+    assert asked.extent in settings.extent_labels
     assert (
         asked.extent is figure_settings.extent
-        or figure_settings.extent not in settings.extents
+        or figure_settings.extent not in settings.extent_labels
         or not settings.deciding_field_names
     )
     assert replace(settings, look=asked).figure_settings == asked

@@ -19,9 +19,9 @@ from visualizer.export.dialog.preview_widget import render_preview
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.figures.figure_page import (
-    exact_figure_content,
     exact_figure_within,
     figure_content,
+    fully_drawn_figure_content,
     lay_out_page,
     sketched_figure_content,
 )
@@ -84,7 +84,7 @@ def test_a_figure_is_exact_and_the_window_keeps_its_picture(fields: dict[str, ob
     resolved = resolve_view(one.document, one.view, one.run, one.document)
     shown = prefetch(resolved, None)
     versions = [one.run.trace.cached_stage(name).version for name in one.run.trace.names]
-    assert_exact(exact_figure_content(one, SMALL), one)
+    assert_exact(fully_drawn_figure_content(one, SMALL), one)
     assert not is_fully_drawn(resolved)
     assert versions == [one.run.trace.cached_stage(name).version for name in one.run.trace.names]
     assert present_board_contents(resolved, shown).board is shown.board
@@ -94,7 +94,7 @@ def test_a_figure_has_as_many_cells_as_its_pixels_have_room_for() -> None:
     one = long_shot(view=View(stages=frozenset({"weights"}), heads=frozenset({0}), room=16))
     sizes = []
     for dpi in (48, 96, 600):
-        figure = exact_figure_content(one, replace(SMALL, dpi=dpi))
+        figure = fully_drawn_figure_content(one, replace(SMALL, dpi=dpi))
         assert_exact(figure, one)
         sizes.append(figure.board.heatmaps[0].values.shape[0])
     assert sizes[0] < sizes[1] < sizes[2] == 600
@@ -104,7 +104,7 @@ def test_dropped_cells_are_those_of_the_held_text() -> None:
     view = View(stages=frozenset({"dropped"}), heads=frozenset({0}))
     held, long = held_shot(300, view, **TRAIN), long_shot(300, view, **TRAIN)
     assert long.run.trace.is_blockwise
-    figures = [exact_figure_content(each, replace(SMALL, dpi=400)) for each in (held, long)]
+    figures = [fully_drawn_figure_content(each, replace(SMALL, dpi=400)) for each in (held, long)]
     wanted, found = (figure.board.heatmaps[0] for figure in figures)
     assert found.dropped is not None
     np.testing.assert_array_equal(found.dropped, wanted.dropped)

@@ -155,7 +155,7 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
         count = 8
 
     monkeypatch.setenv("WORLD_SIZE", str(EightRanks.count))
-    monkeypatch.setattr(model_loading, "DistributedRanks", lambda *given: EightRanks())
+    monkeypatch.setattr(model_loading, "ModelRank", lambda *given: EightRanks())
 
 
 @pytest.mark.usefixtures("eight_ranks")

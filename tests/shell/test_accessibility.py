@@ -19,7 +19,7 @@ import visualizer
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, Hand
 from visualizer.features.lessons.presenter import LESSON_PANEL
-from visualizer.features.line_view.widget import LineView
+from visualizer.features.line_view.widget import AttentionLinesView
 from visualizer.features.playback.playback_bar_widget import TimelineSlider
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.widget import BoardCanvas, BoardView
@@ -112,7 +112,7 @@ def test_every_widget_that_paints_itself_has_a_role(qapp: QApplication) -> None:
         if module.name.endswith(WIDGET_MODULES):
             import_module(module.name)
     painting = [kind for kind in _derived(QWidget) if "paintEvent" in vars(kind)]
-    assert {BoardView, LineView, TimelineSlider, MinimapWidget} <= {
+    assert {BoardView, AttentionLinesView, TimelineSlider, MinimapWidget} <= {
         *painting,
         *_derived(BoardCanvas),
     }

@@ -29,7 +29,7 @@ from visualizer.models import opened_model, surrounding_stages
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.view_options import MaskBrush
+from visualizer.session.view_options import MaskPattern
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -396,7 +396,7 @@ def test_edges_of_a_head_are_cut_by_painting(model_window: Hand, folder: Path) -
     hand.settle()
     bar = hand.window.mask_edit_bar
     assert bar.caption.text() == "Cut edges"
-    assert not bar.buttons[MaskBrush.CAUSAL].isVisible()
+    assert not bar.buttons[MaskPattern.CAUSAL].isVisible()
     hand.click_cell(Cell("weights", (1, 5, 3)))
     hand.settle()
     source = workspace.document.model
@@ -469,7 +469,7 @@ def test_there_are_no_masks_for_a_model_whose_text_is_refused(model_window: Hand
     assert bar.isVisible()
     assert bar.caption.text() == "Cut edges"
     assert not any(button.isVisible() for button in bar.buttons.values())
-    for brush in MaskBrush:
+    for brush in MaskPattern:
         bar.brushChosen.emit(brush)
     for brush in bar.boxes:
         bar.numberChosen.emit(brush, 3)

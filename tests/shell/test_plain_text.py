@@ -152,7 +152,7 @@ def test_tokens_and_names_are_plain_in_every_pane(captured: Hand) -> None:
         hand.settle()
         assert rich(window) == []
         seen |= hostile_places(window)
-    assert {"WrappingLabel text", "RichLabel text", "LineView description"} <= seen
+    assert {"WrappingLabel text", "RichLabel text", "AttentionLinesView description"} <= seen
 
 
 def test_every_part_of_what_is_said_of_a_cell_is_escaped(application: QApplication) -> None:

@@ -131,7 +131,7 @@ def _do_jobs(arguments: Sequence[str]) -> NoReturn:
 
     (which,) = arguments
     model_ranks.FAILURE_TIMEOUT = timedelta(seconds=SHORT_S)
-    ranks = model_ranks.DistributedRanks(model_ranks.Parallelism.TENSOR, 8, Device.CPU)
+    ranks = model_ranks.ModelRank(model_ranks.Parallelism.TENSOR, 8, Device.CPU)
     try:
         outcomes = [_outcome(ranks, works[ranks.rank]) for works in JOBS[which]]
     except RuntimeError:

@@ -35,7 +35,7 @@ class BufferPool:
         self._is_resting = True
 
     @property
-    def bytes(self) -> int:
+    def free_bytes(self) -> int:
         """Bytes of all free blocks."""
         return sum(map(len, [*self._waiting.values()]))
 
@@ -72,6 +72,6 @@ class BufferPool:
         if self._is_resting:  # checked only now, as another thread may be releasing
             self._waiting.clear()
         for oldest in [*self._waiting]:
-            if self.bytes <= MAX_FREE_BYTES:
+            if self.free_bytes <= MAX_FREE_BYTES:
                 break
             self._waiting.pop(oldest, None)

@@ -422,7 +422,7 @@ def _compute_trace(
 def _ensure_memory(needed: int, device: Device, pool: BufferPool | None) -> None:
     if needed <= USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device):
         return
-    if pool is None or not pool.bytes:
+    if pool is None or not pool.free_bytes:
         raise MemoryError
     pool.release()
     _ensure_memory(needed, device, pool)

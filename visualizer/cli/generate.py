@@ -42,9 +42,9 @@ class _ReaderClosedError(Exception):
     """The program that reads the output, such as ``head``, has closed the pipe."""
 
 
-def generate_parser() -> option_types.OptionParser:
+def generate_parser() -> option_types.CommandLineParser:
     """Create the argument parser of ``generate``."""
-    parser = option_types.OptionParser(
+    parser = option_types.CommandLineParser(
         prog=f"attention-visualizer {GENERATE_COMMAND}",
         usage="%(prog)s FOLDER [options]",
         description=(

@@ -72,9 +72,9 @@ _ARGUMENT_FIELDS = frozenset(
 """Fields of errors that are named after an option."""
 
 
-def model_parser() -> option_types.OptionParser:
+def model_parser() -> option_types.CommandLineParser:
     """Create the argument parser of ``model``."""
-    parser = option_types.OptionParser(
+    parser = option_types.CommandLineParser(
         prog=f"attention-visualizer {MODEL_COMMAND}",
         usage="%(prog)s FOLDER (--text TEXT | --texts FILE | --image FILE) [options]",
         description="Compute the attention of every layer and head of a transformers model.",

@@ -53,7 +53,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
-class OptionParser(argparse.ArgumentParser):
+class CommandLineParser(argparse.ArgumentParser):
     """An argument parser with option groups; each error is one sentence.
 
     Parameters

@@ -9,7 +9,7 @@ from visualizer.attention.layer_stages import DESCRIPTIONS, STAGE_ORDER
 from visualizer.attention.settings import SETTINGS_BY_NAME, Setting, SettingGroup, SettingKind
 from visualizer.attention.spec import OWN_LAYERS
 from visualizer.cli import option_types
-from visualizer.cli.option_types import NamedDescriptions, OptionParser, convert_run_folder
+from visualizer.cli.option_types import CommandLineParser, NamedDescriptions, convert_run_folder
 from visualizer.export.export_settings import PAPER_LABELS
 from visualizer.export.figure_settings import (
     MAX_DPI,
@@ -127,7 +127,7 @@ def option_value(options: argparse.Namespace, field: str) -> Any:
 
 def create_parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     """Create the main parser, with or without the FILE argument."""
-    main_parser = option_types.OptionParser(
+    main_parser = option_types.CommandLineParser(
         prog="attention-visualizer",
         usage=USAGE,
         description=(
@@ -398,9 +398,9 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
 LAB_COMMAND = "lab"
 
 
-def lab_parser() -> OptionParser:
+def lab_parser() -> CommandLineParser:
     """Create the argument parser of ``lab``."""
-    parser = OptionParser(
+    parser = CommandLineParser(
         prog=f"attention-visualizer {LAB_COMMAND}",
         usage="%(prog)s [RUN]",
         description="Open the language lab: train small language models and watch attention form.",

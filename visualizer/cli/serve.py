@@ -46,9 +46,9 @@ The exit status is 0 after Ctrl+C; 1 if the model cannot be served or one of its
 """
 
 
-def serve_parser() -> option_types.OptionParser:
+def serve_parser() -> option_types.CommandLineParser:
     """Create the argument parser of ``serve``."""
-    parser = option_types.OptionParser(
+    parser = option_types.CommandLineParser(
         prog=f"attention-visualizer {SERVE_COMMAND}",
         usage="%(prog)s FOLDER [options]",
         description="Serve a model to Attention Visualizer windows on other machines.",

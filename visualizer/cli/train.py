@@ -103,9 +103,9 @@ def list_presets() -> option_types.NamedDescriptions:
     return [(preset.name, f"{preset.title}. {preset.description}") for preset in PRESETS]
 
 
-def train_parser() -> option_types.OptionParser:
+def train_parser() -> option_types.CommandLineParser:
     """Create the argument parser of ``train``."""
-    parser = option_types.OptionParser(
+    parser = option_types.CommandLineParser(
         prog=f"attention-visualizer {TRAIN_COMMAND}",
         usage="%(prog)s SOURCE --out FOLDER [options]\n       %(prog)s --resume FOLDER [--steps N]",
         description="Train a small language model without a window.",

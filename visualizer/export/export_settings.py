@@ -136,7 +136,7 @@ class ExportSettings(Struct, frozen=True):
         return self.suffix == CELL_FORMAT and self.look.extent is FigureExtent.CELLS
 
     @property
-    def extents(self) -> dict[FigureExtent, str]:
+    def extent_labels(self) -> dict[FigureExtent, str]:
         """Extents that this format supports, with their labels."""
         if self.format.kind is FormatKind.FILM:
             return FILM_EXTENT_LABELS
@@ -151,7 +151,7 @@ class ExportSettings(Struct, frozen=True):
             FigureSettings(),
             **{name: getattr(self.look, name) for name in self.deciding_field_names},
         )
-        if figure_settings.extent in self.extents:
+        if figure_settings.extent in self.extent_labels:
             return figure_settings
         is_film = self.format.kind is FormatKind.FILM
         extent = _HEADS_OF[figure_settings.extent] if is_film else FigureExtent.PANEL

@@ -45,7 +45,7 @@ class CellSelectionController(QObject):
         wanted, resolved = self._workspace.wanted, self._workspace.wanted_resolved
         if cell is None and resolved and resolved.overlay_panel and -1 in resolved.directions:
             self.go(-1)
-        elif cell and self._is_covered(cell):
+        elif cell and self._is_hidden_for_prediction(cell):
             self.mark(cell)
         else:
             cell = self._to_drawn_cell(cell)
@@ -97,12 +97,12 @@ class CellSelectionController(QObject):
         seen = zoom_to_show(view.zoom, run.trace.sides, stage, *cell.place[-2:])
         return replace(view, zoom=seen)
 
-    def _is_covered(self, cell: Cell) -> bool:
+    def _is_hidden_for_prediction(self, cell: Cell) -> bool:
         resolved = self._workspace.screen.resolved
         return resolved is not None and cell.stage in resolved.hidden_stages
 
     def _to_drawn_cell(self, cell: Cell | None) -> Cell | None:
         screen = self._workspace.screen
-        if cell is None or screen.resolved is None or self._is_covered(cell):
+        if cell is None or screen.resolved is None or self._is_hidden_for_prediction(cell):
             return cell
         return displayed_cell(screen.resolved, screen.panel(BOARD_CONTENTS).board, cell)

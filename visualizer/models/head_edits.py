@@ -119,12 +119,12 @@ def _create_context_edit(
     if edit.kind is HeadEditKind.SCALED:
         return edit.factor
     if edit.kind is HeadEditKind.MEAN:
-        return _head_context(read_plainly(text), edit.place).mean(0, keepdim=True)
+        return _unedited_context_vectors(read_plainly(text), edit.place).mean(0, keepdim=True)
     check_equal_token_counts(given, text, edit.text)
-    return _head_context(read_plainly(edit.text), edit.place)
+    return _unedited_context_vectors(read_plainly(edit.text), edit.place)
 
 
-def _head_context(plain: UneditedReading, place: LayerAndHead) -> torch.Tensor:
+def _unedited_context_vectors(plain: UneditedReading, place: LayerAndHead) -> torch.Tensor:
     """Return the context vectors of a head without edits, [query, d_value]."""
     if plain.is_long:
         raise InputError("edits", TEXT_TOO_LONG_ERROR)

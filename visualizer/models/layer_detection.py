@@ -30,7 +30,7 @@ from visualizer.attention.layer_operations import (
 from visualizer.attention.layer_stages import StageStep
 from visualizer.attention.roles import Role
 from visualizer.models.attention_detection import KEPT_SHARE_KEY, AttentionReader, rotation_angles
-from visualizer.models.feed_forward_detection import FeedForwardReader
+from visualizer.models.feed_forward_detection import AfterAttentionRecognizer
 from visualizer.models.layer_recorder import layer_path
 from visualizer.models.layer_values import (
     LayerPass,
@@ -451,7 +451,7 @@ def _trace_layer(
     elif _ends_after_attention(layer, stream + layer.at.tensors[written], result):
         layer.add_result(ResidualAddition(), Role.RESIDUAL, written)
     else:
-        FeedForwardReader(layer).follow(written, result)
+        AfterAttentionRecognizer(layer).follow(written, result)
     return layer
 
 

@@ -44,8 +44,8 @@ from visualizer.models.model_folder import (
 )
 from visualizer.models.model_ranks import (
     SINGLE_RANK,
-    DistributedRanks,
     ModelProcessGroup,
+    ModelRank,
     Parallelism,
     process_count,
 )
@@ -228,7 +228,7 @@ def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) ->
     if parallelism is Parallelism.PIPELINE and layers < count:
         sentence = f"{folder.name} has only {layers} layers for {count} processes."
         raise InputError("model", f"{sentence} Start at most {layers} processes.")
-    return DistributedRanks(parallelism, heads, device)
+    return ModelRank(parallelism, heads, device)
 
 
 def _load_lab_model(path: Path, device: Device, dtype: Dtype) -> LoadedModel:

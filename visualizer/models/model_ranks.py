@@ -60,7 +60,7 @@ class _EndedError(Exception):
 
 
 class ModelProcessGroup:
-    """A single process that holds the whole model; see `DistributedRanks` for several."""
+    """A single process that holds the whole model; see `ModelRank` for several."""
 
     rank = 0
     count = 1
@@ -108,7 +108,7 @@ class ModelProcessGroup:
         return {}
 
 
-class DistributedRanks(ModelProcessGroup):
+class ModelRank(ModelProcessGroup):
     """One of several processes of a served model.
 
     Parameters

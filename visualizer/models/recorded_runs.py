@@ -150,14 +150,14 @@ def group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
 
     If inference fails, the calls of the groups contain only weights.
     """
-    found = infer_or_none("groups of layers", lambda: _group_calls(calls))
+    found = infer_or_none("groups of layers", lambda: _group_layers_of_same_kind(calls))
     if found is None:
-        return _group_calls([call.with_weights_only() for call in calls])
+        return _group_layers_of_same_kind([call.with_weights_only() for call in calls])
     return found
 
 
-def _group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
-    numbered = number_calls(_without_repeated_softmax(calls))
+def _group_layers_of_same_kind(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
+    numbered = number_calls(_without_ambiguous_softmax(calls))
     added = _added_to_scores(call for _, call in numbered)
     keys = [
         (module_family(call.module), *_grouping_key(call), each.bias is None)
@@ -173,7 +173,7 @@ def _group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     return tuple(found)
 
 
-def _without_repeated_softmax(calls: Sequence[AttentionCall]) -> list[AttentionCall]:
+def _without_ambiguous_softmax(calls: Sequence[AttentionCall]) -> list[AttentionCall]:
     """Omit modules that call softmax several times: it is unknown which call is attention."""
     counts = Counter(call.module for call in calls if call.method is RecordingMethod.SOFTMAX)
     return [call for call in calls if counts[call.module] < 2]
@@ -289,7 +289,7 @@ def _sample_of(call: AttentionCall) -> WeightSample:
     return call.sample or WeightSample.of(_to_cpu(call.weights[0]))
 
 
-class _LayerOfCall:
+class _RecordedLayerTensors:
     """Access to the recorded tensors of one layer."""
 
     def __init__(self, call: AttentionCall, added: ScoreAdditions) -> None:
@@ -359,7 +359,7 @@ def create_layer_run(
 
 
 def _build_run(group: LayerGroup, captured: CapturedAttention, device: str) -> LayerRun:
-    own = [_LayerOfCall(*each) for each in zip(group.calls, group.added, strict=True)]
+    own = [_RecordedLayerTensors(*each) for each in zip(group.calls, group.added, strict=True)]
     run = create_layered_run(captured, own)
     for each in own:
         each.release()

@@ -174,7 +174,7 @@ class LineOptions(Struct, frozen=True):
     by_key: frozenset[Cell] = frozenset()
 
 
-class MaskBrush(StrEnum):
+class MaskPattern(StrEnum):
     """A mask pattern to start from."""
 
     ALL = "all"
@@ -205,6 +205,6 @@ class MaskEditState(Struct, frozen=True):
     padding: int = 4
     is_of_all_heads: bool = False
 
-    def number(self, brush: MaskBrush) -> int:
+    def number(self, brush: MaskPattern) -> int:
         """Return the parameter of a brush; 0 if it has none."""
         return int(getattr(self, brush, 0))

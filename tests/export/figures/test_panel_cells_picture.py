@@ -137,7 +137,7 @@ def test_colours_by_rank_are_refused_unless_by_row() -> None:
 def test_other_formats_have_the_panel() -> None:
     for suffix in (".svg", ".html"):
         settings = ExportSettings(suffix, CELLS)
-        assert FigureExtent.CELLS not in settings.extents
+        assert FigureExtent.CELLS not in settings.extent_labels
         assert settings.figure_settings.extent is FigureExtent.PANEL
     assert ExportSettings(".gif", CELLS).figure_settings.extent is FigureExtent.HEAD
 

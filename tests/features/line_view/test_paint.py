@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from visualizer.features.line_view.paint import (
     MAX_PIECE_LENGTH_PX,
-    LineLayout,
+    AttentionLinesLayout,
     curve_path,
     path_from_elements,
     piece_elements,
 )
 
-ROWS = LineLayout(count=64, left=90.0, right=430.0, height=20.0, top=30.0)
+ROWS = AttentionLinesLayout(count=64, left=90.0, right=430.0, height=20.0, top=30.0)
 PLACES = st.floats(0, 3000)
 LINES = st.lists(st.tuples(PLACES, PLACES), min_size=1, max_size=5)
 

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.features.line_view.line_selection import SelectedLines
     from visualizer.features.line_view.presenter import LinePanel
-    from visualizer.features.line_view.widget import LineView
+    from visualizer.features.line_view.widget import AttentionLinesView
 
 JOURNEY = Cell("weights", (0, 1, 0))
 LONG = " ".join(f"w{number}" for number in range(90))
 HEBREW = "אב ב"
 
 
-def place_of_token(view: LineView, token: LineToken) -> QPointF:
+def place_of_token(view: AttentionLinesView, token: LineToken) -> QPointF:
     box = label_box(view.rows, token.side, token.at)
     return box.center() - QPointF(0, view.verticalScrollBar().value())
 
@@ -49,7 +49,7 @@ class Lines:
     def __init__(self, hand: Hand) -> None:
         self.hand, self.window = hand, hand.window
         self.pane = hand.window.panes["Lines"]
-        self.view: LineView = self.pane.view
+        self.view: AttentionLinesView = self.pane.view
         hand.key(Qt.Key.Key_F9)
         hand.until(lambda: bool(self.panel.labels))
         self.settle()

@@ -17,7 +17,7 @@ from visualizer.attention.spec import MaskKind, MaskRoute, NormalisationKind
 from visualizer.features.mask_editor.presenter import HINT, MASK_EDIT_PANEL, SIZE_MISMATCH
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.view_options import MaskBrush
+from visualizer.session.view_options import MaskPattern
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Painter:
         self.release(cells[-1], button)
         self.settle()
 
-    def choose(self, brush: MaskBrush) -> None:
+    def choose(self, brush: MaskPattern) -> None:
         self.hand.click(self.bar.buttons[brush])
         self.settle()
 
@@ -258,7 +258,7 @@ def test_the_mode_says_what_can_be_done_and_ends(painter: Painter) -> None:
 
 
 def test_escape_in_the_bar_ends_it(painter: Painter) -> None:
-    painter.bar.boxes[MaskBrush.WINDOW].setFocus()
+    painter.bar.boxes[MaskPattern.WINDOW].setFocus()
     painter.key(Qt.Key.Key_Escape)
     assert not painter.bar.isVisibleTo(painter.window)
 
@@ -549,13 +549,13 @@ def test_of_a_comparison_the_live_side_is_painted(painter: Painter) -> None:
 
 def test_brushes_are_masks_to_start_from(painter: Painter) -> None:
     rows = {
-        MaskBrush.ALL: [[1] * 6] * 6,
-        MaskBrush.WINDOW: (np.tri(6, dtype=int) - np.tri(6, k=-3, dtype=int)).tolist(),
-        MaskBrush.PREFIX: [[1, 1, 0, 0, 0, 0], *np.tri(6, dtype=int).tolist()[1:]],
-        MaskBrush.PADDING: [[1, 1, 1, 1, 0, 0]] * 6,
-        MaskBrush.CAUSAL: CAUSAL,
+        MaskPattern.ALL: [[1] * 6] * 6,
+        MaskPattern.WINDOW: (np.tri(6, dtype=int) - np.tri(6, k=-3, dtype=int)).tolist(),
+        MaskPattern.PREFIX: [[1, 1, 0, 0, 0, 0], *np.tri(6, dtype=int).tolist()[1:]],
+        MaskPattern.PADDING: [[1, 1, 1, 1, 0, 0]] * 6,
+        MaskPattern.CAUSAL: CAUSAL,
     }
-    assert painter.bar.buttons[MaskBrush.CAUSAL].isChecked()
+    assert painter.bar.buttons[MaskPattern.CAUSAL].isChecked()
     for brush, mask in rows.items():
         before = painter.document
         painter.choose(brush)
@@ -572,12 +572,12 @@ def test_brushes_are_masks_to_start_from(painter: Painter) -> None:
 
 
 def test_the_number_of_a_brush_acts_on_its_own_mask_alone(painter: Painter) -> None:
-    box = painter.bar.boxes[MaskBrush.PREFIX]
+    box = painter.bar.boxes[MaskPattern.PREFIX]
     assert (box.value(), box.maximum()) == (2, 6)
     painter.hand.click(box)
     painter.key(Qt.Key.Key_Up)
     assert painter.mask == CAUSAL
-    painter.choose(MaskBrush.PREFIX)
+    painter.choose(MaskPattern.PREFIX)
     chosen = painter.document
     assert painter.mask[0] == [1, 1, 1, 0, 0, 0]
     painter.hand.click(box)
@@ -604,7 +604,7 @@ def test_another_text_is_said_with_what_mends_it(painter: Painter) -> None:
     painter.press(weights(1, 5))
     painter.release(weights(1, 5))
     assert painter.document is before
-    painter.choose(MaskBrush.WINDOW)
+    painter.choose(MaskPattern.WINDOW)
     assert painter.mask == (np.tri(7, dtype=int) - np.tri(7, k=-3, dtype=int)).tolist()
     assert (painter.hand.problem("own_mask"), painter.notes) == ("", "")
     painter.hand.press(Qt.Key.Key_Z)
@@ -618,8 +618,8 @@ def test_without_a_text_a_brush_does_nothing(painter: Painter) -> None:
     painter.workspace.set("text", "")
     painter.hand.until(lambda: bool(painter.hand.text_problem))
     before = painter.document
-    painter.hand.click(painter.bar.buttons[MaskBrush.ALL])
-    painter.bar.boxes[MaskBrush.WINDOW].setValue(2)
+    painter.hand.click(painter.bar.buttons[MaskPattern.ALL])
+    painter.bar.boxes[MaskPattern.WINDOW].setValue(2)
     assert painter.document is before
 
 
@@ -632,7 +632,7 @@ def test_all_of_the_bar_has_a_name(painter: Painter) -> None:
         "Number of tokens before the padding",
     ]
     assert heard(bar).name == "Mask editor"
-    bar.buttons[MaskBrush.ALL].setFocus(Qt.FocusReason.TabFocusReason)
+    bar.buttons[MaskPattern.ALL].setFocus(Qt.FocusReason.TabFocusReason)
     reached = []
     while (widget := QApplication.focusWidget()) is not bar.done:
         assert widget is not None
@@ -649,6 +649,6 @@ def test_masks_without_room_are_in_a_menu_and_the_chosen_one_is_not(painter: Pai
     assert "Window mask" in painter.hand.read_menu(bar.more)
     painter.hand.choose_in_menu(bar.more, "Window mask")
     painter.settle()
-    assert bar.boxes[MaskBrush.WINDOW].isVisible()
-    assert bar.buttons[MaskBrush.WINDOW].isChecked()
+    assert bar.boxes[MaskPattern.WINDOW].isVisible()
+    assert bar.buttons[MaskPattern.WINDOW].isChecked()
     assert "Window mask" not in painter.hand.read_menu(bar.more)

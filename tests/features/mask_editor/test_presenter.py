@@ -43,7 +43,7 @@ from visualizer.session.history import History
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
-from visualizer.session.view_options import MaskBrush, MaskEditState
+from visualizer.session.view_options import MaskEditState, MaskPattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,12 +75,12 @@ MASKS = st.integers(1, 7).flatmap(lambda size: st.tuples(masks(size), places(siz
 
 @given(st.integers(1, 8), st.integers(1, 10))
 def test_brushes_allow_what_they_say(tokens: int, number: int) -> None:
-    said: dict[MaskBrush, Callable[[int, int], bool]] = {
-        MaskBrush.ALL: lambda query, key: True,
-        MaskBrush.CAUSAL: lambda query, key: key <= query,
-        MaskBrush.WINDOW: lambda query, key: query - number < key <= query,
-        MaskBrush.PREFIX: lambda query, key: key < number or key <= query,
-        MaskBrush.PADDING: lambda query, key: key < number,
+    said: dict[MaskPattern, Callable[[int, int], bool]] = {
+        MaskPattern.ALL: lambda query, key: True,
+        MaskPattern.CAUSAL: lambda query, key: key <= query,
+        MaskPattern.WINDOW: lambda query, key: query - number < key <= query,
+        MaskPattern.PREFIX: lambda query, key: key < number or key <= query,
+        MaskPattern.PADDING: lambda query, key: key < number,
     }
     for brush, allows in said.items():
         expected = [[allows(q, k) for k in range(tokens)] for q in range(tokens)]
@@ -97,7 +97,7 @@ def test_brushes_by_their_names() -> None:
 
 def test_each_brush_has_its_own_number() -> None:
     look = MaskEditState(window=5, prefix=6, padding=7)
-    assert [look.number(brush) for brush in MaskBrush] == [0, 0, 5, 6, 7]
+    assert [look.number(brush) for brush in MaskPattern] == [0, 0, 5, 6, 7]
 
 
 # ------------------------------------------------------------------------------ strokes
@@ -315,10 +315,10 @@ def test_rows_that_read_nothing_are_said() -> None:
 
 
 def test_which_brush_the_mask_is_of() -> None:
-    run, number = a_run(), {MaskBrush.WINDOW: 3, MaskBrush.PREFIX: 2, MaskBrush.PADDING: 4}
-    assert painting(run, a_document(mask=MaskKind.CAUSAL)).brush is MaskBrush.CAUSAL
-    assert painting(run, a_document(mask=MaskKind.NONE)).brush is MaskBrush.ALL
-    for brush in MaskBrush:
+    run, number = a_run(), {MaskPattern.WINDOW: 3, MaskPattern.PREFIX: 2, MaskPattern.PADDING: 4}
+    assert painting(run, a_document(mask=MaskKind.CAUSAL)).brush is MaskPattern.CAUSAL
+    assert painting(run, a_document(mask=MaskKind.NONE)).brush is MaskPattern.ALL
+    for brush in MaskPattern:
         document = a_document().set("painted", mask_of_brush(brush, 6, number.get(brush, 0)))
         assert painting(run, document).brush is brush
     assert painting(run, a_document().set("painted", own(np.eye(6)))).brush is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from visualizer.features.model_generation.continued_text import NodeReading
+from visualizer.features.model_generation.continued_text import NodeResult
 from visualizer.features.model_generation.presenter import (
     MAX_ROWS,
     MODEL_REQUIRED,
@@ -21,9 +21,9 @@ WORDS = ("the", "cat", "sat")
 VOCABULARY = ("the", "cat", "sat", "on", "a")
 
 
-def node_reading(rows: np.ndarray, tokens: int, *, is_end: bool = False) -> NodeReading:
+def node_reading(rows: np.ndarray, tokens: int, *, is_end: bool = False) -> NodeResult:
     bars = present_next_tokens(("x",), np.log([[0.5, 0.2, 0.1, 0.1, 0.1]]), VOCABULARY, Sampling())
-    return NodeReading({4: rows}, bars, tokens, 2048 * tokens, is_end)
+    return NodeResult({4: rows}, bars, tokens, 2048 * tokens, is_end)
 
 
 def branched() -> GenerationTree:

@@ -282,9 +282,9 @@ class FigureOptionsWidget(QWidget):
 
     def _show_extents(self, settings: ExportSettings) -> None:
         offered = {self.extent.itemData(at) for at in range(self.extent.count())}
-        if offered != set(settings.extents):
+        if offered != set(settings.extent_labels):
             self.extent.clear()
-            for value, words in settings.extents.items():
+            for value, words in settings.extent_labels.items():
                 self.extent.addItem(words, value)
 
     @property

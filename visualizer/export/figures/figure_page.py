@@ -159,12 +159,12 @@ def figure_content(snapshot: Snapshot, figure_settings: FigureSettings) -> Figur
     """Return the content of a figure, pooled to the available cells.
 
     For a long text, the pictures include only what has been computed so far; see
-    `exact_figure_content`.
+    `fully_drawn_figure_content`.
     """
     return _fit_cells(snapshot, figure_settings)[1]
 
 
-def exact_figure_content(
+def fully_drawn_figure_content(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigureContent:
     """Return the content of a figure as `figure_content` does, with exact pictures of a long text.
@@ -277,8 +277,10 @@ def _describe_position(resolved: ResolvedView) -> str:
 def lay_out_exact_page(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigurePage:
-    """Lay out the page of an exact figure; see `exact_figure_content`."""
-    return lay_out_page(exact_figure_content(snapshot, figure_settings, progress), figure_settings)
+    """Lay out the page of an exact figure; see `fully_drawn_figure_content`."""
+    return lay_out_page(
+        fully_drawn_figure_content(snapshot, figure_settings, progress), figure_settings
+    )
 
 
 def lay_out_page(figure: FigureContent, figure_settings: FigureSettings) -> FigurePage:

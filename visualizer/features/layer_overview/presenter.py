@@ -164,7 +164,7 @@ def prefetch(resolved: ResolvedView) -> None:
     if Role.WEIGHTS in run.trace:
         text = run.trace.axis_position("text", resolved.leading)
         weights = _pool_weights(run, text)
-        if _can_measure_heads(run):
+        if _are_head_measures_cheap(run):
             _measure_heads(run, resolved.leading)
         if resolved.view.head_order is HeadOrder.ALIKE:
             _similarity_order(run, weights, text)
@@ -186,7 +186,7 @@ def present_layers(
     changes = run.reading.changes if run.reading else None
     changes = np.zeros(weights.shape[:2]) if changes is None else changes
     panel = replace(panel, values={CHANGE_MEASURE: changes})
-    if _can_measure_heads(run):
+    if _are_head_measures_cheap(run):
         measures, uniform = _measure_heads(run, resolved.leading)
         values = {name: _select_text(getattr(measures, name), run, text) for name in MEASURES}
         panel = replace(
@@ -237,7 +237,7 @@ def _weights_note(run: Run) -> str:
     which = f"Weights {qualifier}." * bool(qualifier)
     if not run.trace.is_blockwise:
         return which
-    template = SAMPLED_NOTICE if _can_measure_heads(run) else UNMEASURED_NOTICE
+    template = SAMPLED_NOTICE if _are_head_measures_cheap(run) else UNMEASURED_NOTICE
     return " ".join(filter(None, (which, template.format(block=_block_size(run)))))
 
 
@@ -303,7 +303,7 @@ def _pool_weights(run: Run, text: int) -> np.ndarray:
     return pooled
 
 
-def _can_measure_heads(run: Run) -> bool:
+def _are_head_measures_cheap(run: Run) -> bool:
     """Whether the heads can be measured without reading all weights of a long text."""
     weights = run.trace.cached_stage(Role.WEIGHTS)
     return not weights.is_blockwise or cast("BlockwiseTensor", weights).are_rows_computed

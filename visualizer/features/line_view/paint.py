@@ -52,7 +52,7 @@ HEAD_SPREAD_SHARE = 0.7
 """The fraction of a row's height over which the lines of all heads are spread."""
 
 
-class LineLayout(Struct, frozen=True):
+class AttentionLinesLayout(Struct, frozen=True):
     """Geometry of the line view: one row per token, the same on both sides.
 
     Parameters
@@ -135,7 +135,7 @@ def lay_out_lines(
     width: float,
     height: float,
     tokens: tuple[int, ...] | None = None,
-) -> LineLayout:
+) -> AttentionLinesLayout:
     """Lay out the tokens and the lines of a number of heads in a view of a given size.
 
     With few tokens, rows have a readable height. With more tokens, they shrink to fit the view,
@@ -158,7 +158,7 @@ def lay_out_lines(
     step = min(MAX_SPREAD_HEADS * scale, row * HEAD_SPREAD_SHARE / heads) if heads > 1 else 0.0
     first = -step * (heads - 1) / 2
     right = max(width - side, side + 1)
-    return LineLayout(len(labels), side, right, row, top, step, first, tokens)
+    return AttentionLinesLayout(len(labels), side, right, row, top, step, first, tokens)
 
 
 STRENGTH_LEVELS = 12
@@ -247,7 +247,7 @@ class LineBrush(Struct, frozen=True):
 def paint_lines(
     painter: QPainter,
     lines: SelectedLines,
-    rows: LineLayout,
+    rows: AttentionLinesLayout,
     seen: tuple[float, float],
     theme: Theme,
     brush: LineBrush,
@@ -260,7 +260,7 @@ def paint_lines(
 
 def line_strokes(
     lines: SelectedLines,
-    rows: LineLayout,
+    rows: AttentionLinesLayout,
     seen: tuple[float, float],
     theme: Theme,
     brush: LineBrush,
@@ -294,7 +294,7 @@ def _group_by_kind(kinds: np.ndarray, some: np.ndarray) -> list[np.ndarray]:
     return np.split(order, np.nonzero(changes)[0] + 1) if len(order) else []
 
 
-def curve_path(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterPath:
+def curve_path(rows: AttentionLinesLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterPath:
     """Return the curves of lines, given the heights of their ends."""
     path, middle = QPainterPath(), (rows.left + rows.right) / 2
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
@@ -303,7 +303,7 @@ def curve_path(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPaint
     return path
 
 
-def piece_elements(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def piece_elements(rows: AttentionLinesLayout, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Approximate the same curves by short straight pieces, each starting at its lower end.
 
     Qt blends a thin translucent line piece by piece if each piece begins above the previous one,
@@ -336,7 +336,9 @@ def path_from_elements(elements: np.ndarray) -> QPainterPath:
     return path
 
 
-def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: Theme) -> None:
+def paint_cell(
+    painter: QPainter, panel: LinePanel, rows: AttentionLinesLayout, theme: Theme
+) -> None:
     """Paint the line of the highlighted cell above all others, outlined, with its number."""
     if panel.cell is None or panel.weight is None:
         return
@@ -365,7 +367,7 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-def label_box(rows: LineLayout, side: LineSide, at: int) -> QRectF:
+def label_box(rows: AttentionLinesLayout, side: LineSide, at: int) -> QRectF:
     """Return the rectangle of a token's label."""
     height = max(rows.height, font_metrics(12).height())
     top = rows.row_middle(at) - height / 2
@@ -374,7 +376,11 @@ def label_box(rows: LineLayout, side: LineSide, at: int) -> QRectF:
 
 
 def paint_labels(
-    painter: QPainter, panel: LinePanel, rows: LineLayout, seen: tuple[float, float], theme: Theme
+    painter: QPainter,
+    panel: LinePanel,
+    rows: AttentionLinesLayout,
+    seen: tuple[float, float],
+    theme: Theme,
 ) -> None:
     """Paint the tokens on both sides, evenly thinned if needed, highlighted ones on top."""
     line = font_metrics(12).height()
@@ -411,7 +417,7 @@ def _elide_label(label: str, weight: QFont.Weight, width: int, font: QFont) -> s
     return measures.elidedText(label, Qt.TextElideMode.ElideRight, width)
 
 
-def paint_titles(painter: QPainter, rows: LineLayout, theme: Theme) -> None:
+def paint_titles(painter: QPainter, rows: AttentionLinesLayout, theme: Theme) -> None:
     """Paint the titles of both sides."""
     band = QRectF(0, 0, rows.left + rows.right, HEADER_HEIGHT_PX * text_scale())
     painter.fillRect(band, QColor(theme.paper))
@@ -438,7 +444,7 @@ class LinePictureKey(Struct, frozen=True):
     """
 
     lines: SelectedLines
-    rows: LineLayout
+    rows: AttentionLinesLayout
     width: int
     top: int
     height: int
@@ -449,7 +455,7 @@ class LinePictureKey(Struct, frozen=True):
     def for_view(
         cls,
         lines: SelectedLines,
-        rows: LineLayout,
+        rows: AttentionLinesLayout,
         seen: QSize,
         offset: int,
         ratio: float,

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QComboBox, QSpinBox, QWidget
 
 from visualizer.features.line_view.paint import (
     HEADER_HEIGHT_PX,
+    AttentionLinesLayout,
     IncrementalLinePicture,
     LineBrush,
-    LineLayout,
     LinePictureKey,
     lay_out_lines,
     paint_cell,
@@ -59,7 +59,7 @@ class LinePane(QWidget):
         super().__init__()
         self.setAccessibleName("Lines")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self.view, self.notes = LineView(), PlainLabel()
+        self.view, self.notes = AttentionLinesView(), PlainLabel()
         self.heads, self.threshold, self.top = QComboBox(), DecimalSpinBox(), QSpinBox()
         self._build_controls()
 
@@ -140,7 +140,7 @@ QUERY_SNAP_SHARE = 0.3
 DIMMED_OPACITY = 0.16
 
 
-class LineView(CellScrollArea):
+class AttentionLinesView(CellScrollArea):
     """The scrollable picture of lines; `tokenHovered` and `tokenClicked` carry a `LineToken`."""
 
     tokenHovered = Signal(object)
@@ -151,7 +151,7 @@ class LineView(CellScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Lines from queries to keys")
         self.panel = LinePanel()
-        self.rows = LineLayout(0, 0, 1, 1, 0)
+        self.rows = AttentionLinesLayout(0, 0, 1, 1, 0)
         self.picture: IncrementalLinePicture | None = None
         self._draw_timer = QTimer(self, singleShot=True, interval=0)
         self._draw_timer.timeout.connect(self._continue_drawing)

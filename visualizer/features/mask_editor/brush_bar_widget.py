@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible, QKeyEvent
 from PySide6.QtWidgets import QPushButton, QSpinBox, QToolButton, QWidget
 
-from visualizer.session.view_options import MaskBrush
+from visualizer.session.view_options import MaskPattern
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import row_layout
@@ -21,22 +21,25 @@ if TYPE_CHECKING:
 BAR_HEIGHT_PX = 32
 MASK, EDGES = "Mask", "Cut edges"
 BRUSH_TEXTS = {
-    MaskBrush.ALL: ("All", "Every query attends to every key"),
-    MaskBrush.CAUSAL: ("Causal", "Each query attends to itself and all earlier tokens"),
-    MaskBrush.WINDOW: (
+    MaskPattern.ALL: ("All", "Every query attends to every key"),
+    MaskPattern.CAUSAL: ("Causal", "Each query attends to itself and all earlier tokens"),
+    MaskPattern.WINDOW: (
         "Window",
         "Each query attends to this many tokens: itself and those just before it",
     ),
-    MaskBrush.PREFIX: (
+    MaskPattern.PREFIX: (
         "Prefix",
         "Every query attends to this many initial tokens; the rest of the mask is causal",
     ),
-    MaskBrush.PADDING: ("Padding", "This many tokens are text; the tokens after them are padding"),
+    MaskPattern.PADDING: (
+        "Padding",
+        "This many tokens are text; the tokens after them are padding",
+    ),
 }
 BRUSH_NUMBER_LABELS = {
-    MaskBrush.WINDOW: "Window size in tokens",
-    MaskBrush.PREFIX: "Prefix length in tokens",
-    MaskBrush.PADDING: "Number of tokens before the padding",
+    MaskPattern.WINDOW: "Window size in tokens",
+    MaskPattern.PREFIX: "Prefix length in tokens",
+    MaskPattern.PADDING: "Number of tokens before the padding",
 }
 
 
@@ -56,8 +59,8 @@ class MaskEditBar(OverflowRow):
     def __init__(self) -> None:
         super().__init__(BAR_HEIGHT_PX, "More masks", (12, 0, 12, 0), spacing=4)
         self.setAccessibleName("Mask editor")
-        self.buttons: dict[MaskBrush, QToolButton] = {}
-        self.boxes: dict[MaskBrush, QSpinBox] = {}
+        self.buttons: dict[MaskPattern, QToolButton] = {}
+        self.boxes: dict[MaskPattern, QSpinBox] = {}
         self.caption = PlainLabel(MASK)
         self.caption.setProperty("role", "quiet")
         self.all_heads = QToolButton()
@@ -71,7 +74,7 @@ class MaskEditBar(OverflowRow):
         self.join.setToolTip("Restore all cut edges")
         self.join.setAutoRaise(True)
         self.join.clicked.connect(self.joined)
-        self._brush_controls = {brush: self._build_brush_controls(brush) for brush in MaskBrush}
+        self._brush_controls = {brush: self._build_brush_controls(brush) for brush in MaskPattern}
         self.notes = ElidedLabel()
         self.done = QPushButton("Done")
         self.done.setToolTip("Stop editing (Esc)")
@@ -89,7 +92,7 @@ class MaskEditBar(OverflowRow):
         self.set_row([caption, *brushes, *cutting, notes, RowItem(self.done)])
         self.hide()
 
-    def _build_brush_controls(self, brush: MaskBrush) -> QWidget:
+    def _build_brush_controls(self, brush: MaskPattern) -> QWidget:
         """Group the button of a brush with the spin box of its parameter."""
         place = QWidget()
         row = row_layout(place, (0, 0, 0, 0), spacing=4)
@@ -99,7 +102,7 @@ class MaskEditBar(OverflowRow):
             row.addSpacing(4)
         return place
 
-    def _create_button(self, brush: MaskBrush) -> QToolButton:
+    def _create_button(self, brush: MaskPattern) -> QToolButton:
         words, tip = BRUSH_TEXTS[brush]
         button = QToolButton()
         button.setText(words)
@@ -113,7 +116,7 @@ class MaskEditBar(OverflowRow):
         self.buttons[brush] = button
         return button
 
-    def _create_spin_box(self, brush: MaskBrush) -> QSpinBox:
+    def _create_spin_box(self, brush: MaskPattern) -> QSpinBox:
         box = QSpinBox()
         install_input_filters(box)
         box.setAccessibleName(BRUSH_NUMBER_LABELS[brush])

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.models.model_source import CutEdges
-from visualizer.session.view_options import MaskBrush
+from visualizer.session.view_options import MaskPattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,16 +53,16 @@ def padding_mask(tokens: int, length: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=16)
-def mask_of_brush(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
+def mask_of_brush(brush: MaskPattern, tokens: int, number: int) -> BooleanMatrix:
     """Return the mask of a brush for a number of tokens."""
     masks = {
-        MaskBrush.WINDOW: window_mask,
-        MaskBrush.PREFIX: prefix_mask,
-        MaskBrush.PADDING: padding_mask,
+        MaskPattern.WINDOW: window_mask,
+        MaskPattern.PREFIX: prefix_mask,
+        MaskPattern.PADDING: padding_mask,
     }
     if brush in masks:
         return BooleanMatrix.of(masks[brush](tokens, number))
-    return BooleanMatrix.of((full_mask if brush is MaskBrush.ALL else causal_mask)(tokens))
+    return BooleanMatrix.of((full_mask if brush is MaskPattern.ALL else causal_mask)(tokens))
 
 
 def apply_stroke(

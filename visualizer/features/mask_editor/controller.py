@@ -25,7 +25,7 @@ from visualizer.heatmap.board import stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_pointing_widget import ARROW_STEPS
 from visualizer.heatmap.panel_cells import move_cursor, panel_of_cell
-from visualizer.session.view_options import MaskBrush
+from visualizer.session.view_options import MaskPattern
 from visualizer.widgets.input_filters import has_command_modifier
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class MaskEditController(QObject):
     def apply_brush(self, name: str) -> None:
         """Replace the mask with that of a brush."""
         self.end_stroke()
-        brush, document = MaskBrush(name), self._workspace.document
+        brush, document = MaskPattern(name), self._workspace.document
         tokens = document.max_text_tokens
         if tokens and document.has_module and not self._is_too_long:
             mask = mask_of_brush(brush, tokens, self._edit_state.number(brush))
@@ -205,7 +205,7 @@ class MaskEditController(QObject):
 
     def set_number(self, name: str, number: int) -> None:
         """Set the parameter of a brush, and update the mask if it is the mask of that brush."""
-        brush, document = MaskBrush(name), self._workspace.document
+        brush, document = MaskPattern(name), self._workspace.document
         tokens = document.max_text_tokens
         if self._is_too_long:
             return

@@ -23,7 +23,7 @@ from visualizer.session.cell_address import ComparedSide
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.resolved_view import PoolingExtent
 from visualizer.session.screen import PanelId
-from visualizer.session.view_options import MaskBrush
+from visualizer.session.view_options import MaskPattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     ----------
     tokens : int
         Number of tokens of the longest text; the limit of a brush's parameter.
-    brush : MaskBrush or None
+    brush : MaskPattern or None
         The brush with the current mask.
     notes : tuple of str
         Notes on the mask.
@@ -77,7 +77,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
 
     state: MaskEditState
     tokens: int
-    brush: MaskBrush | None
+    brush: MaskPattern | None
     notes: tuple[str, ...]
     targets: frozenset[StageSide]
     pending_cells: Mapping[DrawnStage, PendingCells]
@@ -217,9 +217,11 @@ def _is_target(panel: Heatmap, covered: frozenset[str]) -> bool:
     return panel.columns.name == "key" and is_live and panel.stage not in covered
 
 
-def _find_brush(mask: BooleanMatrix, state: MaskEditState) -> MaskBrush | None:
+def _find_brush(mask: BooleanMatrix, state: MaskEditState) -> MaskPattern | None:
     own = (
-        brush for brush in MaskBrush if mask_of_brush(brush, mask.rows, state.number(brush)) == mask
+        brush
+        for brush in MaskPattern
+        if mask_of_brush(brush, mask.rows, state.number(brush)) == mask
     )
     return next(own, None)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Step = TypeVar("Step")
 
 
-class NodeReading(Struct, frozen=True, eq=False):
+class NodeResult(Struct, frozen=True, eq=False):
     """Result of the forward pass at a node of the generation tree.
 
     Parameters
@@ -70,7 +70,7 @@ class Continuation(Struct, frozen=True, eq=False):
     source: ContinuedText
     before: GenerationTree
     tree: GenerationTree
-    reading: NodeReading
+    reading: NodeResult
 
 
 class BranchText(Struct, frozen=True, eq=False):
@@ -185,7 +185,7 @@ class ContinuedText:
         numbers = _token_ids(tree)
         read: TokenReading = self._incremental_decoder.read(numbers)
         vocabulary = self._incremental_decoder.vocabulary
-        reading = NodeReading(
+        reading = NodeResult(
             read.rows,
             present_next_tokens(tree.tokens, read.logits[None], vocabulary, sampling),
             read.tokens,

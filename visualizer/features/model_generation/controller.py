@@ -13,7 +13,7 @@ from visualizer.features.model_generation.continued_text import (
     BranchText,
     ContinuedText,
     FailedStep,
-    NodeReading,
+    NodeResult,
     RejectedStep,
 )
 from visualizer.features.model_generation.presenter import (
@@ -66,7 +66,7 @@ class ModelGenerationController(GenerationController):
         super().__init__(parent)
         self._workspace = workspace
         self.steps = DEFAULT_STEPS
-        self.readings: dict[int, NodeReading] = {}
+        self.readings: dict[int, NodeResult] = {}
         self.continued_text: ContinuedText | None = None
         self._tree_source: Hashable = None
         self._remaining = 0

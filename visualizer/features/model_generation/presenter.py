@@ -23,7 +23,7 @@ from visualizer.session.model_panes import RUNNING_MESSAGE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from visualizer.features.model_generation.continued_text import NodeReading
+    from visualizer.features.model_generation.continued_text import NodeResult
     from visualizer.models.model_source import LayerAndHead
 
 MODEL_REQUIRED = "Open a model (File > Open a model…) to generate text."
@@ -139,7 +139,7 @@ class GenerationState(Struct, frozen=True, eq=False):
     message: str = MODEL_REQUIRED
     problem: str = ""
     tree: GenerationTree = field(default_factory=GenerationTree)
-    block_readings: Mapping[int, NodeReading] = {}
+    block_readings: Mapping[int, NodeResult] = {}
     sampling: Sampling = field(default_factory=Sampling)
     steps: int = DEFAULT_STEPS
     is_running: bool = False
@@ -168,7 +168,7 @@ def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
     )
 
 
-def _describe_position(added: str, reading: NodeReading | None) -> str:
+def _describe_position(added: str, reading: NodeResult | None) -> str:
     if reading is None:
         return f"{added}. {RUNNING_MESSAGE}"
     size = format_size(reading.cache_bytes)

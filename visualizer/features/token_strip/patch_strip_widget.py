@@ -39,7 +39,7 @@ MIN_OUTLINED_PATCH_PX = 12
 """Minimum patch size in pixels for which grid lines are drawn."""
 
 
-class PatchPictures:
+class PatchStripImage:
     """An image in colour and in greyscale, ready to paint.
 
     Parameters
@@ -63,7 +63,7 @@ class PatchPictures:
 def paint_patches(
     painter: QPainter,
     boxes: Sequence[QRectF],
-    pictures: PatchPictures,
+    pictures: PatchStripImage,
     tokens: TokenPanel,
     theme: Theme,
     focused: int | None,
@@ -192,7 +192,7 @@ class PatchStrip(TokenStrip):
 
     def __init__(self) -> None:
         super().__init__()
-        self._pictures: PatchPictures | None = None
+        self._pictures: PatchStripImage | None = None
         self._pointed: int | None = None
         self.viewport().setMouseTracking(True)
 
@@ -200,7 +200,7 @@ class PatchStrip(TokenStrip):
         patches = tokens.patches
         known = self._pictures.patches if self._pictures else None
         if patches is not known:
-            self._pictures = PatchPictures(patches) if patches else None
+            self._pictures = PatchStripImage(patches) if patches else None
             self._pointed = None
         is_same_layout = self.tokens.labels == tokens.labels
         super().show_tokens(tokens, theme)

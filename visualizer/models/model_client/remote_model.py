@@ -55,7 +55,7 @@ from visualizer.models.model_protocol.run_message import (
     MAX_INLINE_BYTES,
     MAX_WHOLE_BYTES,
     MEASURES_PREFIX,
-    ReadAnswer,
+    RunTextResponse,
     build_short_run,
 )
 from visualizer.models.model_protocol.run_validation import check_run
@@ -151,7 +151,7 @@ class RemoteModel:
         else:
             values, arrays = self._connection.job("/read", request, report_progress)
             heads = ()
-        run = self._build_run(decode_values(ReadAnswer, values), arrays, made_of, heads)
+        run = self._build_run(decode_values(RunTextResponse, values), arrays, made_of, heads)
         if self.fingerprint != source.fingerprint:
             notice = FILES_CHANGED_ERROR.format(name=source.name)
             run = replace(run, notices=(*run.notices, notice))
@@ -159,7 +159,7 @@ class RemoteModel:
 
     def _build_run(
         self,
-        values: ReadAnswer,
+        values: RunTextResponse,
         arrays: dict[str, np.ndarray],
         made_of: Hashable,
         heads: Sequence[Future[Answer]],
@@ -288,7 +288,7 @@ class RemoteTokenReader:
         """Known tokens, by token id."""
         self._numbers: list[int] = []
         """Ids of the tokens after the text that were read last."""
-        self._reading, self._response = self._read_on_server([])
+        self._reading, self._response = self._run_tokens_on_server([])
 
     @property
     def vocabulary(self) -> Sequence[str]:
@@ -321,11 +321,11 @@ class RemoteTokenReader:
     def read(self, numbers: Sequence[int]) -> TokenReading:
         """Read tokens after the text, given by their ids; see `TokenReader.read`."""
         if (wanted := list(numbers)) != self._numbers:
-            self._reading, self._response = self._read_on_server(wanted)
+            self._reading, self._response = self._run_tokens_on_server(wanted)
             self._numbers = wanted
         return self._reading
 
-    def _read_on_server(self, numbers: list[int]) -> tuple[TokenReading, ReadResponse]:
+    def _run_tokens_on_server(self, numbers: list[int]) -> tuple[TokenReading, ReadResponse]:
         fields, arrays = self._connection.job("/next_token", {**self._request, "numbers": numbers})
         values = decode_values(ReadResponse, fields)
         if values.tokens != len(values.words) + len(numbers):

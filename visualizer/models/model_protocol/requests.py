@@ -59,7 +59,7 @@ class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
     called: Count = 0
 
 
-class KnownChanges(Struct, frozen=True, forbid_unknown_fields=True):
+class KnownAblationResults(Struct, frozen=True, forbid_unknown_fields=True):
     """Known ablation results, [layer][head]; None for heads that have not been ablated yet."""
 
     layers: Annotated[tuple[Count, ...], Meta(max_length=MAX_ROWS)]
@@ -71,7 +71,7 @@ class AnswerRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
     run: Count
     question: ModelQuestion
-    known: KnownChanges | None = None
+    known: KnownAblationResults | None = None
 
 
 class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):

@@ -101,7 +101,7 @@ def _has_weights(step: LayerStep, weights: Collection[str]) -> bool:
     return set(weight_names(step)).issubset(weights)
 
 
-class ReadingMessage(Struct, frozen=True):
+class ModelResultMessage(Struct, frozen=True):
     """Further results of reading a text; see `ModelReading`."""
 
     layers: tuple[int, ...]
@@ -122,7 +122,7 @@ class ReadingMessage(Struct, frozen=True):
     training_step: int | None = None
 
     @classmethod
-    def of(cls, reading: ModelReading) -> ReadingMessage:
+    def of(cls, reading: ModelReading) -> ModelResultMessage:
         """Return the parts of a `ModelReading` that are sent."""
         own = {name: getattr(reading, name) for name in cls.__struct_fields__}
         own["edits"] = tuple((*place, edit) for place, edit in reading.edits.items())
@@ -159,7 +159,7 @@ class RunMessage(Struct, frozen=True):
         Captured attention without its values.
     stages : tuple of StageMessage
         Stages of the run, in order.
-    reading : ReadingMessage
+    reading : ModelResultMessage
         Further results.
     notices : tuple of str
         Messages for the user.
@@ -167,7 +167,7 @@ class RunMessage(Struct, frozen=True):
 
     captured: CapturedAttention
     stages: tuple[StageMessage, ...]
-    reading: ReadingMessage
+    reading: ModelResultMessage
     device: str
     notices: tuple[str, ...]
     tokens: tuple[str, ...]
@@ -193,7 +193,7 @@ class HeadsOfProcess(Struct, frozen=True):
     heads: int
 
 
-class ReadAnswer(Struct, frozen=True):
+class RunTextResponse(Struct, frozen=True):
     """Values of the answer to a request to read a text.
 
     Parameters
@@ -275,7 +275,7 @@ def _build_run_message(
     run: Run, captured: CapturedAttention, rows: tuple[StageMessage, ...], reading: ModelReading
 ) -> RunMessage:
     return RunMessage(
-        captured, rows, ReadingMessage.of(reading), run.device, run.notices, run.texts[0],
+        captured, rows, ModelResultMessage.of(reading), run.device, run.notices, run.texts[0],
         run.key_tokens,
     )  # fmt: skip
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from visualizer.attention.captured_attention import CapturedAttention, NumberCheck
     from visualizer.attention.layer_operations import LayerStep
     from visualizer.models.model_protocol.run_message import (
-        ReadAnswer,
-        ReadingMessage,
+        ModelResultMessage,
+        RunTextResponse,
         StageMessage,
     )
 
@@ -68,7 +68,7 @@ MAX_INPUTS = {
 """Maximum number of inputs of operations that keep the shape; those not listed have one input."""
 
 
-def check_run(values: ReadAnswer) -> None:
+def check_run(values: RunTextResponse) -> None:
     """Raise an error for a run that cannot be drawn or explained.
 
     Raises
@@ -81,7 +81,7 @@ def check_run(values: ReadAnswer) -> None:
             raise invalid_response_error(f"invalid run data ({subject})")
 
 
-def _run_claims(values: ReadAnswer) -> Iterator[NumberCheck]:
+def _run_claims(values: RunTextResponse) -> Iterator[NumberCheck]:
     sent = values.run
     header = sent.captured
     yield from check_header(header)
@@ -109,7 +109,9 @@ def _run_claims(values: ReadAnswer) -> Iterator[NumberCheck]:
             yield from _stage_claims(values, own, range(layer, layer + 1))
 
 
-def _reading_claims(header: CapturedAttention, reading: ReadingMessage) -> Iterator[NumberCheck]:
+def _reading_claims(
+    header: CapturedAttention, reading: ModelResultMessage
+) -> Iterator[NumberCheck]:
     layers = reading.layers
     yield len(layers) == header.layers, "number of layers"
     are_layers = all(0 <= layer < MAX_LAYERS for layer in layers)
@@ -137,7 +139,9 @@ def _has_valid_axes(header: CapturedAttention, row: StageMessage, sizes: Sizes) 
     )
 
 
-def _stage_claims(values: ReadAnswer, row: StageMessage, layers: range) -> Iterator[NumberCheck]:
+def _stage_claims(
+    values: RunTextResponse, row: StageMessage, layers: range
+) -> Iterator[NumberCheck]:
     """Yield checks that the inputs and the operation of a stage are valid in some layers."""
     earlier = STAGE_ORDER[: STAGE_ORDER.index(row.name)]
     exist = all(name in values.shapes and name in earlier for name in row.reads)
@@ -171,7 +175,7 @@ def _inputs_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
     return keeps_shape and 1 <= len(read) <= max_inputs and {*read} == {own}
 
 
-def _step_fits(values: ReadAnswer, row: StageMessage, own: Sizes, layers: range) -> bool:
+def _step_fits(values: RunTextResponse, row: StageMessage, own: Sizes, layers: range) -> bool:
     """Whether the heads, columns and weights that a step uses in these layers exist."""
     sent, step = values.run, row.step
     header = sent.captured
@@ -254,7 +258,7 @@ def _have_min_sizes(weights: Mapping[str, Sizes], step: LayerStep, min_sizes: Si
     )
 
 
-def _matrix_fits(values: ReadAnswer, row: StageMessage, step: LinearLayer, own: Sizes) -> bool:
+def _matrix_fits(values: RunTextResponse, row: StageMessage, step: LinearLayer, own: Sizes) -> bool:
     """Whether a matrix fits its input vectors and has all output columns that are used."""
     firsts, columns = step.first_columns, own[-1]
     columns_used = step.own_columns if isinstance(step, LatentKeys) else columns

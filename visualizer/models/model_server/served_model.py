@@ -50,7 +50,7 @@ from visualizer.models.model_protocol.run_message import (
     MAX_WHOLE_BYTES,
     MEASURES_PREFIX,
     HeadsOfProcess,
-    ReadAnswer,
+    RunTextResponse,
     inline_weight_names,
     long_run_message,
     short_run_message,
@@ -179,7 +179,7 @@ class ServedModel:
                 layers = arrays.pop(ATTENTION_ARRAY)
                 if layers.ndim > 3 and layers[0].nbytes <= MAX_INLINE_BYTES:
                     arrays[FIRST_LAYER_ARRAY] = layers[0]
-            values = ReadAnswer(
+            values = RunTextResponse(
                 sent,
                 number,
                 {name: run.trace.shape(name) for name in run.trace.names},
@@ -238,7 +238,7 @@ class ServedModel:
         ]
         by_layer = {place: mask for one in masks for place, mask in one}
         sent = long_run_message(run, layers, heads, [by_layer[at] for at in range(len(layers))])
-        return msgspec.to_builtins(ReadAnswer(sent, number, owners=owners)), arrays
+        return msgspec.to_builtins(RunTextResponse(sent, number, owners=owners)), arrays
 
     def answer(
         self, request: AnswerRequest, progress: Progress, report: Callable[[Answer], object]
