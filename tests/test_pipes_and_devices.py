@@ -25,7 +25,7 @@ from tests.support.window_input import Hand
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.importers.readers import READERS, read_tensor_file
 from visualizer.attention.spec import AttentionSpec
-from visualizer.cli.option_types import read_text_option
+from visualizer.cli.option_parser import read_text_option
 from visualizer.documents.document_file import DOCUMENT_SUFFIX, SavedDocument
 from visualizer.documents.open_document import open_document, read_text_file
 from visualizer.documents.recent_files import add_recent_file, load_recent_files

@@ -25,7 +25,7 @@ from tests.support.small_trainings import begun
 from visualizer import app
 from visualizer.attention.mechanisms import Mechanism, mechanism_of
 from visualizer.attention.spec import Device, Dtype, MaskKind, Projection
-from visualizer.cli import option_types
+from visualizer.cli import option_parser
 from visualizer.cli.document_options import build_document, build_figure_settings
 from visualizer.cli.option_checks import first_option_error
 from visualizer.cli.options import OPTION_GROUPS, create_parser
@@ -168,7 +168,7 @@ def test_a_text_in_a_file_is_taken_as_one_that_is_typed(mark: bytes, tmp_path: P
         (b"\xff\xfeo\0n\0e\0", "must be a UTF-8 text; byte 1 is invalid"),
         (b" \n\xe2\x80\xa8", "must not be blank"),
         (b"", "must not be blank"),
-        (b"o" * (option_types.MAX_TEXT_FILE_BYTES + 1), "must be at most 16 MiB"),
+        (b"o" * (option_parser.MAX_TEXT_FILE_BYTES + 1), "must be at most 16 MiB"),
     ],
 )
 def test_a_file_that_holds_no_text_is_refused(

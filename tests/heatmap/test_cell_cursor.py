@@ -10,7 +10,7 @@ from tests.support.small_runs import EVERYTHING, a_run, board, panel
 from visualizer.attention.spec import MaskKind, NormalisationKind
 from visualizer.features.cell.presenter import CELL_PANEL
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.panel_cells import displayed_cell, move_cursor, panel_of_cell
+from visualizer.heatmap.cell_lookup import displayed_cell, move_cursor, panel_of_cell
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View

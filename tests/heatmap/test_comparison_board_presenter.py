@@ -22,7 +22,7 @@ from visualizer.features.view_bar.presenter import present_view_controls
 from visualizer.heatmap.board import Board, Heatmap
 from visualizer.heatmap.board_presenter import BoardContents, present_board_contents
 from visualizer.heatmap.cell_cursor import present_cursor
-from visualizer.heatmap.panel_cells import displayed_cell, move_cursor, panel_of_cell
+from visualizer.heatmap.cell_lookup import displayed_cell, move_cursor, panel_of_cell
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison import format_signed
 from visualizer.session.comparison_state import Comparison, ComparisonKind

@@ -24,8 +24,8 @@ from visualizer.features.view_bar.presenter import present_view_controls
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
+from visualizer.heatmap.cell_lookup import cell_at, displayed_cell, move_cursor, panel_of_cell
 from visualizer.heatmap.colour_mapping import DROPPED, NAN_COLOUR_INDEX
-from visualizer.heatmap.panel_cells import cell_at, displayed_cell, move_cursor, panel_of_cell
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions

@@ -18,7 +18,7 @@ from tests.architecture.project_graph import ROOT
 from tests.support.lab_input import Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from visualizer import app
-from visualizer.heatmap.panel_cells import cell_at
+from visualizer.heatmap.cell_lookup import cell_at
 from visualizer.lab.runs.store import read_losses
 from visualizer.lab.training import detached_controller
 from visualizer.lab.window import LabWindow

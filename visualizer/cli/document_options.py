@@ -14,7 +14,7 @@ from visualizer.cli.export_files import (
     STANDARD_OUTPUT_PATH,
     with_name_suffix,
 )
-from visualizer.cli.option_types import read_own_weights
+from visualizer.cli.option_parser import read_own_weights
 from visualizer.cli.options import SETTING_GROUPS, option_value
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper, FilmSettings

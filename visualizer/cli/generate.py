@@ -6,7 +6,7 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from visualizer.cli import option_types
+from visualizer.cli import option_parser
 from visualizer.console import escape_control_characters, print_message, write_output
 from visualizer.errors import InputError
 from visualizer.language.first_probe_text import choose_probe_text
@@ -42,9 +42,9 @@ class _ReaderClosedError(Exception):
     """The program that reads the output, such as ``head``, has closed the pipe."""
 
 
-def generate_parser() -> option_types.CommandLineParser:
+def generate_parser() -> option_parser.CommandLineParser:
     """Create the argument parser of ``generate``."""
-    parser = option_types.CommandLineParser(
+    parser = option_parser.CommandLineParser(
         prog=f"attention-visualizer {GENERATE_COMMAND}",
         usage="%(prog)s FOLDER [options]",
         description=(
@@ -76,28 +76,28 @@ def generate_parser() -> option_types.CommandLineParser:
     )
     text.add_argument(
         "--tokens",
-        type=option_types.integer_converter(1, MAX_GENERATED_TOKENS),
+        type=option_parser.integer_converter(1, MAX_GENERATED_TOKENS),
         metavar="N",
         default=DEFAULT_TOKENS,
         help=f"number of tokens to generate (default: {DEFAULT_TOKENS})",
     )
     text.add_argument(
         "--step",
-        type=option_types.integer_converter(0),
+        type=option_parser.integer_converter(0),
         metavar="N",
         help="use the snapshot saved after N steps (default: the last one)",
     )
     sampling = parser.add_argument_group("Sampling")
     sampling.add_argument(
         "--seed",
-        type=option_types.integer_converter(0),
+        type=option_parser.integer_converter(0),
         metavar="N",
         default=0,
         help="random seed for sampling (default: 0)",
     )
     sampling.add_argument(
         "--temperature",
-        type=option_types.convert_number,
+        type=option_parser.convert_number,
         metavar="X",
         default=defaults.temperature,
         help=(
@@ -108,13 +108,13 @@ def generate_parser() -> option_types.CommandLineParser:
     )
     sampling.add_argument(
         "--top-k",
-        type=option_types.integer_converter(1),
+        type=option_parser.integer_converter(1),
         metavar="N",
         help="sample only from the N most likely tokens (default: all)",
     )
     sampling.add_argument(
         "--top-p",
-        type=option_types.convert_number,
+        type=option_parser.convert_number,
         metavar="P",
         default=defaults.top_p,
         help=(
@@ -154,8 +154,8 @@ def generate(arguments: Sequence[str]) -> int:
 
 def _parse_folder(text: str) -> Path:
     """Convert an argument to the folder of a model or a run."""
-    path = option_types.convert_path(text)
-    return path if is_model_folder(path) else option_types.convert_run_folder(text)
+    path = option_parser.convert_path(text)
+    return path if is_model_folder(path) else option_parser.convert_run_folder(text)
 
 
 def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.spec import Device, Dtype
-from visualizer.cli import option_types
+from visualizer.cli import option_parser
 from visualizer.cli.document_options import build_figure_settings, chosen_colours
 from visualizer.cli.export_files import (
     ALL_OPTION,
@@ -72,9 +72,9 @@ _ARGUMENT_FIELDS = frozenset(
 """Fields of errors that are named after an option."""
 
 
-def model_parser() -> option_types.CommandLineParser:
+def model_parser() -> option_parser.CommandLineParser:
     """Create the argument parser of ``model``."""
-    parser = option_types.CommandLineParser(
+    parser = option_parser.CommandLineParser(
         prog=f"attention-visualizer {MODEL_COMMAND}",
         usage="%(prog)s FOLDER (--text TEXT | --texts FILE | --image FILE) [options]",
         description="Compute the attention of every layer and head of a transformers model.",
@@ -83,20 +83,20 @@ def model_parser() -> option_types.CommandLineParser:
     opened = parser.add_argument_group("Input")
     opened.add_argument(
         "folder",
-        type=option_types.convert_path,
+        type=option_parser.convert_path,
         metavar="FOLDER",
         nargs="?",
         help="folder of a model, or of a training run of the lab",
     )
     opened.add_argument(
         "--text",
-        type=option_types.convert_input_error(normalize_text),
+        type=option_parser.convert_input_error(normalize_text),
         action="append",
         help="input text; can be repeated, which writes the heads of all texts to one table",
     )
     opened.add_argument(
         "--texts",
-        type=option_types.read_texts_option,
+        type=option_parser.read_texts_option,
         metavar="FILE",
         help="read the texts from a UTF-8 file, one per line; - is standard input",
     )
@@ -108,7 +108,7 @@ def model_parser() -> option_types.CommandLineParser:
     )
     opened.add_argument(
         "--second",
-        type=option_types.convert_input_error(normalize_text),
+        type=option_parser.convert_input_error(normalize_text),
         metavar="TEXT",
         help=(
             "second text of a pair; for an encoder-decoder model, the beginning of "
@@ -130,7 +130,7 @@ def model_parser() -> option_types.CommandLineParser:
     )
     opened.add_argument(
         "--device",
-        **option_types.listed_choice_option(Device, "device to compute on", Device.AUTO),
+        **option_parser.listed_choice_option(Device, "device to compute on", Device.AUTO),
     )
     opened.add_argument(
         "--from-disk",

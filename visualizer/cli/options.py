@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from visualizer.attention.layer_stages import DESCRIPTIONS, STAGE_ORDER
 from visualizer.attention.settings import SETTINGS_BY_NAME, Setting, SettingGroup, SettingKind
 from visualizer.attention.spec import OWN_LAYERS
-from visualizer.cli import option_types
-from visualizer.cli.option_types import CommandLineParser, NamedDescriptions, convert_run_folder
+from visualizer.cli import option_parser
+from visualizer.cli.option_parser import CommandLineParser, NamedDescriptions, convert_run_folder
 from visualizer.export.export_settings import PAPER_LABELS
 from visualizer.export.figure_settings import (
     MAX_DPI,
@@ -127,7 +127,7 @@ def option_value(options: argparse.Namespace, field: str) -> Any:
 
 def create_parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     """Create the main parser, with or without the FILE argument."""
-    main_parser = option_types.CommandLineParser(
+    main_parser = option_parser.CommandLineParser(
         prog="attention-visualizer",
         usage=USAGE,
         description=(
@@ -139,10 +139,10 @@ def create_parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     main_parser.general.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}"
     )
-    main_parser.general.add_argument("--list", **option_types.list_option_settings(NAME_LISTS))
+    main_parser.general.add_argument("--list", **option_parser.list_option_settings(NAME_LISTS))
     main_parser.general.add_argument(
         "--print-completion",
-        **option_types.choice_option_settings(
+        **option_parser.choice_option_settings(
             SHELLS, "print a completion script for a shell: bash, zsh"
         ),
     )
@@ -163,14 +163,14 @@ _DEFAULTS, _FIGURE = Document(), FigureSettings()
 _MATRIX_FILES = ".npy, .npz, .safetensors or .pt"
 _FILES: dict[str, tuple[Callable[[str], object], str]] = {
     "own_input": (
-        option_types.read_vectors,
+        option_parser.read_vectors,
         (
             "file with the token vectors, instead of random ones: a matrix with one row "
             f"per token, in {_MATRIX_FILES}"
         ),
     ),
     "own_weights": (
-        option_types.list_weights,
+        option_parser.list_weights,
         (
             "file with weights, instead of random ones: the state_dict of a module, or "
             f"any of the matrices {', '.join(OWN_LAYERS)}, applied as x @ W; in "
@@ -178,15 +178,15 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
         ),
     ),
     "own_mask": (
-        option_types.read_mask,
+        option_parser.read_mask,
         (
             "file with the mask: one row per query, one column per key, 1 allowed, 0 "
-            f"forbidden; as text in {', '.join(option_types.TEXT_SUFFIXES)}, or as a matrix "
+            f"forbidden; as text in {', '.join(option_parser.TEXT_SUFFIXES)}, or as a matrix "
             f"in {_MATRIX_FILES}"
         ),
     ),
     "own_kept": (
-        option_types.read_mask,
+        option_parser.read_mask,
         (
             "file with the weights that dropout keeps, instead of random ones; in the "
             "format of --own-mask"
@@ -206,7 +206,7 @@ def _setting_option(name: str) -> dict[str, Any]:
     if name in _FILES:
         read, help_text = _FILES[name]
         return {
-            "type": option_types.convert_input_error(read),
+            "type": option_parser.convert_input_error(read),
             "metavar": "FILE",
             "help": help_text,
         }
@@ -219,12 +219,12 @@ def _setting_option(name: str) -> dict[str, Any]:
     if setting.kind is SettingKind.CHOICE:
         values = [value for value, _ in setting.choices]
         default = f"{setting.default}{_needs(setting)}"
-        return option_types.listed_choice_option(values, help_text, default)
+        return option_parser.listed_choice_option(values, help_text, default)
     default = f"(default: {setting.default:g}{_needs(setting)})"
     metavar = {SettingKind.RATE: "RATE", SettingKind.NUMBER: "X"}.get(setting.kind, "N")
     is_rate = setting.kind in {SettingKind.RATE, SettingKind.NUMBER}
     range_ = f"; {setting.requirement}" if is_rate else ""
-    read = option_types.setting_converter(setting)
+    read = option_parser.setting_converter(setting)
     return {"type": read, "metavar": metavar, "help": f"{help_text}{range_} {default}"}
 
 
@@ -246,7 +246,7 @@ SETTING_GROUPS = {
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "Input": {
         "file": {
-            "type": option_types.convert_path,
+            "type": option_parser.convert_path,
             "metavar": "FILE",
             "nargs": "?",
             "help": (
@@ -257,21 +257,21 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             ),
         },
         "--text": {
-            "type": option_types.convert_input_error(document_builder.normalize_text),
+            "type": option_parser.convert_input_error(document_builder.normalize_text),
             "action": "append",
             "help": "input text; repeat the option for a batch of texts",
         },
         "--text-file": {
-            "type": option_types.read_text_option,
+            "type": option_parser.read_text_option,
             "action": "append",
             "dest": "text",
             "metavar": "FILE",
             "help": "read the text from a UTF-8 file of up to 16 MiB; - is standard input",
         },
-        "--tokenizer": option_types.listed_choice_option(
+        "--tokenizer": option_parser.listed_choice_option(
             TokenizerKind, "tokens to split the text into", _DEFAULTS.tokenizer
         ),
-        "--lines": option_types.listed_choice_option(
+        "--lines": option_parser.listed_choice_option(
             LineSplit, "whether the lines form one text or a batch of texts", _DEFAULTS.lines
         ),
     },
@@ -281,7 +281,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "Files to write": {
         "--export": {
-            "type": option_types.convert_export_path,
+            "type": option_parser.convert_export_path,
             "action": "append",
             "metavar": "FILE",
             "help": (
@@ -290,7 +290,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                 "- is standard output"
             ),
         },
-        "--format": option_types.choice_option_settings(
+        "--format": option_parser.choice_option_settings(
             [each.suffix[1:] for each in FORMATS],
             "format of standard output with --export -, such as csv; see --list formats",
         ),
@@ -298,29 +298,29 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "File contents": {
         "--stages": {
-            "type": option_types.convert_input_error(parse_stages),
+            "type": option_parser.convert_input_error(parse_stages),
             "metavar": "NAMES",
             "help": "stages to show, such as scores,weights; see --list stages (default: "
             "scores, weights, dropped, context)",
         },
         "--heads-shown": {
-            "type": option_types.convert_input_error(parse_heads),
+            "type": option_parser.convert_input_error(parse_heads),
             "metavar": "HEADS",
             "help": "heads to show, counted from 1, such as 1,3-5 (default: all)",
         },
         "--layer": {
-            "type": option_types.convert_position,
+            "type": option_parser.convert_position,
             "metavar": "N",
             "help": "layer to show, counted from 1; all writes one file per layer (default: 1)",
         },
         "--text-shown": {
-            "type": option_types.convert_position,
+            "type": option_parser.convert_position,
             "metavar": "N",
             "help": (
                 "text of a batch to show, counted from 1; all writes one file per text (default: 1)"
             ),
         },
-        "--layout": option_types.listed_choice_option(
+        "--layout": option_parser.listed_choice_option(
             FigureExtent,
             (
                 "content of the figure: the selected stages and heads, the flow of one head, one "
@@ -331,7 +331,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         ),
         "--colour-map": {
             "action": "append",
-            **option_types.choice_option_settings(
+            **option_parser.choice_option_settings(
                 [each.id for each in COLOUR_MAPS],
                 (
                     "colour map for weights or for signed numbers; repeat the option to set "
@@ -339,11 +339,11 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                 ),
             ),
         },
-        "--theme": option_types.listed_choice_option(
+        "--theme": option_parser.listed_choice_option(
             FigurePaper, "colour theme: for print, or as in the window", _FIGURE.paper
         ),
         "--size": {
-            "type": option_types.convert_input_error(option_types.convert_figure_size),
+            "type": option_parser.convert_input_error(option_parser.convert_figure_size),
             "metavar": "SIZE",
             "help": (
                 "width, or width and height, such as 180mm, 180x120mm, "
@@ -353,7 +353,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             ),
         },
         "--dpi": {
-            "type": option_types.integer_converter(MIN_DPI, MAX_DPI),
+            "type": option_parser.integer_converter(MIN_DPI, MAX_DPI),
             "metavar": "N",
             "help": f"pixels per inch (default: {_FIGURE.dpi}, or the preset's)",
         },
@@ -372,18 +372,18 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "Animations": {
         "--span": {
-            "type": option_types.convert_input_error(parse_stage_range),
+            "type": option_parser.convert_input_error(parse_stage_range),
             "metavar": "FROM..TO",
             "help": (
                 "stages to play, such as scores..context; can start at a row: scores:2..weights "
                 "(default: all)"
             ),
         },
-        "--grain": option_types.listed_choice_option(
+        "--grain": option_parser.listed_choice_option(
             StepSize, "amount that each frame computes", _FIGURE.film.grain
         ),
         "--speed": {
-            "type": option_types.convert_input_error(parse_speed),
+            "type": option_parser.convert_input_error(parse_speed),
             "metavar": "X",
             "help": "playback speed, relative to normal (default: 1)",
         },

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Device
-from visualizer.cli import option_types
+from visualizer.cli import option_parser
 from visualizer.console import ConsoleProgress, print_message, write_output
 from visualizer.errors import InputError, system_error_reason
 from visualizer.models.model_folder import read_model_folder
@@ -46,9 +46,9 @@ The exit status is 0 after Ctrl+C; 1 if the model cannot be served or one of its
 """
 
 
-def serve_parser() -> option_types.CommandLineParser:
+def serve_parser() -> option_parser.CommandLineParser:
     """Create the argument parser of ``serve``."""
-    parser = option_types.CommandLineParser(
+    parser = option_parser.CommandLineParser(
         prog=f"attention-visualizer {SERVE_COMMAND}",
         usage="%(prog)s FOLDER [options]",
         description="Serve a model to Attention Visualizer windows on other machines.",
@@ -57,7 +57,7 @@ def serve_parser() -> option_types.CommandLineParser:
     model = parser.add_argument_group("Model")
     model.add_argument(
         "folder",
-        type=option_types.convert_path,
+        type=option_parser.convert_path,
         metavar="FOLDER",
         nargs="?",
         help="folder of a model",
@@ -65,19 +65,19 @@ def serve_parser() -> option_types.CommandLineParser:
     parallelism = model.add_mutually_exclusive_group()
     parallelism.add_argument(
         "--tensor-parallel",
-        type=option_types.integer_converter(1, MAX_PROCESSES),
+        type=option_parser.integer_converter(1, MAX_PROCESSES),
         metavar="N",
         help="split the heads of each layer over N processes",
     )
     parallelism.add_argument(
         "--pipeline-parallel",
-        type=option_types.integer_converter(1, MAX_PROCESSES),
+        type=option_parser.integer_converter(1, MAX_PROCESSES),
         metavar="N",
         help="split the layers over N processes",
     )
     model.add_argument(
         "--device",
-        **option_types.listed_choice_option(Device, "device to compute on", Device.AUTO),
+        **option_parser.listed_choice_option(Device, "device to compute on", Device.AUTO),
     )
     address = parser.add_argument_group("Where to listen")
     address.add_argument(
@@ -87,7 +87,7 @@ def serve_parser() -> option_types.CommandLineParser:
     )
     address.add_argument(
         "--port",
-        type=option_types.integer_converter(0, 65535),
+        type=option_parser.integer_converter(0, 65535),
         default=DEFAULT_PORT,
         metavar="P",
         help=f"port; 0 selects a free one (default: {DEFAULT_PORT})",

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.settings import SETTINGS_BY_NAME
 from visualizer.attention.spec import Device
-from visualizer.cli import option_types
+from visualizer.cli import option_parser
 from visualizer.console import ConsoleProgress, print_message, write_output
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.lab.settings.definitions import LAB_SETTINGS
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from enum import StrEnum
     from types import FrameType
 
+    from visualizer.language.distributed_process_group import DistributedProcessGroup
     from visualizer.language.opened_training_run import OpenRun
-    from visualizer.language.process_group import DistributedProcessGroup
     from visualizer.language.training_progress import TrainingSpeed
     from visualizer.language.training_run import TrainingRun
 
@@ -98,21 +98,21 @@ _PRESETS = {preset.name: preset.settings for preset in PRESETS}
 PROGRESS_INTERVAL_S = 0.25
 
 
-def list_presets() -> option_types.NamedDescriptions:
+def list_presets() -> option_parser.NamedDescriptions:
     """List the training presets."""
     return [(preset.name, f"{preset.title}. {preset.description}") for preset in PRESETS]
 
 
-def train_parser() -> option_types.CommandLineParser:
+def train_parser() -> option_parser.CommandLineParser:
     """Create the argument parser of ``train``."""
-    parser = option_types.CommandLineParser(
+    parser = option_parser.CommandLineParser(
         prog=f"attention-visualizer {TRAIN_COMMAND}",
         usage="%(prog)s SOURCE --out FOLDER [options]\n       %(prog)s --resume FOLDER [--steps N]",
         description="Train a small language model without a window.",
         epilog=EXAMPLES,
     )
     lists = {"presets": list_presets}
-    parser.general.add_argument("--list", **option_types.list_option_settings(lists))
+    parser.general.add_argument("--list", **option_parser.list_option_settings(lists))
     parser.general.add_argument("--quiet", action="store_true", help="do not report progress")
     _add_run_options(parser)
     for title, names in _GROUPS.items():
@@ -135,17 +135,17 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         ),
     )
     run.add_argument(
-        "--out", type=option_types.convert_path, metavar="FOLDER", help="folder of the new run"
+        "--out", type=option_parser.convert_path, metavar="FOLDER", help="folder of the new run"
     )
     run.add_argument(
         "--resume",
-        type=option_types.convert_run_folder,
+        type=option_parser.convert_run_folder,
         metavar="FOLDER",
         help="resume the run in this folder; --steps can extend it",
     )
     run.add_argument(
         "--preset",
-        **option_types.choice_option_settings(
+        **option_parser.choice_option_settings(
             _PRESETS,
             (
                 "preset to start from; the other options modify it: "
@@ -155,7 +155,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument(
         "--tokenizer",
-        **option_types.listed_choice_option(
+        **option_parser.listed_choice_option(
             TokenizerKind,
             "tokens to split the text into",
             "words for world, otherwise characters",
@@ -163,7 +163,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument(
         "--size",
-        type=option_types.integer_converter(*SETTING_LIMITS["size"]),
+        type=option_parser.integer_converter(*SETTING_LIMITS["size"]),
         metavar="N",
         help=f"approximate number of tokens of a generated text (default: {CorpusSource().size:,})",
     )
@@ -173,13 +173,13 @@ def _setting_option(name: str, help_text: str) -> dict[str, Any]:
     """Return the arguments of the option for a training setting."""
     default = getattr(TrainingSettings(), name)
     if name in _CHOICES:
-        return option_types.listed_choice_option(_CHOICES[name], help_text, default)
+        return option_parser.listed_choice_option(_CHOICES[name], help_text, default)
     if name in SETTING_LIMITS:
-        read = option_types.integer_converter(*SETTING_LIMITS[name])
+        read = option_parser.integer_converter(*SETTING_LIMITS[name])
         return {"type": read, "metavar": "N", "help": f"{help_text} (default: {default:,})"}
-    convert: Callable[[str], float] = option_types.convert_number
+    convert: Callable[[str], float] = option_parser.convert_number
     if name == "dropout":
-        convert = option_types.setting_converter(_DROPOUT)
+        convert = option_parser.setting_converter(_DROPOUT)
         help_text = f"{help_text}; {_DROPOUT.requirement}"
     return {"type": convert, "metavar": "RATE", "help": f"{help_text} (default: {default:g})"}
 
@@ -315,7 +315,7 @@ def _train_run(
     progress: TrainingConsoleProgress,
     group: DistributedProcessGroup | None,
 ) -> int:
-    from visualizer.language.process_group import LostProcessError
+    from visualizer.language.distributed_process_group import LostProcessError
     from visualizer.language.training_run import DivergedError
 
     running = opened.running
@@ -374,8 +374,8 @@ def _start_other_processes(
     """Start the other processes; return notices for the user."""
     if not group or running.is_done:
         return ()
+    from visualizer.language.distributed_process_group import LostProcessError
     from visualizer.language.distributed_training import lead_processes
-    from visualizer.language.process_group import LostProcessError
 
     try:
         return lead_processes(running, group)
@@ -489,7 +489,7 @@ def _join_group() -> DistributedProcessGroup:
     if previous_handler is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        from visualizer.language.process_group import DistributedProcessGroup
+        from visualizer.language.distributed_process_group import DistributedProcessGroup
 
         return DistributedProcessGroup()
     finally:
@@ -498,8 +498,8 @@ def _join_group() -> DistributedProcessGroup:
 
 def _follow_first_process(group: DistributedProcessGroup) -> int:
     """Follow the first process; signals are passed on to it."""
+    from visualizer.language.distributed_process_group import LostProcessError
     from visualizer.language.distributed_training import follow_orders
-    from visualizer.language.process_group import LostProcessError
 
     def stop(number: int, frame: FrameType | None) -> None:
         group.request_end(SIGNAL_EXIT_STATUS[signal.Signals(number).name])

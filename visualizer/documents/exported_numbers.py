@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.importers import numpy_files
-from visualizer.attention.importers.file_contents import (
+from visualizer.attention.importers.tensor_file_listing import (
     ArrayEntry,
     missing_document_message,
     unreadable_file_error,

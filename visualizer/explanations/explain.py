@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.explanations import context, inputs, layers, linear, projections, scores, weights
+from visualizer.explanations import (
+    context_vectors,
+    inputs,
+    layers,
+    linear,
+    projections,
+    scores,
+    weights,
+)
 from visualizer.explanations.cell_terms import (
     CellIndex,
     EquationPart,
@@ -32,7 +40,7 @@ EXPLAINERS: dict[Operation, Explainer] = {
         projections.EXPLAINERS,
         scores.EXPLAINERS,
         weights.EXPLAINERS,
-        context.EXPLAINERS,
+        context_vectors.EXPLAINERS,
         linear.EXPLAINERS,
         layers.EXPLAINERS,
     )

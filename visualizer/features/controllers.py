@@ -21,8 +21,8 @@ from visualizer.features.stage_bar.presenter import STAGE_BAR_PANEL
 from visualizer.features.token_strip.controller import TokenSelectionController
 from visualizer.features.view_bar.view_controller import ViewController
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.heatmap.cell_lookup import cell_at
 from visualizer.heatmap.cell_selection_controller import CellSelectionController
-from visualizer.heatmap.panel_cells import cell_at
 from visualizer.session.measurement_controller import HeadMeasurementController
 from visualizer.session.model_question_controller import ModelQuestionController
 from visualizer.widgets.labels import plain_tooltip

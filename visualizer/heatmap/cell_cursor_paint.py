@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from visualizer.heatmap import panel_margins_paint
-from visualizer.heatmap.panel_cells import shows_cell
+from visualizer.heatmap.cell_lookup import shows_cell
 from visualizer.session.token_selection import group_adjacent
 from visualizer.session.zoom_ranges import row_role
 from visualizer.widgets.fonts import font_metrics, scaled_font

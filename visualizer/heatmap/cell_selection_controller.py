@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.panel_cells import displayed_cell, move_cursor
+from visualizer.heatmap.cell_lookup import displayed_cell, move_cursor
 from visualizer.session.resolved_view import existing_cell
 from visualizer.session.user_prediction import toggle_mark
 from visualizer.session.view_changes import go_back, go_forward, pin_cell

@@ -15,7 +15,7 @@ from visualizer.attention.masks import MaskingSpec
 from visualizer.attention.roles import Role
 from visualizer.format import format_count
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.panel_cells import any_in_blocks
+from visualizer.heatmap.cell_lookup import any_in_blocks
 from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS, choose_difference_scale
 from visualizer.heatmap.panel_presenter import PanelSource, present_minimap
 from visualizer.session.cell_address import ComparedSide

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
 from visualizer.explanations.explain import explain
-from visualizer.explanations.prediction import judge_prediction
-from visualizer.heatmap.panel_cells import largest_in_block
+from visualizer.explanations.user_prediction import judge_prediction
+from visualizer.heatmap.cell_lookup import largest_in_block
 from visualizer.session.timeline import Step, step_duration_ms
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from visualizer.heatmap.board import (
     numbered_labels,
     pooling_note,
 )
-from visualizer.heatmap.panel_cells import any_in_blocks, masked_cells
+from visualizer.heatmap.cell_lookup import any_in_blocks, masked_cells
 from visualizer.heatmap.panel_colour_scale import ColourScale, choose_colour_scale, limit_masks
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.view_options import ColourCurve, ColourLimits

@@ -26,6 +26,7 @@ from visualizer.heatmap.board_layout import BoardLayout, FlowPlacement, FlowTarg
 from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
+from visualizer.heatmap.cell_lookup import belongs_to_panel, cell_at
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.flow_cursor_paint import (
     paint_flow_cursor,
@@ -37,7 +38,6 @@ from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_chan
 from visualizer.heatmap.highlights import Highlights
 from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
 from visualizer.heatmap.minimap_widget import MinimapWidget
-from visualizer.heatmap.panel_cells import belongs_to_panel, cell_at
 from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import system_font

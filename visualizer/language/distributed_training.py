@@ -11,12 +11,12 @@ from visualizer.language.checkpoints import (
     restore_checkpoint,
 )
 from visualizer.language.corpora.corpus import CorpusSplit, load_corpus
-from visualizer.language.process_group import ProcessOrder
+from visualizer.language.distributed_process_group import ProcessOrder
 from visualizer.language.trainer import Trainer
 from visualizer.language.training_run import changed_text_message
 
 if TYPE_CHECKING:
-    from visualizer.language.process_group import DistributedProcessGroup
+    from visualizer.language.distributed_process_group import DistributedProcessGroup
     from visualizer.language.training_run import TrainingRun
 
 DROPOUT_NOTICE = (

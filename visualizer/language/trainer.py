@@ -19,8 +19,8 @@ from torch.overrides import TorchFunctionMode
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Dtype
 from visualizer.language.corpora.corpus import CorpusSplit
+from visualizer.language.distributed_process_group import ProcessOrder
 from visualizer.language.language_models import build_model
-from visualizer.language.process_group import ProcessOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from visualizer.language.corpora.corpus import Corpus
-    from visualizer.language.process_group import DistributedProcessGroup
+    from visualizer.language.distributed_process_group import DistributedProcessGroup
     from visualizer.language.training_settings import TrainingSettings
 
 

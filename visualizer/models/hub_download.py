@@ -37,7 +37,7 @@ from visualizer.models.model_folder import (
     size_limit,
 )
 from visualizer.models.model_path import COMMIT_PATTERN, REPOSITORY_PATTERN
-from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
+from visualizer.models.repository_download import RepositoryFile, RepositoryOffer
 from visualizer.progress import no_progress
 from visualizer.storage import atomic_file
 from visualizer.storage.file_lock import FileLock

@@ -17,7 +17,10 @@ import torch
 from torch import distributed
 
 from visualizer.errors import InputError, convert_memory_error
-from visualizer.language.process_group import process_group_backend, select_process_device
+from visualizer.language.distributed_process_group import (
+    process_group_backend,
+    select_process_device,
+)
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.models.model_server.rank_processes import STORE_VARIABLE
 from visualizer.models.recognition_errors import UnsupportedAttentionError

@@ -21,7 +21,7 @@ from visualizer.features.model_chooser.presenter import (
 )
 from visualizer.models.local_models import ListedModel
 from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR
-from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
+from visualizer.models.repository_download import RepositoryFile, RepositoryOffer
 from visualizer.session.model_opening import DeviceChoice
 
 SMALL = ListedModel("org/small", Path("/s"), "llama", 30, 9, 134_515_008, 538_090_408)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import safe_open
 
-from visualizer.attention.importers.file_contents import (
+from visualizer.attention.importers.tensor_file_listing import (
     MAX_ENTRIES,
     MAX_TEXT_CHARACTERS,
     ArrayEntry,

@@ -17,14 +17,14 @@ from visualizer.attention.captured_attention import (
     numbered_labels,
 )
 from visualizer.attention.importers import numpy_files, pt_safetensors_files
-from visualizer.attention.importers.file_contents import (
+from visualizer.attention.importers.state_dict import contains_module, spec_from_file
+from visualizer.attention.importers.tensor_file_listing import (
     MAX_NAMED_ENTRIES,
     MAX_TEXT_CHARACTERS,
     convert_read_errors,
     natural_order_key,
     unreadable_file_error,
 )
-from visualizer.attention.importers.state_dict import contains_module, spec_from_file
 from visualizer.attention.run import USABLE_MEMORY_SHARE
 from visualizer.attention.spec import MAX_VALUES, Device
 from visualizer.attention.token_labels import label_tokens
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
+    from visualizer.attention.importers.tensor_file_listing import ArrayEntry, FileContents
     from visualizer.attention.spec import AttentionSpec
 
     Texts = dict[str, tuple[str, ...]]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.importers.file_contents import (
+from visualizer.attention.importers.tensor_file_listing import (
     natural_order_key,
     unreadable_file_error,
 )
@@ -44,7 +44,7 @@ from visualizer.format import format_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
+    from visualizer.attention.importers.tensor_file_listing import ArrayEntry, FileContents
 
 _PACKED = re.compile(r"(?P<module>(?:.*\.)?)in_proj_(?P<kind>weight|bias)")
 _SEPARATE = re.compile(r"(?P<module>(?:.*\.)?)(?P<letter>[qkv])_proj_weight")

@@ -31,7 +31,7 @@ from visualizer.explanations.explain import EXPLAINERS, explain
 from visualizer.explanations.step_values import LargestValue, parenthesize_negative
 from visualizer.format import format_count, format_number, format_share, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.panel_cells import panel_of_cell
+from visualizer.heatmap.cell_lookup import panel_of_cell
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison import find_tensor, format_signed, mismatch_reason

@@ -23,8 +23,8 @@ from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL, current_m
 from visualizer.format import format_count
 from visualizer.heatmap.board import stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.heatmap.cell_lookup import move_cursor, panel_of_cell
 from visualizer.heatmap.cell_pointing_widget import ARROW_STEPS
-from visualizer.heatmap.panel_cells import move_cursor, panel_of_cell
 from visualizer.session.view_options import MaskPattern
 from visualizer.widgets.input_filters import has_command_modifier
 

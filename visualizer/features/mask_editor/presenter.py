@@ -17,7 +17,7 @@ from visualizer.features.mask_editor.brush_masks import mask_of_brush, uncut_cel
 from visualizer.format import format_count
 from visualizer.heatmap.board import PendingCells, stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.panel_cells import any_in_blocks, masked_cells
+from visualizer.heatmap.cell_lookup import any_in_blocks, masked_cells
 from visualizer.models.model_source import describe_cuts
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.pane import PanelPresenter

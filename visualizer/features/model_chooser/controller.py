@@ -27,7 +27,7 @@ from visualizer.models.disk_reading_estimate import RUN_FROM_DISK_HINT
 from visualizer.models.local_models import ListedModel, list_models
 from visualizer.models.model_folder import model_name
 from visualizer.models.model_path import hub_cache
-from visualizer.models.repository_offer import RepositoryOffer
+from visualizer.models.repository_download import RepositoryOffer
 from visualizer.progress import CancelledError
 from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import NewestRequestWorker

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.models.local_models import ListedModel
-    from visualizer.models.repository_offer import RepositoryOffer
+    from visualizer.models.repository_download import RepositoryOffer
     from visualizer.session.model_opening import DeviceChoice
 
 COLUMN_TITLES = ("Name", "Architecture", "Layers × heads", "Size", "Parameters")

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from visualizer.explanations.cell_facts import CellInfo
 from visualizer.explanations.explain import EXPLAINERS, Equation, equation, explain
-from visualizer.explanations.prediction import prediction_instruction
 from visualizer.explanations.step_values import EMPTY_SYMBOL, StepContext
+from visualizer.explanations.user_prediction import prediction_instruction
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.pane import PanelPresenter

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.features.token_strip.presenter import TOKENS_PANEL, cell_of_token
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.panel_cells import cell_at
+from visualizer.heatmap.cell_lookup import cell_at
 from visualizer.session.token_selection import TokenRole, select_matches, select_next_match
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from visualizer.format import format_share, shorten
 from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis, pooling_note
 from visualizer.heatmap.cell_cursor import CellCursor
-from visualizer.heatmap.panel_cells import move_cursor, shows_cell
+from visualizer.heatmap.cell_lookup import move_cursor, shows_cell
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.language.tokenizers import visible_token, visible_tokens
 from visualizer.language.training_settings import ModelKind

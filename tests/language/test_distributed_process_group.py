@@ -14,8 +14,8 @@ from torch import distributed
 from tests.support.small_trainings import quick
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
+from visualizer.language.distributed_process_group import DistributedProcessGroup
 from visualizer.language.memory_estimate import BatchSharing
-from visualizer.language.process_group import DistributedProcessGroup
 
 if TYPE_CHECKING:
     from tests.conftest import Machine

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import NoReturn
 
-    from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
+    from visualizer.attention.importers.tensor_file_listing import ArrayEntry, FileContents
     from visualizer.attention.settings import Setting
 
 Value = TypeVar("Value")
