@@ -1,7 +1,7 @@
 """The columns of the flow board: which stages are states of one matrix, and their operands.
 
-In a product, the row comes from the left, the column from above, and the result stands where they
-cross. Everything here follows from the stage table.
+In a product, the row comes from the left and the column from above; the result is where they cross.
+Everything here follows from the stage table.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
 
 TRANSPOSED_OPERANDS = {Operation.DOT_PRODUCT: 1, Operation.IMPLIED_WEIGHTS: 1}
-"""Operations of a query–key matrix, with the index of the input whose columns come from above."""
+"""Operations of a query–key matrix, with the index of the input that is transposed above it."""
 UPRIGHT_OPERANDS = {Operation.WEIGHTED_SUM: 1}
-"""Operations with the index of the input that stands above the result as it is."""
+"""Operations, with the index of the input that is above the result without being transposed."""
 LAYER_OPERATIONS = {
     Operation.INPUT_PROJECTION,
     Operation.OUTPUT_PROJECTION,
@@ -49,9 +49,9 @@ class FlowColumn(Struct, frozen=True):
     Parameters
     ----------
     states : tuple of str
-        The stages that the matrix shows one after another, such as scores, scaled and masked.
+        The stages that the matrix shows in turn, such as scores, scaled and masked.
     part : FlowPart
-        Whether it stands left of the heads, within the head, or right of them.
+        Whether the matrix is to the left of the heads, within a head, or to the right.
     dims : tuple of str
         Names of the axes of its states.
     reads : tuple of str
@@ -60,11 +60,11 @@ class FlowColumn(Struct, frozen=True):
         Whether it belongs to the feed-forward layer: it is one of its hidden layers, or computed
         from one.
     operand : str
-        The stage above it; empty if there is none.
+        The stage above the matrix; empty without such a stage.
     is_operand_transposed : bool
         Whether the rows of the operand are columns here, as those of the keys.
     layer : str
-        The layer whose weights stand above it; empty if there is none.
+        The layer with the weights above the matrix; empty without a layer.
     layer_stage : str
         The state that the layer computes.
     """
@@ -120,7 +120,7 @@ def visible_state(column: FlowColumn, wanted: Iterable[str]) -> str:
 
 
 def _continued_group(stage: Stage, groups: list[list[Stage]]) -> list[Stage] | None:
-    """Return the group of which a stage is a further state; None if it begins a matrix."""
+    """Return the group that a stage continues; None if the stage begins a matrix."""
     if stage.dims[-1] == "key":
         same = (
             group

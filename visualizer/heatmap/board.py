@@ -179,7 +179,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
     panels : tuple of Heatmap
         The panel of each column, for the head in front.
     operands : tuple of Heatmap or None
-        What stands above each column.
+        The panel above each column.
     thumbnails : tuple of Heatmap
         The weights of each head; empty for a single head.
     focus : int

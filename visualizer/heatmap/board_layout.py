@@ -247,7 +247,7 @@ class ColumnHead(Struct, frozen=True):
 
 
 class FlowTarget(Struct, frozen=True):
-    """What is under a point beside the cells.
+    """A heading or tab under a point.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ class FlowPlacement(Struct, frozen=True, eq=False):
         return first if last == at else f"{first} … {final}"
 
     def operand_cell_at(self, point: QPointF) -> Cell | None:
-        """Return the cell under a point of the keys or values that stand above a matrix."""
+        """Return the cell under a point, among the keys and values above matrices."""
         for column, slot in zip(self.panels.columns, self.operands, strict=True):
             place = slot.at(point) if slot and column.operand else None
             if slot and place:
@@ -337,7 +337,7 @@ class BoardLayout(Struct, frozen=True, dict=True):
     overlay_panel : PanelSlot, optional
         The panel that overlays the others.
     flow : FlowPlacement, optional
-        Everything beside the cells of the flow board.
+        The flow board around the cells.
     """
 
     slots: tuple[PanelSlot, ...]

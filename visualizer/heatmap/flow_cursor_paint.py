@@ -183,14 +183,14 @@ class FlowCursor:
             yield self._operand_area(at, row)
 
     def _uses_above(self) -> list[int]:
-        """Return the columns that the cell's column stands above."""
+        """Return the columns below copies of the cell's column."""
         assert self._at is not None
         columns = self._placement.panels.columns
         states = columns[self._at].states
         return [at for at, one in enumerate(columns) if one.operand in states]
 
     def _row_sources(self, at: int) -> list[int]:
-        """Return the columns whose row a column's row is computed from."""
+        """Return the columns from which each row of a column is computed."""
         column = self._placement.panels.columns[at]
         found = [self._column_of(name) for name in column.reads if name != column.operand]
         return [one for one in found if one is not None]

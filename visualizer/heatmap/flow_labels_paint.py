@@ -96,7 +96,7 @@ def _board_labels(placement: FlowPlacement) -> Iterator[TokenLabel]:
 
 
 def row_label_slot(placement: FlowPlacement) -> PanelSlot | None:
-    """Return the panel whose rows the labels on the left name: the first one of queries."""
+    """Return the panel with the row labels on the left: the first one with queries as rows."""
     slots = [slot for slot in placement.slots if slot]
     queries = (slot for slot in slots if slot.heatmap.rows.name == "query")
     return next(queries, slots[0] if slots else None)
@@ -137,7 +137,7 @@ def row_label(
 
 @lru_cache(maxsize=64)
 def shown_positions(seen: range, pitch: float, room: float) -> tuple[int, ...]:
-    """Return the indices of the tokens whose positions fit: 1, 5, 10 and so on.
+    """Return the indices of the tokens with room for their positions: 1, 5, 10 and so on.
 
     Parameters
     ----------

@@ -70,11 +70,11 @@ MERGED_SPINES_LEVEL = 4
 """From this level, adjacent spines are one."""
 NARROWEST_FOCUS_PX = 1.0
 MIN_READ_ROW_PX, NUMBERED_LEVELS = 32, range(4)
-"""Rows of so few tokens are read number by number, so these levels come before the numbers go."""
+"""Height of rows with readable numbers, and levels that are tried before numbers are given up."""
 
 
 class ColumnSize(Struct, frozen=True):
-    """What the width of a column depends on.
+    """Properties that determine the width of a column.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class FlowSize(Struct, frozen=True):
     has_residual : bool
         Whether a line of the residual stream is below the columns.
     is_page : bool
-        Whether nothing can be clicked, so that there is no tab of all heads.
+        Whether it is printed, without a tab of all heads.
     scale : float
         Size of the text relative to the normal one.
     """

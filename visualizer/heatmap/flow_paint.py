@@ -235,7 +235,7 @@ def _paint_ramp(painter: QPainter, panel: Heatmap, area: QRectF, theme: Theme) -
 
 
 def _paint_operand_name(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
-    """Paint the name of what stands above a column."""
+    """Paint the name of the panel above a column."""
     slot = placement.operands[at]
     if slot is None:
         return
@@ -332,7 +332,7 @@ def _paint_all_heads_tab(painter: QPainter, area: QRectF, theme: Theme) -> None:
 
 
 def _paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint the scales of the weights and of the other stages: stacked beside tabs, or in a row."""
+    """Paint the scales of the weights and of the others, stacked next to the tabs or in a row."""
     scale, box = text_scale(), placement.layout.legend
     panels, is_stacked = placement.panels.panels, bool(placement.layout.tabs)
     weights = next((one for one in panels if not one.colour.is_signed), None)
@@ -368,7 +368,7 @@ def _scale_ends(panel: Heatmap | None) -> tuple[str, str]:
 
 
 def _paint_residual_line(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint the residual stream below the columns, and the two places where it is added to."""
+    """Paint the residual stream below the columns, and the additions to it."""
     y = placement.layout.residual_line
     if y is None:
         return

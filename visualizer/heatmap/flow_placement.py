@@ -176,7 +176,7 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
 def fold_level(flow: FlowPanels, column: FlowColumn) -> int:
     """Return the level of sacrifice at which a column becomes a spine; 0 for never.
 
-    Keys and values can be folded because they also stand above other columns.
+    Keys and values can be folded because copies of them are above other columns.
     """
     if column.is_query_key:
         return 0

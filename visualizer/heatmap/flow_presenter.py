@@ -32,7 +32,7 @@ OPERATION_SIGN = " · "
 
 
 def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> FlowPanels:
-    """Present the panels of the head in front, with what stands above and below them."""
+    """Present the panels of the head in front, with their operands and the thumbnails."""
     flow = resolved.flow
     assert flow is not None
     panels = [_panel(resolved, name, flow.head, known) for name in flow.stages]

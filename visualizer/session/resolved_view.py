@@ -103,7 +103,7 @@ MAX_FLOW_KEYS, MAX_FLOW_FEATURES, MAX_FLOW_HEAD_FEATURES = 64, 60, 40
 
 
 class FlowView(Struct, frozen=True):
-    """What the flow board shows of a run.
+    """The part of a run that the flow board shows.
 
     Parameters
     ----------

@@ -420,7 +420,7 @@ def paint_motion(
 ) -> None:
     """Paint the moving cells of a page after a fraction (0 to 1) of their motion.
 
-    The cells that they move to are empty meanwhile.
+    During the motion, the cells that they move to are empty.
     """
     painter.save()
     painter.scale(page.scale, page.scale)
