@@ -130,7 +130,7 @@ BAD = [
     ),
     (
         "run --text a --text b",
-        "argument --text: A model of the lab accepts only one text.",
+        "argument --text: A lab model accepts only one text.",
     ),
     (
         "run --embedding-size 5",

@@ -67,7 +67,8 @@ def test_a_figure_has_the_layer_that_is_looked_at(extent: FigureExtent) -> None:
         assert heatmap.head is not None
         np.testing.assert_array_equal(heatmap.values, elsewhere().array()[1, heatmap.head])
         assert (heatmap.rows.labels, heatmap.columns.labels) == (QUERIES, KEYS)
-    alone = extent in {FigureExtent.PANEL, FigureExtent.HEAD, FigureExtent.CELLS}
+    is_flow = extent is FigureExtent.FLOW
+    alone = is_flow or extent in {FigureExtent.PANEL, FigureExtent.HEAD, FigureExtent.CELLS}
     assert len(figure.board.heatmaps) == (1 if alone else 2)
 
 

@@ -129,7 +129,7 @@ def _check_size(trace: Trace, stage: str, part: Index) -> None:
     index = "0, " * (len(sizes) - 2) + f":{max(1, MAX_READ_BYTES // (itemsize * sizes[-1]))}"
     sentence = (
         f"The text is long, and this part of “{stage}” has {shape} numbers, which take "
-        f"{format_size(count)}. Read at most {format_size(MAX_READ_BYTES)} at once, such as "
+        f"{format_size(count)}. Read at most {format_size(MAX_READ_BYTES)} at once, for example "
         f'attention["{stage}", {index}]; `explain` and `figure` accept texts of any length.'
     )
     raise InputError("stage", sentence)

@@ -515,7 +515,7 @@ def setting_value(spec: AttentionSpec, name: str) -> Any:
 
 
 def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:
-    """Return why a setting has no effect on a spec; empty if it has one."""
+    """Return the reason why a setting has no effect on a spec, or an empty string if it has."""
     unmet = SETTINGS_BY_NAME[name].first_unmet(spec)
     return (
         f"{wording(name, None)} has no effect {unmet.violation(wording)}. Remove it."

@@ -175,7 +175,7 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
     is_layer_given = options.layer is not None
     options.layer = options.text = None
     if len(texts) > 1:
-        raise InputError("text", "A model of the lab accepts only one text.")
+        raise InputError("text", "A lab model accepts only one text.")
     opened = OpenRun(RunFolder(path), is_held=False)
     try:
         about = opened.about

@@ -58,7 +58,7 @@ def encode_pdf_attachment(document: bytes) -> bytes:
 
 
 def find_embedded_document(data: bytes) -> bytes | None:
-    """Return the document file embedded in a picture, a web page or a PDF attachment."""
+    """Return the document file embedded in a picture or web page, or attached to a PDF."""
     if data.startswith(PNG_SIGNATURE):
         encoded = _find_in_png(data)
     elif data.startswith(b"%PDF"):

@@ -27,7 +27,7 @@ def prediction_instruction(run: Run, guess: Prediction) -> str:
     if guess.question is PredictionQuestion.ZERO:
         question = f"Which {title} will be {_forbidden_value(run, guess)}?"
         return (
-            f"{question} Click them, or move there with the arrow keys and press Enter; "
+            f"{question} Click the cells, or move to each with the arrow keys and press Enter; "
             f"then press Reveal.{marks}"
         )
     question = f"Choose a row. Which of its {title} will be the largest?"

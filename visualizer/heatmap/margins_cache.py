@@ -107,7 +107,7 @@ class PanelMarginsPixmapCache:
         return PanelPixmap(heatmap, picture, margins)
 
     def titles(self, layout: BoardLayout, width: float, theme: Theme, ratio: float) -> QPixmap:
-        """Return a pixmap of the stages' names, of this width and of the height of the head."""
+        """Return a pixmap of the stage names, of the given width and as high as the headings."""
         heads = layout.column_heads
         shown = tuple(
             (_column_head_key(head.heatmap), head.left, head.width, head.notes) for head in heads

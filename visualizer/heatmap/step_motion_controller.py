@@ -95,7 +95,7 @@ class StepMotionController(QObject):
             self._show_targets()
 
     def skip_step(self) -> None:
-        """End the animation, and start none for the current step."""
+        """End the animation, and do not start one for the current step."""
         was_due, self._is_due = self._is_due, False
         if was_due:
             self._show_targets()

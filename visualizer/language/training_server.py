@@ -141,7 +141,7 @@ class TrainingServer:
         self.report_progress()
 
     def _handle_stop(self, values: Mapping[str, Any]) -> None:
-        """Stop with a checkpoint; if it cannot be written, warn, and stop at the next request."""
+        """Save a checkpoint and stop; if saving fails, warn, and stop at the next request."""
         if self._has_warned:
             self.end()
             return

@@ -212,7 +212,7 @@ def lab_transformer(model: LanguageModel) -> LabForCausalLM:
 
 
 class LabTokenizer:
-    """Splits texts in the same way as the lab; supports only the tokens of a run."""
+    """Splits texts as the lab does, but supports only the vocabulary of a training run."""
 
     has_chat_template = False
     bos_token = ""

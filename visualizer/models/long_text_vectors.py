@@ -53,7 +53,7 @@ def allocate_vectors(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         return file.allocate(shape, dtype)
     except OSError as error:
         sentence = (
-            f"Cannot write the file for vectors: {system_error_reason(error)}. Use a shorter text."
+            f"Cannot write the vector file: {system_error_reason(error)}. Use a shorter text."
         )
         raise InputError("text", sentence) from error
 

@@ -568,7 +568,7 @@ def _assemble(
     size: tuple[int, int],
     fill: float = 0.0,
 ) -> Tensor:
-    """Assemble blocks of cells at their first rows and columns; fill the cells between."""
+    """Place each block at its first row and column, and fill the cells between the blocks."""
     known = [part for part in parts if part is not None]
     batch, heads = (max(part.shape[axis] for part in known) for axis in (0, 1))
     whole = known[0].new_full((batch, heads, *size), fill)

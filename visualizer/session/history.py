@@ -48,7 +48,7 @@ class ChangeDescription:
         self._name = ""
 
     def describe(self, before: Document, after: Document) -> str:
-        """Return `describe_change` of two documents."""
+        """Return the result of `describe_change` for two documents."""
         if before is not self._before or after is not self._after:
             self._before, self._after = before, after
             self._name = describe_change(before, after)

@@ -67,7 +67,7 @@ class JsonCoding:
     # ------------------------------------------------------------------ to JSON
 
     def encode(self, value: Any, hint: Any, path: str, members: ArchiveMembers) -> Any:
-        """Encode a value of a type as JSON; its bytes are added to the members."""
+        """Encode a value of the given type as JSON, and add its binary data to `members`."""
         origin = get_origin(hint)
         if origin is UnionType:
             return None if value is None else self.encode(value, _strip_none(hint), path, members)

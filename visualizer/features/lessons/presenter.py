@@ -1,4 +1,4 @@
-"""The lesson pane as a value: the current page and its checked claims."""
+"""The state of the lesson pane: the current page and its checked claims."""
 
 from __future__ import annotations
 
