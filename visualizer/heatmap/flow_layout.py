@@ -64,7 +64,7 @@ MIN_CELL_PX = 2.5
 MAX_STAGE_PX, MAX_TOKEN_STAGE_PX = 104, 150
 SPINE_PX = 22
 FOLD_LEVELS = range(7)
-NO_TITLES_LEVEL = 6
+CUT_TITLES_LEVEL = 6
 """From this level, headings may be cut."""
 MERGED_SPINES_LEVEL = 4
 """From this level, adjacent spines are one."""
@@ -417,7 +417,7 @@ class FlowArranger:
         width = cell * column.cells
         if not self.is_spine(at, level):
             width += column.sums_width
-        is_cut = self.is_spine(at, level) or level >= NO_TITLES_LEVEL
+        is_cut = self.is_spine(at, level) or level >= CUT_TITLES_LEVEL
         return width if is_cut else max(width, column.title_width)
 
     def gap_before(self, at: int, level: int, gap: float) -> float:
