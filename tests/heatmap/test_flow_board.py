@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
+from tests.support.image_pixels import rgb_of
 from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.features.view_bar.widget import LAYOUT_LABELS
 from visualizer.session.cell_address import Cell
@@ -16,7 +18,7 @@ from visualizer.session.cell_address import Cell
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.heatmap.board import FlowPanels
-    from visualizer.heatmap.board_layout import FlowPlacement
+    from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
     from visualizer.heatmap.flow_layout import Box
 
 
@@ -179,6 +181,47 @@ def test_playback_shows_the_flow_with_empty_cells(flow_hand: Hand) -> None:
     reached = {one.stage: one.rows for one in flow_hand.board.highlights.computed_extents}
     assert reached["weights"] == 0
     assert len(_shown(flow_hand)) == 9
+
+
+def _is_blank(hand: Hand, slot: PanelSlot) -> bool:
+    """Whether the cells of a slot have the colour of the paper alone."""
+    inside = slot.cells.adjusted(2, 2, -2, -2).toAlignedRect()
+    image = rgb_of(hand.board.viewport().grab().toImage())
+    seen = image[inside.top() : inside.bottom(), inside.left() : inside.right()]
+    paper = QColor(hand.window.theme.paper).rgb() & 0xFFFFFF
+    return bool((seen == paper).all())
+
+
+def _slots_of(hand: Hand, stage: str) -> list[PanelSlot]:
+    """Return what shows a stage beside its own column: an operand, or thumbnails."""
+    placement = _placement(hand)
+    pairs = zip(placement.panels.columns, placement.operands, strict=True)
+    operands = [slot for column, slot in pairs if slot and column.operand == stage]
+    return [*operands, *(one for one in placement.thumbnails if one.heatmap.stage == stage)]
+
+
+@pytest.mark.parametrize(("before", "after", "stage"), [
+    ("queries", "scores", "keys"), ("keys", "weights", "values"), ("masked", "context", "weights"),
+])  # fmt: skip
+def test_operands_and_thumbnails_are_empty_until_playback_has_computed_them(
+    flow_hand: Hand, before: str, after: str, stage: str
+) -> None:
+    playback = flow_hand.window.controllers.playback_controller
+    playback.seek_stage(before)
+    flow_hand.settle()
+    assert all(_is_blank(flow_hand, slot) for slot in _slots_of(flow_hand, stage))
+    playback.seek_stage(after)
+    flow_hand.settle()
+    slots = _slots_of(flow_hand, stage)
+    assert slots
+    assert not any(_is_blank(flow_hand, slot) for slot in slots)
+
+
+def test_a_prediction_is_not_given_away_by_thumbnails(flow_hand: Hand) -> None:
+    flow_hand.press(Qt.Key.Key_P)
+    flow_hand.settle()
+    assert "weights" in flow_hand.board.highlights.hidden_stages
+    assert all(_is_blank(flow_hand, slot) for slot in _slots_of(flow_hand, "weights"))
 
 
 def test_a_heading_is_a_place_on_the_timeline_during_playback(flow_hand: Hand) -> None:

@@ -27,8 +27,9 @@ from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board import Heatmap
-    from visualizer.heatmap.board_layout import FlowPlacement
+    from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
     from visualizer.heatmap.flow_layout import Box, PlacedColumn
+    from visualizer.heatmap.highlights import Highlights
     from visualizer.widgets.theme import Theme
 
 CARD_RADIUS_PX = 8
@@ -67,6 +68,41 @@ def paint_pictures(painter: QPainter, placement: FlowPlacement, theme: Theme) ->
     for slot in (*placement.operands, *placement.thumbnails):
         if slot is not None:
             panel_paint.paint_values(painter, slot, theme)
+
+
+def paint_uncomputed(
+    painter: QPainter, placement: FlowPlacement, highlights: Highlights, theme: Theme
+) -> None:
+    """Blank the operands and thumbnails that playback has not reached or a prediction covers."""
+    for column, slot in zip(placement.panels.columns, placement.operands, strict=True):
+        if slot and column.operand:
+            is_transposed = column.is_operand_transposed
+            _paint_uncomputed(painter, slot, column.operand, highlights, theme, is_transposed)
+    for slot in placement.thumbnails:
+        _paint_uncomputed(painter, slot, slot.heatmap.stage, highlights, theme, False)
+
+
+def _paint_uncomputed(
+    painter: QPainter,
+    slot: PanelSlot,
+    stage: str,
+    highlights: Highlights,
+    theme: Theme,
+    is_transposed: bool,
+) -> None:
+    """Blank the rows of a stage, or its columns if it is transposed, that are not computed."""
+    axis = slot.heatmap.columns if is_transposed else slot.heatmap.rows
+    reached = (reach.rows for reach in highlights.computed_extents if reach.stage == stage)
+    rows = 0 if stage in highlights.hidden_stages else next(reached, len(axis.labels))
+    share = max(0, rows - axis.visible_range.start) / max(1, len(axis.visible_range))
+    if share >= 1:
+        return
+    cells = slot.cells
+    blank = cells.adjusted(0, share * cells.height(), 0, 0)
+    if is_transposed:
+        blank = cells.adjusted(share * cells.width(), 0, 0, 0)
+    painter.fillRect(blank, QColor(theme.paper))
+    cell_paint.paint_outline(painter, cells, theme.hairline)
 
 
 def _rect(box: Box) -> QRectF:

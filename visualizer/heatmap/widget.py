@@ -291,6 +291,7 @@ class BoardCanvas(CellScrollArea):
         cursor = panel_cursor(flow, self.cell_cursor)
         if flow:
             painter.drawPixmap(0, 0, self._surroundings_pixmap(flow))
+            flow_paint.paint_uncomputed(painter, flow, self.highlights, self._theme)
         else:
             self._fill_between(
                 painter, event.rect(), [whole.translated(-offset) for whole in wholes]
