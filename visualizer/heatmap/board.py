@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct, field
 
@@ -30,6 +30,22 @@ def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
     """Describe the number that a pooled cell shows."""
     which = "largest magnitude" if is_signed else "largest"
     return f"{POOLING_PREFIX}{which} of {rows} × {columns}"
+
+
+Held = TypeVar("Held")
+
+
+class IdentityKey(Generic[Held]):
+    """A part of a cache key that is compared by identity and is never modified."""
+
+    def __init__(self, held: Held) -> None:
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IdentityKey) and other.held is self.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
 
 
 class HeatmapAxis(Struct, frozen=True):

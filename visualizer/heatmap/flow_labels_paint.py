@@ -18,6 +18,7 @@ from visualizer.heatmap.flow_placement import (
     OPERATION_PX,
     SMALL_LABEL_PX,
 )
+from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ POSITION_STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 2000
 MIN_UPRIGHT_PX = 30
 """Minimum height of upright words; with less room, positions are shown."""
 WIDE_ROW_PX = 16
-ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
 class TokenLabel(Struct, frozen=True):
@@ -222,4 +221,4 @@ def _key_label(
         return TokenLabel(shown, area, size, is_word, is_upright)
     width = metrics.horizontalAdvance(text) + 2
     area = QRectF(middle - width / 2, foot - line, width, line)
-    return TokenLabel(text, area, size, is_word, align=Qt.AlignmentFlag.AlignCenter)
+    return TokenLabel(text, area, size, is_word, align=ALIGN_CENTRE)

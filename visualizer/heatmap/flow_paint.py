@@ -22,6 +22,7 @@ from visualizer.heatmap.flow_placement import (
 )
 from visualizer.heatmap.flow_presenter import OPERATION_SIGN
 from visualizer.heatmap.panel_margins import format_compact_scale
+from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import head_colour
 
@@ -41,9 +42,6 @@ HEAD_DOT_PX = 8
 SUBSCRIPT_PX = 9
 MIN_ELIDED_LETTERS = 5
 """Minimum length of an operation that is cut; less of it says nothing."""
-ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
 ALL_HEADS = "All heads"
 WEIGHTS_LEGEND = "Weights"
 OTHERS_LEGEND = ("All others, each with its own range", "All others")

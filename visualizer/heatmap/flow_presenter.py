@@ -9,7 +9,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from visualizer.explanations.explain import explain
-from visualizer.heatmap.board import FlowPanels, Heatmap, HeatmapAxis, numbered_labels
+from visualizer.heatmap.board import (
+    FlowPanels,
+    Heatmap,
+    HeatmapAxis,
+    IdentityKey,
+    numbered_labels,
+)
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.panel_presenter import PanelSource
 from visualizer.session.resolved_view import PoolingExtent
@@ -160,7 +166,7 @@ def _layer_operand(
     stage = trace.stage_at(column.layer_stage, resolved.leading)
     # A run with another mask has the same parameters.
     held = (*trace.parameters.values(), *trace.model_weights.values())
-    weights = tuple(map(_Identity, held))
+    weights = tuple(map(IdentityKey, held))
     diverging = resolved.view.colouring.diverging
     key = ("layer", weights, stage.name, resolved.leading, panel.head, panel.columns.block,
            diverging)  # fmt: skip
@@ -241,16 +247,3 @@ def _pool(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
     blocks = whole.reshape(height, rows, width, columns).swapaxes(1, 2).reshape(height, width, -1)
     largest = np.abs(blocks).argmax(axis=-1, keepdims=True)
     return np.take_along_axis(blocks, largest, axis=-1)[..., 0]
-
-
-class _Identity:
-    """A part of a cache key that is compared by identity."""
-
-    def __init__(self, held: object) -> None:
-        self._held = held
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other._held is self._held
-
-    def __hash__(self) -> int:
-        return id(self._held)

@@ -22,6 +22,7 @@ from PySide6.QtGui import (
 
 from visualizer.format import format_number
 from visualizer.heatmap import cell_paint, colour_mapping
+from visualizer.heatmap.board import IdentityKey
 from visualizer.heatmap.panel_colour_scale import limit_masks
 from visualizer.heatmap.panel_margins import row_sums_width
 from visualizer.heatmap.panel_margins_paint import (
@@ -112,26 +113,15 @@ def paint_hatch(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Th
 
 def cell_areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
     """Return the areas of cells within a panel, with adjacent cells of a row merged."""
-    return [*_cached_areas(_ArrayIdentity(cells), slot.cell_width, slot.cell_height)]
-
-
-class _ArrayIdentity:
-    """An array as a cache key, compared by identity; panels share it and never modify it."""
-
-    def __init__(self, cells: np.ndarray) -> None:
-        self.cells = cells
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ArrayIdentity) and other.cells is self.cells
-
-    def __hash__(self) -> int:
-        return id(self.cells)
+    return [*_cached_areas(IdentityKey(cells), slot.cell_width, slot.cell_height)]
 
 
 @lru_cache(maxsize=64)
-def _cached_areas(cells: _ArrayIdentity, width: float, height: float) -> tuple[QRectF, ...]:
+def _cached_areas(
+    cells: IdentityKey[np.ndarray], width: float, height: float
+) -> tuple[QRectF, ...]:
     """Return the areas of cells, cached because panels hatch the same cells repeatedly."""
-    rows, starts, ends = cell_paint.find_run_edges(cells.cells)
+    rows, starts, ends = cell_paint.find_run_edges(cells.held)
     lefts, tops = starts * width, rows * height
     sizes = ((ends - starts) * width).tolist()
     return tuple(map(QRectF, lefts.tolist(), tops.tolist(), sizes, [height] * len(sizes)))
