@@ -240,6 +240,16 @@ def test_headings_take_the_place_of_the_stage_bar(flow_hand: Hand) -> None:
     assert flow_hand.window.stage_bar.isVisible()
 
 
+def test_a_very_narrow_board_shows_the_head_with_its_operands(flow_hand: Hand) -> None:
+    flow_hand.window.resize(800, 600)
+    flow_hand.until(lambda: flow_hand.board.viewport().width() < 480)
+    flow_hand.settle()
+    assert _shown(flow_hand) == ["queries", "masked", "weights", "context"]
+    widths = {slot.heatmap.stage: slot.cell_width for slot in flow_hand.board.board_layout.slots}
+    assert max(widths, key=lambda stage: widths[stage]) == "weights"
+    assert widths["weights"] >= 3
+
+
 def test_another_layout_is_chosen_again(flow_hand: Hand) -> None:
     flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
     flow_hand.settle()

@@ -307,7 +307,7 @@ class FlowArranger:
                     yield from self._all_numbered(level, gap)
                     yield from self._focus_numbered(level, gap, is_narrowest=gap == gaps[-1])
         for level in FOLD_LEVELS:
-            for gap in gaps:
+            for gap in gaps if level < FOLD_LEVELS[-1] else gaps[-1:]:
                 yield from self._all_numbered(level, gap)
                 yield from self._focus_numbered(level, gap, is_narrowest=gap == gaps[-1])
                 yield from self._patterns(level, gap)

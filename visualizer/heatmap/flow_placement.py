@@ -42,8 +42,8 @@ MIN_LABELLED_CELL_PX = 11
 MIN_ROOM_CELLS = 16
 PAGE_ASPECT_RATIO = 0.62
 """Height of a board on a page relative to its width, unless it needs less or more."""
-MIN_WHOLE_PAGE_PX = 480
-"""Width of a page from which it shows all columns."""
+MIN_WHOLE_BOARD_PX = 480
+"""Width from which a board shows all columns."""
 KEY_LABEL_MARGIN_PX = 4
 
 
@@ -71,7 +71,7 @@ def place_flow(
     flow = board.flow
     assert flow is not None
     scale = text_scale()
-    if is_height_free and width < MIN_WHOLE_PAGE_PX * scale:
+    if width < MIN_WHOLE_BOARD_PX * scale:
         flow = _essential_columns(flow)
     sizes = tuple(_column_size(flow, at) for at in range(len(flow.columns)))
     rows = max((panel.values.shape[0] for panel in flow.panels), default=1)
