@@ -24,8 +24,8 @@ from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.errors import InputError
 from visualizer.features.lessons.claim_check import PrintedNumbers
 from visualizer.features.lessons.lesson_file import LessonError, read_lesson
+from visualizer.features.setup.bar_widget import SETTING_CONTROLS
 from visualizer.features.setup.presenter import present_setup
-from visualizer.features.setup.widget import SETUP_CONTROLS
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.storage.json_coding import DamagedError
@@ -131,7 +131,7 @@ def test_a_valid_value_reaches_the_spec_from_every_surface(setting: Setting, qtb
     assert lesson_of(given).get(name) == value
     if name != "device":  # the API checks that the device is available
         assert python_document(given).get(name) == value
-    control: Any = SETUP_CONTROLS[setting.kind](setting)
+    control: Any = SETTING_CONTROLS[setting.kind](setting)
     qtbot.addWidget(control)
     control.show_value(setting.default)
     with qtbot.waitSignal(control.chosen) as chosen:

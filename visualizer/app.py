@@ -431,11 +431,12 @@ def set_desktop_entry() -> None:
         QGuiApplication.setDesktopFileName(DESKTOP_ENTRY_NAME)
 
 
-def open_window(document: Document) -> MainWindow:
+def open_window(document: Document, view: View | None = None) -> MainWindow:
     """Open a window on a document and start its first computation."""
+    from visualizer.session.view import WINDOW_VIEW
     from visualizer.shell.window_manager import create_window
 
-    window = create_window(window_services(), document)
+    window = create_window(window_services(), document, view or WINDOW_VIEW)
     window.show()
     return window
 

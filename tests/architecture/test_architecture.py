@@ -15,7 +15,7 @@ from tests.architecture.rules import NOT_STAGES, QT_EXCEPTIONS, RULES, UNPICKLED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CELL = "visualizer/features/cell/presenter.py"
+CELL = "visualizer/features/explain/presenter.py"
 BREACHES: list[tuple[str, dict[str, str]]] = [
     ("torch_stays_in_its_homes", {CELL: "import torch"}),
     ("torch_stays_in_its_homes", {"visualizer/app.py": "def run():\n    import torch.nn as nn"}),
@@ -54,11 +54,11 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
         (
             "the_shell_names_no_pane",
             {
-                "visualizer/features/cell/pane.py": 'PANE = Pane("Cell", "Cell")',
+                "visualizer/features/explain/pane.py": 'PANE = Pane("Cell", "Cell")',
                 "visualizer/shell/window.py": text,
             },
         )
-        for text in ('docks.open("Cell")', "from visualizer.features.cell import pane as cell")
+        for text in ('docks.open("Cell")', "from visualizer.features.explain import pane as cell")
     ),
     (
         "features_stay_apart",
@@ -210,14 +210,14 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
 KEPT: list[dict[str, str]] = [
     {"visualizer/attention/attend.py": "import torch\nfrom torch import nn"},
     {"visualizer/session/view.py": "if TYPE_CHECKING:\n    from PySide6.QtCore import QRect"},
-    {"visualizer/features/cell/widget.py": "from PySide6.QtWidgets import QWidget"},
-    {"visualizer/features/cell/cell_paint.py": "from PySide6.QtGui import QPainter"},
+    {"visualizer/features/explain/widget.py": "from PySide6.QtWidgets import QWidget"},
+    {"visualizer/features/explain/cell_paint.py": "from PySide6.QtGui import QPainter"},
     {
         "visualizer/app.py": "def f():\n    from visualizer.attention import attend",
         "visualizer/attention/attend.py": "import torch",
     },
     {
-        "visualizer/features/cell/widget.py": "from visualizer.features.cell import presenter",
+        "visualizer/features/explain/widget.py": "from visualizer.features.explain import script",
         CELL: "import numpy",
     },
     {

@@ -25,7 +25,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.explanations.explain import explain
-from visualizer.features.cell.presenter import head_cell_panel
+from visualizer.features.explain.presenter import head_cell_panel
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
 

@@ -20,7 +20,7 @@ from visualizer.attention.captured_run import (
 from visualizer.attention.spec import BooleanMatrix, Dtype, MaskKind
 from visualizer.attention.stages import Operation, is_hatched
 from visualizer.explanations.explain import explain
-from visualizer.features.cell.presenter import head_cell_panel
+from visualizer.features.explain.presenter import head_cell_panel
 from visualizer.features.playback.presenter import describe_step
 from visualizer.format import format_share
 from visualizer.heatmap.board import Board

@@ -45,9 +45,8 @@ MECHANISMS = (
     *("Simplified self-attention", "Self-attention", "Causal attention"),
     *("Multi-head, stacked heads", "Multi-head attention", "Averaging"),
 )
-OPEN = ("Setup", "Cell", "Code")
-CLOSED = tuple(pane.id for pane in PANES if pane.id not in OPEN)
-"""Panes, as the window is at first."""
+BEHIND = tuple(pane.id for pane in PANES if pane.id not in {"Explain", "Lesson"})
+"""Panes that are not in front at first."""
 SHARP = (
     *("light", "dark", "64 tokens", "1,000 tokens", "pinned", "playing by cell", "pane Lines"),
     *("pane Numbers", "compared with A", "paint the mask", "presenter mode", "export PNG"),
@@ -248,9 +247,8 @@ SCENES: dict[str, tuple[Step, ...]] = {
        "") for each in maps_of_kind(MapKind.SEQUENTIAL)[1:])},
     "signed dark at 0": ("Signed numbers dark at 0",),
     # panes
-    **{f"pane {name}": (f"View>Panes>{name}",) for name in CLOSED},
-    **{f"without pane {name}": (f"View>Panes>{name}",) for name in OPEN},
-    "no panes": tuple(f"View>Panes>{name}" for name in OPEN),
+    **{f"pane {name}": (f"View>Panes>{name}",) for name in BEHIND},
+    "without the pane in front": ("View>Panes>Explain",),
     "lines of 64 tokens": (*tokens(64), "View>Panes>Lines"),
     "lines of a pinned cell": ("View>Panes>Lines", pin("weights", 0, 3, 1)),
     "numbers of weights": ("View>Panes>Numbers", choose("Tensor", "W_query")),

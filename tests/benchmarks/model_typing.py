@@ -101,7 +101,7 @@ def _until(is_so: Callable[[], bool]) -> None:
 
 def _typed(stand: Stand, words: str) -> float:
     """Type words in place of the last ones; give the seconds until all heads of them are there."""
-    box = stand.window.panes["Setup"].sentence
+    box = stand.window.settings_bar.sentence
     box.selectAll()
     box.insertPlainText(TEXT)
     stand.settle()
@@ -156,7 +156,7 @@ def main(folder: str, repeats: int) -> None:
             _typed(stand, WORDS[at % len(WORDS)])
         told["panes"] = _told(heart)
         memory.append(_memory())
-        stand.window.panes["Setup"].captured.back.click()
+        stand.window.settings_bar.captured.back.click()
         stand.settle()
         memory.append(_memory())
         splitting.append(_splitting())

@@ -148,7 +148,7 @@ class Stand:
         """Write another last word into the sentence box; the same, until its label is shown."""
         old = self.workspace.run
         word = "halt" if self.workspace.document.text.endswith("step") else "step"
-        cursor = self.window.panes["Setup"].sentence.textCursor()
+        cursor = self.window.settings_bar.sentence.textCursor()
         cursor.movePosition(QTextCursor.MoveOperation.End)
         cursor.movePosition(QTextCursor.MoveOperation.StartOfWord, QTextCursor.MoveMode.KeepAnchor)
 
@@ -160,7 +160,7 @@ class Stand:
 
     def drag(self, heads: int) -> None:
         """Move the slider of heads, held by the mouse."""
-        slider = self.window.panes["Setup"].rows["heads"].control.findChildren(QSlider)[0]
+        slider = self.window.settings_bar.rows["heads"].control.findChildren(QSlider)[0]
         slider.setSliderDown(True)
         slider.setSliderPosition(heads)
         slider.setSliderDown(False)

@@ -41,7 +41,7 @@ from visualizer.export.figure_settings import (
     FilmSettings,
 )
 from visualizer.export.formats import list_suffixes
-from visualizer.features.setup.widget import InputTextEdit
+from visualizer.features.setup.text_edit_widget import InputTextEdit
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
 from visualizer.session.document_builder import parse_heads
 from visualizer.session.timeline import PlaybackPosition, StepSize

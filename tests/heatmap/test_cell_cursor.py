@@ -8,7 +8,7 @@ import pytest
 from tests.support.screens import present, resolved
 from tests.support.small_runs import EVERYTHING, a_run, board, panel
 from visualizer.attention.spec import MaskKind, NormalisationKind
-from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.cell_lookup import displayed_cell, move_cursor, panel_of_cell
 from visualizer.session.cell_address import Cell

@@ -12,12 +12,12 @@ from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.spec import DropoutMode, MaskKind, Projection
-from visualizer.features.cell.presenter import CELL_PANEL
 from visualizer.features.comparison_bar.presenter import (
     PAUSED_NOTICE,
     describe_differences,
     present_comparison,
 )
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.view_bar.presenter import present_view_controls
 from visualizer.heatmap.board import Board, Heatmap
 from visualizer.heatmap.board_presenter import BoardContents, present_board_contents

@@ -19,7 +19,7 @@ def test_cells_at_the_edges_are_drawn_in_a_long_text(window: MainWindow, qtbot: 
     window.resize(1280, 800)
     first = window.workspace.run
     words = " ".join(f"word{number}" for number in range(64))
-    window.panes["Setup"].sentence.setPlainText(words)
+    window.settings_bar.sentence.setPlainText(words)
     qtbot.waitUntil(lambda: window.workspace.run is not first, timeout=20_000)
     board = window.board
     with qtbot.waitSignal(board.painted, timeout=20_000):

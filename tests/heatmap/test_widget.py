@@ -64,7 +64,7 @@ def test_of_a_pooled_cell_the_number_that_is_seen_is_told(hand: Hand) -> None:
         assert workspace.run
         assert workspace.run.trace.read("weights", told.place) == heatmap.values[row, column]
         assert f"largest in a block of {block} × {block} cells" in words(
-            hand.window.panes["Cell"].heading
+            hand.window.panes["Explain"].heading
         )
     hand.click_cell(first)
     assert workspace.view.pinned == told
@@ -146,7 +146,9 @@ def test_a_resting_pointer_does_not_talk_into_walking(hand: Hand) -> None:
     QApplication.processEvents()
     assert hand.board.verticalScrollBar().value() > before
     assert hand.window.workspace.view.hovered is None
-    assert words(hand.window.panes["Cell"].heading).startswith("Weights · head 5, query 1, key 1")
+    assert words(hand.window.panes["Explain"].heading).startswith(
+        "Weights · head 5, query 1, key 1"
+    )
 
 
 def test_scroll_bars_and_minimap_keep_to_what_is_left_between_the_bars(hand: Hand) -> None:

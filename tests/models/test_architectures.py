@@ -28,7 +28,7 @@ from visualizer.attention.layer_operations import ResidualStream, weight_names
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
-from visualizer.features.cell.presenter import head_cell_panel
+from visualizer.features.explain.presenter import head_cell_panel
 from visualizer.features.playback.presenter import describe_step
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
 from visualizer.models.layer_recorder import record_layers

@@ -77,15 +77,13 @@ def _lines(window: MainWindow) -> None:
         window.workspace.set(name, value)
     window.workspace.set_text(SENTENCE)
     settle(window)
-    for pane in ("Code", "Lines"):
-        window.docks.by_id[pane].toggleViewAction().trigger()
+    window.docks.open("Lines")
     window.controllers.view_controller.show_one_stage()
     window.controllers.cell_selection_controller.pin(Cell("weights", (1, 8, 6)))
 
 
 def _flow(window: MainWindow) -> None:
-    for pane in ("Code", "Lines"):
-        window.docks.by_id[pane].toggleViewAction().trigger()
+    window.docks.open("Explain")
     window.resize(1600, 900)
     for name, value in (("d_in", 6), ("d_out", 6), ("heads", 2)):
         window.workspace.set(name, value)

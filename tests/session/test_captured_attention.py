@@ -22,10 +22,10 @@ from visualizer.attention.head_measures import measure_heads
 from visualizer.attention.model_reading import ModelReading
 from visualizer.errors import InputError
 from visualizer.export.data import data_writers
-from visualizer.features.cell.presenter import CELL_PANEL
-from visualizer.features.code.presenter import CODE_PANEL
-from visualizer.features.code.script import write_script
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
+from visualizer.features.explain.code_presenter import CODE_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL
+from visualizer.features.explain.script import write_script
 from visualizer.features.head_table.presenter import HEADS_PANEL
 from visualizer.features.line_view.presenter import LINES_PANEL
 from visualizer.features.setup.presenter import SETUP_PANEL

@@ -18,7 +18,7 @@ from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.layer_stages import StageStep, layer_stage_rows
 from visualizer.attention.spec import MaskKind
 from visualizer.attention.trace import Trace
-from visualizer.features.cell.presenter import CellPanel, head_cell_panel
+from visualizer.features.explain.presenter import CellPanel, head_cell_panel
 from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.resolved_view import existing_cell

@@ -11,7 +11,7 @@ from tests.support.screens import present
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import NormalisationKind
 from visualizer.errors import InputError
-from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.setup.presenter import SETUP_PANEL
 from visualizer.features.stage_bar.presenter import STAGE_BAR_PANEL
 from visualizer.features.token_strip.presenter import TOKENS_PANEL

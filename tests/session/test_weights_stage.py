@@ -11,7 +11,7 @@ from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.spec import BooleanMatrix, MaskRoute
-from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.head_scatter.presenter import SCATTER_PANEL, present_scatter
 from visualizer.features.head_table.presenter import HEADS_PANEL, present_heads
 from visualizer.features.layer_overview.presenter import present_layers

@@ -73,21 +73,21 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
         (window.playback_bar, ROLE.ToolBar, "Playback"),
         (window.stage_bar, ROLE.ToolBar, "Stages"),
         (window.progress, ROLE.ProgressBar, "Progress"),
-        (window.panes["Setup"], ROLE.Grouping, "Setup"),
-        (window.panes["Cell"], ROLE.Grouping, "Cell"),
+        (window.settings_bar, ROLE.ToolBar, "Settings"),
+        (window.panes["Explain"], ROLE.Grouping, "Explain"),
         (window.panes["Heads"], ROLE.Grouping, "Heads"),
-        (window.panes["Code"], ROLE.Grouping, "Code"),
+        (window.panes["Explain"].code_section, ROLE.Grouping, "Code"),
         (window.panes["Lines"], ROLE.Grouping, "Lines"),
         (window.panes["Lines"].view, ROLE.Chart, "Lines from queries to keys"),
         (window.panes["Numbers"], ROLE.Grouping, "Numbers"),
         (window.panes["Shapes"], ROLE.Grouping, "Shapes"),
         (window.panes["Lesson"], ROLE.Grouping, "Lesson"),
-        (window.panes["Setup"].sentence, ROLE.EditableText, "Sentence"),
-        (window.panes["Code"].code, ROLE.EditableText, "Code"),
+        (window.settings_bar.sentence, ROLE.EditableText, "Sentence"),
+        (window.panes["Explain"].code_section.code, ROLE.EditableText, "Code"),
     ):
         told = heard(widget)
         assert (told.role, told.name) == (role, name)
-    tokens = heard(window.token_pane.strip)
+    tokens = heard(window.panes["Tokens"].strip)
     assert tokens.role is ROLE.List
     assert tokens.name == "Tokens: 6 tokens, Your journey starts with one step"
 
@@ -156,14 +156,14 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
     assert heard(window.playback_bar).value == "Paused"
     assert heard(window.stage_bar).value == "Scores, Weights, Context"
     assert heard(window.progress).value == "Up to date"
-    assert heard(window.token_pane.strip).value == ""
+    assert heard(window.panes["Tokens"].strip).value == ""
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     assert heard(window.board).value == f"Weights, head 1, query 2, key 1: {SENTENCE}"
-    assert heard(window.panes["Cell"]).value == SENTENCE
-    value = heard(window.token_pane.strip).value
+    assert heard(window.panes["Explain"]).value == SENTENCE
+    value = heard(window.panes["Tokens"].strip).value
     assert value.startswith("Attention of journey, head 1: Your 0.48")
-    assert heard(window.panes["Code"]).value == "Weights in code"
+    assert heard(window.panes["Explain"].code_section).value == "Weights in code"
 
 
 def test_values_of_playback(viewer: Viewer) -> None:

@@ -60,7 +60,7 @@ def test_another_output_size_is_said_and_mended(hand: Hand) -> None:
 
 
 def test_its_own_settings_count_with_it_alone(hand: Hand) -> None:
-    hand.window.panes["Setup"].open_more()
+    hand.window.settings_bar.open_more()
     box = hand.find(QSpinBox, "d_ff QSpinBox")
     assert not box.isEnabled()
     a_block(hand)
@@ -78,10 +78,10 @@ def test_its_own_settings_count_with_it_alone(hand: Hand) -> None:
 
 
 def test_without_the_output_projection_the_heads_are_added_as_they_are(hand: Hand) -> None:
-    hand.window.panes["Setup"].open_more()
+    hand.window.settings_bar.open_more()
     a_block(hand)
     box = hand.find(QCheckBox, "output_projection QCheckBox")
-    hand.window.panes["Setup"].ensureWidgetVisible(box)
+    hand.window.settings_bar.reveal(box)
     hand.click(box, box.rect().center() - box.rect().center() / 2)
     hand.settle()
     run = hand.window.workspace.run

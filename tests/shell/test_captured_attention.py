@@ -56,8 +56,8 @@ def is_on(hand: Hand, key: str) -> bool:
 
 
 def card(hand: Hand) -> str:
-    shown = hand.window.panes["Setup"].captured
-    return shown.notice.text() if shown.isVisible() else ""
+    bar = hand.window.settings_bar
+    return bar.captured.notice.text() if bar.source_chip.isVisible() else ""
 
 
 def test_the_panels_are_the_numbers_of_the_file(opened: Opened) -> None:
@@ -71,9 +71,9 @@ def test_the_panels_are_the_numbers_of_the_file(opened: Opened) -> None:
 def test_what_was_opened_stands_where_the_settings_stand(opened: Opened) -> None:
     hand = opened(weights(2, 4, 12, 12))
     assert card(hand).startswith("Opened from attn.npz: 2 layers × 4 heads × 12 × 12. Only")
-    editor = hand.window.panes["Setup"]
+    editor = hand.window.settings_bar
     assert not any(row.isVisible() for row in editor.rows.values())
-    assert not editor.more_button.isVisible()
+    assert [name for name, chip in editor.chips.items() if chip.isVisible()] == [*editor.chips][-1:]
     assert not editor.lines.isVisible()
     assert hand.sentence.toPlainText() == ""
 
@@ -81,7 +81,7 @@ def test_what_was_opened_stands_where_the_settings_stand(opened: Opened) -> None
 def test_the_keys_and_the_arrows_step_through_the_layers(opened: Opened) -> None:
     array = weights(3, 2, 5, 5)
     hand = opened(array)
-    editor = hand.window.panes["Setup"]
+    editor = hand.window.settings_bar
     assert editor.text_number.text() == "Layer 1 of 3"
     hand.press(Qt.Key.Key_PageDown)
     hand.settle()
@@ -144,7 +144,7 @@ def test_the_way_back_leads_to_the_module_and_the_text_there_was(opened: Opened)
     hand.settle()
     assert card(hand) == ""
     assert hand.sentence.toPlainText() == Document().text
-    assert hand.window.panes["Setup"].rows["heads"].isVisible()
+    assert hand.window.settings_bar.rows["heads"].isVisible()
     assert "context" in hand.stages
     hand.press(Qt.Key.Key_Z)
     hand.settle()

@@ -12,7 +12,7 @@ import torch
 from PySide6.QtCore import QObject, QPoint, Qt, qVersion
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
+from PySide6.QtWidgets import QApplication, QFileDialog, QPlainTextEdit, QSpinBox
 from shiboken6 import Shiboken, isValid
 
 import visualizer
@@ -95,18 +95,14 @@ def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:
 
 
 def every_action(window: MainWindow) -> list[QAction]:
-    docks = [dock.toggleViewAction() for dock in window.findChildren(QDockWidget)]
-    return [*window.actions_.by_id.values(), *docks]
+    return [*window.actions_.by_id.values(), *window.docks.actions.values()]
 
 
 def test_python_learns_of_the_end_of_all_that_menus_are_made_of(window: MainWindow) -> None:
     window.controllers.lesson_controller.load()
     made: list[QObject] = [window.menuBar(), window.statusBar(), *window.actions_.menus.values()]
-    docks = [dock.toggleViewAction() for dock in window.findChildren(QDockWidget)]
     for menu in window.actions_.menus.values():
-        made += [
-            action for action in menu.actions() if action not in docks and action.menu() is None
-        ]
+        made += [action for action in menu.actions() if action.menu() is None]
     assert [thing for thing in made if not Shiboken.createdByPython(thing)] == []
 
 
@@ -146,7 +142,7 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     rows = [row for group in listed for row in group.rows]
     with_keys = sum(bool(command.shortcuts) for command in COMMANDS)
     assert len(rows) == with_keys + len(PANES) + len(WIDGET_SHORTCUTS)
-    assert {"F2", "F3", "arrow keys", "Esc"} <= {keys for _, keys in rows}
+    assert {"F3", "F4", "arrow keys", "Esc"} <= {keys for _, keys in rows}
     assert all(keys in said and words in said for words, keys in rows)
     assert {"Pan: Up", "Weights: Unmodified"} <= {words for words, _ in rows}
     titles = [group.title for group in listed]
@@ -177,7 +173,7 @@ def test_the_list_of_keys_fits_the_window_and_is_scrolled_by_keys(hand: Hand) ->
     [
         ("MASK paint", {"Paint the mask", "Module"}, {"Undo", "Lessons"}),
         ("f5", {"Presenter mode", "F5"}, {"F6"}),
-        ("panes", {"Open or close the Cell pane"}, {"Undo"}),
+        ("panes", {"Open or close the Explain pane"}, {"Undo"}),
         ("<b>no such thing", {"No shortcuts match “<b>no such thing”."}, {"Undo"}),
     ],
 )
@@ -255,14 +251,15 @@ def test_the_sentence_by_keys(hand: Hand) -> None:
 
 
 def test_every_setting_by_keys(hand: Hand) -> None:
-    assert not hand.window.panes["Setup"].more.isVisible()
-    hand.press(Qt.Key.Key_Comma, CONTROL | Qt.KeyboardModifier.AltModifier)
-    assert hand.window.panes["Setup"].more.isVisible()
-    assert hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").isVisible()
     seed = hand.window.findChild(QSpinBox, "seed QSpinBox")
     assert seed
-    assert seed.hasFocus()  # the first of them that counts
+    assert not seed.isVisible()
+    hand.press(Qt.Key.Key_Comma, CONTROL | Qt.KeyboardModifier.AltModifier)
+    assert hand.window.settings_bar.tokenizer.hasFocus()  # the first of them
     hand.until(lambda: not seed.visibleRegion().isEmpty())
+    hand.key(Qt.Key.Key_Escape)
+    assert not seed.isVisible()
+    assert hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").isVisible()
 
 
 def in_turn(kind: MapKind) -> list[ColourMap]:
@@ -298,14 +295,15 @@ def test_what_is_on_has_a_tick(hand: Hand) -> None:
 
 
 def test_panes_by_keys(hand: Hand) -> None:
-    for key, pane in (
-        (Qt.Key.Key_F2, hand.window.panes["Setup"]),
-        (Qt.Key.Key_F3, hand.window.panes["Cell"]),
-    ):
-        hand.press(key, Qt.KeyboardModifier.NoModifier)
-        assert not pane.isVisible()
-        hand.press(key, Qt.KeyboardModifier.NoModifier)
-        assert pane.isVisible()
+    for key, pane in ((Qt.Key.Key_F4, "Tokens"), (Qt.Key.Key_F3, "Explain")):
+        if pane not in hand.window.docks.visible_pane_ids:
+            hand.key(key)  # which brings its tab to the front
+        hand.until(hand.window.docks.actions[pane].isChecked)
+        hand.key(key)
+        hand.until(hand.window.docks.by_id[pane].isHidden)
+        hand.key(key)
+        hand.until(hand.window.panes[pane].isVisible)
+        assert pane in hand.window.docks.visible_pane_ids
 
 
 READING = ("lesson.step 1", "lesson.step -1", "lesson.restore_page", "lesson.close")

@@ -54,12 +54,12 @@ def open_model(hand: Hand, folder: Path) -> None:
     (dialog,) = hand.window.findChildren(QFileDialog)
     dialog.reject()
     hand.until(lambda: not hand.window.findChildren(QFileDialog))
-    hand.until(hand.window.panes["Setup"].image_problem.isVisible)
+    hand.until(hand.window.settings_bar.image_problem.isVisible)
     hand.activate()
 
 
 def choose(hand: Hand, image: Path) -> None:
-    QTest.mouseClick(hand.window.panes["Setup"].choose_image, LEFT)
+    QTest.mouseClick(hand.window.settings_bar.choose_image, LEFT)
     (dialog,) = hand.window.findChildren(QFileDialog)
     name_file(dialog, image)
     hand.until(lambda: hand.window.workspace.document.get("image").name == image.name)
@@ -84,18 +84,19 @@ def run_of(hand: Hand) -> Run:
 
 
 def strip_of(hand: Hand) -> PatchStrip:
-    strip = hand.window.token_pane.patches
+    hand.window.docks.open("Tokens")
+    strip: PatchStrip | None = hand.window.panes["Tokens"].patches
     assert strip
-    assert strip.isVisible()
+    hand.until(strip.isVisible)
     QApplication.processEvents()  # it takes its place
-    hand.window.panes["Setup"].ensureWidgetVisible(strip)
+    hand.window.panes["Tokens"].ensureWidgetVisible(strip)
     return strip
 
 
 def test_a_vision_model_asks_for_an_image_and_reads_it(
     hand: Hand, folder: Path, image: Path
 ) -> None:
-    before, setup = run_of(hand), hand.window.panes["Setup"]
+    before, setup = run_of(hand), hand.window.settings_bar
     by_id = hand.window.actions_.by_id
     assert not by_id["model_image.choose"].isEnabled()
     open_model(hand, folder)
@@ -110,7 +111,7 @@ def test_a_vision_model_asks_for_an_image_and_reads_it(
     expected = visualizer.open_model(folder).attend(image=image)
     assert run_of(hand).texts == (expected.tokens,)
     np.testing.assert_allclose(run_of(hand).trace.read("weights"), expected["weights"], atol=1e-6)
-    assert not hand.window.token_pane.strip.isVisible()
+    assert not hand.window.panes["Tokens"].strip.isVisible()
     assert strip_of(hand).accessibleName().startswith("Tokens: 17 tokens, class row 1, column 1")
     assert hand.panel("weights").rows.labels[:2] == ("class", "1, 1")
     by_id["workspace.undo"].trigger()
@@ -120,7 +121,7 @@ def test_a_vision_model_asks_for_an_image_and_reads_it(
     hand.window.workspace.set("captured", None)
     hand.settle()
     assert setup.sentence.isVisible()
-    assert hand.window.token_pane.strip.isVisible()
+    assert hand.window.panes["Tokens"].strip.isVisible()
 
 
 def test_an_image_is_dropped_and_another_one_after_it(
@@ -138,7 +139,7 @@ def test_an_image_is_dropped_and_another_one_after_it(
     np.testing.assert_allclose(run_of(hand).trace.read("weights"), expected["weights"], atol=1e-6)
     (tmp_path / "no.webp").write_bytes(b"no image")
     drop(hand, tmp_path / "no.webp")
-    setup = hand.window.panes["Setup"]
+    setup = hand.window.settings_bar
     hand.until(setup.image_problem.isVisible)
     assert words(setup.image_problem).startswith("Cannot open “no.webp” as an image.")
     assert words(setup.image_name) == "red.jpg"
@@ -151,7 +152,7 @@ def test_a_text_is_not_for_a_vision_model(hand: Hand, folder: Path, image: Path)
     choose(hand, image)
     text = hand.window.workspace.document.text
     hand.window.drop_handler.textDropped.emit("a cat")
-    assert words(hand.window.panes["Setup"].image_problem) == "tiny_vit takes images, not texts."
+    assert words(hand.window.settings_bar.image_problem) == "tiny_vit takes images, not texts."
     assert hand.window.workspace.document.text == text
 
 
@@ -249,12 +250,12 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     assert patches
     assert (patches.rows, patches.columns, patches.first) == (4, 4, 1)
     strip_of(hand)
-    notice = hand.window.panes["Setup"].captured.notice
+    notice = hand.window.settings_bar.captured.notice
     assert "computed when the document was saved" in words(notice)
     hand.window.controllers.head_edit_controller.toggle_ablation(
         0, 1
     )  # which takes reading it again
-    setup = hand.window.panes["Setup"]
+    setup = hand.window.settings_bar
     hand.until(setup.image_problem.isVisible)
     assert words(setup.image_problem).startswith("Image not found: “noise.png” in ")
 

@@ -29,9 +29,18 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
 
 
-def reachable(hand: Hand) -> list[QWidget]:
+def reachable_with_editors(hand: Hand) -> list[QWidget]:
+    """Go round by the tab key, once with each editor of settings open."""
+    found = []
+    for chip in hand.window.settings_bar.chips.values():
+        chip.setChecked(True)
+        found += reachable(hand, chip)
+    return found
+
+
+def reachable(hand: Hand, start: QWidget | None = None) -> list[QWidget]:
     """Go round by the tab key."""
-    hand.sentence.setFocus()
+    (start or hand.sentence).setFocus()
     found: list[QWidget] = []
     while (widget := QApplication.focusWidget()) is not None:
         if found and widget is found[0]:
@@ -48,13 +57,13 @@ def named(widget: QWidget) -> str:
 
 
 def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
-    hand.window.panes["Setup"].more_button.setChecked(True)
-    found = reachable(hand)
-    names = {named(widget) for widget in found}
+    names = {named(widget) for widget in reachable_with_editors(hand)}
+    bar = hand.window.settings_bar
+    assert {chip.accessibleName() for chip in bar.chips.values()} <= names
     for setting in SETTINGS:
-        if hand.window.panes["Setup"].rows[setting.name].control.isEnabled():
+        if bar.rows[setting.name].control.isEnabled():
             assert setting.label in names
-    assert {"Sentence", "Heatmaps", "More settings"} <= names
+    assert {"Sentence", "Heatmaps"} <= names
     tokenizer = "Split the text into words or characters"
     assert {tokenizer, "Treat lines as one text or as a batch of texts"} <= names
     assert {"Input", "Weights", "Output"} <= names
@@ -71,9 +80,8 @@ def test_escape_lets_go_of_the_cell_wherever_the_focus_is(hand: Hand) -> None:
 
 
 def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
-    hand.window.panes["Setup"].more_button.setChecked(True)
     hand.type_number("dropout", "1.5")
-    unnamed = [widget for widget in reachable(hand) if not named(widget)]
+    unnamed = [widget for widget in reachable_with_editors(hand) if not named(widget)]
     assert unnamed == []
 
 
@@ -82,15 +90,15 @@ def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
 def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str) -> None:
     window = hand.window
     window.set_scheme(scheme)
-    window.panes["Setup"].more_button.setChecked(True)
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     hand.settle()
-    QApplication.processEvents()  # the settings that were opened take their places
     dim = []
-    for widget in reachable(hand):
+    for widget in dict.fromkeys(reachable_with_editors(hand)):
+        window.settings_bar.reveal(widget)
+        QApplication.processEvents()  # the settings that were opened take their places
+        window.settings_bar.reveal(widget)
         widget.setFocus(Qt.FocusReason.TabFocusReason)
-        window.panes["Setup"].ensureWidgetVisible(widget)
         there = _picture(widget)
         widget.clearFocus()
         if not _stands_out(there, _picture(widget)):
@@ -152,10 +160,10 @@ def test_one_key_goes_from_part_to_part(hand: Hand) -> None:
         found.append(named(QApplication.focusWidget() or hand.window))
         assert hand.window.rect().contains(hand.window.focus_ring.geometry())
     assert found == [
-        "Step", "Sentence", "Cell", "Heads", "Input", "Panel layout", "Heatmaps",
+        "Step", "Heads", "Sentence", "Input", "Panel layout", "Heatmaps", "Step",
     ]  # fmt: skip
     hand.press(Qt.Key.Key_F12, Qt.KeyboardModifier.ShiftModifier)
-    assert named(QApplication.focusWidget() or hand.window) == "Panel layout"
+    assert named(QApplication.focusWidget() or hand.window) == "Heatmaps"
 
 
 def _picture(widget: QWidget) -> QImage:
@@ -171,12 +179,12 @@ def _stands_out(one: QImage, other: QImage) -> bool:
 
 
 def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
-    for row in hand.window.panes["Setup"].rows.values():
+    for row in hand.window.settings_bar.rows.values():
         part = row.control.focusProxy()
         assert part is not None
         assert part.accessibleDescription() == row.setting.help
     hand.type_number("dropout", "1.5")
-    control = hand.window.panes["Setup"].rows["dropout"].control
+    control = hand.window.settings_bar.rows["dropout"].control
     parts = [part for part in control.findChildren(QWidget) if part.accessibleName() == "Dropout"]
     assert len(parts) == 2
     for part in parts:
@@ -191,18 +199,16 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
     )
     button = hand.window.stage_bar.buttons["weights"]
     assert button.accessibleDescription() == "each row normalized to sum to 1, shape 2 × 6 × 6"
-    assert "6 tokens" in hand.window.token_pane.strip.accessibleName()
+    assert "6 tokens" in hand.window.panes["Tokens"].strip.accessibleName()
 
 
 def test_who_clicks_sees_no_ring(hand: Hand) -> None:
     ring = hand.window.focus_ring
     hand.click(hand.window.stage_bar.buttons["queries"])
-    hand.click(hand.window.panes["Setup"].rows["heads"].control.focusProxy() or hand.window)
+    hand.click(hand.sentence.viewport())
     assert not ring.isVisible()
     hand.key(Qt.Key.Key_Tab)
     assert ring.isVisible()
-    hand.click(hand.window.panes["Setup"].more_button)
-    assert not ring.isVisible()
 
 
 def test_a_pane_that_closes_leaves_the_focus_to_the_heatmaps(hand: Hand) -> None:
@@ -220,23 +226,25 @@ def test_a_pane_that_closes_leaves_the_focus_to_the_heatmaps(hand: Hand) -> None
 
 
 def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
-    ring, editor = hand.window.focus_ring, hand.window.panes["Setup"]
+    ring, bar = hand.window.focus_ring, hand.window.settings_bar
     hand.window.resize(1280, 600)
-    editor.more_button.setChecked(True)
+    bar.open_more()
+    last = bar.rows["dtype"].control.focusProxy()
+    assert last
+    last.setFocus(Qt.FocusReason.TabFocusReason)
     QApplication.processEvents()
-    editor.more_button.setFocus(Qt.FocusReason.TabFocusReason)
-    editor.ensureWidgetVisible(editor.more_button)
-    before = ring.geometry()
-    bar = editor.verticalScrollBar()
-    bar.setValue(bar.value() + 10)
-    assert ring.geometry() == before.translated(0, -10)
-    bar.setValue(bar.maximum())
+    bar.reveal(last)
+    QApplication.processEvents()
+    before, scrolled = ring.geometry(), next(p for p in bar.popovers if p.isVisible()).scroll_area
+    scroll = scrolled.verticalScrollBar()
+    scroll.setValue(scroll.value() - 10)
+    assert ring.geometry() == before.translated(0, 10)
+    scroll.setValue(scroll.minimum())
     assert not ring.isVisible()  # what it is around is scrolled away
-    bar.setValue(0)
-    editor.ensureWidgetVisible(editor.more_button)
+    bar.reveal(last)
     assert ring.isVisible()
     there = ring.geometry()
-    hand.window.docks.by_id["Setup"].hide()
+    hand.key(Qt.Key.Key_Escape)
     assert not ring.isVisible() or ring.geometry() != there  # the focus goes elsewhere
 
 

@@ -54,11 +54,9 @@ def test_it_reads_what_it_has_learned_where_it_does_not_know_the_text(hand: Hand
     assert hand.window.workspace.screen.panel(NEXT_TOKEN_PANEL).rows
     run = hand.window.workspace.run
     hand.type_sentence(BOOK_SENTENCE)
-    hand.until(lambda: "vocabulary" in hand.window.panes["Setup"].problem.text())
-    assert (
-        hand.window.panes["Setup"]
-        .problem.text()
-        .startswith("“Y”, “␣” are not in the model’s vocabulary")
+    hand.until(lambda: "vocabulary" in hand.window.settings_bar.problem.text())
+    assert hand.window.settings_bar.problem.text().startswith(
+        "“Y”, “␣” are not in the model’s vocabulary"
     )
     assert hand.window.workspace.run is run
     hand.type_sentence(EXAMPLE_TEXT)

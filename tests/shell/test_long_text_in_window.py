@@ -101,7 +101,7 @@ def test_a_cell_of_it_is_explained_pinned_and_walked_from(hand: Hand) -> None:
     run = hand.window.workspace.run
     assert run
     value = float(run.trace.read("weights", cell.place))
-    hand.until(lambda: f"{value:.4f}" in hand.window.panes["Cell"].value.text())
+    hand.until(lambda: f"{value:.4f}" in hand.window.panes["Explain"].value.text())
     hand.press(Qt.Key.Key_Right, Qt.KeyboardModifier.NoModifier)
     hand.until(lambda: hand.window.workspace.view.pinned == Cell("weights", (0, 20, 8)))
 

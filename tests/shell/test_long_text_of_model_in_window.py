@@ -45,6 +45,9 @@ def long(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
 
 def test_every_layer_and_pane_shows_a_long_text(long: Hand) -> None:
     workspace = long.window.workspace
+    long.window.docks.open("Layers")
+    long.until(lambda: workspace.screen.panel(LAYERS_PANEL).weights is not None)
+    long.settle()
     panel = workspace.screen.panel(LAYERS_PANEL)
     assert panel.weights is not None
     assert panel.weights.shape == (2, 4, 14, 14)

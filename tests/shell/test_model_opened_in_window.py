@@ -18,7 +18,7 @@ from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
 from tests.support.window_input import CONTROL, PATIENCE_MS, link_in, words
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.errors import InputError
-from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.layer_overview.presenter import LAYERS_PANEL
 from visualizer.features.mask_editor import controller
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.window_input import Hand
+    from visualizer.features.layer_overview.widget import LayerOverviewPane
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 
@@ -78,11 +79,11 @@ def test_a_model_reads_the_text_of_the_window(hand: Hand, folder: Path) -> None:
     expected = visualizer.open_model(folder).attend(TEXT)["weights"]
     np.testing.assert_allclose(run.trace.read("weights"), expected, atol=1e-6)
     assert hand.stages == ["weights"]
-    shown = {label.text() for label in hand.window.panes["Setup"].findChildren(QLabel)}
+    shown = {label.text() for label in hand.window.settings_bar.findChildren(QLabel)}
     assert any("Queries, keys and values are shown after" in text for text in shown)
     back = next(
         button
-        for button in hand.window.panes["Setup"].findChildren(QPushButton)
+        for button in hand.window.settings_bar.findChildren(QPushButton)
         if button.text() == "Return to module"
     )
     QTest.mouseClick(back, Qt.MouseButton.LeftButton)
@@ -146,14 +147,22 @@ def test_it_reads_what_is_typed(model_window: Hand, folder: Path) -> None:
     expected = visualizer.open_model(folder).attend("the mat sat on the cat")
     np.testing.assert_allclose(run.trace.read("weights"), expected["weights"], atol=1e-6)
     hand.type_sentence(" ")
-    hand.until(lambda: "The text is empty" in hand.window.panes["Setup"].problem.text())
+    hand.until(lambda: "The text is empty" in hand.window.settings_bar.problem.text())
     assert hand.window.workspace.run is run
+
+
+def open_layers(hand: Hand) -> LayerOverviewPane:
+    """Bring the overview of all layers to the front."""
+    hand.window.docks.open("Layers")
+    pane: LayerOverviewPane = hand.window.panes["Layers"]
+    hand.until(pane.isVisible)
+    hand.settle()
+    return pane
 
 
 def test_all_heads_are_seen_at_once_and_a_click_shows_one(model_window: Hand) -> None:
     hand = model_window
-    pane = hand.window.panes["Layers"]
-    assert pane.isVisible()
+    pane = open_layers(hand)
     panel = hand.window.workspace.screen.panel(LAYERS_PANEL)
     run = hand.window.workspace.run
     assert run
@@ -177,6 +186,7 @@ def test_all_heads_are_seen_at_once_and_a_click_shows_one(model_window: Hand) ->
 
 def test_heads_are_sorted_by_what_they_do(model_window: Hand) -> None:
     hand = model_window
+    open_layers(hand)
     hand.choose("head_order", "Previous token first")
     hand.settle()
     panel = hand.window.workspace.screen.panel(LAYERS_PANEL)
@@ -194,7 +204,7 @@ def test_heads_are_sorted_by_what_they_do(model_window: Hand) -> None:
 
 def test_keys_go_through_the_heads(model_window: Hand) -> None:
     hand = model_window
-    grid = hand.window.panes["Layers"].grid
+    grid = open_layers(hand).grid
     grid.setFocus()
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Return):
         QTest.keyClick(grid, key)
@@ -221,7 +231,10 @@ def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
         if row.token in after:
             assert after[row.token].probability_of_all_heads == pytest.approx(row.probability)
     assert any(row.probability != row.probability_of_all_heads for row in pane.bars.rows)
+    open_layers(hand)
     assert {*hand.window.workspace.screen.panel(LAYERS_PANEL).edits} == {(0, 1)}
+    hand.window.docks.open("Next token")
+    hand.until(pane.isVisible)
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
     assert pane.bars.rows == before
@@ -250,7 +263,7 @@ def test_a_document_opens_without_its_model(model_window: Hand, tmp_path: Path) 
 
 def test_heads_are_switched_in_the_overview_and_stay_where_they_are(model_window: Hand) -> None:
     hand = model_window
-    grid = hand.window.panes["Layers"].grid
+    grid = open_layers(hand).grid
     hand.choose("head_order", "Sharpest first")
     hand.settle()
     places = hand.window.workspace.screen.panel(LAYERS_PANEL).places
@@ -283,7 +296,7 @@ def test_the_caption_tells_of_the_head_that_is_shown(model_window: Hand) -> None
 
 def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
     hand = model_window
-    pane = hand.window.panes["Layers"]
+    pane = open_layers(hand)
     assert not pane.first.isVisible()
     hand.choose("head_order", "Previous token first")
     hand.settle()
@@ -305,7 +318,7 @@ def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
 
 def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand) -> None:
     hand = model_window
-    workspace, pane = hand.window.workspace, hand.window.panes["Cell"]
+    workspace, pane = hand.window.workspace, hand.window.panes["Explain"]
     workspace.show_leading((1,))
     hand.settle()
     hand.click_cell(Cell("weights", (0, 3, 1)))
@@ -313,7 +326,7 @@ def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand
     met = [(workspace.view.layer, workspace.view.pinned)]
     while "href" in pane.terms.text():
         QApplication.processEvents()  # the pane takes its shape
-        pane.ensureWidgetVisible(pane.terms)
+        pane.scroll_area.ensureWidgetVisible(pane.terms)
         hand.click(pane.terms, link_in(pane.terms))
         hand.settle()
         met.append((workspace.view.layer, workspace.view.pinned))
@@ -464,7 +477,7 @@ def test_there_are_no_masks_for_a_model_whose_text_is_refused(model_window: Hand
     hand.window.actions_.by_id["mask_edit.toggle"].trigger()
     hand.settle()
     hand.type_sentence(" ")
-    hand.until(lambda: "The text is empty" in hand.window.panes["Setup"].problem.text())
+    hand.until(lambda: "The text is empty" in hand.window.settings_bar.problem.text())
     before = workspace.document
     assert bar.isVisible()
     assert bar.caption.text() == "Cut edges"

@@ -104,9 +104,9 @@ def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch)
 
 def mend_text(hand: Hand) -> None:
     """Click on the offer at the end of the text's problem."""
-    label = hand.window.panes["Setup"].problem
+    label = hand.window.settings_bar.problem
     hand.until(lambda: label.isVisible() and label.height() > label.fontMetrics().height())
-    hand.window.panes["Setup"].ensureWidgetVisible(label)
+    hand.window.settings_bar.reveal(label)
     hand.click(label, link_in(label))
 
 
@@ -198,7 +198,7 @@ def test_many_tokens_are_pooled_and_say_so(hand: Hand) -> None:
     assert rows == columns < 600
     assert hand.panel("weights").notes[0].startswith("each cell: largest of ")
     hand.window.grab()
-    assert hand.window.token_pane.says.text().count("600 tokens") == 1
+    assert hand.window.panes["Tokens"].says.text().count("600 tokens") == 1
 
 
 def test_a_larger_window_has_room_for_more_cells(hand: Hand) -> None:
@@ -247,7 +247,7 @@ def test_a_wrong_number_is_said_where_it_stands(
     where = "heads" if setting == "d_out" else setting
     assert sentence in hand.problem(where)
     assert hand.shown is board
-    assert hand.window.panes["Setup"].rows[where].problem.isVisible()
+    assert hand.window.settings_bar.rows[where].problem.isVisible()
     assert "heatmaps were not updated" in words(hand.window.notice)
     assert hand.window.notice.isVisible()
     mend(hand, where)
@@ -258,11 +258,11 @@ def test_a_wrong_number_is_said_where_it_stands(
 
 def mend(hand: Hand, setting: str) -> None:
     """Click on the offer to mend a setting, which stands at the end of its problem."""
-    label = hand.window.panes["Setup"].rows[setting].problem
+    label = hand.window.settings_bar.rows[setting].problem
     row = next(row for row in SETTINGS if row.name == setting)
     assert re.search(rf" Set (output size|{row.label.lower()}) to \d\S*$", words(label))
     hand.until(lambda: label.isVisible() and label.height() > label.fontMetrics().height())
-    hand.window.panes["Setup"].ensureWidgetVisible(label)
+    hand.window.settings_bar.reveal(label)
     hand.click(label, link_in(label))
 
 
@@ -271,7 +271,7 @@ def test_the_offer_to_mend_can_be_read_in_every_theme(hand: Hand, scheme: str) -
     hand.type_number("dropout", "1.5")
     hand.window.set_scheme("light" if scheme == "dark" else "dark")
     hand.window.set_scheme(scheme)
-    label = hand.window.panes["Setup"].rows["dropout"].problem
+    label = hand.window.settings_bar.rows["dropout"].problem
     hand.until(lambda: label.height() > label.fontMetrics().height())
     image = label.grab().toImage()
     area = ((x, y) for x in range(image.width()) for y in range(image.height()))
@@ -282,7 +282,7 @@ def test_the_offer_to_mend_can_be_read_in_every_theme(hand: Hand, scheme: str) -
 
 def test_the_keyboard_mends_too(hand: Hand) -> None:
     hand.type_number("dropout", "1.5")
-    label = hand.window.panes["Setup"].rows["dropout"].problem
+    label = hand.window.settings_bar.rows["dropout"].problem
     label.setFocus(Qt.FocusReason.TabFocusReason)
     hand.key(Qt.Key.Key_Tab)
     hand.key(Qt.Key.Key_Return)

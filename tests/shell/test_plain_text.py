@@ -33,8 +33,8 @@ from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.documents import recent_files
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export_file
-from visualizer.features.cell.presenter import CELL_PANEL, CellPanel, CellTextPiece, TermLine
-from visualizer.features.cell.widget import CellPane
+from visualizer.features.explain.presenter import CELL_PANEL, CellPanel, CellTextPiece, TermLine
+from visualizer.features.explain.widget import ExplainPane
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.shell.commands import RECENT_MENU
@@ -156,7 +156,7 @@ def test_tokens_and_names_are_plain_in_every_pane(captured: Hand) -> None:
 
 
 def test_every_part_of_what_is_said_of_a_cell_is_escaped(application: QApplication) -> None:
-    pane = CellPane()
+    pane = ExplainPane()
     term = TermLine(
         BOLD,
         (CellTextPiece(FILE), CellTextPiece(BOLD, Cell("weights", (0, 0, 0)))),
@@ -190,7 +190,7 @@ def test_tokens_are_plain_in_playback_predictions_and_comparisons(captured: Hand
 
 
 def test_the_tips_of_tokens_are_plain(captured: Hand) -> None:
-    strip, grid = captured.window.token_pane.strip, captured.window.panes["Numbers"].grid
+    strip, grid = captured.window.panes["Tokens"].strip, captured.window.panes["Numbers"].grid
     captured.window.docks.by_id["Numbers"].raise_()
     captured.until(lambda: grid.model().rowCount() == len(TOKENS))
     tips = [

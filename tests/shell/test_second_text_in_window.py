@@ -49,7 +49,7 @@ def open_model(hand: Hand, folder: Path) -> None:
 def type_second(hand: Hand, text: str) -> None:
     """Go to the second text by its command, and type over what is there."""
     hand.window.actions_.by_id["text.edit_second"].trigger()
-    field = hand.window.panes["Setup"].second
+    field = hand.window.settings_bar.second
     hand.until(field.hasFocus)
     QTest.keyClicks(field, text)
     hand.settle()
@@ -62,7 +62,7 @@ def run_of(hand: Hand) -> Run:
 
 
 def test_a_pair_is_read_as_it_is_typed_and_taken_back(hand: Hand, encoder: Path) -> None:
-    setup = hand.window.panes["Setup"]
+    setup = hand.window.settings_bar
     assert not setup.second_part.isVisible()
     assert not hand.window.actions_.by_id["text.edit_second"].isEnabled()
     open_model(hand, encoder)
@@ -88,7 +88,7 @@ def test_a_pair_is_read_as_it_is_typed_and_taken_back(hand: Hand, encoder: Path)
 
 def test_what_is_wrong_with_a_second_text_is_said_at_it(hand: Hand, encoder: Path) -> None:
     open_model(hand, encoder)
-    before, setup = run_of(hand), hand.window.panes["Setup"]
+    before, setup = run_of(hand), hand.window.settings_bar
     hand.window.workspace.set_text("cat " * POSITIONS, "second")
     hand.until(setup.second_problem.isVisible)
     said = words(setup.second_problem)
@@ -102,7 +102,7 @@ def test_what_is_wrong_with_a_second_text_is_said_at_it(hand: Hand, encoder: Pat
     assert run_of(hand) is before
     type_second(hand, SECOND)
     assert not setup.second_problem.isVisible()
-    hand.window.panes["Setup"].secondTooLong.emit(100_001, "a cat")
+    hand.window.settings_bar.secondTooLong.emit(100_001, "a cat")
     assert words(setup.second_problem).endswith("Use the first 5 characters")
     setup.second_problem.linkActivated.emit("mend")
     hand.settle()
@@ -113,7 +113,7 @@ def test_each_kind_of_attention_of_a_decoder_is_shown(
     hand: Hand, with_decoder: Path, tmp_path: Path
 ) -> None:
     open_model(hand, with_decoder)
-    setup = hand.window.panes["Setup"]
+    setup = hand.window.settings_bar
     assert words(setup.second_label) == "Start of the decoder text"
     box = hand.find(QComboBox, "part")
     kinds = [box.itemText(at) for at in range(box.count())]
@@ -148,7 +148,7 @@ def test_each_kind_of_attention_of_a_decoder_is_shown(
 
 def test_the_second_text_is_reached_by_keys(hand: Hand, with_decoder: Path) -> None:
     open_model(hand, with_decoder)
-    setup = hand.window.panes["Setup"]
+    setup = hand.window.settings_bar
     setup.sentence.setFocus()
     QTest.keyClick(setup.sentence, Qt.Key.Key_Tab)
     assert setup.second.hasFocus()

@@ -121,13 +121,13 @@ def test_the_theme_is_that_of_the_menu(hand: Hand) -> None:
 def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
     hand.window.resize(1280, 800)
     dialog = settings(hand)
-    before = hand.window.panes["Setup"].sentence.fontMetrics().height()
+    before = hand.window.settings_bar.sentence.fontMetrics().height()
     choose(dialog.text_size, "150%")
     assert text_scale() == pytest.approx(1.5, abs=0.05)
-    assert hand.window.panes["Setup"].sentence.fontMetrics().height() > 1.3 * before
+    assert hand.window.settings_bar.sentence.fontMetrics().height() > 1.3 * before
     QApplication.processEvents()
-    setup = hand.window.docks.by_id["Setup"]
-    assert setup.width() >= 1.4 * DEFAULT_WIDTHS_PX[Area.LEFT]
+    explain = hand.window.docks.by_id["Explain"]
+    assert explain.width() >= 1.4 * DEFAULT_WIDTHS_PX[Area.RIGHT]
     switch = dialog.autosave
     assert switch.width() >= switch.sizeHint().width()  # the dialog has grown, too
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))

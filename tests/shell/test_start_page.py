@@ -161,7 +161,7 @@ def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand
     layer, head = ESSENTIAL_HEAD
     assert hand.window.workspace.view.heads == frozenset({head})
     assert hand.panel("weights", head).values[EXPECTED_CELL] > 0.95
-    said = " ".join(label.text() for label in hand.window.panes["Cell"].findChildren(QLabel))
+    said = " ".join(label.text() for label in hand.window.panes["Explain"].findChildren(QLabel))
     assert "with weight more than 99.9%" in said
     assert not hand.window.isWindowModified()  # it can be opened again at any time
     assert recent_files.load_recent_files(app_settings.user_data_folder()) == ()

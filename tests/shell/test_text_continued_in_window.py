@@ -410,7 +410,7 @@ def test_the_pane_shows_who_reads_whom(continuing: Continuing) -> None:
 @pytest.mark.slow
 def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     continuing = Continuing(hand, chat_folder)
-    strip = hand.window.token_pane.strip
+    strip = hand.window.panes["Tokens"].strip
     assert strip.tip(0) == "<s>, token 1 (BOS: start of the text)"
     assert strip.tip(1) == "the, token 2"
     by_id = hand.window.actions_.by_id

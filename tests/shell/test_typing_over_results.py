@@ -163,8 +163,8 @@ def test_a_number_that_is_stepped_counts_every_step(
         workspace.set("block", BlockKind.PRE_NORM)
         workspace.set("d_in", 4)  # and with it the size of the output
     hand.settle()
-    box: QAbstractSpinBox = getattr(hand.window.panes["Setup"].rows[name].control, "box")  # noqa: B009
-    hand.window.panes["Setup"].more_button.setChecked(True)
+    box: QAbstractSpinBox = getattr(hand.window.settings_bar.rows[name].control, "box")  # noqa: B009
+    hand.window.settings_bar.open_more()
     box.setFocus()
     before = workspace.document.get(name)
     QTest.keyClick(box, Qt.Key.Key_Up)

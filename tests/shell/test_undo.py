@@ -248,7 +248,7 @@ def test_the_last_seed_is_followed_by_the_first(
     assert hand.window.workspace.document.get(name) == 0
     hand.press(Z)
     assert hand.window.workspace.document.get(name) == 2**31 - 1
-    hand.click(hand.window.panes["Setup"].rows[name].control.findChildren(QToolButton)[0])
+    hand.click(hand.window.settings_bar.rows[name].control.findChildren(QToolButton)[0])
     assert hand.window.workspace.document.get(name) == 0
     hand.settle()
 

@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QSlider,
     QSpinBox,
-    QToolButton,
     QWidget,
 )
 
@@ -187,13 +186,14 @@ def test_choosing_a_mechanism_changes_what_it_decides(hand: Hand) -> None:
     assert [format_number(weight) for weight in hand.panel("weights").values[1]] == [
         *("0.1385", "0.2379", "0.2333", "0.1240", "0.1082", "0.1581")
     ]
-    assert not hand.window.panes["Setup"].rows["d_out"].control.isEnabled()
+    assert not hand.window.settings_bar.rows["d_out"].control.isEnabled()
 
 
 def test_more_settings_are_one_click_away(hand: Hand) -> None:
     temperature = hand.find(QDoubleSpinBox, "temperature Decimal")
+    hand.key(Qt.Key.Key_Escape)
     assert not temperature.isVisible()
-    hand.click(hand.find(QToolButton, "more"))
+    hand.click(hand.window.settings_bar.chips["device"])
     assert temperature.isVisible()
     before = hand.panel("weights").values
     hand.type_number("temperature", "0.1")
@@ -205,7 +205,7 @@ def test_an_own_matrix_is_typed(hand: Hand) -> None:
     hand.type_sentence("a b")
     hand.choose("mask QComboBox", "Custom matrix")
     assert "no matrix yet" in hand.problem("own_mask")
-    box = hand.window.panes["Setup"].rows["own_mask"].control
+    box = hand.window.settings_bar.rows["own_mask"].control
     box.setFocus()
     for key in (Qt.Key.Key_1, Qt.Key.Key_0, Qt.Key.Key_Return, Qt.Key.Key_X):
         hand.key(key)
@@ -222,7 +222,7 @@ def test_an_own_matrix_is_typed(hand: Hand) -> None:
 def test_what_was_wrong_with_a_matrix_goes_when_it_is_taken_back(hand: Hand) -> None:
     hand.type_sentence("a")
     hand.choose("mask QComboBox", "Custom matrix")
-    box = hand.window.panes["Setup"].rows["own_mask"].control
+    box = hand.window.settings_bar.rows["own_mask"].control
     box.setFocus()
     hand.key(Qt.Key.Key_1)
     hand.settle()
@@ -235,7 +235,7 @@ def test_what_was_wrong_with_a_matrix_goes_when_it_is_taken_back(hand: Hand) -> 
 def test_what_is_wrong_with_a_matrix_stays_until_it_changes(hand: Hand) -> None:
     hand.type_sentence("a b")
     hand.choose("mask QComboBox", "Custom matrix")
-    box = hand.window.panes["Setup"].rows["own_mask"].control
+    box = hand.window.settings_bar.rows["own_mask"].control
     box.setFocus()
     hand.key(Qt.Key.Key_1)
     hand.until(lambda: bool(hand.problem("own_mask")))
@@ -267,9 +267,9 @@ def test_what_is_wrong_with_a_matrix_stays_until_it_changes(hand: Hand) -> None:
 def test_the_wheel_over_a_control_changes_nothing(hand: Hand) -> None:
     before = hand.window.workspace.document
     for widget in (
-        hand.find(QSpinBox, "heads QSpinBox"),
-        hand.find(QDoubleSpinBox, "dropout Decimal"),
-        hand.find(QComboBox, "mechanism QComboBox"),
+        hand.find(QSpinBox, "d_out QSpinBox"),
+        hand.find(QDoubleSpinBox, "temperature Decimal"),
+        hand.find(QComboBox, "mask QComboBox"),
         hand.find(QSlider, "heads Slider"),
     ):
         scroll(widget)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 DAMAGED_SETTINGS = 300
-CLOSED = {pane.id for pane in PANES if pane.beside}
+CLOSED = {pane.id for pane in PANES if not pane.is_open}
 """The panes that are closed at first."""
 
 
@@ -46,7 +46,7 @@ def open_window(open_window: Open) -> Open:
     return partial(open_window, size=None)
 
 
-AT_FIRST = {pane.id: pane.is_initially_closed for pane in PANES if pane.id != "Lesson"}
+AT_FIRST = {pane.id: not pane.is_open for pane in PANES if pane.id != "Lesson"}
 """Which panes are hidden."""
 
 
@@ -54,6 +54,11 @@ def usual() -> tuple[int, int]:
     """Give the usual size, or less where the screen has no room for that and a frame."""
     screen = QApplication.primaryScreen().availableGeometry()
     return min(1280, screen.width() - 8), min(800, screen.height() - 40)
+
+
+def at_first(window: MainWindow) -> dict[str, bool]:
+    """Which panes are hidden in a new window: all in a narrow one."""
+    return {id_: hidden or window.docks.is_narrow for id_, hidden in AT_FIRST.items()}
 
 
 def docks(window: MainWindow) -> dict[str, bool]:
@@ -69,7 +74,7 @@ def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
     ids = [dock.objectName() for dock in window.findChildren(QDockWidget)]
     assert sorted(ids) == sorted(pane.id for pane in PANES)
     assert set(ids) >= {
-        *("Cell", "Code", "Colours", "Heads", "Lesson", "Lines", "Numbers", "Setup", "Shapes")
+        *("Colours", "Explain", "Heads", "Lesson", "Lines", "Numbers", "Shapes", "Tokens")
     }
     assert [bar.objectName() for bar in window.findChildren(QToolBar)] == ["Playback"]
     window.actions_.by_id["reduced_motion.toggle"].trigger()
@@ -80,12 +85,9 @@ def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
     assert found.keys() == kept
 
 
-def test_a_pane_made_while_another_floats_has_its_place_in_the_tab_order(
-    open_window: Open,
-) -> None:
+def test_a_pane_made_later_has_its_place_in_the_tab_order(open_window: Open) -> None:
     window = open_window()
-    earlier, floating, new = "Cell", "Code", "Numbers"
-    window.docks.by_id[floating].setFloating(True)
+    earlier, new = "Explain", "Numbers"
     window.docks.open(new)
     ring, stops = tab_stops(window), tab_stops(window.panes[new])
     assert stops
@@ -122,7 +124,7 @@ def test_at_first_there_is_a_usual_size(open_window: Open) -> None:
     window = open_window()
     assert (window.width(), window.height()) == usual()
     assert window.scheme is ColourScheme.SYSTEM
-    assert docks(window) == AT_FIRST
+    assert docks(window) == at_first(window)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,7 @@ def test_half_of_nonsense_is_survived(open_window: Open) -> None:
     app_settings.store_values({"state": "bm9uc2Vuc2U="})
     window = open_window()
     assert (window.width(), window.height()) == usual()
-    assert docks(window) == AT_FIRST
+    assert docks(window) == at_first(window)
 
 
 def test_a_state_that_was_changed_since_is_not_given_to_qt(open_window: Open) -> None:
@@ -188,22 +190,18 @@ def test_the_tests_keep_out_of_a_persons_settings(
     assert app_settings.settings_file().path.is_relative_to(tmp_path_factory.getbasetemp())
 
 
-def test_a_pane_that_closes_gives_its_room_to_the_heatmaps(open_window: Open) -> None:
+def test_panes_that_close_give_their_room_to_the_heatmaps(open_window: Open) -> None:
     window = open_window()
     window.resize(1280, 800)
-    actions = window.docks.actions
-
-    def turn(name: str) -> tuple[int, int]:
-        actions[name].trigger()
-        QApplication.processEvents()
-        return window.board.width(), window.docks.by_id["Cell"].width()
-
     QApplication.processEvents()
-    wide = window.board.width()
-    narrow, before = turn("Lines")
-    assert narrow < wide
-    after, cell = turn("Lines")
-    assert (cell, after >= wide) == (before, True)
+    narrow = window.board.width()
+    for pane in PANES:
+        window.docks.by_id[pane.id].hide()
+    QApplication.processEvents()
+    assert window.board.width() > narrow + 250
+    window.docks.actions["Explain"].trigger()
+    QApplication.processEvents()
+    assert window.board.width() == narrow
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such permissions on Windows")
@@ -238,9 +236,9 @@ def test_the_layout_is_set_back(open_window: Open, qtbot: QtBot) -> None:
     QApplication.processEvents()
     places = {id_: dock.geometry() for id_, dock in window.docks.by_id.items() if dock.isVisible()}
     hidden = docks(window)
-    window.docks.by_id["Setup"].close()
-    window.docks.by_id["Cell"].setFloating(True)
-    window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, window.docks.by_id["Code"])
+    window.docks.by_id["Tokens"].close()
+    window.docks.open("Shapes")
+    window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, window.docks.by_id["Heads"])
     for name in ("Lines", "Numbers"):
         window.docks.actions[name].trigger()
     QApplication.processEvents()
@@ -254,27 +252,24 @@ def test_the_layout_is_set_back(open_window: Open, qtbot: QtBot) -> None:
 
     # A pane that floats may be on its way, and the others take their places after that.
     qtbot.waitUntil(lambda: docks(window) == hidden and all(map(is_back, places)))
-    assert not window.docks.by_id["Cell"].isFloating()
-    window.docks.actions["Numbers"].trigger()
-    assert window.docks.by_id["Code"] in window.tabifiedDockWidgets(window.docks.by_id["Numbers"])
+    tabbed = window.tabifiedDockWidgets(window.docks.by_id["Explain"])
+    assert window.docks.by_id["Heads"] in tabbed
 
 
 def test_panes_are_wider_in_a_wide_window_and_as_the_user_made_them(hand: Hand) -> None:
     window = hand.window
-    setup, cell = (window.docks.by_id[id_] for id_ in ("Setup", "Cell"))
+    explain = window.docks.by_id["Explain"]
     window.resize(1280, 800)
     QApplication.processEvents()
-    narrow = setup.width(), cell.width()
+    narrow = explain.width()
     window.resize(2560, 1440)
     QApplication.processEvents()
-    wide = setup.width(), cell.width()
-    assert all(now >= 1.5 * before for now, before in zip(wide, narrow, strict=True))
-    window.resizeDocks([cell], [600], Qt.Orientation.Horizontal)
+    assert explain.width() >= 1.3 * narrow
+    window.resizeDocks([explain], [600], Qt.Orientation.Horizontal)
     QApplication.processEvents()
     window.resize(1280, 800)
     QApplication.processEvents()
-    assert setup.width() == narrow[0]
-    assert cell.width() > 1.5 * narrow[1]
+    assert explain.width() > 1.5 * narrow
 
 
 @pytest.mark.parametrize("stored", ["x" * 5_000, "a/" * 5_000, "a\0b", "", "missing", ["a", "b"]])

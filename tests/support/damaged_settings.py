@@ -27,7 +27,7 @@ LONG = tuple(map(json.dumps, ("x" * 5_000, "/" * 5_000, "a/" * 2_000, "\ud7a3" *
 def window() -> QMainWindow:
     """Make a window with the kinds of parts whose places are stored."""
     made = QMainWindow()
-    for name in ("Setup", "Cell", "Code"):
+    for name in ("Lesson", "Explain", "Tokens"):
         dock = QDockWidget(name, made)
         dock.setObjectName(name)
         made.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, dock)

@@ -43,6 +43,7 @@ from visualizer.features.token_strip.patch_strip_widget import PatchStrip
 from visualizer.generation.next_tokens_widget import NextTokenBarView
 from visualizer.session.document import Document
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.session.view import View
 from visualizer.shell.autosave_controller import AutosaveController
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.buttons import SoloToggleButton
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from visualizer.export.export_settings import ExportSettings
-    from visualizer.session.view import View
     from visualizer.shell.window import MainWindow
 
 SHARED = "shared by tests"
@@ -192,7 +192,7 @@ class SharedWindow:
         """Return the window with its first numbers."""
         window = self._window
         if window is None:
-            window = self._window = app.open_window(Document())
+            window = self._window = app.open_window(Document(), View())
             window.setProperty(SHARED, True)
             window.resize(*SIZE)
             qtbot.waitExposed(window)
@@ -292,9 +292,11 @@ def set_back(window: MainWindow, start: Start) -> bool:
     window.resize(*SIZE)
     _restore_panes(window, start)  # first, as the screen is then made for these alone
     _reload(window, start)
-    window.token_pane.strip.anchor = None
-    window.token_pane.search_edit.hide()
-    window.panes["Setup"].more_button.setChecked(False)
+    window.panes["Tokens"].strip.anchor = None
+    window.panes["Tokens"].search_edit.hide()
+    for chip in (window.settings_bar.source_chip, *window.settings_bar.chips.values()):
+        chip.setChecked(False)
+    window.panes["Explain"].code_section.show_all.setChecked(False)
     try:
         come_to_rest(window)
         if _restore_panes(window, start):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.attention.run import Run
-    from visualizer.features.cell.presenter import CellPanel
+    from visualizer.features.explain.presenter import CellPanel
 
 FUNCTIONS = {name.replace(" ", "_"): function for name, function in ACTIVATIONS.items()}
 LEAST_SHOWN = 1e-4

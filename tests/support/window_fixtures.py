@@ -14,6 +14,7 @@ from tests.support.window_input import PATIENCE_MS, Hand
 from visualizer import app
 from visualizer.attention import run as attention_run
 from visualizer.session.document import Document
+from visualizer.session.view import View
 from visualizer.shell.window_manager import WindowManager
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def open_window(application: QApplication, qtbot: QtBot, shared: SharedWindow) -
     def open_(
         document: Document | None = None, size: tuple[int, int] | None = (1280, 800)
     ) -> MainWindow:
-        window = app.open_window(document or Document())
+        window = app.open_window(document or Document(), View())
         opened.append(window)
         if size:  # the offscreen platform's screen is smaller
             window.resize(*size)

@@ -59,7 +59,7 @@ class Hand:
         self.qtbot = qtbot
         self.window = window
         self.board = window.board
-        self.sentence = window.panes["Setup"].sentence
+        self.sentence = window.settings_bar.sentence
         self.activate()
 
     # ------------------------------------------------------------------ menus
@@ -143,6 +143,7 @@ class Hand:
                 and workspace.view == workspace.wanted
             )
         )
+        QApplication.processEvents()  # a longer text makes its box higher and the heatmaps lower
 
     # ------------------------------------------------------------------ acting
 
@@ -178,14 +179,16 @@ class Hand:
         QTest.mouseClick(widget, LEFT, pos=at or widget.rect().center())
 
     def find(self, kind: type[SomeWidget], name: str) -> SomeWidget:
-        found = self.window.findChild(kind, name)
+        roots = (*self.window.settings_bar.popovers, self.window)  # generation has a temperature
+        found = next((found for root in roots if (found := root.findChild(kind, name))), None)
         assert found is not None, name
-        self.window.panes["Setup"].ensureWidgetVisible(found)
+        self.window.settings_bar.reveal(found)
         return found
 
     def type_number(self, setting: str, text: str) -> None:
         """Tab into a setting's box, which selects its number, and type another one."""
-        control = self.window.panes["Setup"].rows[setting].control
+        control = self.window.settings_bar.rows[setting].control
+        self.window.settings_bar.reveal(control)
         box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
         box.setFocus(Qt.FocusReason.TabFocusReason)
         box.selectAll()
@@ -273,17 +276,18 @@ class Hand:
     @property
     def chips(self) -> tuple[str, ...]:
         """The token strip's accessible texts."""
-        name = self.window.token_pane.strip.accessibleName()
+        name = self.window.panes["Tokens"].strip.accessibleName()
         return tuple(name.partition(", ")[2].split(" "))
 
     def problem(self, setting: str) -> str:
         """The problem shown at a setting; empty where there is none."""
-        label = self.window.panes["Setup"].rows[setting].problem
+        label = self.window.settings_bar.rows[setting].problem
+        self.window.settings_bar.reveal(label)
         return words(label) if label.isVisibleTo(self.window) else ""
 
     @property
     def text_problem(self) -> str:
-        label = self.window.panes["Setup"].problem
+        label = self.window.settings_bar.problem
         return words(label) if label.isVisibleTo(self.window) else ""
 
     @property
@@ -292,8 +296,8 @@ class Hand:
 
     @property
     def said(self) -> str:
-        """The sentence in the Cell pane."""
-        return words(self.window.panes["Cell"].sentence)
+        """The sentence in the Explain pane."""
+        return words(self.window.panes["Explain"].sentence)
 
     def boxes(self) -> list[QMessageBox]:
         return [box for box in self.window.findChildren(QMessageBox) if box.isVisible()]

@@ -27,7 +27,7 @@ def window(fresh_window: MainWindow) -> MainWindow:
 def moves(window: MainWindow) -> set[str]:
     """What of a window would glide, as Qt asks before it moves anything."""
     duration = QStyle.StyleHint.SH_Widget_Animation_Duration
-    box = window.panes["Setup"].tokenizer
+    box = window.settings_bar.tokenizer
     found = {"panes"} if window.isAnimated() else set()
     found |= {effect.name for effect in ANIMATION_EFFECTS if QApplication.isEffectEnabled(effect)}
     return found | ({"style"} if box.style().styleHint(duration, None, box) else set())

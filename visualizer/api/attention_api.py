@@ -37,7 +37,7 @@ from visualizer.attention.fixed_weights import read_bias, read_weights
 from visualizer.attention.spec import NORM_LAYERS, OWN_BIASES
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
-from visualizer.features.cell.presenter import head_cell_panel
+from visualizer.features.explain.presenter import head_cell_panel
 from visualizer.file_opening import EXPORT_VIEW, open_as_document, restore_document
 from visualizer.format import format_size
 from visualizer.session.cell_address import Cell

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.features.cell.presenter import CellPanel
+    from visualizer.features.explain.presenter import CellPanel
     from visualizer.session.exportable_snapshot import Snapshot
 
 MAX_SVG_BYTES = 2_000_000

@@ -165,6 +165,6 @@ def _draw_clipboard_figure(
 
 
 def _write_script(run: Run, dialect: CodeDialect) -> str:
-    from visualizer.features.code.script import write_script
+    from visualizer.features.explain.script import write_script
 
     return write_script(run, dialect)

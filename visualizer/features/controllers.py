@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from visualizer.features.comparison_bar.controller import ComparisonController
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
 
     from visualizer.features.lessons.lesson import LessonState
-    from visualizer.features.token_strip.widget import TokenPane
+    from visualizer.features.setup.bar_widget import SettingsBar
     from visualizer.heatmap.widget import BoardView
     from visualizer.session.workspace import Workspace
     from visualizer.widgets.buttons import LongTaskWidget
@@ -47,8 +48,8 @@ class FeatureControllers:
     ----------
     lessons_menu : QMenu
         The menu that lists the lessons.
-    token_pane : TokenPane
-        The strip of tokens, shown within the pane of the text.
+    settings_bar : SettingsBar
+        The input text and the settings.
     actions : mapping
         The actions of the commands, by id.
     set_readable : callable
@@ -65,11 +66,11 @@ class FeatureControllers:
         lessons: LessonState,
         lessons_menu: QMenu,
         board: BoardView,
-        token_pane: TokenPane,
+        settings_bar: SettingsBar,
         actions: Mapping[str, QAction],
         set_readable: Callable[[QWidget], object],
     ) -> None:
-        self.workspace, self.board, self.token_pane = workspace, board, token_pane
+        self.workspace, self.board, self.settings_bar = workspace, board, settings_bar
         self.actions, self.set_readable = actions, set_readable
         self.model_chooser_controller = ModelChooserController(workspace, window)
         self.model_connection_controller = ModelConnectionController(workspace, window)
@@ -108,6 +109,26 @@ class FeatureControllers:
         board.dragged.connect(view.drag)
         board.minimap.centred.connect(view.centre)
         self.token_selection_controller.matchReached.connect(board.reveal)
+
+    def connect_settings_bar(self) -> None:
+        """Connect changes of the text and the settings."""
+        bar, setup, workspace = self.settings_bar, self.setup, self.workspace
+        bar.textTyped.connect(workspace.set_text)
+        bar.textTooLong.connect(setup.report_long_text)
+        bar.secondTyped.connect(partial(workspace.set_text, name="second"))
+        bar.secondTooLong.connect(partial(setup.report_long_text, name="second"))
+        bar.partChosen.connect(setup.choose_part)
+        bar.imageRequested.connect(self.model_image_controller.choose)
+        bar.chosen.connect(setup.change_setting)
+        bar.settled.connect(workspace.history.seal)
+        bar.remedyRequested.connect(setup.apply_remedy)
+        bar.leadingStepped.connect(self.view_controller.step_leading)
+        bar.captured.left.connect(partial(workspace.set, "captured", None))
+        causal = bar.rows["causal"].control
+        self.name_widgets({causal: "module.toggle_causal_mask"})
+        self.name_widgets(
+            {bar.part: "model.show_next_part", bar.choose_image: "model_image.choose"}
+        )
 
     def name_widgets(self, buttons: Mapping[QWidget, str]) -> None:
         """Give buttons the tooltips of equivalent commands, by command id."""

@@ -38,12 +38,12 @@ RESERVED_NOTE_LINES = 4
 MAX_SLIDER_TEMPERATURE = 2.0
 """Maximum of the temperature slider; larger values can be typed."""
 SAMPLING_SETTINGS = (
-    Setting("temperature", "Temperature", SettingKind.RATE, True,
+    Setting("temperature", "Temperature", SettingKind.RATE,
             "Values below 1 favour likely tokens; 0 always selects the most likely one",
             top=MAX_SLIDER_TEMPERATURE),
-    Setting("top_k", "Top-k", SettingKind.COUNT, True,
+    Setting("top_k", "Top-k", SettingKind.COUNT,
             "Sample only from this number of the most likely tokens", top=1),
-    Setting("top_p", "Top-p", SettingKind.RATE, True,
+    Setting("top_p", "Top-p", SettingKind.RATE,
             "Sample only from the most likely tokens that together reach this probability",
             top=1.0),
 )  # fmt: skip

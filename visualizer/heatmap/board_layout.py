@@ -261,7 +261,7 @@ class FlowTarget(Struct, frozen=True):
     head: int | None = None
 
 
-class FlowPlacement(Struct, frozen=True, eq=False):
+class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
     """The flow board on a canvas.
 
     Parameters

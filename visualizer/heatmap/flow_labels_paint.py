@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from PySide6.QtCore import QRectF, Qt
@@ -74,10 +75,15 @@ def paint_label(
     painter.restore()
 
 
-@lru_cache(maxsize=2)
+_LABELS: WeakKeyDictionary[FlowPlacement, tuple[TokenLabel, ...]] = WeakKeyDictionary()
+"""Labels of the boards that exist, since every frame asks which ones the cursor's would touch."""
+
+
 def board_labels(placement: FlowPlacement) -> tuple[TokenLabel, ...]:
-    """Return all labels; cached, since every frame asks which ones the cursor's would touch."""
-    return tuple(_board_labels(placement))
+    """Return all labels of a board."""
+    if placement not in _LABELS:
+        _LABELS[placement] = tuple(_board_labels(placement))
+    return _LABELS[placement]
 
 
 def _board_labels(placement: FlowPlacement) -> Iterator[TokenLabel]:

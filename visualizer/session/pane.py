@@ -87,12 +87,8 @@ class Pane(Struct, frozen=True):
         Connects the widget's signals to the shared controllers or to its own.
     shortcut : str
         The shortcut that toggles it.
-    height : int
-        Height relative to the other panes in its area.
-    beside : str
-        The id of the pane it is tabbed with; the pane is then initially closed.
-    width : int
-        Width of its own column next to the heatmaps; the pane is then initially closed.
+    is_open : bool
+        Whether it has a tab in a new window.
     panel : PanelPresenter, optional
         How its content is created.
     is_made_at_once : bool
@@ -116,9 +112,7 @@ class Pane(Struct, frozen=True):
     connect: Callable[[Any, Any], None]
     shortcut: str
     area: Area
-    height: int = 0
-    beside: str = ""
-    width: int = 0
+    is_open: bool = False
     panel: PanelPresenter[Any] | None = None
     is_made_at_once: bool = False
     is_painted_first: bool = False
@@ -126,11 +120,6 @@ class Pane(Struct, frozen=True):
     opens_for_model: bool = False
     opened_by: tuple[str, ...] = ()
     commands: Mapping[str, Callable[[Any], object]] = {}
-
-    @property
-    def is_initially_closed(self) -> bool:
-        """Whether it is closed until the user opens it."""
-        return bool(self.beside or self.width)
 
     def create_widget(self) -> Any:
         """Create its widget."""

@@ -152,3 +152,7 @@ class View(ImmediateView, frozen=True):
     head_order: HeadOrder = HeadOrder.LAYER
 
     __repr__ = brief_repr
+
+
+WINDOW_VIEW = View(flow=True)
+"""The view of a new window; exports and lessons choose their own."""

@@ -9,8 +9,8 @@ from msgspec import Struct
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.fixed_weights import are_all_custom
 from visualizer.attention.spec import DropoutMode
-from visualizer.features.cell.presenter import CELL_PANEL
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.lessons.presenter import LESSON_PANEL
 from visualizer.features.logit_attribution.presenter import ATTRIBUTION_PANEL, ablation_question
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
@@ -365,16 +365,16 @@ COMMANDS: tuple[WindowCommand, ...] = (
         ("Ctrl+Shift+P",), icon="pin",
         is_enabled=lambda now: now.panel(BOARD_CONTENTS).cursor.pinned is not None),
     WindowCommand("text.edit", EDIT, "Edit &sentence",
-        lambda c: c.docks.run_command("text.edit"), ("Ctrl+L",),
+        lambda c: c.settings_bar.edit_sentence(), ("Ctrl+L",),
         has_separator=True, is_enabled=lambda now: now.panel(SETUP_PANEL).image is None),
     WindowCommand("text.edit_second", EDIT, "Edit second te&xt",
-        lambda c: c.docks.run_command("text.edit_second"),
+        lambda c: c.settings_bar.edit_second(),
         ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.panel(SETUP_PANEL).second is not None,
         tip="The second text of a pair, or the beginning of the decoder’s text"),
-    WindowCommand("token_selection.find", EDIT, "&Find token", lambda c: c.find_token(), ("Ctrl+F",
-        )),
+    WindowCommand("token_selection.find", EDIT, "&Find token",
+        lambda c: c.docks.open_and_run("token_selection.find"), ("Ctrl+F",)),
     WindowCommand("token_selection.go_to_largest_weight", EDIT, "Go to next largest &weight",
-        lambda c: c.go_to_largest_weight(), ("Ctrl+I",),
+        lambda c: c.docks.open_and_run("token_selection.go_to_largest_weight"), ("Ctrl+I",),
         is_enabled=lambda now: now.panel(TOKENS_PANEL).weights is not None,
         tip="Go to the token with the largest weight; press again for the next largest"),
     WindowCommand("token_selection.switch_role", EDIT, "Switch t&oken role (query or key)",
@@ -477,7 +477,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
         is_enabled=lambda now: now.generation_widget.last_step > 0,
         tip="Discard all generated tokens"),
     WindowCommand("module.open_settings", MODULE, "All &settings…",
-        lambda c: c.docks.run_command("module.open_settings"), ("Ctrl+Alt+,",), has_separator=True,
+        lambda c: c.settings_bar.open_more(), ("F2", "Ctrl+Alt+,"), has_separator=True,
         is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision and all other module settings"),
     WindowCommand("playback.toggle", PLAY, "&Play or pause",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
 
     from visualizer.features.lessons.lesson import LessonState
-    from visualizer.features.token_strip.widget import TokenPane
+    from visualizer.features.setup.bar_widget import SettingsBar
     from visualizer.heatmap.widget import BoardView
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
@@ -42,7 +42,7 @@ class Controllers(FeatureControllers):
         recent_menu: QMenu,
         actions: Mapping[str, QAction],
         board: BoardView,
-        token_pane: TokenPane,
+        settings_bar: SettingsBar,
         docks: PaneDocks,
         focus_cycle: PaneFocusCycle,
         read_in: Callable[[QWidget], object],
@@ -52,7 +52,7 @@ class Controllers(FeatureControllers):
             program, workspace, lessons, window, window_on
         )
         super().__init__(
-            workspace, window, lessons, lessons_menu, board, token_pane, actions, read_in
+            workspace, window, lessons, lessons_menu, board, settings_bar, actions, read_in
         )
         self.window, self.docks, self.focus_cycle = window, docks, focus_cycle
         self.open_lab = open_lab
@@ -112,23 +112,8 @@ class Controllers(FeatureControllers):
         page.startChosen.connect(self.settings_controller.show)
         self.settings_controller.startPageChosen.connect(page.show_panel)
 
-    def find_token(self) -> None:
-        """Open the token search."""
-        pane = self.docks.show_pane_of(self.token_pane)
-        self.token_pane.open_search()
-        pane.ensureWidgetVisible(self.token_pane)
-
-    def go_to_largest_weight(self) -> None:
-        """Go to the token with the next largest weight."""
-        pane = self.docks.show_pane_of(self.token_pane)
-        self.token_pane.visible_strip.go_to_largest()
-        pane.ensureWidgetVisible(self.token_pane)
-
     def reset_layout(self) -> None:
         """Arrange the panes as in a new window; the lesson pane stays open during a lesson."""
-        self.docks.after_drop(self._reset_layout)
-
-    def _reset_layout(self) -> None:
         self.presenter.leave()
         self.docks.reset()
 

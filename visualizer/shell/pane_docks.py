@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from PySide6.QtCore import (
     QChildEvent,
-    QCoreApplication,
     QEvent,
     QObject,
-    QPointF,
+    QSize,
     Qt,
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QMouseEvent
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
     QMainWindow,
     QTabBar,
+    QTabWidget,
     QToolBar,
     QToolButton,
     QWidget,
@@ -39,7 +39,6 @@ from visualizer.widgets.labels import PlainLabel, plain_tooltip
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMenu
 
     from visualizer.session.pane import Pane
@@ -123,14 +122,14 @@ SIDES = {
     Area.LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
     Area.RIGHT: Qt.DockWidgetArea.RightDockWidgetArea,
 }
-DEFAULT_WIDTHS_PX = {Area.LEFT: 248, Area.RIGHT: 264}
+DEFAULT_WIDTHS_PX = {Area.LEFT: 280, Area.RIGHT: 320}
 SCROLL_TOOLTIPS = {"ScrollLeftButton": "Previous panes", "ScrollRightButton": "Next panes"}
 """Tooltips of a tab bar's scroll buttons, by Qt's object names."""
-DROP_TIMEOUT_MS = 400
-"""Maximum time until a dropped pane reaches its place; Qt's animation takes 200 ms."""
-PRESS_EVENTS = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
-WIDE_WINDOW_PX = 1500
+NARROW_WINDOW_PX = 1000
+"""Window width, in pixels at the usual text size, below which the panes on the right are folded."""
+WIDE_WINDOW_PX = 1800
 """Window width, in pixels, above which pane widths grow in proportion."""
+MAX_GROWTH = 1.4
 
 
 class PaneScale(Struct, frozen=True):
@@ -153,9 +152,9 @@ class PaneScale(Struct, frozen=True):
 
     def default_width(self, pane: Pane) -> int:
         """Return the default width of a pane."""
-        others = (other.width for other in PANES if other.id == pane.beside)
-        usual = pane.width or next(others, 0) or DEFAULT_WIDTHS_PX[pane.area]
-        return max(round(usual * self.text), usual * self.window // WIDE_WINDOW_PX)
+        usual = DEFAULT_WIDTHS_PX[pane.area]
+        wider = usual * self.window // WIDE_WINDOW_PX if self.window > WIDE_WINDOW_PX else usual
+        return max(round(usual * self.text), min(wider, round(MAX_GROWTH * usual)))
 
 
 class PaneWidgets(dict[str, Any]):
@@ -178,6 +177,21 @@ class PaneWidgets(dict[str, Any]):
         return widget
 
 
+class PaneTitle(PlainLabel):
+    """Title above a pane; of no height while the pane has a tab."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(title)
+        self.is_shown = True
+        self.setProperty("role", "pane")
+
+    def sizeHint(self) -> QSize:
+        return super().sizeHint() if self.is_shown else QSize(0, 0)
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+
 class PaneDock(QDockWidget):
     """A dock widget that creates its pane before it is first shown.
 
@@ -188,19 +202,36 @@ class PaneDock(QDockWidget):
     def __init__(self, pane: Pane, window: QMainWindow, panes: PaneWidgets, home: QWidget) -> None:
         super().__init__(pane.title, window)
         self._pane, self._panes, self._home = pane, panes, home
+        self._title = PaneTitle(pane.title)
+        self.setTitleBarWidget(self._title)  # the dock can be dragged by it
+        self.visibilityChanged.connect(self._prepare)
 
     def setVisible(self, visible: bool) -> None:
         focused = QApplication.focusWidget()
-        if visible:
-            self._panes[self._pane.id]
-        elif focused and self.isAncestorOf(focused):
+        if not visible and focused and self.isAncestorOf(focused):
             self._home.setFocus(Qt.FocusReason.OtherFocusReason)
         super().setVisible(visible)
+
+    def _prepare(self, is_in_front: bool) -> None:
+        """Create the pane once it is in front; tabs behind others cost nothing."""
+        if is_in_front and isValid(self._home):
+            self._panes[self._pane.id]
+
+    def show_title(self, is_shown: bool) -> None:
+        """Show the title, or leave it to the tab."""
+        if self._title.is_shown != is_shown:
+            self._title.is_shown = is_shown
+            self._title.updateGeometry()
+            if layout := self.layout():
+                layout.invalidate()
 
 
 def _set_up_tab_bar(bar: QTabBar) -> None:
     """Configure a tab bar that Qt created for panes: full titles, no stop in the tab order."""
     bar.setAccessibleName("Panes")
+    bar.setProperty("role", "panes")
+    bar.setDrawBase(False)
+    bar.setMovable(False)
     bar.setElideMode(Qt.TextElideMode.ElideNone)
     bar.setUsesScrollButtons(True)
     for button in bar.findChildren(QToolButton):
@@ -226,13 +257,20 @@ class PaneDocks(QObject):
         self._model_folder = ""
         self._to_open: list[str] = []
         """Panes to open for a new model, one at a time."""
+        self._folded: list[str] = []
+        """Panes that were folded, the one in front last."""
+        self.is_narrow = False
         self._next = QTimer(self, singleShot=True, interval=1)
         self._next.timeout.connect(self._open_next)
         self.panes = PaneWidgets(self._place_pane)
         self.by_id: dict[str, PaneDock] = {}
         window.installEventFilter(self)  # before Qt creates the tab bars
+        window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
+        self.actions: dict[str, QAction] = {}
+        """The action that brings each pane to the front, or closes it if it is in front."""
         for pane in PANES:
             self.by_id[pane.id] = _make_dock(window, pane, self.panes, home)
+            self.actions[pane.id] = self._create_action(pane)
 
     def fill(self) -> None:
         """Create the panes that are created at once, and arrange all."""
@@ -241,80 +279,36 @@ class PaneDocks(QObject):
                 self.panes[pane.id]
         for dock in self.by_id.values():
             dock.visibilityChanged.connect(self._update_visible_panes)
-            dock.toggleViewAction().triggered.connect(self._keep_widths)
         self._arrange_docks()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """End a drag when a dialog opens, because the window does not receive its release then.
-
-        Edges between panes ignore presses until a dropped pane has reached its place: Qt stores
-        the layout to restore in one place for both and would lose the layout of all panes. Tabs
-        also ignore them: Qt may delete their bar and would still move the tab.
-        """
-        if isinstance(event, QChildEvent):
-            # Before it is polished, Python sees only a QWidget and would keep that type.
-            if event.polished() and isinstance(bar := event.child(), QTabBar):
-                _set_up_tab_bar(bar)  # Qt creates them for tabbed panes
-                bar.installEventFilter(self)
-            return False
-        is_press = event.type() in PRESS_EVENTS
-        ends_drag = is_press or event.type() is QEvent.Type.WindowBlocked
-        return bool(ends_drag and self._release_drags() and is_press)
-
-    def after_drop(self, then: Callable[[], object], most_waits: int = 2) -> None:
-        """End the drag of a pane, tab or edge, and call `then` when the pane has reached its place.
-
-        `then` is called immediately if no pane is being dragged. Drags that start while waiting are
-        also ended; `most_waits` bounds the wait, because a pane may stay floating.
-        """
-        if self._release_drags() and most_waits:
-            QTimer.singleShot(DROP_TIMEOUT_MS, self, partial(self.after_drop, then, most_waits - 1))
-        else:
-            then()
-
-    def end_drag(self) -> None:
-        """End a drag and put the pane back into the window immediately.
-
-        A pane floats until it reaches its place, and Qt keeps the previous layout: if the panes are
-        rearranged or the window is deleted before that, Qt accesses freed memory.
-        """
-        for dock in self._release_drags():
-            dock.setFloating(False)
-
-    def _release_drags(self) -> list[PaneDock]:
-        """Release the mouse on all panes, tabs and edges; return the floating panes."""
-        direct = Qt.FindChildOption.FindDirectChildrenOnly
-        floating = [dock for dock in self.by_id.values() if dock.isFloating()]
-        bars = self._window.findChildren(QTabBar, options=direct)
-        for widget in (*bars, *floating, self._window):
-            _release_mouse(widget)
-        return floating
+        # Before it is polished, Python sees only a QWidget and would keep that type.
+        child = event.child() if isinstance(event, QChildEvent) and event.polished() else None
+        if isinstance(child, QTabBar):
+            _set_up_tab_bar(child)  # Qt creates them for tabbed panes
+        return False
 
     def reset(self) -> None:
         """Arrange the panes as in a new window."""
-        self.end_drag()
-        for dock in self.by_id.values():
-            self._window.removeDockWidget(dock)
         for pane in PANES:
             self._window.addDockWidget(SIDES[pane.area], self.by_id[pane.id])
-            self.by_id[pane.id].setVisible(not pane.is_initially_closed)
         self._arrange_docks()
         self.restore_content_panes()
 
     def _arrange_docks(self) -> None:
-        """Split and tabify the docks, which are stacked vertically on each side."""
-        window = self._window
+        """Tabify the docks of each side, with the first one in front."""
+        for area in Area:
+            docks = [self.by_id[pane.id] for pane in PANES if pane.area is area]
+            for dock in docks[1:]:
+                self._window.tabifyDockWidget(docks[0], dock)
         for pane in PANES:
-            if pane.width:
-                self._set_apart(pane)
-        for pane in PANES:
-            if pane.beside:
-                window.tabifyDockWidget(self.by_id[pane.beside], self.by_id[pane.id])
-                self.by_id[pane.id].hide()
-        scale = PaneScale.of(window)
-        widths = {self.by_id[pane.id]: scale.default_width(pane) for pane in PANES}
-        self._resize_docks(widths, Qt.Orientation.Horizontal)
-        self.share_height(Area.RIGHT)
+            self.by_id[pane.id].setVisible(pane.is_open)
+        self.by_id[next(pane.id for pane in PANES if pane.is_open)].raise_()
+        self._resize_to_defaults()
+
+    def _resize_to_defaults(self) -> None:
+        scale = PaneScale.of(self._window)
+        self._resize_docks({self.by_id[pane.id]: scale.default_width(pane) for pane in PANES})
 
     def _place_pane(self, pane: Pane, widget: QWidget) -> None:
         self.by_id[pane.id].setWidget(widget)
@@ -323,49 +317,39 @@ class PaneDocks(QObject):
         self._finish(pane, widget)
 
     def _insert_into_tab_order(self, new: Pane) -> None:
-        """Insert the controls of a new pane into the tab order, in the order of `PANES`.
-
-        A floating pane is a window with its own tab order.
-        """
+        """Insert the controls of a new pane into the tab order, in the order of `PANES`."""
         widget = self.panes[new.id]
         made = [self.panes[pane.id] for pane in PANES if pane.id in self.panes]
-        earlier = [each for each in made[: made.index(widget)] if each.window() is widget.window()]
+        earlier = made[: made.index(widget)]
         before = next((stops for each in reversed(earlier) if (stops := tab_stops(each))), [])
         for first, second in pairwise([*before[-1:], *tab_stops(widget)]):
             QWidget.setTabOrder(first, second)
 
-    def _set_apart(self, pane: Pane) -> None:
-        """Give a pane the full height of its side; the others are placed further out."""
-        apart = self.by_id[pane.id]
-        others = [other for other in PANES[PANES.index(pane) + 1 :] if _is_beyond(other, pane)]
-        docks = [self.by_id[other.id] for other in others]
-        self._window.splitDockWidget(apart, docks[0], Qt.Orientation.Horizontal)
-        if not others[0].width:  # otherwise they are placed with the next separate pane
-            for above, below in pairwise(docks):
-                self._window.splitDockWidget(above, below, Qt.Orientation.Vertical)
-        apart.hide()
+    def _resize_docks(self, widths: Mapping[PaneDock, int]) -> None:
+        horizontal = Qt.Orientation.Horizontal
+        self._window.resizeDocks([*widths], [*widths.values()], horizontal)
 
-    def share_height(self, area: Area) -> None:
-        """Give the panes of one area their default heights."""
-        panes = [pane for pane in PANES if pane.area is area and not pane.is_initially_closed]
-        heights = {self.by_id[pane.id]: pane.height for pane in panes}
-        self._resize_docks(heights, Qt.Orientation.Vertical)
+    def _create_action(self, pane: Pane) -> QAction:
+        action = QAction(pane.title, self._window)
+        action.setCheckable(True)
+        action.setShortcut(pane.shortcut)
+        action.setToolTip(plain_tooltip(tooltip_with_shortcut(pane.tip, action)))
+        action.triggered.connect(partial(self._toggle_pane, pane.id))
+        return action
 
-    def _resize_docks(self, sizes: Mapping[PaneDock, int], along: Qt.Orientation) -> None:
-        """Resize panes, except one that is being dragged and has no place in the window."""
-        nowhere = Qt.DockWidgetArea.NoDockWidgetArea
-        kept = [dock for dock in sizes if self._window.dockWidgetArea(dock) is not nowhere]
-        self._window.resizeDocks(kept, [sizes[dock] for dock in kept], along)
+    def _toggle_pane(self, id_: str) -> None:
+        """Close a pane that is in front; otherwise bring it to the front."""
+        if id_ in self._seen:
+            self.by_id[id_].hide()
+            self._keep_widths()
+        else:
+            self.open(id_)
+        self.actions[id_].setChecked(id_ in self._seen)
 
     def add_to_menu(self, menu: QMenu) -> None:
         """Add the panes' actions to a menu."""
         for pane in PANES:
             menu.addAction(self.actions[pane.id])
-
-    @property
-    def actions(self) -> dict[str, QAction]:
-        """The action that opens and closes each pane."""
-        return {id_: dock.toggleViewAction() for id_, dock in self.by_id.items()}
 
     @property
     def visible_pane_ids(self) -> frozenset[str]:
@@ -394,7 +378,6 @@ class PaneDocks(QObject):
         for pane in PANES:
             if pane.id in changed:
                 self.by_id[pane.id].setVisible(pane.id in filled)
-                self.share_height(pane.area)
 
     def restore_content_panes(self) -> None:
         """Show only those panes that the last screen had content for, after a new arrangement."""
@@ -435,9 +418,13 @@ class PaneDocks(QObject):
             if command in pane.commands:
                 pane.commands[command](self.panes[pane.id])
 
+    def open_and_run(self, command: str) -> None:
+        """Open the pane that has a command, and run the command on its widget."""
+        self.open(next(pane.id for pane in PANES if command in pane.commands))
+        self.run_command(command)
+
     def stop(self) -> None:
-        """End a drag and open no more panes, before the window closes."""
-        self.end_drag()
+        """Open no more panes, before the window closes."""
         self._next.stop()
 
     def update_default_widths(self, before: PaneScale) -> None:
@@ -451,21 +438,58 @@ class PaneDocks(QObject):
             if dock.isVisible() and is_usual and wanted != dock.width():
                 widths[dock] = wanted
         if widths:
-            self._resize_docks(widths, Qt.Orientation.Horizontal)
+            self._resize_docks(widths)
             layout = self._window.layout()
             assert layout is not None
             layout.activate()  # so that the next change starts from these widths
 
+    def follow_width(self) -> None:
+        """Fold the panes on the right when the window becomes narrow, and unfold them later."""
+        was_narrow = self.is_narrow
+        self.is_narrow = self._window.width() < NARROW_WINDOW_PX * text_scale()
+        if self.is_narrow and not was_narrow:
+            self._fold()
+        elif was_narrow and not self.is_narrow and not self._open_right():
+            self._unfold()
+
+    def toggle_right(self) -> None:
+        """Fold the panes on the right, or unfold them."""
+        if self._open_right():
+            self._fold()
+        else:
+            self._unfold()
+
+    def _open_right(self) -> list[str]:
+        """Return the open panes on the right, the one in front last; before that, the first."""
+        right = [pane.id for pane in reversed(PANES) if pane.area is Area.RIGHT]
+        shown = [id_ for id_ in right if not self.by_id[id_].isHidden()]
+        return sorted(shown, key=lambda id_: id_ in self._seen)
+
+    def _fold(self) -> None:
+        self._folded = self._open_right()
+        for id_ in self._folded:
+            self.by_id[id_].hide()
+
+    def _unfold(self) -> None:
+        initially_open = [pane.id for pane in reversed(PANES) if pane.is_open]
+        for id_ in self._folded or initially_open:
+            self.open(id_)
+        QTimer.singleShot(0, self, self._resize_to_defaults)  # once the window is laid out
+
     def _keep_widths(self) -> None:
         """Give the space of a closed pane to the heatmaps, not to the remaining panes."""
         widths = {dock: dock.width() for dock in self.by_id.values() if dock.isVisible()}
-        self._resize_docks(widths, Qt.Orientation.Horizontal)
+        self._resize_docks(widths)
 
     def _update_visible_panes(self, is_seen: bool) -> None:
         if not isValid(self._window):  # destroyed by Qt, for example if the display is gone
             return
         pane = frozenset({self.sender().objectName()})
         self._seen = self._seen | pane if is_seen else self._seen - pane
+        self.actions[self.sender().objectName()].setChecked(is_seen)
+        for dock in self.by_id.values():
+            tabbed = self._window.tabifiedDockWidgets(dock)
+            dock.show_title(all(other.isHidden() for other in tabbed))
         if not self._is_held:
             self.changed.emit(self._seen)
 
@@ -481,34 +505,11 @@ class PaneDocks(QObject):
             self.changed.emit(self._seen)
 
 
-def _release_mouse(widget: QWidget) -> None:
-    """Send a mouse release to a widget, outside its area so that it triggers nothing."""
-    kind, at, left = QEvent.Type.MouseButtonRelease, QPointF(-1, -1), Qt.MouseButton.LeftButton
-    no_button, no_key = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
-    release = QMouseEvent(kind, at, widget.mapToGlobal(at), left, no_button, no_key)
-    QCoreApplication.sendEvent(widget, release)
-
-
-def _is_beyond(pane: Pane, apart: Pane) -> bool:
-    return pane.area is apart.area and not pane.beside
-
-
 def _make_dock(window: QMainWindow, pane: Pane, panes: PaneWidgets, home: QWidget) -> PaneDock:
     dock = PaneDock(pane, window, panes, home)
     dock.setObjectName(pane.id)
-    title = PlainLabel(pane.title)
-    title.setProperty("role", "pane")
-    dock.setTitleBarWidget(title)  # aligned with the panes below; the dock can still be dragged
-    dock.setFeatures(
-        QDockWidget.DockWidgetFeature.DockWidgetMovable
-        | QDockWidget.DockWidgetFeature.DockWidgetClosable
-    )
+    dock.setFeatures(QDockWidget.DockWidgetFeature.DockWidgetClosable)
     window.addDockWidget(SIDES[pane.area], dock)
-    # A tabbed pane opened from the menu comes to the front.
-    action = dock.toggleViewAction()
-    action.triggered.connect(dock.raise_)
-    action.setShortcut(pane.shortcut)
-    action.setToolTip(plain_tooltip(tooltip_with_shortcut(pane.tip, action)))
     return dock
 
 

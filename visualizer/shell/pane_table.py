@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from visualizer.features.cell import pane as cell
-from visualizer.features.code import pane as code
 from visualizer.features.comparison_bar import presenter as comparison_bar_presenter
+from visualizer.features.explain import code_presenter
+from visualizer.features.explain import pane as explain
 from visualizer.features.head_scatter import pane as head_scatter
 from visualizer.features.head_table import pane as head_table
 from visualizer.features.layer_overview import pane as layer_overview
@@ -18,11 +18,10 @@ from visualizer.features.mask_editor import presenter as mask_editor_presenter
 from visualizer.features.model_generation import pane as model_generation
 from visualizer.features.next_token import pane as next_token
 from visualizer.features.playback import presenter as playback_presenter
-from visualizer.features.setup import pane as setup
 from visualizer.features.shapes import pane as shapes
 from visualizer.features.stage_bar import presenter as stage_bar_presenter
 from visualizer.features.tensor_editor import pane as tensor_editor
-from visualizer.features.token_strip import presenter as token_strip_presenter
+from visualizer.features.token_strip import pane as token_strip
 from visualizer.features.view_bar import pane as view_bar
 from visualizer.features.view_bar import presenter as view_bar_presenter
 from visualizer.heatmap import board_presenter
@@ -32,14 +31,13 @@ if TYPE_CHECKING:
 
 PANES: tuple[Pane, ...] = (
     lessons.PANE,
-    setup.PANE,
+    explain.PANE,
+    token_strip.PANE,
     line_view.PANE,
     layer_overview.PANE,
     logit_lens.PANE,
     logit_attribution.PANE,
     head_scatter.PANE,
-    cell.PANE,
-    code.PANE,
     view_bar.PANE,
     tensor_editor.PANE,
     shapes.PANE,
@@ -50,11 +48,11 @@ PANES: tuple[Pane, ...] = (
 PANELS: tuple[PanelPresenter[Any], ...] = (
     board_presenter.PANEL,
     stage_bar_presenter.PANEL,
-    token_strip_presenter.PANEL,
     playback_presenter.PANEL,
     comparison_bar_presenter.PANEL,
     view_bar_presenter.PANEL,
     mask_editor_presenter.PANEL,
+    code_presenter.PANEL,
     *(pane.panel for pane in PANES if pane.panel),
 )
 """The panels that show numbers; prefetched panels follow the panels they depend on."""

@@ -19,7 +19,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QWidget
 
-from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
@@ -128,10 +128,7 @@ class PresenterMode(QObject):
         return STROKE_SCALE if self.is_on else 1.0
 
     def toggle(self) -> None:
-        """Enter or leave presenter mode, once no pane is being dragged."""
-        self._docks.after_drop(self._toggle_mode)
-
-    def _toggle_mode(self) -> None:
+        """Enter or leave presenter mode."""
         if self.is_on:
             self.leave()
         else:
@@ -139,7 +136,6 @@ class PresenterMode(QObject):
 
     def _enter_mode(self) -> None:
         window = self._window
-        self._docks.end_drag()
         font = QFont(QGuiApplication.font())
         self._before = WindowArrangement(window.saveState(), window.windowState(), font)
         with self._painted_once():
@@ -178,7 +174,6 @@ class PresenterMode(QObject):
 
     def _restore_panes(self, panes: QByteArray) -> None:
         if not self.is_on:
-            self._docks.end_drag()
             with self._docks.batch_changes():
                 self._window.restoreState(panes)
                 self._docks.restore_content_panes()
@@ -196,7 +191,7 @@ class PresenterMode(QObject):
         elif self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned:
             self.cellLeft.emit()
         else:
-            self._docks.after_drop(self.leave)
+            self.leave()
 
     def blank_screen(self) -> None:
         """Cover everything but the status bar."""

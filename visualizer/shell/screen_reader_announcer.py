@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.playback.presenter import PLAYBACK_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.shell.panel_presenters import STATUS_PANEL

@@ -11,7 +11,7 @@ from visualizer.documents.document_file import SavedDocument
 from visualizer.features.start_page.presenter import Example, present_start_page
 from visualizer.features.start_page.widget import StartPage
 from visualizer.session.document import default_document
-from visualizer.session.view import View
+from visualizer.session.view import WINDOW_VIEW
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import LIGHT
 
@@ -135,4 +135,4 @@ class StartPageController(QObject):
 
 
 def _book_document() -> SavedDocument:
-    return SavedDocument(default_document(), View())
+    return SavedDocument(default_document(), WINDOW_VIEW)

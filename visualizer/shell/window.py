@@ -9,16 +9,17 @@ from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 
-from visualizer.features.cell.presenter import CELL_PANEL
 from visualizer.features.comparison_bar.widget import ComparisonBar
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskStrokeController
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
+from visualizer.features.setup.bar_widget import SettingsBar
 from visualizer.features.stage_bar.presenter import STAGE_BAR_PANEL
 from visualizer.features.stage_bar.widget import StageBar
 from visualizer.features.token_strip.presenter import TOKENS_PANEL
-from visualizer.features.token_strip.widget import TokenPane
+from visualizer.features.view_bar.presenter import VIEW_CONTROLS_PANEL
 from visualizer.features.view_bar.widget import ViewBar
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.widget import BoardView
@@ -119,7 +120,7 @@ class MainWindow(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.stage_bar, self.board, self.progress = StageBar(), BoardView(), ProgressLine()
         self.stroke_controller, self.mask_edit_bar = MaskStrokeController(self.board), MaskEditBar()
-        self.token_pane = TokenPane()
+        self.settings_bar = SettingsBar()
         self.drop_handler = DropHandler(self)
         self._had_weights = False
         self._panes_later = QTimer(self, singleShot=True, interval=0)
@@ -141,10 +142,13 @@ class MainWindow(QMainWindow):
         self.announcer = screen_reader_announcer.ScreenAnnouncer(self.board)
         self.docks = PaneDocks(self, self._finish_pane, self.board)
         self.panes = self.docks.panes
-        self.view_bar = ViewBar({**self.actions_.by_id, **self.docks.actions})
+        self.view_bar = ViewBar(self.actions_.by_id)
         self.compare_bar = ComparisonBar(self.actions_.by_id)
         self.playback_bar = PlaybackBar(self.actions_.by_id)
-        bars = (self.stage_bar, self.view_bar, self.mask_edit_bar, self.compare_bar)
+        bars = (
+            *(self.settings_bar, self.stage_bar, self.view_bar),
+            *(self.mask_edit_bar, self.compare_bar),
+        )
         self.controllers = Controllers(
             workspace,
             self,
@@ -155,7 +159,7 @@ class MainWindow(QMainWindow):
             self.actions_.menu(RECENT_MENU),
             self.actions_.by_id,
             self.board,
-            self.token_pane,
+            self.settings_bar,
             self.docks,
             PaneFocusCycle((self.board, self.playback_bar), self.docks.visible_panes, bars),
             self._read_in_pane,
@@ -196,10 +200,12 @@ class MainWindow(QMainWindow):
         column.setSpacing(0)
         self.notice.setProperty("role", "notice")
         self.notice.setWordWrap(True)
-        bars = (self.stage_bar, self.view_bar, self.mask_edit_bar, self.progress, self.notice)
-        above = (*bars, self.compare_bar)
+        bars = (self.settings_bar, self.progress, self.notice, self.stage_bar, self.view_bar)
+        above = (*bars, self.mask_edit_bar, self.compare_bar)
         for widget in (*above, self.board, self.controllers.presenter.sentence):
             column.addWidget(widget)
+        for bar in (self.stage_bar, self.view_bar):
+            bar.hide()
         return centre
 
     def _restore_geometry(self) -> None:
@@ -245,10 +251,13 @@ class MainWindow(QMainWindow):
         self.pending_screen = None
         screen = self.workspace.screen
         self._panes_of = _model_fingerprint(screen)
+        self.settings_bar.show_screen(screen, self.theme)
         self.stage_bar.show_items(screen.panel(STAGE_BAR_PANEL), self.theme)
-        # The headings of the flow board are its stages.
-        self.stage_bar.setVisible(not (screen.resolved and screen.resolved.flow))
         self.view_bar.show_screen(screen, self.theme)
+        # On the flow board, headings and tabs take their place, except to leave a zoom.
+        is_grid = screen.resolved is not None and screen.resolved.flow is None
+        self.stage_bar.setVisible(is_grid)
+        self.view_bar.setVisible(is_grid or bool(screen.panel(VIEW_CONTROLS_PANEL).part))
         self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT_PANEL))
         self.compare_bar.show_screen(screen)
         self.playback_bar.show_screen(screen, self.theme)
@@ -257,7 +266,6 @@ class MainWindow(QMainWindow):
         for pane in PANES:
             if pane.id in self.panes and not pane.is_painted_first:
                 self.panes[pane.id].show_screen(screen, self.theme)
-        self.token_pane.show_tokens(screen.panel(TOKENS_PANEL), self.theme)
         status = screen.panel(STATUS_PANEL)
         self._show_facts(screen)
         self.notice.setText("\n".join(status.notices))
@@ -286,9 +294,9 @@ class MainWindow(QMainWindow):
             is_refined = pane.panel is not None and pane.panel.is_refined
             if pane.id in self.panes and is_refined and not pane.is_painted_first:
                 self.panes[pane.id].show_screen(screen, self.theme)
-        tokens = screen.panel(TOKENS_PANEL)
-        self.token_pane.show_tokens(tokens, self.theme)
-        if self._had_weights != bool(tokens.weights):  # some commands depend on them
+        if self._had_weights != bool(
+            screen.panel(TOKENS_PANEL).weights
+        ):  # some commands depend on them
             self.show_commands()
         self._show_facts(screen)
         screen.panels.build_all()
@@ -406,6 +414,8 @@ class MainWindow(QMainWindow):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.docks.update_default_widths(PaneScale(event.oldSize().width(), text_scale()))
+        self.docks.follow_width()
+        self.settings_bar.show_panes_chip(self.docks.is_narrow)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if not self.controllers.may_close():
@@ -440,7 +450,8 @@ def _connect_signals(window: MainWindow) -> None:
     to, workspace, board = window.controllers, window.workspace, window.board
     to.connect(window.statusBar().showMessage, window.show_bug)
     to.connect_board()
-    to.token_selection_controller.follow_pane(window.token_pane)
+    to.connect_settings_bar()
+    window.settings_bar.panes_chip.clicked.connect(window.docks.toggle_right)
     to.mask_edit_controller.follow_bar(window.stroke_controller, window.mask_edit_bar)
     window.mask_edit_bar.left.connect(board.setFocus)
     to.playback_controller.follow_bar(window.playback_bar)

@@ -7,6 +7,7 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from PySide6.QtCore import QCoreApplication, QObject, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
@@ -15,7 +16,7 @@ from shiboken6 import isValid
 from visualizer.features.lessons.lesson import LessonState
 from visualizer.models.model_folder import is_model_folder
 from visualizer.session.document import Document, default_document
-from visualizer.session.view import View
+from visualizer.session.view import WINDOW_VIEW, View
 from visualizer.session.workspace import Workspace
 from visualizer.shell.window import MainWindow
 from visualizer.widgets import app_settings
@@ -45,11 +46,11 @@ def new_document() -> Document:
     return default_document().set("device", app_settings.load_device())
 
 
-def create_window(program: Services, document: Document) -> MainWindow:
+def create_window(program: Services, document: Document, view: View = WINDOW_VIEW) -> MainWindow:
     """Create a window for a document; its numbers are computed after it becomes visible."""
     lessons = LessonState()
     presenter = program.presenter(lessons)
-    view = View(colouring=app_settings.load_colour_maps())
+    view = replace(view, colouring=app_settings.load_colour_maps())
     workspace = Workspace(program.compute, presenter, document, rest=program.rest, view=view)
     window = MainWindow(workspace, program, lessons, find_window)
     workspace.setParent(window)

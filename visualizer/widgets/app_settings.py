@@ -92,7 +92,7 @@ def disable_qt_settings() -> None:
     QSettings.setPath(kind, QSettings.Scope.UserScope, os.devnull)  # not writable
 
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 SCHEME, LAST_FILE, EXPORT, REDUCED_MOTION = "scheme", "last", "export", "reduced motion"
 START_PAGE, AUTOSAVE, TEXT_SIZE, DEVICE = "start page", "autosave", "text size", "device"
 COLOUR_MAP_KEYS = {MapKind.SEQUENTIAL: "colour map", MapKind.DIVERGING: "signed colour map"}

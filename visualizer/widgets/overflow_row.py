@@ -61,9 +61,10 @@ class RowItem:
     """Whether the measurement is up to date."""
 
     def measure(self) -> None:
-        if self.is_measured and not self.is_stretched:  # its text may change with every frame
+        # The text of a stretched one may change with every frame; hidden ones report no change.
+        if self.is_measured and not self.is_stretched:
             return
-        self.is_measured = True
+        self.is_measured = self.widget.isVisible()
         hint = self.widget.sizeHint()
         wanted = hint.expandedTo(self.widget.minimumSize())
         self.width = wanted.boundedTo(self.widget.maximumSize()).width()

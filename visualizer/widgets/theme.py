@@ -150,10 +150,20 @@ def create_style_sheet() -> str:
         QLabel[role="warning"] {{ color: palette(bright-text); }}
         QToolButton[role="menu"]::menu-indicator {{ image: none; width: 0; }}
         QScrollArea, [role="plot"] {{ border: none; }}
+        QTabBar[role="panes"]::tab {{ padding: 9px 5px 7px 5px; border: none;
+            color: palette(placeholder-text); background: palette(window); }}
+        QTabBar[role="panes"]::tab:selected {{ color: palette(window-text);
+            border-bottom: 2px solid palette(window-text); }}
+        QTabBar[role="panes"]::tab:hover {{ color: palette(window-text); }}
+        [role="closing"] {{ background: palette(base); padding: 8px 10px 8px 16px;
+            border-top: 1px solid palette(mid); border-bottom: 1px solid palette(mid); }}
+        [role="popover"] {{ background: palette(window); border: 1px solid palette(dark);
+            border-radius: 4px; }}
         QPlainTextEdit {{
             background: palette(base); color: palette(window-text); border: 1px solid palette(dark);
             border-radius: 3px; padding: 2px;
         }}
+        [role="sentence"] {{ font-size: {round(14 * text_scale())}px; border-radius: 6px; }}
         QPlainTextEdit:focus {{ border: 1px solid palette(highlight); }}
         QCheckBox::indicator:unchecked {{ background: palette(base);
             border: 1px solid palette(dark); border-radius: 2px; }}

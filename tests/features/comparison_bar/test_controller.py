@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QSpinBox, QToolButton
 from tests.support.window_input import CONTROL, Hand
 from visualizer.attention import cached_tensor, masks
 from visualizer.attention.spec import MaskKind
-from visualizer.features.cell.presenter import CELL_PANEL
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL, PAUSED_NOTICE
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session import dropout_samples
 from visualizer.session.cell_address import Cell, ComparedSide
@@ -93,7 +93,7 @@ def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
         assert readout
         assert readout.additional_sentences[:2] == (f"A {a:.4f}", f"B {b:.4f}")
         assert readout.value == f"{b:.4f}"
-        assert f"A {a:.4f}" in kept.window.panes["Cell"].value.text()
+        assert f"A {a:.4f}" in kept.window.panes["Explain"].value.text()
     press(kept, Qt.Key.Key_Z)
     assert not part(kept, ComparedSide.CHANGE).values.any()
     assert bar(kept).summary.text().startswith("A is the saved state")
@@ -236,7 +236,7 @@ def test_a_head_is_compared_with_another_of_twelve(hand: Hand) -> None:
     np.testing.assert_allclose(change.values, other.values - one.values, atol=1e-6)
     hand.hover(Cell("weights", (0, 40, 10)))
     hand.settle()
-    assert f"Head 12: {other.values[40, 10]:.4f}" in hand.window.panes["Cell"].value.text()
+    assert f"Head 12: {other.values[40, 10]:.4f}" in hand.window.panes["Explain"].value.text()
     hand.choose("First head", "Head 12")
     hand.settle()
     assert hand.window.workspace.view.comparison is not None
@@ -325,7 +325,7 @@ def test_of_a_text_that_grew_long_fewer_samples_are_drawn_and_counted(
     assert "seeds 0 to 7:" in bar(hand).summary.text()
     hand.hover(Cell("dropped", (0, 2, 1), None, ComparedSide.CHANGE))
     hand.settle()
-    assert "Mean of 8: " in hand.window.panes["Cell"].value.text()
+    assert "Mean of 8: " in hand.window.panes["Explain"].value.text()
     comparison = hand.window.workspace.view.comparison
     assert comparison
     assert comparison.tally.drawn == 8
@@ -399,11 +399,11 @@ def test_the_window_does_not_grow_for_the_bar(hand: Hand) -> None:
 
 
 def test_what_has_no_room_in_the_bar_is_in_a_menu(kept: Hand) -> None:
-    kept.window.resize(800, 600)
+    kept.window.resize(560, 600)
     row = bar(kept).controls
     kept.until(row.more.isVisible)
     assert row.more.accessibleName() == "More comparison controls"
-    assert kept.window.width() == 800
+    assert kept.window.width() == 560
     assert bar(kept).result.width() >= 100
     before = mask(kept)
     kept.choose_in_menu(row.more, "Swap A and B")

@@ -407,7 +407,7 @@ def test_the_window_opens_it_by_its_key_and_measures_off_its_own_thread(
     hand.type_number("heads", "1")
     hand.type_number("heads", "2")
     hand.settle()
-    assert not heads_of(hand).isVisible()
+    assert "Heads" not in hand.window.docks.visible_pane_ids
     assert threads == []
     pane = open_pane(hand)
     assert len(threads) == 1

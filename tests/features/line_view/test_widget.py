@@ -234,12 +234,12 @@ def test_keys_walk_from_cell_to_cell_and_let_go(lines: Lines) -> None:
 
 
 def test_who_comes_by_keys_sees_where_they_are(lines: Lines) -> None:
-    lines.window.panes["Setup"].sentence.setFocus()
+    lines.window.settings_bar.sentence.setFocus()
     before = lines.picture()
     lines.view.setFocus(Qt.FocusReason.TabFocusReason)
     corner = QPoint(1, 1)
     assert lines.picture().pixelColor(corner) == QColor(lines.window.theme.accent)
-    lines.window.panes["Setup"].sentence.setFocus()
+    lines.window.settings_bar.sentence.setFocus()
     assert lines.picture() == before
 
 

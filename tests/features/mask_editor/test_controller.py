@@ -369,7 +369,7 @@ def test_in_a_pooled_panel_a_cell_paints_its_block(painter: Painter) -> None:
     mask = np.tri(300, dtype=int)
     mask[:block, 10 * block : 14 * block] = 1
     assert np.array_equal(np.array(_own(painter)), mask)
-    control = painter.window.panes["Setup"].rows["own_mask"].control
+    control = painter.window.settings_bar.rows["own_mask"].control
     box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
     assert box.toPlainText() == ""
     assert box.placeholderText().startswith("300 × 300: too large to edit here.")
@@ -642,7 +642,7 @@ def test_all_of_the_bar_has_a_name(painter: Painter) -> None:
 
 
 def test_masks_without_room_are_in_a_menu_and_the_chosen_one_is_not(painter: Painter) -> None:
-    painter.window.resize(860, 600)
+    painter.window.resize(560, 600)
     bar = painter.bar
     painter.hand.until(bar.more.isVisible)
     assert bar.done.visibleRegion().boundingRect() == bar.done.rect()

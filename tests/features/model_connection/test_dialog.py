@@ -25,10 +25,9 @@ from tests.support.slow_network import slow_network
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
 from visualizer.attention.spec import Device
-from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.model_connection.controller import TOKEN_LOOKUP_DELAY_MS
 from visualizer.features.model_connection.presenter import HOST_REQUIRED, TOKEN_REQUIRED
-from visualizer.features.setup.widget import CapturedNotice
 from visualizer.models.model_client import connection as client_connection
 from visualizer.models.model_client import token_store
 from visualizer.models.model_client.remote_stages import THREAD_NAME
@@ -267,7 +266,7 @@ def test_a_model_on_a_server_reads_a_text(
     assert run is not None
     assert run.device.endswith(f"127.0.0.1:{server.port}")
     assert run.texts == (("<s>", "the", "cat", "sat", "on", "a", "mat"),)
-    notice = hand.window.panes["Setup"].findChild(CapturedNotice)
+    notice = hand.window.settings_bar.captured
     assert notice is not None
     assert f"llama at 127.0.0.1:{server.port} runs on" in notice.notice.text()
     kept = {("attention-visualizer", f"127.0.0.1:{server.port}"): TOKEN}

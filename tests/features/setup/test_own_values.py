@@ -8,14 +8,14 @@ import numpy as np
 
 from visualizer.attention.fixed_weights import custom_weights_of
 from visualizer.attention.spec import NumberMatrix
-from visualizer.features.setup.widget import CustomValuesControl
+from visualizer.features.setup.bar_widget import CustomValuesControl
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
 
 
 def own(hand: Hand, name: str) -> CustomValuesControl:
-    control = hand.window.panes["Setup"].rows[name].control
+    control = hand.window.settings_bar.rows[name].control
     assert isinstance(control, CustomValuesControl)
     return control
 
@@ -29,7 +29,7 @@ def test_at_first_nothing_is_given(hand: Hand) -> None:
 
 
 def test_what_is_given_is_named_and_can_be_drawn_again_and_undone(hand: Hand) -> None:
-    hand.window.panes["Setup"].more_button.setChecked(True)
+    hand.window.settings_bar.open_more()
     workspace = hand.window.workspace
     assert workspace.run
     given = {
@@ -55,7 +55,7 @@ def test_vectors_that_no_longer_fit_offer_to_be_drawn(hand: Hand) -> None:
     workspace = hand.window.workspace
     workspace.set("own_input", NumberMatrix.of(np.ones((6, 3))))
     workspace.set("d_in", 4)
-    row = hand.window.panes["Setup"].rows["own_input"]
+    row = hand.window.settings_bar.rows["own_input"]
     assert "The vectors are 6 × 3, but the embedding size is 4." in row.problem.text()
     assert "Use random values from the seed" in row.problem.text()
     hand.window.controllers.setup.apply_remedy("own_input")

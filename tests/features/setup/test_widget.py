@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import CONTROL
 from visualizer.documents.open_document import MAX_TEXT_CHARACTERS, permitted_start
-from visualizer.features.setup.widget import InputTextEdit, has_longer_word
+from visualizer.features.setup.text_edit_widget import InputTextEdit, has_longer_word
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot

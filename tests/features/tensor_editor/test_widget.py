@@ -51,7 +51,7 @@ class Clerk:
         self.hand = hand
         self.pane: NumberTablePane = hand.window.panes["Numbers"]
         self.grid = self.pane.grid
-        if not self.pane.isVisible():
+        if "Numbers" not in hand.window.docks.visible_pane_ids:
             hand.key(Qt.Key.Key_F7)
         hand.until(lambda: self.pane.grid.isVisible())
 
@@ -134,13 +134,13 @@ def clerk(hand: Hand) -> Clerk:
 
 def test_the_pane_comes_and_goes_with_its_key(hand: Hand) -> None:
     window = hand.window
-    assert not window.panes["Numbers"].isVisible()
+    assert "Numbers" not in window.docks.visible_pane_ids
     assert window.workspace.screen.panel(NUMBER_TABLE_PANEL) is None
     hand.key(Qt.Key.Key_F7)
     hand.until(window.panes["Numbers"].grid.isVisible)
     assert window.workspace.screen.panel(NUMBER_TABLE_PANEL) is not None
     hand.key(Qt.Key.Key_F7)
-    hand.until(lambda: not window.panes["Numbers"].isVisible())
+    hand.until(lambda: "Numbers" not in window.docks.visible_pane_ids)
     assert window.workspace.screen.panel(NUMBER_TABLE_PANEL) is None
 
 

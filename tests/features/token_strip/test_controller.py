@@ -31,17 +31,19 @@ WITH = Cell("weights", (1, 3, 2))
 @pytest.fixture
 def pane(hand: Hand) -> TokenPane:
     hand.settle()
-    return hand.window.token_pane
+    hand.window.docks.open("Tokens")
+    made: TokenPane = hand.window.panes["Tokens"]
+    return made
 
 
 def click(hand: Hand, token: int, modifiers: Qt.KeyboardModifier) -> None:
-    strip = hand.window.token_pane.strip
+    strip = hand.window.panes["Tokens"].strip
     QTest.mouseClick(strip.viewport(), LEFT, modifiers, strip.box(token).center().toPoint())
     hand.settle()
 
 
 def shown(hand: Hand) -> TokenWeights:
-    weights = hand.window.token_pane.strip.tokens.weights
+    weights: TokenWeights | None = hand.window.panes["Tokens"].strip.tokens.weights
     assert weights is not None
     return weights
 
@@ -174,10 +176,11 @@ def test_a_match_that_has_gone_from_the_text_is_gone_to_no_more(
 
 
 def test_a_search_opens_the_pane_that_it_is_in(hand: Hand, pane: TokenPane) -> None:
-    hand.press(Qt.Key.Key_F2, NO)
-    assert not pane.isVisible()
+    hand.window.docks.open("Heads")
+    hand.until(lambda: "Tokens" not in hand.window.docks.visible_pane_ids)
     hand.press(Qt.Key.Key_F)
     hand.until(pane.search.isVisible)
+    assert "Tokens" in hand.window.docks.visible_pane_ids
 
 
 def reading_words(open_window: Open, qtbot: QtBot, count: int) -> Hand:
@@ -197,7 +200,7 @@ def long(open_window: Open, qtbot: QtBot) -> Hand:
 
 @pytest.mark.parametrize("role", TokenRole)
 def test_a_found_token_is_seen_in_the_heatmaps(long: Hand, role: TokenRole) -> None:
-    pane = long.window.token_pane
+    pane = long.window.panes["Tokens"]
     long.click(pane.roles[role])
     long.window.resize(700, 500)
     long.press(Qt.Key.Key_F)
@@ -225,14 +228,14 @@ def test_a_search_after_zooming_into_a_longer_text_leaves_a_document_that_opens(
     hand.type_sentence("w0 w1 w2")
     hand.settle()
     hand.press(Qt.Key.Key_F)
-    QTest.keyClicks(hand.window.token_pane.search, "w2")
+    QTest.keyClicks(hand.window.panes["Tokens"].search, "w2")
     hand.settle()
     hand.key(Qt.Key.Key_Return)
     hand.settle()
     workspace = hand.window.workspace
     saved = read_document(BytesIO(document_bytes(workspace.document, workspace.view)))
     assert (saved.document, saved.view.tokens) == (workspace.document, workspace.view.tokens)
-    assert found_now(hand.window.token_pane) == ({2}, "1 of 1")
+    assert found_now(hand.window.panes["Tokens"]) == ({2}, "1 of 1")
 
 
 @pytest.fixture
@@ -243,7 +246,7 @@ def by_blocks(open_window: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_is_read_in_a_long_text_comes_without_waiting_for_it(by_blocks: Hand) -> None:
-    window, pane = by_blocks.window, by_blocks.window.token_pane
+    window, pane = by_blocks.window, by_blocks.window.panes["Tokens"]
     assert window.workspace.run
     assert window.workspace.run.trace.is_blockwise
     QTest.keyClick(pane.strip, Qt.Key.Key_End)
@@ -260,11 +263,11 @@ def test_what_is_read_in_a_long_text_comes_without_waiting_for_it(by_blocks: Han
 
 
 def test_a_search_in_a_long_text_goes_to_its_first_match(by_blocks: Hand) -> None:
-    strip = by_blocks.window.token_pane.strip
+    strip = by_blocks.window.panes["Tokens"].strip
     by_blocks.press(Qt.Key.Key_F)
-    QTest.keyClicks(by_blocks.window.token_pane.search, "w119")
+    QTest.keyClicks(by_blocks.window.panes["Tokens"].search, "w119")
     by_blocks.settle()
-    assert found_now(by_blocks.window.token_pane) == ({119, *range(1190, 1200)}, "11 found")
+    assert found_now(by_blocks.window.panes["Tokens"]) == ({119, *range(1190, 1200)}, "11 found")
     assert strip.viewport().rect().contains(strip.box(119).toAlignedRect())
     by_blocks.key(Qt.Key.Key_Return)
     by_blocks.key(Qt.Key.Key_Return)
@@ -272,7 +275,7 @@ def test_a_search_in_a_long_text_goes_to_its_first_match(by_blocks: Hand) -> Non
 
 
 def test_a_number_finds_its_token_and_a_command_the_largest_weight(by_blocks: Hand) -> None:
-    pane = by_blocks.window.token_pane
+    pane = by_blocks.window.panes["Tokens"]
     by_blocks.press(Qt.Key.Key_F)
     QTest.keyClicks(pane.search, "#1,001")
     by_blocks.settle()

@@ -376,44 +376,32 @@ def test_what_is_seen_is_said_while_it_moves(hand: Hand) -> None:
     assert bar(hand).part.toolTip().endswith(" of 6")
 
 
-def test_the_button_opens_the_colours(hand: Hand) -> None:
-    opened = next(one for one in bar(hand).buttons.values() if one.text() == "Colours")
-    hand.click(opened)
-    hand.until(hand.window.panes["Colours"].isVisible)
-    assert hand.window.panes["Colours"].isVisible()
-
-
 # ------------------------------------------------------------------------------ little room
 
 
 def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
     give_heads(hand, 8)
-    hand.window.resize(800, 600)
+    hand.window.resize(560, 600)
     shown = bar(hand)
     hand.until(shown.more.isVisible)
     assert shown.more.accessibleName() == "More view controls"
+    menu = ["Panel layout", "Visible heads", "Heads: mean", "Heads: maximum"]
+    menu += ["Zoom out", "Reset zoom", "Zoom in"]
+    assert {*menu} >= {*hand.read_menu(shown.more)} > set()
     seen = [widget for widget in (shown.range, shown.more) if widget.isVisible()]
     assert len(seen) == 2
     assert all(one.visibleRegion().boundingRect() == one.rect() for one in seen)
-    assert [*hand.read_menu(shown.more)] == [
-        "Panel layout", "Visible heads", "Heads: mean", "Heads: maximum",
-        "Zoom out", "Reset zoom", "Zoom in", "Lines",
-        "Heads", "Colours",
-    ]  # fmt: skip
 
 
 def test_the_menu_of_the_bar_does_what_its_controls_do(hand: Hand) -> None:
     give_heads(hand, 8)
-    hand.window.resize(800, 600)
+    hand.window.resize(560, 600)
     shown = bar(hand)
     hand.until(shown.more.isVisible)
     hand.choose_in_menu(shown.more, "Visible heads", "Head 2")
     assert heads(hand) == [0, 2, 3, 4, 5, 6, 7]
     hand.choose_in_menu(shown.more, "Panel layout", "One head, enlarged")
     assert bar(hand).box.currentText() == "One head, enlarged"
-    hand.choose_in_menu(shown.more, "Colours")
-    hand.until(hand.window.panes["Colours"].isVisible)
-    assert hand.read_menu(shown.more)["Colours"]
 
 
 # ---------------------------------------------------------------------------------------- range

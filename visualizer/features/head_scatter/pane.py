@@ -27,6 +27,5 @@ PANE = Pane(
     connect,
     "Shift+F7",
     Area.RIGHT,
-    beside="Layers",
     panel=PANEL,
 )

@@ -26,7 +26,6 @@ PANE = Pane(
     connect,
     "F8",
     Area.RIGHT,
-    height=280,
-    beside="Code",
+    is_open=True,
     panel=PANEL,
 )

@@ -28,7 +28,6 @@ PANE = Pane(
     connect,
     "Shift+F8",
     Area.RIGHT,
-    width=300,
     opens_for_model=True,
     opened_by=("head_edit.sort_by_change",),
     panel=PANEL,

@@ -181,6 +181,7 @@ def view_of_page(lesson: Lesson, page: int, view: View) -> View:
     return replace(
         view,
         stages=shown.stages,
+        flow=False,
         heads=None,
         folds=frozenset(),
         lens=WeightTransform.PLAIN,

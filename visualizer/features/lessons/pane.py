@@ -35,7 +35,6 @@ PANE = Pane(
     connect,
     "F6",
     Area.LEFT,
-    height=430,
     is_made_at_once=True,
     opens_with=lambda screen: screen.panel(LESSON_PANEL) is not None,
 )

@@ -34,7 +34,7 @@ PANE = Pane(
     connect,
     "F9",
     Area.RIGHT,
-    width=300,
+    is_open=True,
     is_painted_first=True,
     panel=PANEL,
 )

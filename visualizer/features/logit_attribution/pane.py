@@ -29,7 +29,6 @@ PANE = Pane(
     connect,
     "Shift+F3",
     Area.RIGHT,
-    beside="Layers",
     opened_by=("attribution.toggle_ablations",),
     panel=PANEL,
 )

@@ -26,6 +26,5 @@ PANE = Pane(
     connect,
     "Shift+F2",
     Area.RIGHT,
-    beside="Layers",
     panel=PANEL,
 )

@@ -47,7 +47,5 @@ PANE = Pane(
     connect,
     "Shift+F6",
     Area.RIGHT,
-    height=280,
-    beside="Layers",
     opened_by=("model_generation.toggle", "model_generation.sample"),
 )

@@ -32,8 +32,6 @@ PANE = Pane(
     connect,
     "Shift+F9",
     Area.RIGHT,
-    height=280,
-    beside="Code",
     opens_for_model=True,
     opened_by=EDITS,
     commands=dict.fromkeys(EDITS, lambda pane: pane.focus_value()),

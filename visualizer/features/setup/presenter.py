@@ -1,4 +1,4 @@
-"""Presenter of the Setup pane: settings and text of the document, with their errors."""
+"""Presenter of the settings bar: settings and text of the document, with their errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.model_reading import SecondTextUse
-from visualizer.attention.settings import SETTINGS
+from visualizer.attention.settings import SETTINGS, SettingGroup, SettingKind
 from visualizer.errors import FIRST_CHARACTERS, InputError, Problem, Remedy
 from visualizer.format import format_count
 from visualizer.models.model_source import parse_server_address
@@ -15,6 +15,8 @@ from visualizer.session.screen import PanelId
 from visualizer.session.setting_definitions import SettingState, describe_remedy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.attention.model_reading import ModelReading
     from visualizer.session.document import Document
@@ -83,6 +85,65 @@ class AttentionKinds(Struct, frozen=True):
     shown: str = ""
 
 
+class SettingChip(Struct, frozen=True):
+    """A button of the settings bar, which opens an editor with its settings.
+
+    Parameters
+    ----------
+    name : str
+        Caption before the values; empty if the values need none.
+    shown : tuple of str
+        The settings with values in the caption; the first one is the most important.
+    settings : tuple of str
+        All settings in its editor.
+    """
+
+    name: str
+    shown: tuple[str, ...]
+    settings: tuple[str, ...]
+
+    def describe_values(self, values: Mapping[str, SettingState]) -> str:
+        """Return the caption of the values, such as ``16 → 24``."""
+        words = dict.fromkeys(describe_value(values[name]) for name in self.shown)
+        return " → ".join(words)
+
+    def find_problem(self, values: Mapping[str, SettingState]) -> str:
+        """Return the first problem of its settings, or an empty string."""
+        problems = (values[name].problem for name in self.settings)
+        return next((problem.sentence for problem in problems if problem), "")
+
+
+def _in_group(group: SettingGroup) -> tuple[str, ...]:
+    return tuple(setting.name for setting in SETTINGS if setting.group is group)
+
+
+def _create_chips() -> tuple[SettingChip, ...]:
+    mask, dropout = _in_group(SettingGroup.MASK), _in_group(SettingGroup.DROPOUT)
+    chips = (
+        SettingChip("", ("mechanism",), ("mechanism",)),
+        SettingChip("Heads", ("heads",), ("heads", "arrangement", "key_value_heads")),
+        SettingChip("Size", ("d_in", "d_out"), ("d_in", "d_out")),
+        SettingChip("Mask", ("mask",), mask),
+        SettingChip("Dropout", ("dropout",), dropout),
+    )
+    placed = {name for chip in chips for name in chip.settings}
+    rest = tuple(setting.name for setting in SETTINGS if setting.name not in placed)
+    return (*chips, SettingChip("More", (), rest))
+
+
+CHIPS = _create_chips()
+"""The buttons of the settings bar, from left to right; together they hold every setting once."""
+
+
+def describe_value(state: SettingState) -> str:
+    """Return a value as in its control, in lower case unless it is a title."""
+    setting, value = state.setting, state.value
+    if setting.kind is SettingKind.CHOICE:
+        words: str = dict(setting.choices)[value]
+        return words if setting.name == "mechanism" else words.lower()
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}"
+
+
 class SetupPanel(Struct, frozen=True):
     """The current settings and the text."""
 
@@ -93,6 +154,8 @@ class SetupPanel(Struct, frozen=True):
     settings: tuple[SettingState, ...]
     captured: str = ""
     """Notice about captured attention, shown instead of settings; empty for a module."""
+    source: str = ""
+    """Name of the model or file of captured attention; empty for a module."""
     has_labels: bool = False
     """Whether the input consists of token labels rather than a text."""
     second: SecondTextField | None = None
@@ -101,6 +164,10 @@ class SetupPanel(Struct, frozen=True):
     """None if the input is a text."""
     parts: AttentionKinds = AttentionKinds()
     """Empty if there is only one kind of attention."""
+
+    def by_name(self) -> dict[str, SettingState]:
+        """Return the settings by their names."""
+        return {state.setting.name: state for state in self.settings}
 
 
 SETUP_PANEL: PanelId[SetupPanel] = PanelId("Setup")
@@ -138,8 +205,9 @@ def present_setup(
     )
     text = next(filter(None, map(found.get, ("text", "model", "server", "chat"))), None)
     said = _describe_captured(document.captured) if document.captured else ""
+    source = document.captured.display_name if document.captured else ""
     if document.model:
-        said = _describe_model(document)
+        said, source = _describe_model(document), document.model.name
     return SetupPanel(
         document.get("text"),
         document.tokenizer,
@@ -147,6 +215,7 @@ def present_setup(
         TextProblem() if document.takes_image else _present_text_problem(text),
         rows,
         said,
+        source,
         document.has_labels,
         _second_text_field(document, found.get("second"), reading),
         _image_field(document, found.get("image") or text),

@@ -26,8 +26,6 @@ PANE = Pane(
     connect,
     "Shift+F4",
     Area.RIGHT,
-    height=280,
-    beside="Code",
     commands={"shapes.toggle_split": lambda pane: pane.drawing.toggle_split()},
     panel=PANEL,
 )

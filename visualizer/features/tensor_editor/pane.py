@@ -34,7 +34,6 @@ PANE = Pane(
     connect,
     "F7",
     Area.RIGHT,
-    height=280,
-    beside="Code",
+    is_open=True,
     panel=PANEL,
 )

@@ -1,4 +1,4 @@
-"""The token pane: the strip of token chips, its colour bar, the role switch and the search."""
+"""The Tokens pane: the strip of token chips, its colour bar, the role switch and the search."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
     QLineEdit,
+    QScrollArea,
     QSizePolicy,
     QToolButton,
     QWidget,
 )
 
 from visualizer.features.token_strip.chip_strip_widget import TokenStrip
+from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.format import format_count, format_number
 from visualizer.heatmap import colour_mapping
 from visualizer.session.token_selection import TokenRole
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from visualizer.features.token_strip.patch_strip_widget import PatchStrip
     from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
+    from visualizer.session.screen import Screen
 
 BAR_WIDTH_PX, MIN_BAR_WIDTH_PX = 48, 12
 SPACING_PX = 6
@@ -91,7 +94,7 @@ ROLE_TOOLTIPS = {
 }
 
 
-class TokenPane(QWidget):
+class TokenPane(QScrollArea):
     """The token strip with its controls.
 
     `tokensChosen` is emitted with the selected tokens, `hovered` with the image patch under the
@@ -99,6 +102,7 @@ class TokenPane(QWidget):
     match.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     tokensChosen = Signal(object)
     hovered = Signal(object)
     roleChosen = Signal(object)
@@ -107,6 +111,8 @@ class TokenPane(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
+        self.setWidgetResizable(True)
+        self.setAccessibleName("Tokens")
         self.strip: TokenStrip = TokenStrip()
         self.bar = TokenColourBar()
         self.patches: PatchStrip | None = None
@@ -118,14 +124,20 @@ class TokenPane(QWidget):
         self.roles: dict[TokenRole, QToolButton] = {}
         self._theme: Theme | None = None
         self._has_image = False
-        column = column_layout(self, (0, 0, 0, 0), spacing=4)
+        inner = QWidget()
+        column = column_layout(inner, (16, 12, 16, 12), spacing=6)
         column.addLayout(self._build_header())
         column.addWidget(self._build_search())
         self._strips = column_layout(None, (0, 0, 0, 0), spacing=0)
         self._strips.addWidget(self.strip)
         column.addLayout(self._strips)
         column.addWidget(self.says)
+        column.addStretch(1)
+        self.setWidget(inner)
         self.setTabOrder(self.roles[TokenRole.KEY], self.strip)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        self.show_tokens(screen.panel(TOKENS_PANEL), theme)
 
     def show_tokens(self, tokens: TokenPanel, theme: Theme) -> None:
         self._show_strip(tokens, theme)

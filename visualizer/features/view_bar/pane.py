@@ -28,7 +28,6 @@ PANE = Pane(
     connect,
     "F11",
     Area.RIGHT,
-    height=280,
-    beside="Code",
+    is_open=True,
     opened_by=("view.set_limits typed",),
 )

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
 
 BAR_HEIGHT_PX = 26
-PANE_BUTTONS = ("Lines", "Heads", "Colours")
-"""The ids of the panes with a button in the bar; the menu has all of them."""
 MAX_HEAD_CHIPS = 8
 DOT_SIZE_PX = 8
 LAYOUT_LABELS = {
@@ -105,7 +103,6 @@ class ViewBar(OverflowRow):
         zoom = [
             self._create_button(key, actions, words) for key, words in ZOOM_BUTTON_TEXTS.items()
         ]
-        panes = [self._create_button(pane, actions, actions[pane].text()) for pane in PANE_BUTTONS]
         self.set_row(
             (
                 RowItem(self.box, list_entry(self.box), rank=2),
@@ -115,7 +112,6 @@ class ViewBar(OverflowRow):
                 RowItem(self.range, self._add_range),
                 *zoom,  # after items of fixed width, so that they stay under the pointer
                 RowItem(self.part, rank=3, is_stretched=True),
-                *panes,
             )
         )
 

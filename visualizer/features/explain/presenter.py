@@ -137,12 +137,19 @@ class CellTextPiece(Struct, frozen=True):
 
 
 class TermLine(Struct, frozen=True):
-    """One term: its name, its factors and its value."""
+    """One term: its name, its factors and its value.
+
+    Parameters
+    ----------
+    share : float
+        Magnitude relative to the largest term, from 0 to 1: the length of its bar.
+    """
 
     name: str
     pieces: tuple[CellTextPiece, ...]
     value: str
     is_chosen: bool
+    share: float = 0.0
 
     __repr__ = brief_repr
 
@@ -153,7 +160,7 @@ class TermLine(Struct, frozen=True):
 
 
 class CellPanel(Struct, frozen=True):
-    """The Cell pane.
+    """The explanation of a cell.
 
     Parameters
     ----------
@@ -225,8 +232,17 @@ def _cell_heading(facts: CellInfo) -> str:
 
 
 def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
-    """Choose the terms to show: all if they fit, otherwise the largest in their original order."""
+    """Choose the terms to show: all if they fit, otherwise the largest in their original order.
+
+    Masked keys, which add exactly 0 to a softmax, are only counted.
+    """
     terms = explanation.terms
+    masked = _masked_terms(explanation)
+    if masked.any() and not masked.all():
+        shown = np.flatnonzero(~masked)
+        if len(shown) <= MAX_SHOWN_TERMS:
+            count = format_count(int(masked.sum()), "masked token")
+            return shown.tolist(), f"{count}: 0 each" if masked.sum() > 1 else f"{count}: 0"
     if len(terms) <= MAX_SHOWN_TERMS:
         return list(range(len(terms))), ""
     sizes = explanation.sizes
@@ -236,6 +252,16 @@ def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
     left = np.delete(terms, order)
     others = format_count(len(left), "other term")
     return order, f"{others}: {format_number(float(left.sum()))}"
+
+
+def _masked_terms(explanation: Explanation) -> np.ndarray:
+    """Return which terms of a row are of masked keys, other than the explained one."""
+    if explanation.rule is not CombinationRule.SHARE or len(explanation.groups) != 1:
+        return np.zeros(len(explanation.terms), bool)
+    read = explanation.groups[0].factors[0].read
+    masked = np.isneginf(np.broadcast_to(read, len(explanation.terms)).astype(float))
+    masked[explanation.chosen] = False
+    return masked
 
 
 def _build_term(facts: CellInfo, position: int) -> TermLine:
@@ -256,7 +282,10 @@ def _build_term(facts: CellInfo, position: int) -> TermLine:
         term = group.terms[at].astype(facts.run.trace.spec.dtype.value)
     name = EXPLAINERS[explanation.stage.operation].term_name(facts, position)
     name = name or _term_name(facts, group, at)
-    return TermLine(name, pieces, format_number(float(term)), is_chosen)
+    sizes = explanation.sizes
+    largest = float(sizes.max())
+    share = float(sizes[position]) / largest if 0 < largest < np.inf else 0.0
+    return TermLine(name, pieces, format_number(float(term)), is_chosen, share)
 
 
 def _source_cell(facts: CellInfo, factor: Factor, at: int) -> Cell | None:
@@ -440,6 +469,8 @@ def explain_transform(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
 
 
 CELL_PANEL: PanelId[CellPanel | None] = PanelId("Cell")
+EXPLAIN_PANE = "Explain"
+"""Id of the pane that shows the explanation and the code."""
 
 
 def present_cell(

@@ -1,4 +1,4 @@
-"""The Code pane: source lines with the current ones highlighted, a dialect, a copy button."""
+"""The code below an explanation: the current lines, all lines, a dialect and a copy button."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QComboBox,
     QPlainTextEdit,
-    QPushButton,
+    QSizePolicy,
+    QToolButton,
     QWidget,
 )
 
-from visualizer.features.code.presenter import CODE_PANEL, DIALECT_TITLES
+from visualizer.features.explain.code_presenter import CODE_PANEL, DIALECT_TITLES
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
@@ -33,11 +34,10 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent, QResizeEvent
 
-    from visualizer.features.code.presenter import CodePanel, CodePanelLine
+    from visualizer.features.explain.code_presenter import CodePanel, CodePanelLine
     from visualizer.session.screen import Screen
 
 EMPTY_MESSAGE = "The code that computes these values appears here."
-PANE_WIDTH_PX = 252
 LINE_BAR_WIDTH_PX = 3
 LINE_INDENT = "  "
 
@@ -143,8 +143,8 @@ class CodeTextView(QPlainTextEdit):
             bar.setValue(last - bar.pageStep() + 1)
 
 
-class CodePane(QWidget):
-    """The code, the choice of a dialect, and a button that copies the script.
+class CodeSection(QWidget):
+    """The current line of code, and on request all of it, with a dialect and a copy button.
 
     `dialectChosen` carries a `CodeDialect`; `scriptRequested` requests a copy of the whole script.
     """
@@ -156,25 +156,45 @@ class CodePane(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Code")
-        self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        column = column_layout(self, (12, 8, 12, 8), spacing=8)
+        column = column_layout(self, (16, 10, 10, 10), spacing=6)
         self.box, self.code = QComboBox(), CodeTextView()
         self.code.setMinimumHeight(self.code.fontMetrics().lineSpacing() * 4)
-        self.copy = QPushButton("Copy as script")
+        self.show_all = self._create_button("Show all code")
+        self.show_all.setCheckable(True)
+        self.show_all.toggled.connect(self._toggle_all)
+        self.copy = self._create_button("Copy as script")
         self.copy.clicked.connect(self.scriptRequested)
         self.copy.setEnabled(False)
         self._build_box()
-        row = row_layout(spacing=8)
-        row.addWidget(self.box, 1)
+        row = row_layout(spacing=4)
+        row.addWidget(self.show_all)
         row.addWidget(self.copy)
+        row.addStretch(1)
         self.running = RichLabel()
         self.running.setWordWrap(True)
         self.running.setFont(_fixed_font())
-        column.addLayout(row)
         column.addWidget(self.running)
+        column.addLayout(row)
+        column.addWidget(self.box)
         column.addWidget(self.code, 1)
         self._shown: tuple[CodePanel | None, Theme] | None = None
         self.show_code(None, LIGHT)
+        self._toggle_all(False)
+
+    @staticmethod
+    def _create_button(words: str) -> QToolButton:
+        button = QToolButton()
+        button.setText(words)
+        button.setAutoRaise(True)
+        button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        return button
+
+    def _toggle_all(self, is_open: bool) -> None:
+        self.show_all.setText("Hide code" if is_open else "Show all code")
+        self.box.setVisible(is_open)
+        self.code.setVisible(is_open)
+        height = QSizePolicy.Policy.Expanding if is_open else QSizePolicy.Policy.Maximum
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, height)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_code(screen.panel(CODE_PANEL), theme)

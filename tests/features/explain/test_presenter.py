@@ -26,7 +26,7 @@ from visualizer.attention.spec import (
     ScaleKind,
 )
 from visualizer.attention.stages import Operation
-from visualizer.features.cell.presenter import (
+from visualizer.features.explain.presenter import (
     CELL_PANEL,
     MAX_SHOWN_TERMS,
     CellPanel,
@@ -185,15 +185,10 @@ def test_a_weight_is_said_with_the_words_it_joins() -> None:
     assert readout.value == "0.4776"
     largest = a_run().trace.read("scores", (0, 1))[:2].max()
     assert readout.formula == f"exp(score − {largest:.4f}, the row’s largest) ÷ Σ of the row"
-    assert [term.name for term in readout.terms] == [
-        "Your",
-        "journey",
-        "starts",
-        "with",
-        "one",
-        "step",
-    ]
-    assert [term.is_chosen for term in readout.terms] == [True] + 5 * [False]
+    assert [term.name for term in readout.terms] == ["Your", "journey"]
+    assert readout.rest.startswith("4 ")  # masked tokens
+    assert [term.is_chosen for term in readout.terms] == [True, False]
+    assert [term.share for term in readout.terms] == pytest.approx([0.4776 / 0.5224, 1], abs=1e-3)
     assert re.fullmatch(r"[\d.]+ ÷ [\d.]+ = 0\.4776", readout.closing)
 
 

@@ -12,7 +12,7 @@ from tests.support.tiny_models import save_tiny_model
 from tests.support.tiny_vision_models import picture, save_vision_model
 from visualizer.attention.model_reading import ModelReading
 from visualizer.attention.spec import Device
-from visualizer.features.code.presenter import model_script_lines, present_code
+from visualizer.features.explain.code_presenter import model_script_lines, present_code
 from visualizer.language.example_run import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.models.image_file import read_image_file
 from visualizer.models.model_source import HeadEdit, ModelSource

@@ -24,8 +24,12 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import STAGE_TABLE, Operation, stages, unfused_stages
 from visualizer.explanations.code_dialects import DIALECTS
-from visualizer.features.code.code_lines import stage_code_lines
-from visualizer.features.code.presenter import DIALECT_TITLES, CodePanel, present_run_code
+from visualizer.features.explain.code_lines import stage_code_lines
+from visualizer.features.explain.code_presenter import (
+    DIALECT_TITLES,
+    CodePanel,
+    present_run_code,
+)
 from visualizer.session.view import CodeDialect
 
 NAMES = {row.name for row in STAGE_TABLE}

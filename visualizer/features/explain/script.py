@@ -30,14 +30,14 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import NORM_EPSILON
 from visualizer.errors import InputError
 from visualizer.explanations.code_dialects import DIALECTS
-from visualizer.features.code.code_lines import (
+from visualizer.features.explain.code_lines import (
     boolean_tensor_line,
     format_array_literal,
     format_list_literal,
     stage_code_lines,
     tensor_line,
 )
-from visualizer.features.code.presenter import DIALECT_TITLES, shape_comment
+from visualizer.features.explain.code_presenter import DIALECT_TITLES, shape_comment
 from visualizer.format import format_size
 from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.view import CodeDialect

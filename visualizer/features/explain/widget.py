@@ -1,4 +1,4 @@
-"""The Cell pane: the sentence, the number, and the aligned terms that make it up."""
+"""The Explain pane: the sentence, the number, the terms that make it up, and the code."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from PySide6.QtCore import QCoreApplication, QEvent, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QAccessible,
+    QColor,
     QFont,
     QFontMetricsF,
     QGuiApplication,
+    QPainter,
     QTextBlockFormat,
     QTextCursor,
     QTextDocument,
@@ -19,7 +21,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QWidget
 
-from visualizer.features.cell.presenter import CELL_PANEL
+from visualizer.features.explain.code_widget import CodeSection
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import WrappingLabel
@@ -29,15 +32,15 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from PySide6.QtGui import QAction, QResizeEvent
+    from PySide6.QtGui import QAction, QPaintEvent, QResizeEvent
 
-    from visualizer.features.cell.presenter import CellPanel, TermLine
+    from visualizer.features.explain.presenter import CellPanel, TermLine
     from visualizer.session.screen import Screen
 
 EMPTY_MESSAGE = (
     "Point at a cell to see how its value is computed. Click to pin it; press Esc to unpin."
 )
-PANE_WIDTH_PX = 252
+PANE_WIDTH_PX = 280
 MULTIPLICATION_SIGN = "×"
 SIGN_MARGIN_PX = 2
 """Pixels on each side of a multiplication sign."""
@@ -47,6 +50,10 @@ LINE_MARGIN_PX = 4
 """Pixels above a line."""
 FACTOR_INDENT_PX = 12
 """Pixels before factors that are on a line below their name."""
+SENTENCE_SIZE_PX, VALUE_SIZE_PX, CLOSING_SIZE_PX = 16, 30, 14
+BAR_GAP_PX, BAR_HEIGHT_PX, MIN_BAR_WIDTH_PX = 8, 8, 20
+FORMULA_LINES = 1
+"""Lines above the first term."""
 
 
 class TermLayout(Struct, frozen=True):
@@ -172,15 +179,45 @@ class _TermsLabel(WrappingLabel):
     Parsing and laying out such lines takes a quarter of the time of a table.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.StaticText
+
     def __init__(self) -> None:
         super().__init__()
         self._column_ends: tuple[int, ...] = ()
+        self._bars: TermLayout | None = None
+        self._lines_per_term = 1
+        self._theme = LIGHT
 
     def show_lines(self, html: str, column_ends: tuple[int, ...]) -> None:
         """Show lines with columns that end at the given pixel positions."""
         self._column_ends = column_ends
         self.setText(html)
         self._set_tabs()
+
+    def show_bars(self, lines: TermLayout, room: float, theme: Theme) -> None:
+        """Show a bar per term between its factors and its value, as long as its share."""
+        self._bars, self._theme = lines, theme
+        self._lines_per_term = 1 if lines.side_by_side_width <= room else 2
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        document, lines = self.findChild(QTextDocument), self._bars
+        ends = self._column_ends[-1] if self._column_ends else 0
+        left = (ends or (lines.names if lines else 0)) + BAR_GAP_PX
+        wide = self.width() - (lines.values if lines else 0) - BAR_GAP_PX - left
+        if document is not None and lines and len(lines.terms) > 1 and wide >= MIN_BAR_WIDTH_PX:
+            painter = QPainter(self)
+            for number, term in enumerate(lines.terms):
+                line = FORMULA_LINES + (number + 1) * self._lines_per_term - 1
+                block = document.findBlockByNumber(line)
+                place = document.documentLayout().blockBoundingRect(block)
+                middle = place.bottom() - self.fontMetrics().height() / 2
+                colour = self._theme.accent if term.is_chosen else self._theme.hairline
+                width = max(1.0, wide * term.share)
+                bar = QRectF(left, middle - BAR_HEIGHT_PX / 2, width, BAR_HEIGHT_PX)
+                painter.fillRect(bar, QColor(colour))
+            painter.end()
+        super().paintEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -199,19 +236,21 @@ class _TermsLabel(WrappingLabel):
         lines.mergeBlockFormat(columns)
 
 
-class CellPane(QScrollArea):
-    """Explanation of one cell; each number that was read links to the cell it was read from."""
+class ExplainPane(QWidget):
+    """Explanation of one cell; each number that was read links to the cell it was read from.
+
+    The line that combines the terms, and the code, stay visible while the terms scroll.
+    """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     followed = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
-        self.setWidgetResizable(True)
-        self.setAccessibleName("Cell")
+        self.setAccessibleName("Explain")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         inner = _ScrolledColumn()
-        self._column = column = column_layout(inner, (12, 8, 6, 16), spacing=10)
+        self._column = column = column_layout(inner, (16, 8, 10, 10), spacing=8)
         self.heading, self.sentence, self.value = (WrappingLabel() for _ in range(3))
         self.terms = _TermsLabel()
         self.trail = QHBoxLayout()
@@ -229,7 +268,18 @@ class CellPane(QScrollArea):
         self.terms.linkActivated.connect(self._follow_link)
         self.heading.setProperty("role", "quiet")
         column.addStretch(1)
-        self.setWidget(inner)
+        self.scroll_area = QScrollArea()
+        self.scroll_area.setWidgetResizable(True)
+        self.scroll_area.setAccessibleName("Explanation")
+        self.scroll_area.setWidget(inner)
+        self.closing = WrappingLabel()
+        self.closing.setProperty("role", "closing")
+        self.closing.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.code_section = CodeSection()
+        whole = column_layout(self, (0, 0, 0, 0), spacing=0)
+        whole.addWidget(self.scroll_area, 1)
+        whole.addWidget(self.closing)
+        whole.addWidget(self.code_section, 1)
         self._panel: CellPanel | None = None
         self._theme = LIGHT
         self._show_texts()
@@ -259,6 +309,7 @@ class CellPane(QScrollArea):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_cell(screen.panel(CELL_PANEL), theme)
+        self.code_section.show_screen(screen, theme)
 
     def show_cell(self, panel: CellPanel | None, theme: Theme) -> None:
         """Show the explanation of a cell, or a placeholder."""
@@ -269,23 +320,25 @@ class CellPane(QScrollArea):
         if self.isVisible():
             # Lay out before painting; otherwise Qt paints, resizes, and paints again.
             self._column.activate()
-            QCoreApplication.sendEvent(self, QEvent(QEvent.Type.LayoutRequest))
+            QCoreApplication.sendEvent(self.scroll_area, QEvent(QEvent.Type.LayoutRequest))
 
     def _show_texts(self) -> None:
         panel, theme = self._panel, self._theme
         set_accessible_value(self, panel.plain if panel else "")
         self.value.setVisible(panel is not None and bool(panel.value))
         self.terms.setVisible(panel is not None and bool(panel.formula))
+        self.closing.setVisible(panel is not None and bool(panel.closing))
         if panel is None:
             self.heading.setText("")
             self.sentence.setText(EMPTY_MESSAGE)
             return
         state = "  ·  pinned" if panel.is_pinned else ""
         self.heading.setText(escape(panel.heading) + state)
-        self.sentence.setText(_sized_html(panel.sentence, 14))
+        self.sentence.setText(_sized_html(panel.sentence, SENTENCE_SIZE_PX))
         also = "".join(f"<br>{escape(line)}" for line in panel.additional_sentences)
-        value = _sized_html(panel.value, 20)
+        value = f"<b>{_sized_html(panel.value, VALUE_SIZE_PX)}</b>"
         self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
+        self.closing.setText(_sized_html(f"<b>{escape(panel.closing)}</b>", CLOSING_SIZE_PX))
         self._write_terms()
 
     def _write_terms(self) -> None:
@@ -294,17 +347,17 @@ class CellPane(QScrollArea):
         if panel is None:
             return
         lines = measure_terms(panel.terms, self.terms.font())
-        bar = self.verticalScrollBar().sizeHint().width()
+        bar = self.scroll_area.verticalScrollBar().sizeHint().width()
         sides = self._column.contentsMargins()
         room = self.width() - bar - sides.left() - sides.right()
         rest = f"<p style='color:{theme.quiet}'>{escape(panel.rest)}</p>" if panel.rest else ""
         self.terms.setMinimumWidth(lines.stacked_width)
         self.terms.show_lines(
             f"<p style='color:{theme.quiet}'>{escape(panel.formula)}</p>"
-            f"{lines.html(theme, room)}{rest}"
-            f"<p align='right'><b>{escape(panel.closing)}</b></p>",
+            f"{lines.html(theme, room)}{rest}",
             lines.factor_ends(room),
         )
+        self.terms.show_bars(lines, room, theme)
 
     def copy(self) -> None:
         """Copy the sentence and the terms to the clipboard as plain text."""

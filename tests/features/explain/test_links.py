@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 def follow(hand: Hand) -> Cell:
     """Click the last link there is in the Cell pane."""
-    terms = hand.window.panes["Cell"].terms
+    terms = hand.window.panes["Explain"].terms
     QApplication.processEvents()  # the pane takes its shape
-    hand.window.panes["Cell"].ensureWidgetVisible(terms)
+    hand.window.panes["Explain"].scroll_area.ensureWidgetVisible(terms)
     hand.click(terms, link_in(terms))
     hand.settle()
     return pinned(hand)
@@ -33,7 +33,7 @@ def pinned(hand: Hand) -> Cell:
 
 def way(hand: Hand, by: int) -> QToolButton:
     action = hand.window.actions_.by_id[f"cell.go {by}"]
-    buttons: list[QToolButton] = hand.window.panes["Cell"].findChildren(QToolButton)
+    buttons: list[QToolButton] = hand.window.panes["Explain"].findChildren(QToolButton)
     (button,) = (one for one in buttons if one.defaultAction() is action)
     return button
 
@@ -51,7 +51,7 @@ def test_from_the_output_to_the_input_and_back(hand: Hand) -> None:
             *hand.stages,
             hand.overlay_panel,
         }  # its panel comes, if it was not there
-        assert "pinned" in hand.window.panes["Cell"].heading.text()
+        assert "pinned" in hand.window.panes["Explain"].heading.text()
     assert [cell.stage for cell in seen][:3] == ["output", "concat", "context"]
     for cell in reversed(seen[:-1]):
         hand.click(way(hand, -1))
@@ -99,7 +99,7 @@ def test_the_bar_keeps_the_panel_of_a_link_and_hiding_it_lets_go_of_its_cell(han
 def test_links_can_be_followed_by_keys(hand: Hand) -> None:
     hand.click_cell(Cell("scores", (0, 2, 1)))
     hand.leave()
-    terms = hand.window.panes["Cell"].terms
+    terms = hand.window.panes["Explain"].terms
     terms.setFocus()
     hand.key(Qt.Key.Key_Tab)
     hand.key(Qt.Key.Key_Return)
@@ -130,7 +130,7 @@ def test_a_link_opened_by_keys_is_told_wherever_the_pointer_rests(hand: Hand) ->
     hand.hover(Cell("weights", (0, 3, 1)))
     hand.window.controllers.cell_selection_controller.follow_link(Cell("queries", (0, 2, 0)))
     hand.settle()
-    assert "pinned" in hand.window.panes["Cell"].heading.text()
+    assert "pinned" in hand.window.panes["Explain"].heading.text()
     hand.window.controllers.cell_selection_controller.follow_link(Cell("queries", (0, 2, 0)))
     assert hand.window.workspace.view.past == (Cell("scores", (0, 2, 1)),)
 

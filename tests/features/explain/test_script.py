@@ -41,8 +41,8 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.errors import InputError
-from visualizer.features.code.code_lines import stage_code_lines
-from visualizer.features.code.script import (
+from visualizer.features.explain.code_lines import stage_code_lines
+from visualizer.features.explain.script import (
     MAX_ASSERTED_NUMBERS,
     MAX_ROUNDING_UNITS,
     MAX_SCRIPT_BYTES,

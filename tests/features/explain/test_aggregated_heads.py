@@ -12,7 +12,7 @@ from tests.support.small_runs import a_run
 from visualizer.attention.cached_tensor import CachedTensor, Index
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.spec import MaskKind
-from visualizer.features.cell.presenter import (
+from visualizer.features.explain.presenter import (
     CELL_PANEL,
     MAX_SHOWN_TERMS,
     aggregate_cell_panel,

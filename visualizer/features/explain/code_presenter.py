@@ -1,4 +1,4 @@
-"""The Code pane as a value: the lines of Python that compute the run or run the model."""
+"""The code in the Explain pane: the lines of Python that compute the run or run the model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.model_reading import AttentionKind, SecondTextUse
-from visualizer.features.code.code_lines import CodeLine, stage_code_lines
+from visualizer.features.explain.code_lines import CodeLine, stage_code_lines
+from visualizer.features.explain.presenter import EXPLAIN_PANE
 from visualizer.models.model_source import parse_server_address
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
@@ -200,5 +201,5 @@ def shape_comment(run: Run, line: CodeLine) -> str:
 
 
 PANEL = PanelPresenter(
-    CODE_PANEL, lambda resolved, moment, previous: present_code(resolved), None, CODE_PANEL.name
+    CODE_PANEL, lambda resolved, moment, previous: present_code(resolved), None, EXPLAIN_PANE
 )

@@ -8,8 +8,8 @@ import pytest
 from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextDocument
 from PySide6.QtWidgets import QApplication
 
-from visualizer.features.cell.presenter import CellPanel, CellTextPiece, TermLine
-from visualizer.features.cell.widget import PANE_WIDTH_PX, CellPane
+from visualizer.features.explain.presenter import CellPanel, CellTextPiece, TermLine
+from visualizer.features.explain.widget import PANE_WIDTH_PX, ExplainPane
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import apply_text_size, text_scale
 from visualizer.widgets.theme import LIGHT, create_style_sheet
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QTextBlock
     from pytestqt.qtbot import QtBot
 
-USUAL = 264
+USUAL = 320
 SIGNED = (("−0.2677", "(−0.4418)", "0.1183"), ("0.4582", "0.2224", "−0.1019"))
 READ = Cell("queries", (0, 0, 0))
 
@@ -50,9 +50,9 @@ def usual_width() -> int:
     return round(max(USUAL * text_scale(), 3.85 * digits))
 
 
-def made(qtbot: QtBot, terms: tuple[TermLine, ...], width: int) -> CellPane:
+def made(qtbot: QtBot, terms: tuple[TermLine, ...], width: int) -> ExplainPane:
     """A pane that shows terms."""
-    pane = CellPane()
+    pane = ExplainPane()
     qtbot.addWidget(pane)
     pane.setStyleSheet(create_style_sheet())
     pane.resize(width, 400)
@@ -64,19 +64,19 @@ def made(qtbot: QtBot, terms: tuple[TermLine, ...], width: int) -> CellPane:
     return pane
 
 
-def document_of(pane: CellPane) -> QTextDocument:
+def document_of(pane: ExplainPane) -> QTextDocument:
     document = pane.terms.findChild(QTextDocument)
     assert document
     return document
 
 
-def lines(pane: CellPane) -> list[QTextBlock]:
-    """The lines of the terms, which stand between the formula and the sum."""
+def lines(pane: ExplainPane) -> list[QTextBlock]:
+    """The lines of the terms, which stand below the formula."""
     document = document_of(pane)
-    return [document.findBlockByNumber(at) for at in range(1, document.blockCount() - 1)]
+    return [document.findBlockByNumber(at) for at in range(1, document.blockCount())]
 
 
-def texts(pane: CellPane) -> list[list[str]]:
+def texts(pane: ExplainPane) -> list[list[str]]:
     """What stands in the columns of each line, without those that are empty."""
     return [[text for text in block.text().split("\t") if text] for block in lines(pane)]
 
@@ -92,7 +92,7 @@ def ends(block: QTextBlock) -> list[float]:
     return found
 
 
-def is_whole(pane: CellPane) -> bool:
+def is_whole(pane: ExplainPane) -> bool:
     """Whether no text of the terms is broken, touches the next or is cut."""
     return all(
         block.layout().lineCount() == 1
@@ -113,7 +113,7 @@ def test_twelve_columns_stand_in_lines_at_the_usual_width(percent: int, qtbot: Q
     pane = made(qtbot, columns(12), usual_width())
     assert [row[0] for row in texts(pane)] == [f"column {at + 1}" for at in range(12)]
     assert is_whole(pane)
-    assert not pane.horizontalScrollBar().isVisible()
+    assert not pane.scroll_area.horizontalScrollBar().isVisible()
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""The pane that shows how the value of one cell is calculated."""

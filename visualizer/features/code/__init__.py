@@ -1,1 +1,0 @@
-"""The pane that shows the computation as Python code."""

@@ -1,0 +1,40 @@
+"""Explain pane: how the value of a cell is computed, and the code that computes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.features.explain.presenter import PANEL
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.explain.widget import ExplainPane
+
+
+def connect(pane: ExplainPane, to: FeatureControllers) -> None:
+    """Connect the links that pin their cells, the history, and the code."""
+    pane.followed.connect(to.cell_selection_controller.follow_link)
+    pane.add_history_buttons(to.actions["cell.go -1"], to.actions["cell.go 1"])
+    code = pane.code_section
+    code.dialectChosen.connect(to.view_controller.set_dialect)
+    code.scriptRequested.connect(to.copy_script)
+    action = to.actions["export.copy_script"]
+    code.copy.setEnabled(action.isEnabled())
+    action.enabledChanged.connect(code.copy.setEnabled)
+    to.name_widgets({code.copy: "export.copy_script"})
+
+
+PANE = Pane(
+    "Explain",
+    "Explain",
+    "How the value of a cell is computed, and the code that computes it",
+    "visualizer.features.explain.widget:ExplainPane",
+    connect,
+    "F3",
+    Area.RIGHT,
+    is_open=True,
+    is_made_at_once=True,
+    commands={"cell.copy": lambda pane: pane.copy()},
+    panel=PANEL,
+)

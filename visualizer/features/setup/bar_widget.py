@@ -1,0 +1,576 @@
+"""Settings bar above the heatmaps: the input text, and buttons that open the settings.
+
+The editors are generated from the table of settings. For captured attention, a button with a
+notice replaces them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QRectF, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QFont, QFontMetricsF, QPainter
+from PySide6.QtWidgets import (
+    QComboBox,
+    QMenu,
+    QPlainTextEdit,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
+
+from visualizer.attention.settings import SETTINGS, Setting, SettingKind
+from visualizer.features.setup.presenter import (
+    CHIPS,
+    SETUP_PANEL,
+    AttentionKinds,
+    ImageField,
+    SecondTextField,
+    SettingChip,
+    SetupPanel,
+)
+from visualizer.features.setup.text_edit_widget import (
+    LABELS_PLACEHOLDER,
+    TEXT_PLACEHOLDER,
+    InputTextEdit,
+)
+from visualizer.language.tokenizers import TokenizerKind
+from visualizer.session.document import LineSplit
+from visualizer.session.setting_definitions import describe_custom_values, format_mask
+from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
+from visualizer.widgets.fonts import scaled_font, text_scale
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import ElidedLabel, PlainLabel, ProblemLabel, plain_tooltip
+from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.overflow_row import OverflowRow, RowItem
+from visualizer.widgets.popover import Popover
+from visualizer.widgets.setting_controls import CONTROL_TYPES, SettingControl, SettingRow, combo_box
+from visualizer.widgets.theme import LIGHT, mix_with_background
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPaintEvent, QResizeEvent
+
+    from visualizer.attention.spec import BooleanMatrix
+    from visualizer.session.resolved_view import ResolvedView
+    from visualizer.session.screen import Screen
+    from visualizer.widgets.theme import Theme
+
+
+class MaskMatrixControl(SettingControl):
+    """Text box for a matrix of 0s and 1s. It emits the text; the document parses it."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.box = QPlainTextEdit()
+        self.box.setPlaceholderText(format_mask(None)[1])
+        self.box.setTabChangesFocus(True)
+        self.box.setFixedHeight(self.box.fontMetrics().lineSpacing() * 6 + 12)
+        self.box.textChanged.connect(self._emit_text)
+        self.box.setUndoRedoEnabled(False)
+        install_input_filters(self.box)
+        self.box.setProperty(OWN_FOCUS_PROPERTY, True)
+        self._shown: BooleanMatrix | None = None
+        self.add_control(self.box, "QPlainTextEdit", 1)
+
+    def show_value(self, value: Any) -> None:
+        if value == self._shown:
+            return
+        self._shown = value
+        text, hint = format_mask(value)
+        self.box.setPlaceholderText(hint)
+        # Typed text may differ in spaces.
+        if _bare_rows(text) != _bare_rows(self.box.toPlainText()):
+            with QSignalBlocker(self.box):
+                self.box.setPlainText(text)
+
+    def _emit_text(self) -> None:
+        self.emit_value(self.box.toPlainText(), True)
+
+
+class CustomValuesControl(SettingControl):
+    """Summary of custom values set elsewhere, with a button to use random values instead."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.words, self.draw = PlainLabel(), QPushButton("Use random values")
+        self.words.setWordWrap(True)
+        self.draw.clicked.connect(self._draw_random_values)
+        self.row.addWidget(self.words, 1)
+        self.add_control(self.draw, "QPushButton")
+
+    def show_value(self, value: Any) -> None:
+        self.words.setText(describe_custom_values(self.setting, value))
+
+    def _draw_random_values(self) -> None:
+        self.emit_value(self.setting.choices[0][0])
+
+
+def _bare_rows(text: str) -> list[str]:
+    lines = text.replace(",", " ").splitlines()
+    return [bare for line in lines if (bare := "".join(line.split()))]
+
+
+SETTING_CONTROLS: dict[SettingKind, type[SettingControl]] = {
+    **CONTROL_TYPES,
+    SettingKind.MATRIX: MaskMatrixControl,
+    SettingKind.OWN: CustomValuesControl,
+}
+
+# Qt returns an item's StrEnum value as a plain string.
+CHOICE_TYPES = {"tokenizer": TokenizerKind, "lines": LineSplit}
+CHIP_HEIGHT_PX = 30
+CHIP_PADDING_PX = 9
+CHIP_TEXT_PX = 13
+ARROW_WIDTH_PX = 7
+SENTENCE_WIDTH_PX = 220
+MAX_TEXT_SHARE = 0.6
+"""Share of the bar's width that the text may take from the buttons."""
+MODEL_CHIP_LETTERS = 24
+
+
+class ChipButton(QToolButton):
+    """A button with a quiet name, a value in bold, and an arrow; it marks a problem."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name, self._value, self._problem = name, "", ""
+        self._theme = LIGHT
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.show_value(name, "")
+
+    def show_value(self, name: str, value: str, problem: str = "") -> None:
+        """Set the name, the value and the problem of its settings."""
+        if (name, value, problem) == (self._name, self._value, self._problem) and self.text():
+            return
+        self._name, self._value, self._problem = name, value, problem
+        self.setText(f"{name} {value}".strip())
+        self.setAccessibleName(self.text())
+        self.setAccessibleDescription(problem)
+        self.setToolTip(plain_tooltip(problem))
+        self.updateGeometry()
+        self.update()
+
+    def show_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.update()
+
+    def add_to_menu(self, menu: QMenu) -> None:
+        """Add an entry that opens the editor, for a row without room for the button."""
+        menu.addAction(self.text()).triggered.connect(self.click)
+
+    def _fonts(self) -> tuple[QFont, QFont]:
+        weight = QFont.Weight.DemiBold if self._name else QFont.Weight.Normal
+        return scaled_font(CHIP_TEXT_PX), scaled_font(CHIP_TEXT_PX, weight)
+
+    def _widths(self) -> tuple[float, float]:
+        """Return the width of the name with the space after it, and of the value."""
+        name = f"{self._name} " if self._name and self._value else self._name
+        plain, bold = map(QFontMetricsF, self._fonts())
+        return plain.horizontalAdvance(name), bold.horizontalAdvance(self._value)
+
+    def sizeHint(self) -> QSize:
+        scale = text_scale()
+        wide = sum(self._widths()) + (2 * CHIP_PADDING_PX + 5 + ARROW_WIDTH_PX) * scale
+        return QSize(round(wide) + 1, round(CHIP_HEIGHT_PX * scale))
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        theme, scale = self._theme, text_scale()
+        is_raised = self.isChecked() or self.isDown() or self.underMouse()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QColor(theme.warning) if self._problem else Qt.PenStyle.NoPen)
+        painter.setBrush(
+            QColor(
+                theme.hairline if is_raised else mix_with_background(theme.hairline, theme.paper)
+            )
+        )
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+        name, value = self._widths()
+        rest = QRectF(self.rect()).adjusted(CHIP_PADDING_PX * scale, 0, 0, 0)
+        plain, bold = self._fonts()
+        middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+        quiet = theme.quiet if self._value else theme.ink
+        ink = theme.border if not self.isEnabled() else theme.ink
+        painter.setFont(plain)
+        painter.setPen(QColor(quiet if self.isEnabled() else theme.border))
+        painter.drawText(rest, middle, self._name)
+        painter.setFont(bold)
+        painter.setPen(QColor(theme.warning if self._problem else ink))
+        painter.drawText(rest.adjusted(name, 0, 0, 0), middle, self._value)
+        self._paint_arrow(painter, rest.left() + name + value + 5 * scale, scale)
+        painter.end()
+
+    def _paint_arrow(self, painter: QPainter, left: float, scale: float) -> None:
+        pen = painter.pen()
+        pen.setColor(QColor(self._theme.quiet))
+        pen.setWidthF(1.3 * scale)
+        painter.setPen(pen)
+        middle, half = self.height() / 2, ARROW_WIDTH_PX * scale / 2
+        tip = (left + half, middle + half / 2)
+        for side in (left, left + 2 * half):
+            painter.drawLine(round(side), round(middle - half / 2), *map(round, tip))
+
+
+class CapturedNotice(QWidget):
+    """Notice about captured attention and what it lacks; `left` requests a return to a module."""
+
+    left = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notice = PlainLabel()
+        self.notice.setWordWrap(True)
+        self.notice.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.back = QPushButton("Return to module")
+        self.back.setObjectName("back to a module")
+        self.back.setToolTip("Compute attention for text again, with the previous settings")
+        self.back.clicked.connect(self.left)
+        install_input_filters(self.back)
+        column = column_layout(self, (14, 12, 14, 14), spacing=10)
+        column.addWidget(self.notice)
+        column.addWidget(self.back, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def show_notice(self, says: str) -> None:
+        if self.notice.text() != says:
+            self.notice.setText(says)
+            self.setAccessibleName(says)
+
+
+class SettingsBar(QWidget):
+    """The input text, and one button for each group of settings.
+
+    `chosen` carries the name of a setting, its value and whether the edit goes on; `textTyped` and
+    `textTooLong` concern the text, `secondTyped` and `secondTooLong` the second text of a model.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
+    textTyped = Signal(str)
+    textTooLong = Signal(str, str)
+    secondTyped = Signal(str)
+    secondTooLong = Signal(str, str)
+    partChosen = Signal(str)
+    imageRequested = Signal()
+    chosen = Signal(str, object, bool)
+    settled = Signal()
+    remedyRequested = Signal(str)
+    leadingStepped = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Settings")
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        self._theme: Theme | None = None
+        self._setup: SetupPanel | None = None
+        self.rows = {setting.name: self._create_row(setting) for setting in SETTINGS}
+        self.chips: dict[str, ChipButton] = {}
+        self.popovers: list[Popover] = []
+        row = row_layout(self, (12, 8, 8, 8), spacing=8)
+        row.addLayout(self._build_text(), 1)
+        self.captured = CapturedNotice()
+        self.source_chip = self._create_chip("", self.captured)
+        self.source_chip.setObjectName("source")
+        items = [
+            RowItem(self._build_part_choice(), is_wanted=False),
+            RowItem(self._build_text_chooser(), is_wanted=False),
+            RowItem(self.source_chip, self.source_chip.add_to_menu, is_wanted=False),
+        ]
+        self.panes_chip = ChipButton("Explain")
+        self.panes_chip.setToolTip(plain_tooltip("Show or hide the panes on the right"))
+        for rank, chip in enumerate(CHIPS):
+            button = self._create_chip(chip.name or chip.shown[0], self._create_editor(chip))
+            self.chips[chip.settings[0]] = button
+            items.append(RowItem(button, button.add_to_menu if chip.shown else None, rank))
+        items.append(RowItem(self.panes_chip, is_wanted=False))
+        self.choices = OverflowRow(CHIP_HEIGHT_PX, "More settings", (0, 0, 0, 0), spacing=6)
+        self.choices.set_row(items)
+        self.choices.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        for popover in self.popovers:
+            popover.set_fallback(self.choices.more)
+        row.addWidget(self.choices, 0, Qt.AlignmentFlag.AlignTop)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share_width()
+
+    def _share_width(self) -> None:
+        """Give the text the width of its first line, up to a share; the buttons get the rest.
+
+        Buttons without room move to the menu at the end of the row.
+        """
+        layout = self.layout()
+        assert layout
+        sides = layout.contentsMargins()
+        room = self.width() - sides.left() - sides.right() - layout.spacing()
+        text = min(self.sentence.natural_width(), round(MAX_TEXT_SHARE * room))
+        text = max(text, self.sentence.minimumWidth())
+        self.choices.setMaximumWidth(max(self.choices.minimumSizeHint().width(), room - text))
+
+    # ------------------------------------------------------------------ building
+
+    def _build_text(self) -> Any:
+        self.sentence = InputTextEdit()
+        self.sentence.setMinimumWidth(SENTENCE_WIDTH_PX)
+        self.sentence.textChanged.connect(self._emit_text)
+        self.sentence.textLimitExceeded.connect(self.textTooLong)
+        self.problem = ProblemLabel()
+        self.problem.linkActivated.connect(partial(self._request_fix, "text"))
+        column = column_layout(spacing=4)
+        for widget in (
+            *(self.sentence, self.problem),
+            *(self._build_second_text(), self._build_image_choice()),
+        ):
+            column.addWidget(widget)
+        return column
+
+    def _build_second_text(self) -> QWidget:
+        self.second_part = QWidget()
+        column = column_layout(self.second_part, (0, 0, 0, 0), spacing=4)
+        self.second_label = PlainLabel()
+        self.second_label.setProperty("role", "quiet")
+        self.second = InputTextEdit()
+        self.second.setObjectName("second text")
+        self.second.textChanged.connect(self._emit_second_text)
+        self.second.textLimitExceeded.connect(self.secondTooLong)
+        self.second_label.setBuddy(self.second)
+        self.second_problem = ProblemLabel()
+        self.second_problem.linkActivated.connect(partial(self._request_fix, "second"))
+        for widget in (self.second_label, self.second, self.second_problem):
+            column.addWidget(widget)
+        self.second_part.hide()
+        return self.second_part
+
+    def _build_image_choice(self) -> QWidget:
+        self.image_part = QWidget()
+        column = column_layout(self.image_part, (0, 0, 0, 0), spacing=4)
+        row = row_layout(spacing=8)
+        self.choose_image, self.image_name = QPushButton("Choose an image…"), ElidedLabel()
+        self.choose_image.setObjectName("choose an image")
+        self.choose_image.clicked.connect(self.imageRequested)
+        install_input_filters(self.choose_image)
+        row.addWidget(self.choose_image)
+        row.addWidget(self.image_name, 1)
+        self.image_problem = ProblemLabel()
+        column.addLayout(row)
+        column.addWidget(self.image_problem)
+        self.image_part.hide()
+        return self.image_part
+
+    def _build_part_choice(self) -> QWidget:
+        self.part = QComboBox()
+        self.part.setAccessibleName("Kind of attention")
+        self.part.setObjectName("part")
+        self.part.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self.part.setMinimumContentsLength(16)
+        self.part.activated.connect(self._choose_part)
+        return self.part
+
+    def _build_text_chooser(self) -> QWidget:
+        self.texts = QWidget()
+        row = row_layout(self.texts, (0, 0, 0, 0), spacing=2)
+        self.text_number = PlainLabel()
+        self.text_steps = {-1: QToolButton(), 1: QToolButton()}
+        for step, button in self.text_steps.items():
+            button.setAutoRaise(True)
+            button.setArrowType(Qt.ArrowType.LeftArrow if step < 0 else Qt.ArrowType.RightArrow)
+            button.clicked.connect(partial(self.leadingStepped.emit, step))
+        row.addWidget(self.text_steps[-1])
+        row.addWidget(self.text_number)
+        row.addWidget(self.text_steps[1])
+        return self.texts
+
+    def _create_chip(self, name: str, editor: QWidget) -> ChipButton:
+        button = ChipButton(name)
+        self.popovers.append(Popover(button, editor))
+        return button
+
+    def _create_editor(self, chip: SettingChip) -> QWidget:
+        """Create a column with the settings of a chip; the last one also has those of the text."""
+        editor = QWidget()
+        column = column_layout(editor, (14, 12, 14, 14), spacing=10)
+        if not chip.shown:
+            column.addLayout(self._build_text_choices())
+        for name in chip.settings:
+            column.addWidget(self.rows[name])
+        return editor
+
+    def _build_text_choices(self) -> Any:
+        self.tokenizer = self._create_combo_box(
+            "tokenizer",
+            "Split the text into words or characters",
+            ((TokenizerKind.WORDS, "Words"), (TokenizerKind.CHARACTERS, "Characters")),
+        )
+        self.lines = self._create_combo_box(
+            "lines",
+            "Treat lines as one text or as a batch of texts",
+            ((LineSplit.TOGETHER, "One text"), (LineSplit.APART, "One text per line")),
+        )
+        choices = row_layout(spacing=8)
+        choices.addWidget(self.tokenizer)
+        choices.addWidget(self.lines)
+        return choices
+
+    def _create_combo_box(
+        self, name: str, help_: str, choices: tuple[tuple[object, str], ...]
+    ) -> QComboBox:
+        box = combo_box(help_, choices)
+        box.setObjectName(name)
+        box.activated.connect(partial(self._emit_choice, box))
+        return box
+
+    def _create_row(self, setting: Setting) -> SettingRow:
+        row = SettingRow(SETTING_CONTROLS[setting.kind](setting))
+        row.control.chosen.connect(self.chosen)
+        row.control.settled.connect(self.settled)
+        row.remedyRequested.connect(self.remedyRequested)
+        return row
+
+    # ------------------------------------------------------------------ showing
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        setup = screen.panel(SETUP_PANEL)
+        self._show_theme(theme)
+        if setup != self._setup:
+            self._setup = setup
+            self._show_text(setup)
+            self._show_second(setup.second)
+            self._show_image(setup.image)
+            for shown in setup.settings:
+                self.rows[shown.setting.name].show_setting(shown)
+            self._show_chips(setup)
+        self._show_place(screen.resolved)
+
+    def _show_theme(self, theme: Theme) -> None:
+        if theme is not self._theme:
+            self._theme, self._setup = theme, None
+            for button in (self.source_chip, self.panes_chip, *self.chips.values()):
+                button.show_theme(theme)
+            for row in self.rows.values():
+                row.problem.clear()  # links keep the colour of the theme in which they were set
+                row.control.show_theme(theme)
+
+    def _show_text(self, setup: SetupPanel) -> None:
+        self.sentence.show_text(setup.text)
+        self.sentence.setPlaceholderText(
+            LABELS_PLACEHOLDER if setup.has_labels else TEXT_PLACEHOLDER
+        )
+        self.problem.show_problem(setup.problem.sentence, setup.problem.remedy_text)
+        self.tokenizer.setCurrentIndex(self.tokenizer.findData(setup.tokenizer))
+        self.lines.setCurrentIndex(self.lines.findData(setup.lines))
+
+    def _show_second(self, field: SecondTextField | None) -> None:
+        """Show the second text if the model takes one."""
+        self.second_part.setVisible(field is not None)
+        self.second.show_text(field.text if field else "")
+        if field:
+            self.second_label.setText(field.label)
+            self.second.setAccessibleName(field.label)
+            self.second_problem.show_problem(field.problem.sentence, field.problem.remedy_text)
+
+    def _show_image(self, field: ImageField | None) -> None:
+        """Show the image file instead of the text if the model takes an image."""
+        self.image_part.setVisible(field is not None)
+        self.sentence.setVisible(field is None)
+        if field:
+            self.image_name.show_text(field.name, field.path)
+            self.image_problem.show_problem(field.problem.sentence, field.problem.remedy_text)
+
+    def _show_chips(self, setup: SetupPanel) -> None:
+        """Show the values of a module's settings; for captured attention, where it is from."""
+        values, has_module = setup.by_name(), not setup.captured
+        for chip in CHIPS:
+            self.chips[chip.settings[0]].show_value(
+                chip.name, chip.describe_values(values), chip.find_problem(values)
+            )
+            for name in chip.settings:
+                state = values[name]
+                is_given = (
+                    state.counts or state.problem or state.setting.kind is not SettingKind.OWN
+                )
+                self.rows[name].setVisible(has_module and bool(is_given))
+        self.lines.setVisible(has_module)
+        self.captured.show_notice(setup.captured)
+        name = setup.source
+        is_long = len(name) > MODEL_CHIP_LETTERS
+        self.source_chip.show_value(f"{name[: MODEL_CHIP_LETTERS - 1]}…" if is_long else name, "")
+        self._show_parts(setup.parts)
+        wanted: dict[QWidget, bool] = {
+            button: has_module or (setup.has_labels and not chip.shown)
+            for chip, button in zip(CHIPS, self.chips.values(), strict=True)
+        }
+        wanted |= {self.source_chip: not has_module, self.part: bool(setup.parts.choices)}
+        for button in (self.source_chip, *self.chips.values()):
+            if not wanted[button]:
+                button.setChecked(False)
+        self.choices.set_all_wanted(wanted)
+        self._share_width()
+
+    def _show_parts(self, parts: AttentionKinds) -> None:
+        """Show the kinds of attention if there are several."""
+        if parts.choices != tuple(
+            (self.part.itemData(at), self.part.itemText(at)) for at in range(self.part.count())
+        ):
+            self.part.clear()
+            for name, words in parts.choices:
+                self.part.addItem(words, name)
+        self.part.setCurrentIndex(self.part.findData(parts.shown))
+
+    def show_panes_chip(self, is_shown: bool) -> None:
+        """Show the button that folds and unfolds the panes of a narrow window."""
+        self.choices.set_wanted(self.panes_chip, is_shown)
+        self._share_width()
+
+    def _show_place(self, resolved: ResolvedView | None) -> None:
+        """Show which text of a batch, or which layer, is current."""
+        axes = resolved.run.trace.axes if resolved else ()
+        if resolved and axes:
+            self.text_number.setText(resolved.leading_description.capitalize())
+            for step, button in self.text_steps.items():
+                button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {axes[-1]}")
+        if bool(axes) != self.texts.isVisibleTo(self):
+            self.choices.set_wanted(self.texts, bool(axes))
+            self._share_width()
+
+    # ------------------------------------------------------------------ user input
+
+    def reveal(self, widget: QWidget) -> None:
+        """Open the editor that holds a control, if any does, and scroll to it."""
+        for popover in self.popovers:
+            if popover.isAncestorOf(widget):
+                popover.reveal(widget)
+
+    def edit_sentence(self) -> None:
+        """Focus the text box and select its text."""
+        self.sentence.setFocus()
+        self.sentence.selectAll()
+
+    def edit_second(self) -> None:
+        """Focus the second text and select it."""
+        self.second.setFocus()
+        self.second.selectAll()
+
+    def open_more(self) -> None:
+        """Open the editor with the settings that have no button of their own."""
+        self.chips[CHIPS[-1].settings[0]].setChecked(True)
+
+    def _request_fix(self, name: str, _link: str) -> None:
+        self.remedyRequested.emit(name)
+
+    def _emit_text(self) -> None:
+        self.textTyped.emit(self.sentence.toPlainText())
+
+    def _emit_second_text(self) -> None:
+        self.secondTyped.emit(self.second.toPlainText())
+
+    def _choose_part(self, index: int) -> None:
+        self.partChosen.emit(self.part.itemData(index))
+
+    def _emit_choice(self, box: QComboBox, index: int) -> None:
+        name = box.objectName()
+        self.chosen.emit(name, CHOICE_TYPES[name](box.itemData(index)), False)

@@ -1,0 +1,157 @@
+"""Text box for the input text: one to three lines high, without an undo history of its own."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QMimeData, QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QTextCursor, QTextOption
+from PySide6.QtWidgets import QPlainTextEdit
+
+from visualizer.documents.open_document import permitted_start, text_length_problem
+from visualizer.session.document import find_changed_span
+from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
+from visualizer.widgets.input_filters import install_input_filters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from PySide6.QtGui import QResizeEvent
+
+TEXT_PLACEHOLDER = "Type or paste text"
+LABELS_PLACEHOLDER = "Type or paste tokens"
+"""Placeholders of the text box; captured attention has token labels instead of a text."""
+MAX_TEXT_LINES = 3
+MAX_MEASURED_LETTERS = 400
+CURSOR_PX = 6
+BOX_PADDING_PX = 3
+"""Space between the frame of the text box and its document, with the frame."""
+MAX_UNBROKEN_WORD_LENGTH = 4_000
+"""Length in characters up to which words stay unbroken; longer ones wrap anywhere."""
+
+# Qt replaces these characters when it returns the text.
+DISPLAY_REPLACEMENTS = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
+
+
+def has_longer_word(text: str, length: int) -> bool:
+    """Whether a word is longer than `length`; fast for texts with short words only."""
+    half = max(1, length // 2)
+    # A longer word fills at least one whole part of half the length.
+    parts = (text[start : start + half] for start in range(0, len(text), half))
+    may_have = any(part.split(None, 1)[:1] == [part] for part in parts if len(part) == half)
+    return may_have and max(map(len, text.split()), default=0) > length
+
+
+def _position_after(text: str) -> int:
+    """Return the cursor position after a text. Qt counts characters beyond U+FFFF as two."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _count_characters(place: int, text: str) -> int:
+    """Return the number of characters before a cursor position."""
+    before = text.encode("utf-16-le", "surrogatepass")[: 2 * place]
+    return len(before.decode("utf-16-le", "surrogatepass"))
+
+
+class InputTextEdit(QPlainTextEdit):
+    """Text box for the input text. Undo and redo belong to the document, not to the box.
+
+    `textLimitExceeded` is emitted for a rejected text with an error message and the first part of
+    the text.
+    """
+
+    textLimitExceeded = Signal(str, str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setUndoRedoEnabled(False)
+        install_input_filters(self)
+        self.document().documentLayout().documentSizeChanged.connect(self._fit_height)
+        self._fit_height()
+        self.setTabChangesFocus(True)
+        self.setProperty(OWN_FOCUS_PROPERTY, True)
+        self.setPlaceholderText(TEXT_PLACEHOLDER)
+        self.setAccessibleName("Sentence")
+        self.setObjectName("sentence")
+        self.setProperty("role", "sentence")
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return not source.hasUrls() and super().canInsertFromMimeData(source)  # files are opened
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        text, cursor = self.toPlainText(), self.textCursor()
+        start, end = (
+            _count_characters(place, text)
+            for place in (cursor.selectionStart(), cursor.selectionEnd())
+        )
+        whole = text[:start] + source.text() + text[end:]
+        if sentence := text_length_problem(whole):
+            self.textLimitExceeded.emit(sentence, permitted_start(whole))
+        else:
+            with self._adapt_wrap_mode(whole):
+                if (start, end) == (0, len(text)):
+                    self.setPlainText(whole)  # twice as fast
+                    self.moveCursor(QTextCursor.MoveOperation.End)
+                else:
+                    super().insertFromMimeData(source)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
+            self._fit_height()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_height()
+
+    def natural_width(self) -> int:
+        """Return the width at which the first line, or the beginning of it, is not wrapped."""
+        start = self.document().firstBlock().text()[:MAX_MEASURED_LETTERS]
+        sides = 2 * round(self.document().documentMargin()) + 2 * BOX_PADDING_PX
+        return self.fontMetrics().horizontalAdvance(start) + sides + CURSOR_PX
+
+    def _fit_height(self) -> None:
+        """Make the box as high as its lines, up to `MAX_TEXT_LINES`; a longer text scrolls."""
+        count = round(self.document().size().height())
+        lines = min(MAX_TEXT_LINES, max(1, count))
+        margins = 2 * round(self.document().documentMargin()) + 2 * BOX_PADDING_PX
+        self.setFixedHeight(lines * self.fontMetrics().lineSpacing() + margins)
+        policy = Qt.ScrollBarPolicy
+        self.setVerticalScrollBarPolicy(
+            policy.ScrollBarAsNeeded if count > lines else policy.ScrollBarAlwaysOff
+        )
+
+    @contextmanager
+    def _adapt_wrap_mode(self, text: str) -> Iterator[None]:
+        """Wrap at words, unless a word is so long that Qt would search for its end for seconds.
+
+        The wrap mode is changed before or after the text, so such a word is never searched.
+        """
+        is_endless = has_longer_word(text, MAX_UNBROKEN_WORD_LENGTH)
+        if is_endless:
+            self._set_wrap(QTextOption.WrapMode.WrapAnywhere)
+        yield
+        if not is_endless:
+            self._set_wrap(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+
+    def _set_wrap(self, mode: QTextOption.WrapMode) -> None:
+        if mode is not self.wordWrapMode():
+            self.setWordWrapMode(mode)
+
+    def show_text(self, text: str) -> None:
+        """Show the text of the document, with the cursor at the end of the changed part."""
+        before, shown = (
+            self.toPlainText(),
+            text.translate(DISPLAY_REPLACEMENTS).replace("\r\n", "\n"),
+        )
+        if shown == before:
+            return
+        place = _position_after(shown[: find_changed_span(before, shown)[1]])
+        # Signals are blocked, as characters that Qt replaces would otherwise count as an edit.
+        with self._adapt_wrap_mode(text), QSignalBlocker(self):
+            self.setPlainText(text)
+        cursor = self.textCursor()
+        end = self.document().characterCount() - 1
+        cursor.setPosition(min(place, end), QTextCursor.MoveMode.MoveAnchor)
+        self.setTextCursor(cursor)

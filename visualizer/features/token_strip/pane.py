@@ -1,0 +1,34 @@
+"""Tokens pane: the tokens coloured by attention, their selection and search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.features.token_strip.presenter import PANEL
+from visualizer.session.pane import Area, Pane
+
+if TYPE_CHECKING:
+    from visualizer.features.controllers import FeatureControllers
+    from visualizer.features.token_strip.widget import TokenPane
+
+
+def connect(pane: TokenPane, to: FeatureControllers) -> None:
+    """Connect the selection and the search of tokens."""
+    to.token_selection_controller.follow_pane(pane)
+
+
+PANE = Pane(
+    "Tokens",
+    "Tokens",
+    "What the selected tokens attend to, or what attends to them",
+    "visualizer.features.token_strip.widget:TokenPane",
+    connect,
+    "F4",
+    Area.RIGHT,
+    is_open=True,
+    panel=PANEL,
+    commands={
+        "token_selection.find": lambda pane: pane.open_search(),
+        "token_selection.go_to_largest_weight": lambda pane: pane.visible_strip.go_to_largest(),
+    },
+)
