@@ -280,16 +280,27 @@ class FlowPlacement(Struct, frozen=True, eq=False):
 
     @property
     def frame_key(self) -> Hashable:
-        """Everything that is painted around the cells and does not depend on their values."""
+        """Everything that is painted around the cells, except headings and scales."""
         panels = self.panels
-        shown = (*panels.panels, *(operand for operand in panels.operands if operand))
+        spines = (at for at, column in enumerate(self.layout.columns) if column.is_spine)
         return (
             self.layout,
-            panels.titles,
-            panels.operations,
             panels.focus,
             panels.front,
-            tuple((one.stage, one.symbol, one.rows, one.columns, one.colour) for one in shown),
+            tuple(map(self.spine_title, spines)),
+            tuple((one.rows, one.columns) for one in panels.panels),
+            tuple(one and (one.title, one.rows, one.columns) for one in panels.operands),
+        )
+
+    @property
+    def heading_keys(self) -> tuple[Hashable, ...]:
+        """Everything that the heading of each column shows; a toggled mask changes one."""
+        panels = self.panels
+        return tuple(
+            (titles, column.states.index(panel.stage), operation, panel.colour)
+            for titles, column, panel, operation in zip(
+                panels.titles, panels.columns, panels.panels, panels.operations, strict=True
+            )
         )
 
     def spine_title(self, at: int) -> str:

@@ -27,6 +27,8 @@ from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
     from visualizer.heatmap.flow_layout import Box, PlacedColumn
@@ -37,7 +39,6 @@ CARD_RADIUS_PX = 8
 LINE_PX = 3
 STATE_SEPARATOR = "  ›  "
 RAMP_PX = 72
-POSITION_STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000)
 HEAD_DOT_PX = 8
 SUBSCRIPT_PX = 9
 MIN_ELIDED_LETTERS = 5
@@ -48,24 +49,38 @@ OTHERS_LEGEND = ("All others, each with its own range", "All others")
 """In a row, and stacked."""
 
 
+def paint_board(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
+    """Paint everything but the cells of the columns."""
+    paint_frame(painter, placement, theme)
+    paint_headings(painter, placement, range(len(placement.panels.columns)), theme)
+    for slot in (*placement.operands, *placement.thumbnails):
+        if slot is not None:
+            panel_paint.paint_values(painter, slot, theme)
+
+
 def paint_frame(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
     """Paint what does not depend on the numbers: see `FlowPlacement.frame_key`."""
     _paint_card(painter, placement, theme)
-    for at in range(len(placement.panels.columns)):
-        _paint_heading(painter, placement, at, theme)
+    for at, column in enumerate(placement.layout.columns):
+        if column.is_spine and not column.is_hidden:
+            _paint_spine_title(painter, placement, at, theme)
         _paint_operand_name(painter, placement, at, theme)
     for label in board_labels(placement):
         paint_label(painter, label, theme.ink if label.is_word else theme.quiet)
     _paint_tabs(painter, placement, theme)
-    _paint_legend(painter, placement, theme)
     _paint_residual_line(painter, placement, theme)
 
 
-def paint_pictures(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint the operands and the thumbnails."""
-    for slot in (*placement.operands, *placement.thumbnails):
-        if slot is not None:
-            panel_paint.paint_values(painter, slot, theme)
+def paint_headings(
+    painter: QPainter, placement: FlowPlacement, columns: Iterable[int], theme: Theme
+) -> None:
+    """Paint the headings of some columns and the legend, over earlier ones."""
+    layout, paper = placement.layout, QColor(theme.paper)
+    for at in columns:
+        painter.fillRect(_rect(layout.columns[at].heading), paper)
+        _paint_heading(painter, placement, at, theme)
+    painter.fillRect(_rect(layout.legend), paper)
+    _paint_legend(painter, placement, theme)
 
 
 def paint_uncomputed(
@@ -137,7 +152,7 @@ def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: 
     if column.is_hidden:
         return
     is_focus = at == placement.panels.focus
-    scale, panel = text_scale(), placement.panels.panels[at]
+    scale = text_scale()
     box = _rect(column.heading)
     line = QRectF(box.left(), (HEADING_PX - 6) * scale, max(box.width(), 6), LINE_PX)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
@@ -146,11 +161,10 @@ def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: 
     painter.drawRoundedRect(line, LINE_PX / 2, LINE_PX / 2)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     if column.is_spine:
-        _paint_spine_title(painter, placement, at, theme)
         return
     title = QRectF(box.left(), 4 * scale, box.width(), 20 * scale)
     _paint_states(painter, placement, at, title, theme)
-    _paint_operation(painter, placement, at, panel, theme)
+    _paint_operation(painter, placement, at, theme)
 
 
 def _paint_spine_title(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
@@ -224,11 +238,9 @@ def _draw_text(
     return x + width
 
 
-def _paint_operation(
-    painter: QPainter, placement: FlowPlacement, at: int, panel: Heatmap, theme: Theme
-) -> None:
+def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
     """Paint the operation and the range of the colours, as far as they fit."""
-    scale = text_scale()
+    scale, panel = text_scale(), placement.panels.panels[at]
     operation = placement.panels.operations[at]
     box, font = placement.layout.columns[at].heading, scaled_font(OPERATION_PX)
     area = QRectF(box.left, 24 * scale, box.width, 16 * scale)

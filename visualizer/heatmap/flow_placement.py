@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from visualizer.heatmap.flow_layout import (
     page_height,
 )
 from visualizer.heatmap.panel_margins import row_sums_width
-from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+from visualizer.widgets.fonts import scaled_font, system_font, text_scale
 
 if TYPE_CHECKING:
     from visualizer.attention.flow_columns import FlowColumn
@@ -191,8 +192,17 @@ def fold_level(flow: FlowPanels, column: FlowColumn) -> int:
 
 
 def _title_width(title: str) -> float:
-    font = scaled_font(TITLE_PX, QFont.Weight.DemiBold)
-    return QFontMetricsF(font).horizontalAdvance(title) + 2
+    return _widest_text((title,), TITLE_PX, QFont.Weight.DemiBold, system_font()) + 2
+
+
+@lru_cache(maxsize=64)
+def _widest_text(texts: tuple[str, ...], size: int, weight: QFont.Weight, font: QFont) -> float:
+    metrics = QFontMetricsF(scaled_font(size, weight))
+    return max(map(metrics.horizontalAdvance, texts), default=0.0)
+
+
+def _widest_label(labels: tuple[str, ...]) -> float:
+    return _widest_text(labels, LABEL_PX, QFont.Weight.Normal, system_font())
 
 
 def _row_labels(flow: FlowPanels) -> tuple[str, ...]:
@@ -204,9 +214,7 @@ def _row_label_width(labels: tuple[str, ...]) -> float:
     scale = text_scale()
     if len(labels) > 64:  # too many for words
         return INDEX_LABEL_PX * scale
-    metrics = font_metrics(LABEL_PX)
-    widest = max((metrics.horizontalAdvance(label) for label in labels), default=0)
-    return min(MAX_ROW_LABEL_PX * scale, widest + 2)
+    return min(MAX_ROW_LABEL_PX * scale, _widest_label(labels) + 2)
 
 
 def _key_label_height(flow: FlowPanels) -> float:
@@ -216,8 +224,7 @@ def _key_label_height(flow: FlowPanels) -> float:
     keys = focus.columns.labels
     if not focus.columns.is_token or len(keys) > 64:
         return 20 * scale
-    widest = max((font_metrics(LABEL_PX).horizontalAdvance(label) for label in keys), default=0)
-    return min(MAX_KEY_LABEL_PX * scale, widest + 2 * KEY_LABEL_MARGIN_PX * scale)
+    return min(MAX_KEY_LABEL_PX * scale, _widest_label(keys) + 2 * KEY_LABEL_MARGIN_PX * scale)
 
 
 def _has_residual(flow: FlowPanels) -> bool:

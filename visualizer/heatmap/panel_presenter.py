@@ -91,9 +91,9 @@ class PanelSource:
         before = self._before_dropout()
         colour = self._choose_colours()
         labels = self.resolved.side_labels(self.leading)
-        key = (self.tensor, before, self.leading, self.head, self.by, self.lens, self.extent,
-               colour, hatch, labels, stage.symbol, self.beside, self.part, self.title,
-               self.shared_scale_sources, self._panel_label(), self.requested_transform,
+        key = (type(self), self.tensor, before, self.leading, self.head, self.by, self.lens,
+               self.extent, colour, hatch, labels, stage.symbol, self.beside, self.part,
+               self.title, self.shared_scale_sources, self._panel_label(), self.requested_transform,
                self.tensor.version)  # fmt: skip
         if key in known:
             return known[key]

@@ -36,11 +36,14 @@ from visualizer.heatmap.flow_cursor_paint import (
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
 from visualizer.heatmap.highlights import Highlights
-from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
+from visualizer.heatmap.margins_cache import (
+    MAX_CACHED_PANELS,
+    FlowPixmapCache,
+    PanelMarginsPixmapCache,
+)
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
-from visualizer.widgets.fonts import system_font
 from visualizer.widgets.input_filters import ROTATION_PER_NOTCH, WheelNotches, has_command_modifier
 from visualizer.widgets.painted_message import paint_message
 
@@ -84,9 +87,7 @@ class BoardCanvas(CellScrollArea):
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.minimap = MinimapWidget(self.viewport())
         self._pictures: dict[int, PanelPixmap] = {}
-        self._flow_frame: tuple[Hashable, QPixmap] | None = None
-        self._surroundings: tuple[FlowPlacement, QPixmap] | None = None
-        """The pixmaps of the flow board, without and with pictures, and their origins."""
+        self._flow_pixmaps = FlowPixmapCache()
         self._spare: list[SparePixmap] = []
         """Pixmaps of removed panels, reused for new ones until the next frame."""
         self._frames = PanelMarginsPixmapCache()
@@ -125,9 +126,16 @@ class BoardCanvas(CellScrollArea):
             self._schedule_paint()
 
     def repaint_immediately(self) -> None:
-        """Repaint changes immediately: the user is looking at them."""
+        """Repaint changes immediately: the user is looking at them.
+
+        The thumbnails of the flow board follow in the next frame.
+        """
         if self._is_stale and self.isVisible():
+            self._flow_pixmaps.are_thumbnails_later = True
             self.viewport().repaint()
+            self._flow_pixmaps.are_thumbnails_later = False
+            for slot in self.board_layout.flow.thumbnails if self.board_layout.flow else ():
+                self._paint_part(QRegion(slot.cells.toAlignedRect()))
 
     def _schedule_paint(self) -> None:
         self._is_stale = True
@@ -290,7 +298,8 @@ class BoardCanvas(CellScrollArea):
         highlights = panel_highlights(flow, self.highlights)
         cursor = panel_cursor(flow, self.cell_cursor)
         if flow:
-            painter.drawPixmap(0, 0, self._surroundings_pixmap(flow))
+            size, ratio = self.viewport().size(), self.devicePixelRatioF()
+            painter.drawPixmap(0, 0, self._flow_pixmaps.pixmap(flow, size, self._theme, ratio))
             flow_paint.paint_uncomputed(painter, flow, self.highlights, self._theme)
         else:
             self._fill_between(
@@ -322,30 +331,6 @@ class BoardCanvas(CellScrollArea):
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
-
-    def _surroundings_pixmap(self, flow: FlowPlacement) -> QPixmap:
-        """Return everything of the flow board but its cells.
-
-        Most changes are of numbers, and painting all texts takes longer than painting the numbers,
-        so the texts are painted once.
-        """
-        ratio, size = self.devicePixelRatioF(), self.viewport().size()
-        key = (flow.frame_key, self._theme, ratio, size.width(), size.height(), system_font())
-        if self._flow_frame is None or self._flow_frame[0] != key:
-            frame = QPixmap(size * ratio)
-            frame.setDevicePixelRatio(ratio)
-            frame.fill(QColor(self._theme.paper))
-            painter = QPainter(frame)
-            flow_paint.paint_frame(painter, flow, self._theme)
-            painter.end()
-            self._flow_frame, self._surroundings = (key, frame), None
-        if self._surroundings is None or self._surroundings[0] is not flow:
-            picture = QPixmap(self._flow_frame[1])
-            painter = QPainter(picture)
-            flow_paint.paint_pictures(painter, flow, self._theme)
-            painter.end()
-            self._surroundings = flow, picture
-        return self._surroundings[1]
 
     def _fill_between(self, painter: QPainter, area: QRect, pictures: list[QRectF]) -> None:
         """Fill the area between the pixmaps, which is smaller than the whole viewport."""
