@@ -63,7 +63,7 @@ def _click_heading(hand: Hand, stage: str) -> None:
 
 
 def _click_tab(hand: Hand, number: int) -> None:
-    hand.click(hand.board.viewport(), _middle(_placement(hand).layout.tabs[number]))
+    hand.click(hand.board.viewport(), _middle(_placement(hand).layout.tabs.boxes[number]))
     hand.settle()
 
 
@@ -171,7 +171,7 @@ def test_a_changed_setting_keeps_the_flow(flow_hand: Hand) -> None:
     assert _panels(flow_hand).panels[0].values.shape[0] == 8
     flow_hand.window.workspace.set("heads", 1)
     flow_hand.settle()
-    assert _placement(flow_hand).layout.tabs == ()
+    assert _placement(flow_hand).layout.tabs.boxes == ()
 
 
 def test_playback_shows_the_flow_with_empty_cells(flow_hand: Hand) -> None:

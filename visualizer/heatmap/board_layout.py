@@ -254,7 +254,7 @@ class FlowTarget(Struct, frozen=True):
     column : int or None
         A heading.
     head : int or None
-        The tab of a head; the number of heads for that of all heads.
+        The head that the tab brings to the front; None for the tab of all heads.
     """
 
     column: int | None = None
@@ -269,7 +269,7 @@ class FlowPlacement(Struct, frozen=True, eq=False):
     slots, operands : tuple of PanelSlot or None
         Of each column; None if an adjacent spine stands for it, or if there is none.
     thumbnails : tuple of PanelSlot
-        Of each head.
+        Of each head with a tab.
     """
 
     panels: FlowPanels
@@ -328,10 +328,27 @@ class FlowPlacement(Struct, frozen=True, eq=False):
         for at, column in enumerate(self.layout.columns):
             if column.heading.contains(x, y):
                 return FlowTarget(column=at)
-        for head, tab in enumerate(self.layout.tabs):
+        return self._tab_at(x, y)
+
+    def _tab_at(self, x: float, y: float) -> FlowTarget | None:
+        tabs, shown = self.layout.tabs, [slot.heatmap.head for slot in self.thumbnails]
+        for head, tab in zip(shown, tabs.heads, strict=False):
             if tab.contains(x, y):
                 return FlowTarget(head=head)
-        return None
+        for tab, turned in zip(tabs.turns, self.turned_heads, strict=True):
+            if tab.contains(x, y):
+                return None if turned is None else FlowTarget(head=turned)
+        is_all = tabs.all_heads is not None and tabs.all_heads.contains(x, y)
+        return FlowTarget() if is_all else None
+
+    @property
+    def turned_heads(self) -> tuple[int | None, ...]:
+        """The heads to which the turning tabs lead: before and after those with a tab."""
+        if not self.layout.tabs.turns:
+            return ()
+        first = self.panels.first_tab(len(self.layout.tabs.heads))
+        after = first + len(self.thumbnails)
+        return first - 1 if first else None, after if after < self.panels.heads else None
 
 
 class BoardLayout(Struct, frozen=True, dict=True):

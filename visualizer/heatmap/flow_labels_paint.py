@@ -220,5 +220,6 @@ def _key_label(
         area = QRectF(middle - line / 2, foot - length, line, length)
         return TokenLabel(shown, area, size, is_word, is_upright)
     width = metrics.horizontalAdvance(text) + 2
-    area = QRectF(middle - width / 2, foot - line, width, line)
+    left = max(over.cells.left() - 1, middle - width / 2)  # an operand may be on the left
+    area = QRectF(left, foot - line, width, line)
     return TokenLabel(text, area, size, is_word, align=ALIGN_CENTRE)

@@ -16,13 +16,17 @@ from visualizer.heatmap.flow_layout import (
     STACK_EDGE_PX,
 )
 from visualizer.heatmap.flow_placement import (
+    DOT_PITCH_PX,
+    DOT_RADIUS_PX,
+    DOTS_GAP_PX,
     OPERATION_PX,
     SMALL_LABEL_PX,
     TITLE_PX,
+    dots_width,
 )
 from visualizer.heatmap.flow_presenter import OPERATION_SIGN
 from visualizer.heatmap.panel_margins import format_compact_scale
-from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT, ALIGN_RIGHT
+from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import head_colour
 
@@ -39,11 +43,14 @@ CARD_RADIUS_PX = 8
 LINE_PX = 3
 STATE_SEPARATOR = "  ›  "
 RAMP_PX = 72
-HEAD_DOT_PX = 8
+HEAD_DOT_PX, DOTTED_NAME_PX, TAB_FOOT_PX = 8, 13, 8
+TURNS = ("‹", "›")
 SUBSCRIPT_PX = 9
-MIN_ELIDED_LETTERS = 5
-"""Minimum length of an operation that is cut; less of it says nothing."""
 ALL_HEADS = "All heads"
+RESIDUAL_TEXTS = (
+    "residual stream: each token keeps its vector, and each part adds to it",
+    "residual stream",
+)
 WEIGHTS_LEGEND = "Weights"
 OTHERS_LEGEND = ("All others, each with its own range", "All others")
 """In a row, and stacked."""
@@ -170,15 +177,18 @@ def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: 
 def _paint_spine_title(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
     """Paint the name of a narrow column upright, above its cells."""
     column = placement.layout.columns[at]
-    title = placement.spine_title(at)
+    height = column.cells.top - HEADING_PX * text_scale() - 12
+    font = scaled_font(OPERATION_PX, QFont.Weight.DemiBold)
+    metrics = QFontMetricsF(font)
+    line, titles = metrics.height(), (placement.spine_title(at), placement.panels.titles[at][-1])
+    shown = next((one for one in titles if metrics.horizontalAdvance(one) <= height), "")
+    if not shown:
+        return
     painter.save()
-    painter.setFont(scaled_font(OPERATION_PX, QFont.Weight.DemiBold))
+    painter.setFont(font)
     painter.setPen(QColor(theme.quiet))
     painter.translate(column.cells.left + column.cells.width / 2, column.cells.top - 6)
     painter.rotate(-90)
-    height = column.cells.top - HEADING_PX * text_scale() - 12
-    line = QFontMetricsF(painter.font()).height()
-    shown = QFontMetricsF(painter.font()).elidedText(title, Qt.TextElideMode.ElideRight, height)
     painter.drawText(QRectF(0, -line / 2, height, line), ALIGN_LEFT, shown)
     painter.restore()
 
@@ -195,14 +205,7 @@ def _paint_states(
     width = sum(QFontMetricsF(strong).horizontalAdvance(title) for title in titles)
     width += (len(titles) - 1) * QFontMetricsF(plain).horizontalAdvance(STATE_SEPARATOR)
     x = area.left()
-    if len(titles) == 1 and width > area.width():  # headings may be cut: see the layout
-        title = QFontMetricsF(strong).elidedText(
-            titles[0], Qt.TextElideMode.ElideRight, area.width()
-        )
-        if len(title) > 1:
-            _draw_text(painter, x, area, title, strong, theme.ink)
-        return
-    if width <= area.width() or len(titles) == 1:
+    if width <= area.width():
         for number, title in enumerate(titles):
             if number:
                 x = _draw_text(painter, x, area, STATE_SEPARATOR, plain, theme.quiet)
@@ -210,20 +213,18 @@ def _paint_states(
             font = strong if is_shown else plain
             x = _draw_text(painter, x, area, title, font, theme.ink if is_shown else theme.quiet)
         return
-    title = QFontMetricsF(strong).elidedText(
-        titles[shown], Qt.TextElideMode.ElideRight, area.width()
-    )
-    if len(title) <= 1:
+    if QFontMetricsF(strong).horizontalAdvance(titles[shown]) > area.width():
+        return  # a narrow canvas: see the layout
+    x = _draw_text(painter, x, area, titles[shown], strong, theme.ink)
+    if x + dots_width(len(titles)) > area.right() + 1:
         return
-    x = _draw_text(painter, x, area, title, strong, theme.ink)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(Qt.PenStyle.NoPen)
-    radius = 2 * text_scale()
+    scale = text_scale()
     for number in range(len(titles)):
-        centre = QPointF(x + (8 + 7 * number) * text_scale(), area.center().y() + 1)
-        if centre.x() + radius <= area.right() + 8:
-            painter.setBrush(QColor(theme.ink if number == shown else theme.hairline))
-            painter.drawEllipse(centre, radius, radius)
+        centre = QPointF(x + (DOTS_GAP_PX + DOT_PITCH_PX * number) * scale, area.center().y() + 1)
+        painter.setBrush(QColor(theme.ink if number == shown else theme.hairline))
+        painter.drawEllipse(centre, DOT_RADIUS_PX * scale, DOT_RADIUS_PX * scale)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
@@ -266,13 +267,17 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
                              ALIGN_RIGHT, texts[0])  # fmt: skip
     elif wanted + metrics.horizontalAdvance(scale_text) <= area.width():
         _draw_text(painter, area.left() + wanted, area, scale_text, font, theme.quiet)
-    room = right - area.left()
-    short = operation.partition(OPERATION_SIGN)[2]  # without the matrix on the left
-    fitting = [operation, *([f"{OPERATION_SIGN.lstrip()}{short}"] if short else [])]
-    whole = next((text for text in fitting if metrics.horizontalAdvance(text) <= room), "")
-    shown = whole or metrics.elidedText(operation, Qt.TextElideMode.ElideRight, max(0.0, room))
-    if whole or len(shown) > MIN_ELIDED_LETTERS:
+    shown = _fitting_operation(operation, right - area.left(), metrics)
+    if shown:
         _draw_text(painter, area.left(), area, shown, font, theme.quiet)
+
+
+def _fitting_operation(operation: str, room: float, metrics: QFontMetricsF) -> str:
+    """Return an operation, without the matrix on its left or without its details if it must be."""
+    layer = operation.partition(OPERATION_SIGN)[2]
+    shorter = f"{OPERATION_SIGN.lstrip()}{layer}" if layer else operation.partition(" where ")[0]
+    fitting = (text for text in (operation, shorter) if metrics.horizontalAdvance(text) <= room)
+    return next(fitting, "")
 
 
 def _paint_ramp(painter: QPainter, panel: Heatmap, area: QRectF, theme: Theme) -> None:
@@ -300,7 +305,10 @@ def _paint_operand_name(painter: QPainter, placement: FlowPlacement, at: int, th
         if column.operand and len(slot.heatmap.symbol) == 1
         else (slot.heatmap.title)
     )
-    _paint_name(painter, QRectF(slot.cells.left(), slot.cells.top() - line - 1, 0, line), name)
+    layout, left = placement.layout, slot.cells.left()
+    after = (one.cells.left for one in layout.columns[at + 1 :] if not one.is_hidden)
+    room = next(after, layout.size.width) - left - 2
+    _paint_name(painter, QRectF(left, slot.cells.top() - line - 1, room, line), name)
 
 
 def _paint_name(painter: QPainter, area: QRectF, name: str) -> None:
@@ -309,44 +317,70 @@ def _paint_name(painter: QPainter, area: QRectF, name: str) -> None:
     base, _, below = name.partition("_") if is_weight else (name, "", "")
     strong, small = painter.font(), scaled_font(SUBSCRIPT_PX, QFont.Weight.DemiBold)
     width = QFontMetricsF(strong).horizontalAdvance(base)
+    below_width = QFontMetricsF(small).horizontalAdvance(below)
+    if width + below_width > area.width():  # a narrow canvas
+        return
     painter.drawText(QRectF(area.left(), area.top(), width + 2, area.height()), ALIGN_LEFT, base)
-    painter.setFont(small)
-    room = QFontMetricsF(small).horizontalAdvance(below) + 2
-    drop = 3 * text_scale()
-    painter.drawText(
-        QRectF(area.left() + width, area.top() + drop, room, area.height()), ALIGN_LEFT, below
-    )
+    if below:
+        foot = area.translated(width, 3 * text_scale())
+        foot.setWidth(below_width + 2)
+        painter.setFont(small)
+        painter.drawText(foot, ALIGN_LEFT, below)
 
 
 # ------------------------------------------------------------------ below the rows
 
 
 def _paint_tabs(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    scale, front = text_scale(), placement.panels.front
-    for head, (slot, tab) in enumerate(
-        zip(placement.thumbnails, placement.layout.tabs, strict=False)
-    ):
-        area = _rect(tab)
-        if head == front:
-            _paint_front_tab(painter, area, theme)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(head_colour(head, theme)))
-        dot, radius = HEAD_DOT_PX * scale, HEAD_DOT_PX * scale / 2
+    scale, tabs = text_scale(), placement.layout.tabs
+    names, has_dots = _tab_names(placement)
+    for name, slot, tab in zip(names, placement.thumbnails, tabs.heads, strict=False):
+        is_front = slot.heatmap.head == placement.panels.front
+        area = QRectF(tab.left, tab.top, tab.width, slot.cells.bottom() - tab.top)
+        if is_front:
+            _paint_front_tab(painter, area.adjusted(0, 0, 0, TAB_FOOT_PX * scale), theme)
         left = slot.cells.left()
-        painter.drawEllipse(QPointF(left + radius, area.top() + 11 * scale), radius, radius)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        line = QRectF(left + dot + 5 * scale, area.top() + 2 * scale, area.width(), 18 * scale)
-        weight = QFont.Weight.DemiBold if head == front else QFont.Weight.Normal
-        font, room = scaled_font(SMALL_LABEL_PX, weight), area.right() - line.left()
-        name = f"Head {head + 1}"
-        if QFontMetricsF(font).horizontalAdvance(name) > room:
-            name = str(head + 1)
-        if QFontMetricsF(font).horizontalAdvance(name) <= room + 2:
-            _draw_text(painter, line.left(), line, name, font,
-                       theme.ink if head == front else theme.quiet)  # fmt: skip
-    if len(placement.layout.tabs) > len(placement.thumbnails):
-        _paint_all_heads_tab(painter, _rect(placement.layout.tabs[-1]), theme)
+        if has_dots and slot.heatmap.head is not None:
+            _paint_head_dot(painter, left, area.top() + 11 * scale, slot.heatmap.head, theme)
+            left += DOTTED_NAME_PX * scale
+        line = QRectF(left, area.top() + 2 * scale, area.width(), 18 * scale)
+        weight = QFont.Weight.DemiBold if is_front else QFont.Weight.Normal
+        font = scaled_font(SMALL_LABEL_PX, weight)
+        _draw_text(painter, left, line, name, font, theme.ink if is_front else theme.quiet)
+    for tab, head, name in zip(tabs.turns, placement.turned_heads, TURNS, strict=False):
+        area = QRectF(tab.left, tab.top, tab.width, 40 * scale)
+        painter.setFont(scaled_font(TITLE_PX))
+        painter.setPen(QColor(theme.hairline if head is None else theme.ink))
+        painter.drawText(area, ALIGN_CENTRE, name)
+    if tabs.all_heads:
+        _paint_all_heads_tab(painter, _rect(tabs.all_heads), theme)
+
+
+def _tab_names(placement: FlowPlacement) -> tuple[list[str], bool]:
+    """Return the names of the tabs and whether dots precede them, as the narrowest one allows."""
+    metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
+    panels = [slot.heatmap for slot in placement.thumbnails]
+    numbers = [panel.label if panel.head is None else str(panel.head + 1) for panel in panels]
+    pairs = list(zip(placement.thumbnails, placement.layout.tabs.heads, strict=False))
+    rooms = [tab.right - slot.cells.left() for slot, tab in pairs]
+    for names, dot in (
+        ([panel.label for panel in panels], DOTTED_NAME_PX * text_scale()),
+        (numbers, DOTTED_NAME_PX * text_scale()),
+        (numbers, 0.0),
+    ):
+        widths = map(metrics.horizontalAdvance, names)
+        if all(dot + width <= room for width, room in zip(widths, rooms, strict=True)):
+            return names, dot > 0
+    return [""] * len(panels), True
+
+
+def _paint_head_dot(painter: QPainter, left: float, middle: float, head: int, theme: Theme) -> None:
+    radius = HEAD_DOT_PX * text_scale() / 2
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(head_colour(head, theme)))
+    painter.drawEllipse(QPointF(left + radius, middle), radius, radius)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
 def _paint_front_tab(painter: QPainter, area: QRectF, theme: Theme) -> None:
@@ -372,15 +406,14 @@ def _paint_all_heads_tab(painter: QPainter, area: QRectF, theme: Theme) -> None:
             painter.fillRect(place, QColor(theme.quiet))
     font = scaled_font(SMALL_LABEL_PX)
     width = QFontMetricsF(font).horizontalAdvance(ALL_HEADS) + 2
-    if width <= area.width() + 12 * scale:
-        line = QRectF(area.center().x() - width / 2, top + 3 * pitch + 2, width, 18 * scale)
-        _draw_text(painter, line.left(), line, ALL_HEADS, font, theme.quiet)
+    line = QRectF(area.center().x() - width / 2, top + 3 * pitch + 2, width, 18 * scale)
+    _draw_text(painter, line.left(), line, ALL_HEADS, font, theme.quiet)
 
 
 def _paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
     """Paint the scales of the weights and of the others, stacked next to the tabs or in a row."""
     scale, box = text_scale(), placement.layout.legend
-    panels, is_stacked = placement.panels.panels, bool(placement.layout.tabs)
+    panels, is_stacked = placement.panels.panels, bool(placement.layout.tabs.heads)
     weights = next((one for one in panels if not one.colour.is_signed), None)
     others = next((one for one in panels if one.colour.is_signed), None)
     font, metrics = scaled_font(OPERATION_PX), font_metrics(OPERATION_PX)
@@ -445,11 +478,15 @@ def _paint_residual_line(painter: QPainter, placement: FlowPlacement, theme: The
         painter.setPen(QPen(QColor(theme.border), LINE_PX))
         painter.drawLine(QLineF(last, y, last, bottom + 4 * scale))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-    text = "residual stream: each token keeps its vector, and each part adds to it"
-    font = scaled_font(OPERATION_PX)
-    width = QFontMetricsF(font).horizontalAdvance(text) + 12 * scale
+    metrics = font_metrics(OPERATION_PX)
+    room = abs(last - first) - 28 * scale
+    text = next((one for one in RESIDUAL_TEXTS if metrics.horizontalAdvance(one) <= room), "")
+    if not text:
+        return
+    width = metrics.horizontalAdvance(text) + 12 * scale
     place = QRectF(first + 14 * scale, y - 8 * scale, width, 16 * scale)
     painter.fillRect(place, QColor(theme.paper))
+    font = scaled_font(OPERATION_PX)
     _draw_text(painter, place.left() + 6 * scale, place, text, font, theme.quiet)
 
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 TITLE_PX, OPERATION_PX, LABEL_PX, SMALL_LABEL_PX = 14, 11, 13, 11
 MAX_ROW_LABEL_PX, MAX_KEY_LABEL_PX = 120, 72
 INDEX_LABEL_PX = 28
+DOTS_GAP_PX, DOT_PITCH_PX, DOT_RADIUS_PX = 8, 7, 2
+"""Dots after the title of a matrix with several states: distance from it, pitch and size."""
 MAX_LABEL_SHARE = 0.2
 """Maximum width of the labels of the rows, relative to the canvas."""
 MIN_LABELLED_CELL_PX = 11
@@ -97,6 +99,8 @@ def place_flow(
     formatted = iter(choose_number_formats([slot for slot in slots if slot]))
     numbered = tuple(next(formatted) if slot else None for slot in slots)
     formatted = iter(choose_number_formats([slot for slot in operands if slot]))
+    tabs = layout.tabs.heads
+    first = flow.first_tab(len(tabs))
     placement = FlowPlacement(
         flow,
         layout,
@@ -104,7 +108,7 @@ def place_flow(
         tuple(next(formatted) if slot else None for slot in operands),
         tuple(
             _slot(panel, thumbnail_area(tab, panel, scale), panel.values.shape[0])
-            for panel, tab in zip(flow.thumbnails, layout.tabs, strict=False)
+            for panel, tab in zip(flow.thumbnails[first:], tabs, strict=False)
         ),
     )
     room = max(MIN_ROOM_CELLS, int(min(height - layout.rows_top - 80 * scale, width / 2) * ratio))
@@ -163,7 +167,7 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
     return ColumnSize(
         panel.values.shape[1],
         column.part,
-        _title_width(flow.titles[at][-1]),
+        max(map(_title_width, flow.titles[at])),
         operand.values.shape[0] if operand else 0,
         column.is_query_key,
         at == flow.focus,
@@ -171,6 +175,7 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
         fold_level(flow, column),
         bool(column.operand) and not column.is_query_key,
         row_sums_width(panel),
+        dots_width(len(column.states)),
     )
 
 
@@ -193,6 +198,12 @@ def fold_level(flow: FlowPanels, column: FlowColumn) -> int:
 
 def _title_width(title: str) -> float:
     return _widest_text((title,), TITLE_PX, QFont.Weight.DemiBold, system_font()) + 2
+
+
+def dots_width(states: int) -> float:
+    """Return the width of the dots of a number of states; 0 for a single one."""
+    width = DOTS_GAP_PX + DOT_PITCH_PX * (states - 1) + DOT_RADIUS_PX
+    return width * text_scale() if states > 1 else 0.0
 
 
 @lru_cache(maxsize=64)

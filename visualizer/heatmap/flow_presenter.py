@@ -98,16 +98,15 @@ class ThumbnailSource(PanelSource):
 
 
 def thumbnail_sources(resolved: ResolvedView) -> tuple[PanelSource, ...]:
-    """Return the sources of the weights of each head; none for a single head."""
+    """Return the sources of the weights of each head and aggregate; none for a single head."""
     trace = resolved.run.trace
     heads = trace.spec_at(resolved.leading).heads
     if heads == 1:
         return ()
     stage = trace.stage(resolved.weights_stage(None))
     extent = resolved.full_extent(stage, MAX_THUMBNAIL_CELLS)
-    return tuple(
-        ThumbnailSource(resolved, stage, head, None, extent=extent) for head in range(heads)
-    )
+    shown = (*((head, None) for head in range(heads)), *((None, by) for by in resolved.folds))
+    return tuple(ThumbnailSource(resolved, stage, *one, extent=extent) for one in shown)
 
 
 def _operand(

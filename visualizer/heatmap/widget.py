@@ -503,19 +503,18 @@ class BoardView(BoardCanvas):
         """Bring a head to the front, show all heads, or enlarge a matrix or its next state."""
         flow = self.board_layout.flow
         assert flow is not None
-        if target.head is not None:
-            is_head = target.head < len(flow.thumbnails)
-            self._choose_tab(flow, target.head if is_head else ALL_HEADS)
-        elif target.column is not None:
+        if target.column is not None:
             states = flow.panels.columns[target.column].states
             shown = states.index(flow.panels.panels[target.column].stage)
             is_next = target.column == flow.panels.focus
             self.stageFocused.emit(states[(shown + is_next) % len(states)])
+        else:
+            self._choose_tab(flow, ALL_HEADS if target.head is None else target.head)
 
     def _choose_tab(self, flow: FlowPlacement, head: int) -> None:
-        if head == ALL_HEADS and flow.thumbnails:
+        if head == ALL_HEADS and flow.panels.thumbnails:
             self.allHeadsRequested.emit()
-        elif 0 <= head < len(flow.thumbnails):
+        elif 0 <= head < flow.panels.heads:
             self.headChosen.emit(head)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
