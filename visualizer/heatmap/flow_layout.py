@@ -493,10 +493,13 @@ class FlowArranger:
         return sum(self.margins()) + columns
 
     def _grow(self, found: _Widths) -> _Widths:
-        """Widen the focus to its limit, and then the gaps."""
+        """Widen the focus to its limit, and then the gaps; other cells fill the headings."""
         scale = self._scale
         spare = self._size.width - self._total(found.level, found.gap, found.cells)
-        cells = list(found.cells)
+        cells = [
+            max(cell, self._heading_share(at, found.level, cell))
+            for at, cell in enumerate(found.cells)
+        ]
         for at, column in enumerate(self._columns):
             if column.is_focus and column.cells and spare > 0:
                 limit = min(MAX_FOCUS_PX * scale, MAX_FOCUS_RATIO * self.row_height)
@@ -506,6 +509,14 @@ class FlowArranger:
         while gap + 1 <= most and self._total(found.level, gap + 1, cells) <= self._size.width:
             gap += 1
         return _Widths(found.level, gap, tuple(cells))
+
+    def _heading_share(self, at: int, level: int, cell: float) -> float:
+        """Return the width that cells can have without widening their column."""
+        column = self._columns[at]
+        if self.is_spine(at, level) or not column.cells:
+            return cell
+        room = self.slot_width(at, level, cell) - column.sums_width
+        return min(room / column.cells, CONTEXT_WIDTHS[0] * self._scale)
 
     @staticmethod
     def _whole_pixels(wider: float, least: float) -> float:

@@ -43,6 +43,7 @@ CARD_RADIUS_PX = 8
 LINE_PX = 3
 STATE_SEPARATOR = "  ›  "
 RAMP_PX = 72
+TITLE_GAP_PX = 8
 HEAD_DOT_PX, DOTTED_NAME_PX, TAB_FOOT_PX = 8, 13, 8
 TURNS = ("‹", "›")
 SUBSCRIPT_PX = 9
@@ -169,9 +170,17 @@ def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: 
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     if column.is_spine:
         return
-    title = QRectF(box.left(), 4 * scale, box.width(), 20 * scale)
+    title = QRectF(box.left(), 4 * scale, _title_room(placement, at), 20 * scale)
     _paint_states(painter, placement, at, title, theme)
     _paint_operation(painter, placement, at, theme)
+
+
+def _title_room(placement: FlowPlacement, at: int) -> float:
+    """Return the width of a heading, with the gap to the next one where headings may be cut."""
+    columns = placement.layout.columns
+    own = columns[at].heading
+    after = next((one.heading.left for one in columns[at + 1 :] if not one.is_hidden), own.right)
+    return max(own.width, after - TITLE_GAP_PX * text_scale() - own.left)
 
 
 def _paint_spine_title(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:

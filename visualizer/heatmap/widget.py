@@ -419,6 +419,8 @@ HEAD_KEYS = {
     **{Qt.Key(Qt.Key.Key_1 + head): head for head in range(9)},
 }
 """Keys of the flow board, with the head that each brings to the front."""
+TARGET_CURSORS = (Qt.CursorShape.ArrowCursor, Qt.CursorShape.PointingHandCursor)
+"""Cursors beside and on headings and tabs of the flow board."""
 WHEEL_ZOOM_FACTOR = 1.25
 """Zoom factor per notch of the wheel."""
 PAGE_MESSAGE_MS = 5_000
@@ -469,10 +471,9 @@ class BoardView(BoardCanvas):
     def _hover_at(self, point: QPointF) -> None:
         cell = self.cell_at(point)
         self._report_leading(self.slot_at(point))
-        if self.board_layout.flow:
-            is_target = self._flow_target(point) is not None
-            shape = Qt.CursorShape.PointingHandCursor if is_target else Qt.CursorShape.ArrowCursor
-            self.viewport().setCursor(shape)
+        # While the mask is edited, the cursor is that of the brush.
+        if self.board_layout.flow and self.viewport().cursor().shape() in TARGET_CURSORS:
+            self.viewport().setCursor(TARGET_CURSORS[self._flow_target(point) is not None])
         if cell != self._pointed:
             self._pointed = cell
             self.cellHovered.emit(cell)
