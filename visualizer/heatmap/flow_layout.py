@@ -100,8 +100,8 @@ class ColumnSize(Struct, frozen=True):
         Whether ribbons lead to it from the left, which need a wide gap.
     sums_width : float
         Room for the sums of the rows, right of the cells.
-    dots_width : float
-        Room for the dots of several states, right of the title.
+    states_width : float
+        Additional width of the heading for the dots and the longest title of all its states.
     """
 
     cells: int
@@ -114,7 +114,7 @@ class ColumnSize(Struct, frozen=True):
     fold_level: int = 0
     has_ribbons: bool = False
     sums_width: float = 0.0
-    dots_width: float = 0.0
+    states_width: float = 0.0
 
 
 class FlowSize(Struct, frozen=True):
@@ -453,8 +453,8 @@ class FlowArranger:
         if not self.is_spine(at, level):
             width += column.sums_width
         is_cut = self.is_spine(at, level) or level >= CUT_TITLES_LEVEL
-        dots = column.dots_width if level < MERGED_SPINES_LEVEL else 0.0
-        return width if is_cut else max(width, column.title_width + dots)
+        states = column.states_width if level < MERGED_SPINES_LEVEL else 0.0
+        return width if is_cut else max(width, column.title_width + states)
 
     def gap_before(self, at: int, level: int, gap: float) -> float:
         """Return the gap between a column and the one to its left."""

@@ -164,10 +164,12 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
     column, panel, operand = flow.columns[at], flow.panels[at], flow.operands[at]
     focus = flow.columns[flow.focus]
     own = [name for name in focus.reads if name in column.states]
+    title = _title_width(flow.titles[at][column.states.index(panel.stage)])
+    states = max(map(_title_width, flow.titles[at])) + dots_width(len(column.states))
     return ColumnSize(
         panel.values.shape[1],
         column.part,
-        max(map(_title_width, flow.titles[at])),
+        title,
         operand.values.shape[0] if operand else 0,
         column.is_query_key,
         at == flow.focus,
@@ -175,7 +177,7 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
         fold_level(flow, column),
         bool(column.operand) and not column.is_query_key,
         row_sums_width(panel),
-        dots_width(len(column.states)),
+        states - title,
     )
 
 
@@ -224,7 +226,9 @@ def _row_labels(flow: FlowPanels) -> tuple[str, ...]:
 def _row_label_width(labels: tuple[str, ...]) -> float:
     scale = text_scale()
     if len(labels) > 64:  # too many for words
-        return INDEX_LABEL_PX * scale
+        last = (f"{len(labels):,}",)
+        position = _widest_text(last, OPERATION_PX, QFont.Weight.DemiBold, system_font())
+        return max(INDEX_LABEL_PX * scale, position + 2)
     return min(MAX_ROW_LABEL_PX * scale, _widest_label(labels) + 2)
 
 
