@@ -152,8 +152,8 @@ def test_no_text_is_over_another_or_over_cells(case: Case) -> None:
 def test_the_head_in_front_has_a_tab_and_all_others_can_be_reached(case: Case) -> None:
     placement = case.placement()
     heads = placement.panels.heads
-    shown = [slot.heatmap.head for slot in placement.thumbnails]
-    reached = [head for head in (*shown, *placement.turned_heads) if head is not None]
+    shown = [slot.heatmap.head for slot in placement.thumbnails if slot.heatmap.head is not None]
+    reached = [*shown, *(head for head in placement.turned_heads if head is not None)]
     if heads == 0:
         assert not shown
         return

@@ -23,6 +23,7 @@ from visualizer.heatmap.panel_margins import (
     widest_label,
 )
 from visualizer.session.cell_address import Cell
+from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
@@ -259,6 +260,31 @@ class FlowTarget(Struct, frozen=True):
 
     column: int | None = None
     head: int | None = None
+
+
+class MenuPlace(Struct, frozen=True):
+    """A place of the board with a context menu.
+
+    Parameters
+    ----------
+    stage : str
+        The stage of a heading; empty elsewhere.
+    head : int or None
+        The head of a tab, or of a panel next to whose label the place is.
+    is_tab : bool
+        Whether it is a tab of the flow board.
+    token : int or None
+        The token of a label.
+    role : TokenRole
+        Whether that token is a query or a key.
+    """
+
+    cell: Cell | None = None
+    stage: str = ""
+    head: int | None = None
+    is_tab: bool = False
+    token: int | None = None
+    role: TokenRole = TokenRole.QUERY
 
 
 class FlowPlacement(Struct, frozen=True, eq=False):

@@ -17,12 +17,26 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPen, QPixmap, QRegion
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QNativeGestureEvent,
+    QPainter,
+    QPen,
+    QPixmap,
+    QRegion,
+)
 from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.heatmap import flow_paint, panel_paint
 from visualizer.heatmap.board import Board, stage_and_side
-from visualizer.heatmap.board_layout import BoardLayout, FlowPlacement, FlowTarget, PanelSlot
+from visualizer.heatmap.board_layout import (
+    BoardLayout,
+    FlowPlacement,
+    FlowTarget,
+    MenuPlace,
+    PanelSlot,
+)
 from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
@@ -33,6 +47,7 @@ from visualizer.heatmap.flow_cursor_paint import (
     panel_cursor,
     panel_highlights,
 )
+from visualizer.heatmap.flow_labels_paint import menu_place_of_flow, menu_place_of_labels
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
 from visualizer.heatmap.highlights import Highlights
@@ -444,6 +459,8 @@ class BoardView(BoardCanvas):
     headChosen = Signal(int)
     """Emits the head to bring to the front of the flow board."""
     allHeadsRequested = Signal()
+    menuRequested = Signal(object, QPoint)
+    """Emits the place of a context menu, and where to open it on the screen."""
     stageFocused = Signal(str)
     """Emits the stage to show as large as fits on the flow board."""
 
@@ -522,6 +539,37 @@ class BoardView(BoardCanvas):
         cell = self.cell_at(event.position())
         if cell and event.button() == Qt.MouseButton.LeftButton:
             self.enlarged.emit(cell)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        if event.reason() is QContextMenuEvent.Reason.Keyboard:
+            cell = self.cell_cursor.pinned
+            area = self.area_of(cell) if cell else None
+            place, at = MenuPlace(cell), area.center() if area else QPoint()
+            is_found = area is not None
+        else:
+            found, at = self.menu_place_at(QPointF(event.pos())), event.pos()
+            place, is_found = found or MenuPlace(), found is not None
+        if is_found:
+            self.menuRequested.emit(place, self.viewport().mapToGlobal(at))
+
+    def menu_place_at(self, point: QPointF) -> MenuPlace | None:
+        """Return the place of a context menu under a point of the viewport."""
+        cell = self.cell_at(point)
+        if cell:
+            return MenuPlace(cell)
+        flow = self.board_layout.flow
+        if flow:
+            return menu_place_of_flow(flow, point)
+        if point.y() < self.board_layout.head:
+            across = point.x() + self.scroll_offset().x()
+            heads = self.board_layout.column_heads
+            stages = (head.heatmap.stage for head in heads if 0 <= across - head.left < head.width)
+            stage = next(stages, None)
+            return MenuPlace(stage=stage) if stage else None
+        at = point + self.scroll_offset()
+        slots = (slot for slot in self.board_layout.slots if slot.whole_area.contains(at))
+        slot = next(slots, None)
+        return menu_place_of_labels(slot, at) if slot else None
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         cell = self.cell_cursor.pinned or self.cell_cursor.hovered
