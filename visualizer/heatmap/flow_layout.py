@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 HEADING_PX = 50
 """Height of the headings: name, operation and line."""
-CARD_PADDING_PX = 12
+CARD_PADDING_PX, CARD_FOOT_PX = 12, 16
+"""Inside the card; below the rows, there is room for the name of the keys."""
 CARD_TOP_PX = 6
 EDGE_PX = 16
 """Distance from the edges of the canvas."""
@@ -309,7 +310,7 @@ class FlowArranger:
     def below_rows(self) -> float:
         """Height below the rows."""
         scale = self._scale
-        below = CARD_PADDING_PX * scale + self.tab_height + EDGE_PX * scale / 2
+        below = CARD_FOOT_PX * scale + self.tab_height + EDGE_PX * scale / 2
         return below + (RAIL_PX * scale if self._size.has_residual else 0)
 
     def _rows(self) -> tuple[float, float]:
@@ -584,7 +585,7 @@ class FlowArranger:
         padding = CARD_PADDING_PX * self._scale
         left, right = inside[0].heading.left - padding, inside[-1].heading.right + padding
         top = (HEADING_PX + CARD_TOP_PX) * self._scale
-        return Box(left, top, right - left, bottom + padding - top)
+        return Box(left, top, right - left, bottom + CARD_FOOT_PX * self._scale - top)
 
     def _tabs(self, card: Box | None) -> TabPlaces:
         """Return equal tabs below the card, as wide as they are high or narrower."""
@@ -631,7 +632,7 @@ class FlowArranger:
         if not self._size.has_residual:
             return None
         scale = self._scale
-        return bottom + CARD_PADDING_PX * scale + self.tab_height + RAIL_PX * scale / 2
+        return bottom + CARD_FOOT_PX * scale + self.tab_height + RAIL_PX * scale / 2
 
 
 @lru_cache(maxsize=8)

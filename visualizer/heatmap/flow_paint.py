@@ -9,9 +9,11 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from visualizer.attention.flow_columns import FlowPart
+from visualizer.attention.stages import axis_word
 from visualizer.heatmap import cell_paint, colour_mapping, panel_paint
-from visualizer.heatmap.flow_labels_paint import board_labels, paint_label
+from visualizer.heatmap.flow_labels_paint import board_labels, paint_label, row_label_slot
 from visualizer.heatmap.flow_layout import (
+    CARD_FOOT_PX,
     HEADING_PX,
     STACK_EDGE_PX,
 )
@@ -75,6 +77,7 @@ def paint_frame(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
         _paint_operand_name(painter, placement, at, theme)
     for label in board_labels(placement):
         paint_label(painter, label, theme.ink if label.is_word else theme.quiet)
+    _paint_axis_names(painter, placement, theme)
     _paint_tabs(painter, placement, theme)
     _paint_residual_line(painter, placement, theme)
 
@@ -335,6 +338,27 @@ def _paint_name(painter: QPainter, area: QRectF, name: str) -> None:
         foot.setWidth(below_width + 2)
         painter.setFont(small)
         painter.drawText(foot, ALIGN_LEFT, below)
+
+
+def _paint_axis_names(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
+    """Paint the name of the rows above their labels, and that of the keys below each matrix."""
+    slot, labels, scale = row_label_slot(placement), placement.layout.row_labels, text_scale()
+    metrics, font = font_metrics(OPERATION_PX), scaled_font(OPERATION_PX)
+    if slot:
+        name = f"{axis_word(slot.heatmap.rows.name)} ↓"
+        width, line = metrics.horizontalAdvance(name), metrics.height()
+        left = labels.right - 8 * scale - width
+        area = QRectF(left, labels.top - line - 4 * scale, width, line)
+        if left >= 0:
+            _draw_text(painter, left, area, name, font, theme.quiet)
+    for column, cells in zip(placement.panels.columns, placement.slots, strict=True):
+        if cells and column.is_query_key:
+            name = f"{axis_word(cells.heatmap.columns.name)} →"
+            place = cells.cells
+            left = place.center().x() - metrics.horizontalAdvance(name) / 2
+            area = QRectF(left, place.bottom() + scale, 0, (CARD_FOOT_PX - 2) * scale)
+            if left >= place.left():
+                _draw_text(painter, left, area, name, font, theme.quiet)
 
 
 # ------------------------------------------------------------------ below the rows
