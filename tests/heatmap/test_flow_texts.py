@@ -110,6 +110,7 @@ def _texts(placement: FlowPlacement) -> list[tuple[str, QRectF, QRectF]]:
     try:
         flow_paint.paint_frame(painter, placement, LIGHT)
         flow_paint.paint_headings(painter, placement, range(len(placement.panels.columns)), LIGHT)
+        flow_paint.paint_legend(painter, placement, LIGHT)
     finally:
         painter.end()
     return painter.texts

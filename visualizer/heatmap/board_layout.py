@@ -329,6 +329,13 @@ class FlowPlacement(Struct, frozen=True, eq=False):
             )
         )
 
+    @property
+    def legend_key(self) -> Hashable:
+        """Everything that the legend shows: the scale of the weights, and the other map."""
+        colours = [panel.colour for panel in self.panels.panels]
+        weights = next((colour for colour in colours if not colour.is_signed), None)
+        return weights, next((colour.map for colour in colours if colour.is_signed), None)
+
     def spine_title(self, at: int) -> str:
         """Return the title of a narrow column, and of those to its right that it stands for."""
         titles, columns = self.panels.titles, self.layout.columns

@@ -1,6 +1,7 @@
 """Context menus of the heatmaps: of a cell, a heading, a head and a token.
 
-A menu holds only what works at its place. The menu key opens the menu of the pinned cell.
+A menu holds only what works at its place. The menu key opens the menu of the pinned cell, or else
+of the cell under the pointer.
 """
 
 from __future__ import annotations

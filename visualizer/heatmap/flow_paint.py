@@ -63,6 +63,7 @@ def paint_board(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
     """Paint everything but the cells of the columns."""
     paint_frame(painter, placement, theme)
     paint_headings(painter, placement, range(len(placement.panels.columns)), theme)
+    paint_legend(painter, placement, theme)
     for slot in (*placement.operands, *placement.thumbnails):
         if slot is not None:
             panel_paint.paint_values(painter, slot, theme)
@@ -85,13 +86,10 @@ def paint_frame(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
 def paint_headings(
     painter: QPainter, placement: FlowPlacement, columns: Iterable[int], theme: Theme
 ) -> None:
-    """Paint the headings of some columns and the legend, over earlier ones."""
-    layout, paper = placement.layout, QColor(theme.paper)
+    """Paint the headings of some columns over earlier ones."""
     for at in columns:
-        painter.fillRect(_rect(layout.columns[at].heading), paper)
+        painter.fillRect(_rect(placement.layout.columns[at].heading), QColor(theme.paper))
         _paint_heading(painter, placement, at, theme)
-    painter.fillRect(_rect(layout.legend), paper)
-    _paint_legend(painter, placement, theme)
 
 
 def paint_uncomputed(
@@ -443,9 +441,13 @@ def _paint_all_heads_tab(painter: QPainter, area: QRectF, theme: Theme) -> None:
     _draw_text(painter, line.left(), line, ALL_HEADS, font, theme.quiet)
 
 
-def _paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint the scales of the weights and of the others, stacked next to the tabs or in a row."""
+def paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
+    """Paint the scales of the weights and of the others over earlier ones.
+
+    They are stacked next to the tabs, or in a row.
+    """
     scale, box = text_scale(), placement.layout.legend
+    painter.fillRect(_rect(box), QColor(theme.paper))
     panels, is_stacked = placement.panels.panels, bool(placement.layout.tabs.heads)
     weights = next((one for one in panels if not one.colour.is_signed), None)
     others = next((one for one in panels if one.colour.is_signed), None)

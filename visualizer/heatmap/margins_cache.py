@@ -148,6 +148,7 @@ class FlowPixmapCache:
         self._pixmap = QPixmap()
         self._frame_key: Hashable = None
         self._heading_keys: tuple[Hashable, ...] = ()
+        self._legend_key: Hashable = None
         self._pictures: tuple[Heatmap, ...] = ()
         self.are_thumbnails_later = False
         """Whether earlier thumbnails are returned for now, if only numbers changed."""
@@ -167,17 +168,20 @@ class FlowPixmapCache:
         if frame_key != self._frame_key:
             painter.fillRect(QRectF(QPointF(), QSizeF(size)), QColor(theme.paper))
             flow_paint.paint_frame(painter, flow, theme)
-            self._heading_keys = (None,) * len(headings)
+            self._heading_keys, self._legend_key = (None,) * len(headings), None
             self._pictures = ()
         keys = enumerate(zip(headings, self._heading_keys, strict=True))
         changed = [at for at, (key, before) in keys if key != before]
         if changed:
             flow_paint.paint_headings(painter, flow, changed, theme)
+        if flow.legend_key != self._legend_key:
+            flow_paint.paint_legend(painter, flow, theme)
         for slot in pictures:
             if slot.heatmap not in self._pictures:
                 panel_paint.paint_values(painter, slot, theme)
         painter.end()
         self._frame_key, self._heading_keys = frame_key, headings
+        self._legend_key = flow.legend_key
         earlier = self._pictures if are_thumbnails_later else ()
         self._pictures = (*earlier, *(slot.heatmap for slot in pictures))
         return self._pixmap

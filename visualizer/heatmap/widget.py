@@ -542,7 +542,7 @@ class BoardView(BoardCanvas):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         if event.reason() is QContextMenuEvent.Reason.Keyboard:
-            cell = self.cell_cursor.pinned
+            cell = self.cell_cursor.pinned or self.cell_cursor.hovered
             area = self.area_of(cell) if cell else None
             place, at = MenuPlace(cell), area.center() if area else QPoint()
             is_found = area is not None
