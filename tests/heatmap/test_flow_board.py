@@ -272,10 +272,11 @@ def many_heads(flow_hand: Hand) -> Hand:
 
 
 def test_turning_leads_to_all_heads(many_heads: Hand) -> None:
-    seen = set()
+    seen: set[int] = set()
     while True:
         placement = _placement(many_heads)
-        shown = {slot.heatmap.head for slot in placement.thumbnails}
+        heads = (slot.heatmap.head for slot in placement.thumbnails)
+        shown = {head for head in heads if head is not None}
         assert placement.panels.front in shown
         seen |= shown
         if placement.turned_heads[1] is None:
@@ -307,7 +308,8 @@ def test_mean_and_maximum_of_heads_are_further_tabs(flow_hand: Hand) -> None:
 
 
 def test_a_toggled_mask_changes_all_thumbnails(flow_hand: Hand) -> None:
-    viewport, before = flow_hand.board.viewport(), {}
+    viewport = flow_hand.board.viewport()
+    before: dict[tuple[int, bool], int] = {}
     for is_causal in (True, False, True):
         flow_hand.window.workspace.set("causal", is_causal)
         flow_hand.settle()
