@@ -25,6 +25,7 @@ from visualizer.heatmap.flow_placement import (
     SMALL_LABEL_PX,
     TITLE_PX,
     dots_width,
+    title_width,
 )
 from visualizer.heatmap.flow_presenter import OPERATION_SIGN
 from visualizer.heatmap.panel_margins import format_compact_scale
@@ -212,8 +213,8 @@ def _paint_states(
     shown = states.index(placement.panels.panels[at].stage)
     strong = scaled_font(TITLE_PX, QFont.Weight.DemiBold)
     plain = scaled_font(TITLE_PX)
-    width = sum(QFontMetricsF(strong).horizontalAdvance(title) for title in titles)
-    width += (len(titles) - 1) * QFontMetricsF(plain).horizontalAdvance(STATE_SEPARATOR)
+    width = sum(map(title_width, titles))
+    width += (len(titles) - 1) * font_metrics(TITLE_PX).horizontalAdvance(STATE_SEPARATOR)
     x = area.left()
     if width <= area.width():
         for number, title in enumerate(titles):
@@ -223,7 +224,7 @@ def _paint_states(
             font = strong if is_shown else plain
             x = _draw_text(painter, x, area, title, font, theme.ink if is_shown else theme.quiet)
         return
-    if QFontMetricsF(strong).horizontalAdvance(titles[shown]) > area.width():
+    if title_width(titles[shown]) > area.width():
         return  # a narrow canvas: see the layout
     x = _draw_text(painter, x, area, titles[shown], strong, theme.ink)
     if x + dots_width(len(titles)) > area.right() + 1:
@@ -257,7 +258,7 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
     area = QRectF(box.left, 24 * scale, box.width, 16 * scale)
     low, high = format_compact_scale(panel)
     scale_text = f"{low} to {high}" if low else high
-    metrics = QFontMetricsF(font)
+    metrics = font_metrics(OPERATION_PX)
     right = area.right()
     wanted = metrics.horizontalAdvance(operation) + 16 * scale
     if at == placement.panels.focus:

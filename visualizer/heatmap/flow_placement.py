@@ -164,8 +164,8 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
     column, panel, operand = flow.columns[at], flow.panels[at], flow.operands[at]
     focus = flow.columns[flow.focus]
     own = [name for name in focus.reads if name in column.states]
-    title = _title_width(flow.titles[at][column.states.index(panel.stage)])
-    states = max(map(_title_width, flow.titles[at])) + dots_width(len(column.states))
+    title = title_width(flow.titles[at][column.states.index(panel.stage)])
+    states = max(map(title_width, flow.titles[at])) + dots_width(len(column.states))
     return ColumnSize(
         panel.values.shape[1],
         column.part,
@@ -198,7 +198,8 @@ def fold_level(flow: FlowPanels, column: FlowColumn) -> int:
     return 4 if column.is_feed_forward else 3
 
 
-def _title_width(title: str) -> float:
+def title_width(title: str) -> float:
+    """Return the width of a title."""
     return _widest_text((title,), TITLE_PX, QFont.Weight.DemiBold, system_font()) + 2
 
 
