@@ -94,8 +94,9 @@ class ThumbnailSource(PanelSource):
         if self.head is None or self.tensor.is_blockwise:
             return super()._read_values()
         # All heads are shown, and pooling them at once takes half the time.
-        index = (*self.leading, slice(self.head, self.head + 1))
-        return self.tensor.read_pooled(*self.extent.blocks, index)[0]
+        own = slice(self.head, self.head + 1)
+        values: np.ndarray = self.tensor.read_pooled(*self.extent.blocks, (*self.leading, own))[0]
+        return values
 
     def _row_sums(self) -> None:
         return None
