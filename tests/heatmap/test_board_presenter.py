@@ -325,5 +325,5 @@ def test_what_was_warmed_need_not_be_pooled_again() -> None:
     held = computed.trace.cached_stage("weights")
     before = held.kept
     present_board(resolved(computed, view), Board())
-    assert ("pooled", 3, 3) in before
+    assert ("pooled", 3, 3, (0,)) in before
     assert held.kept == before

@@ -11,6 +11,8 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
 from tests.support.image_pixels import rgb_of
+from visualizer.attention.display_transforms import HeadAggregate
+from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL, GRID_NOTICE
 from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.features.view_bar.widget import LAYOUT_LABELS
 from visualizer.session.cell_address import Cell
@@ -63,7 +65,7 @@ def _click_heading(hand: Hand, stage: str) -> None:
 
 
 def _click_tab(hand: Hand, number: int) -> None:
-    hand.click(hand.board.viewport(), _middle(_placement(hand).layout.tabs[number]))
+    hand.click(hand.board.viewport(), _middle(_placement(hand).layout.tabs.boxes[number]))
     hand.settle()
 
 
@@ -171,7 +173,7 @@ def test_a_changed_setting_keeps_the_flow(flow_hand: Hand) -> None:
     assert _panels(flow_hand).panels[0].values.shape[0] == 8
     flow_hand.window.workspace.set("heads", 1)
     flow_hand.settle()
-    assert _placement(flow_hand).layout.tabs == ()
+    assert _placement(flow_hand).layout.tabs.boxes == ()
 
 
 def test_playback_shows_the_flow_with_empty_cells(flow_hand: Hand) -> None:
@@ -254,3 +256,79 @@ def test_another_layout_is_chosen_again(flow_hand: Hand) -> None:
     flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
     flow_hand.settle()
     assert flow_hand.shown.flow is None
+
+
+# ------------------------------------------------------------------ many heads
+
+
+@pytest.fixture
+def many_heads(flow_hand: Hand) -> Hand:
+    """Show more heads than there is room for tabs."""
+    workspace = flow_hand.window.workspace
+    for name in ("d_in", "d_out", "heads"):
+        workspace.set(name, 64)
+        flow_hand.settle()
+    return flow_hand
+
+
+def test_turning_leads_to_all_heads(many_heads: Hand) -> None:
+    seen: set[int] = set()
+    while True:
+        placement = _placement(many_heads)
+        heads = (slot.heatmap.head for slot in placement.thumbnails)
+        shown = {head for head in heads if head is not None}
+        assert placement.panels.front in shown
+        seen |= shown
+        if placement.turned_heads[1] is None:
+            break
+        many_heads.click(many_heads.board.viewport(), _middle(placement.layout.tabs.turns[1]))
+        many_heads.settle()
+    assert seen == {*range(64)}
+    many_heads.click(
+        many_heads.board.viewport(), _middle(_placement(many_heads).layout.tabs.turns[0])
+    )
+    many_heads.settle()
+    assert _panels(many_heads).front < min(shown)
+
+
+def test_mean_and_maximum_of_heads_are_further_tabs(flow_hand: Hand) -> None:
+    for by in HeadAggregate:
+        flow_hand.window.controllers.view_controller.toggle_aggregate(by)
+        flow_hand.settle()
+    run, placement = flow_hand.window.workspace.run, _placement(flow_hand)
+    assert run is not None
+    weights = run.trace.read("weights")
+    pictures = {slot.heatmap.fold: slot.heatmap.values for slot in placement.thumbnails}
+    np.testing.assert_allclose(pictures[HeadAggregate.MEAN], weights.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(pictures[HeadAggregate.MAX], weights.max(axis=0), rtol=1e-6)
+    flow_hand.click(flow_hand.board.viewport(), _middle(placement.layout.tabs.heads[2]))
+    flow_hand.settle()
+    assert flow_hand.shown.flow is None
+    assert {panel.fold for panel in flow_hand.shown.heatmaps} == {None, *HeadAggregate}
+
+
+def test_a_toggled_mask_changes_all_thumbnails(flow_hand: Hand) -> None:
+    viewport = flow_hand.board.viewport()
+    before: dict[tuple[int, bool], int] = {}
+    for is_causal in (True, False, True):
+        flow_hand.window.workspace.set("causal", is_causal)
+        flow_hand.settle()
+        picture = viewport.grab().toImage()
+        for at, slot in enumerate(_placement(flow_hand).thumbnails):
+            corner = slot.cell(0, 5).center().toPoint()
+            colour = picture.pixel(corner * picture.devicePixelRatio())
+            assert before.setdefault((at, is_causal), colour) == colour
+    assert before[0, True] != before[0, False]
+    assert before[1, True] != before[1, False]
+
+
+def test_a_comparison_says_that_it_is_not_shown_as_a_flow(flow_hand: Hand) -> None:
+    controllers = flow_hand.window.controllers
+    controllers.comparison_controller.keep_as_side_a()
+    flow_hand.settle()
+    panel = flow_hand.window.workspace.screen.panel(COMPARISON_PANEL)
+    assert panel is not None
+    assert GRID_NOTICE in panel.summary
+    controllers.comparison_controller.end_comparison()
+    flow_hand.settle()
+    assert flow_hand.shown.flow is not None

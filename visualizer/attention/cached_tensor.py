@@ -112,14 +112,19 @@ class CachedTensor:
         """Return the number farthest from 0 in each block of rows × columns.
 
         On a tie, the positive number is used; −∞ is used only if a block contains nothing else; NaN
-        takes precedence. The last blocks of an axis may be smaller.
+        takes precedence. The last blocks of an axis may be smaller. Only the matrices within the
+        leading numbers of the index are pooled, because a view may show one head of many.
         """
         if (rows, columns) == (1, 1):
             return self.read(index)
+        numbers = tuple(itertools.takewhile(lambda at: not isinstance(at, slice), index))
+        place = numbers[: self.tensor.dim() - 2]
         is_signed = self.limits()[0] < 0
         pool = _pool_magnitudes if is_signed else _pool_blocks
-        pooled = self.keep(("pooled", rows, columns), lambda whole: pool(whole, rows, columns))
-        return readable(pooled[index])
+        pooled = self.keep(
+            ("pooled", rows, columns, place), lambda whole: pool(whole[place], rows, columns)
+        )
+        return readable(pooled[index[len(place) :]])
 
     def read_largest(self, count: int, index: Index = ()) -> tuple[np.ndarray, np.ndarray]:
         """Read the numbers of each row with the largest absolute values, and their columns.

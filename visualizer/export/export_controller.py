@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.export import export_settings
 from visualizer.export.export_runner import ExportRunner
-from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.figure_settings import FigureExtent, FigureSettings
 from visualizer.export.formats import add_suffix
 from visualizer.export.progress_controller import ExportProgressController
 from visualizer.session.newest_request_worker import NewestRequestWorker
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from visualizer.export.dialog.dialog import ExportDialog
     from visualizer.export.dialog.preview_widget import PreviewController
     from visualizer.export.export_settings import ExportSettings
+    from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
 
 
@@ -70,6 +71,7 @@ class ExportController(QObject):
         self.settings = load_export_settings()
         self.folder = Path.home()
         self.dialog: ExportDialog | None = None
+        self._stage = ""
         self._is_closed = False
         self._loader = NewestRequestWorker(self)
         self._loader.answered.connect(self._open_dialog)
@@ -91,8 +93,15 @@ class ExportController(QObject):
         """Set the theme for dialogs opened from now on."""
         self._theme = theme
 
-    def export(self) -> None:
-        """Open the export dialog as soon as its modules are loaded."""
+    def export(self, stage: str = "") -> None:
+        """Open the export dialog as soon as its modules are loaded.
+
+        Parameters
+        ----------
+        stage : str
+            The stage whose panel is the figure at first; by default, the figure of the last export.
+        """
+        self._stage = stage
         if sys.modules.keys() >= set(DIALOG_MODULES):
             self._open_dialog()
         elif not self._loader.is_working:
@@ -105,6 +114,9 @@ class ExportController(QObject):
         from visualizer.export.dialog.dialog import ExportDialog
 
         settings = _update_title(self.settings, "", self._title())
+        if self._stage:
+            snapshot = replace(snapshot, view=self._view_of_stage(snapshot.view))
+            settings = replace(settings, look=replace(settings.look, extent=FigureExtent.PANEL))
         dialog = ExportDialog(snapshot, settings, self._theme, self.previewer, self._window)
         dialog.settingsChanged.connect(self._remember_settings)
         dialog.saveRequested.connect(self._ask_for_path)
@@ -113,6 +125,14 @@ class ExportController(QObject):
         self.dialog = dialog
         self._workspace.requests.pause_refinement(True)
         dialog.open()
+
+    def _view_of_stage(self, view: View) -> View:
+        """Return a view of one stage, of the head in front of the flow board."""
+        resolved = self._workspace.resolved(view)
+        pinned = view.pinned if view.pinned and view.pinned.stage == self._stage else None
+        heads = frozenset({resolved.flow.head}) if resolved.flow else view.heads
+        stages = frozenset({self._stage})
+        return replace(view, flow=False, stages=stages, heads=heads, pinned=pinned)
 
     def _report_failure(self, error: Exception) -> None:
         self.failed.emit("".join(traceback.format_exception(error)))

@@ -209,7 +209,7 @@ def _view_of_extent(resolved: ResolvedView, extent: FigureExtent) -> View:
         folds = view.folds if is_fold else frozenset()
         view = replace(view, heads=frozenset() if is_fold else frozenset({head}), folds=folds)
     if extent is FigureExtent.FLOW:
-        view = replace(view, flow=True, spread=False)
+        view = replace(view, flow=True, spread=False, comparison=None)  # the flow is of one run
     if extent is FigureExtent.PANEL:
         view = replace(view, stages=frozenset({_choose_stage(resolved)}), spread=False)
     if extent in {FigureExtent.HEADS, FigureExtent.ALL}:

@@ -197,7 +197,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
     operands : tuple of Heatmap or None
         The panel above each column.
     thumbnails : tuple of Heatmap
-        The weights of each head; empty for a single head.
+        The weights of each head, and of aggregated heads; empty for a single head.
     focus : int
         Index of the column that is drawn as large as possible.
     front : int
@@ -216,6 +216,15 @@ class FlowPanels(Struct, frozen=True, eq=False):
     front: int
     titles: tuple[tuple[str, ...], ...]
     operations: tuple[str, ...]
+
+    @property
+    def heads(self) -> int:
+        """Number of heads with a thumbnail."""
+        return sum(panel.head is not None for panel in self.thumbnails)
+
+    def first_tab(self, count: int) -> int:
+        """Return the first thumbnail on the page with the head in front, of pages of a count."""
+        return self.front // max(1, count) * count
 
     @property
     def heatmaps(self) -> tuple[Heatmap, ...]:

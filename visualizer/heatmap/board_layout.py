@@ -23,6 +23,7 @@ from visualizer.heatmap.panel_margins import (
     widest_label,
 )
 from visualizer.session.cell_address import Cell
+from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
@@ -254,11 +255,36 @@ class FlowTarget(Struct, frozen=True):
     column : int or None
         A heading.
     head : int or None
-        The tab of a head; the number of heads for that of all heads.
+        The head that the tab brings to the front; None for the tab of all heads.
     """
 
     column: int | None = None
     head: int | None = None
+
+
+class MenuPlace(Struct, frozen=True):
+    """A place of the board with a context menu.
+
+    Parameters
+    ----------
+    stage : str
+        The stage of a heading; empty elsewhere.
+    head : int or None
+        The head of a tab, or of a panel next to whose label the place is.
+    is_tab : bool
+        Whether it is a tab of the flow board.
+    token : int or None
+        The token of a label.
+    role : TokenRole
+        Whether that token is a query or a key.
+    """
+
+    cell: Cell | None = None
+    stage: str = ""
+    head: int | None = None
+    is_tab: bool = False
+    token: int | None = None
+    role: TokenRole = TokenRole.QUERY
 
 
 class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
@@ -269,7 +295,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
     slots, operands : tuple of PanelSlot or None
         Of each column; None if an adjacent spine stands for it, or if there is none.
     thumbnails : tuple of PanelSlot
-        Of each head.
+        Of each head with a tab.
     """
 
     panels: FlowPanels
@@ -280,17 +306,35 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
 
     @property
     def frame_key(self) -> Hashable:
-        """Everything that is painted around the cells and does not depend on their values."""
+        """Everything that is painted around the cells, except headings and scales."""
         panels = self.panels
-        shown = (*panels.panels, *(operand for operand in panels.operands if operand))
+        spines = (at for at, column in enumerate(self.layout.columns) if column.is_spine)
         return (
             self.layout,
-            panels.titles,
-            panels.operations,
             panels.focus,
             panels.front,
-            tuple((one.stage, one.symbol, one.rows, one.columns, one.colour) for one in shown),
+            tuple(map(self.spine_title, spines)),
+            tuple((one.rows, one.columns) for one in panels.panels),
+            tuple(one and (one.title, one.rows, one.columns) for one in panels.operands),
         )
+
+    @property
+    def heading_keys(self) -> tuple[Hashable, ...]:
+        """Everything that the heading of each column shows; a toggled mask changes one."""
+        panels = self.panels
+        return tuple(
+            (titles, column.states.index(panel.stage), operation, panel.colour)
+            for titles, column, panel, operation in zip(
+                panels.titles, panels.columns, panels.panels, panels.operations, strict=True
+            )
+        )
+
+    @property
+    def legend_key(self) -> Hashable:
+        """Everything that the legend shows: the scale of the weights, and the other map."""
+        colours = [panel.colour for panel in self.panels.panels]
+        weights = next((colour for colour in colours if not colour.is_signed), None)
+        return weights, next((colour.map for colour in colours if colour.is_signed), None)
 
     def spine_title(self, at: int) -> str:
         """Return the title of a narrow column, and of those to its right that it stands for."""
@@ -317,10 +361,27 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
         for at, column in enumerate(self.layout.columns):
             if column.heading.contains(x, y):
                 return FlowTarget(column=at)
-        for head, tab in enumerate(self.layout.tabs):
+        return self._tab_at(x, y)
+
+    def _tab_at(self, x: float, y: float) -> FlowTarget | None:
+        tabs, shown = self.layout.tabs, [slot.heatmap.head for slot in self.thumbnails]
+        for head, tab in zip(shown, tabs.heads, strict=False):
             if tab.contains(x, y):
                 return FlowTarget(head=head)
-        return None
+        for tab, turned in zip(tabs.turns, self.turned_heads, strict=True):
+            if tab.contains(x, y):
+                return None if turned is None else FlowTarget(head=turned)
+        is_all = tabs.all_heads is not None and tabs.all_heads.contains(x, y)
+        return FlowTarget() if is_all else None
+
+    @property
+    def turned_heads(self) -> tuple[int | None, ...]:
+        """The heads to which the turning tabs lead: before and after those with a tab."""
+        if not self.layout.tabs.turns:
+            return ()
+        first = self.panels.first_tab(len(self.layout.tabs.heads))
+        after = first + len(self.thumbnails)
+        return first - 1 if first else None, after if after < self.panels.heads else None
 
 
 class BoardLayout(Struct, frozen=True, dict=True):

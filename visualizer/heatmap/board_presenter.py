@@ -324,8 +324,9 @@ def _panels_key(resolved: ResolvedView) -> Hashable:
     is_late = resolved.run.trace.is_blockwise  # shown at once, from the part already drawn
     shown = () if is_late else resolved.shown_stages
     extents = frozenset(resolved.extent(stage).blocks for stage in shown)
-    # For heads that have not been drawn, a first picture is made before they are shown.
-    late = (resolved.leading, resolved.heads) if is_late else ()
+    # Heads are pooled, and those of a long text drawn, before they are shown.
+    is_by_head = is_late or any(blocks != (1, 1) for blocks in extents)
+    late = (resolved.leading, resolved.heads) if is_by_head else ()
     chosen, pinned = resolved.view.colouring, resolved.pinned
     folds = () if resolved.is_spread else resolved.folds
     return (
@@ -352,7 +353,8 @@ def _read_ahead(resolved: ResolvedView) -> None:
         present_board(resolved, Board())
     is_held = not resolved.run.trace.is_blockwise
     for name in resolved.query_key_stages if resolved.overview and is_held else ():
-        present_head_overview(resolved, name, 0, {})
+        for head in range(resolved.run.trace.spec.heads):
+            present_head_overview(resolved, name, head, {})
     if pinned and pinned.fold:
         resolved.run.trace.displayed_stage(pinned.stage, resolved.view.lens, pinned.fold)
 

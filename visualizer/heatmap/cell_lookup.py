@@ -15,6 +15,8 @@ from visualizer.session.comparison import find_tensor
 
 if TYPE_CHECKING:
     from visualizer.attention.cached_tensor import CachedTensor
+    from visualizer.attention.trace import LeadingIndex, Trace
+    from visualizer.explanations.cell_terms import Factor
     from visualizer.heatmap.board import Heatmap
     from visualizer.session.resolved_view import PoolingExtent, ResolvedView
 
@@ -43,6 +45,18 @@ def cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:
     """Return the cell of a panel at a row and column of its stage."""
     head = () if heatmap.head is None else (heatmap.head,)
     return Cell(heatmap.stage, (*head, row, column), heatmap.fold, heatmap.part)
+
+
+def source_cell(
+    trace: Trace, leading: LeadingIndex, stage: str, factor: Factor, term: int
+) -> Cell | None:
+    """Return the cell that a factor of a stage was read from; None for parameters and inputs."""
+    if factor.name not in trace or factor.name == stage:
+        return None
+    source, count = factor.source(term), len(trace.axes)
+    layer = trace.axis_position("layer", source[:count])
+    is_other = layer != trace.axis_position("layer", leading)
+    return Cell(factor.name, source[count:], layer=layer if is_other else None)
 
 
 def displayed_cell(resolved: ResolvedView, board: Board, cell: Cell) -> Cell:

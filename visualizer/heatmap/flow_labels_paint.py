@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
+from msgspec.structs import replace
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
+from visualizer.heatmap.board_layout import MenuPlace
 from visualizer.heatmap.flow_layout import CARD_PADDING_PX, HEADING_PX
 from visualizer.heatmap.flow_placement import (
     KEY_LABEL_MARGIN_PX,
@@ -20,10 +22,13 @@ from visualizer.heatmap.flow_placement import (
     SMALL_LABEL_PX,
 )
 from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
+from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from PySide6.QtCore import QPointF
 
     from visualizer.heatmap.board import HeatmapAxis
     from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
@@ -226,5 +231,45 @@ def _key_label(
         area = QRectF(middle - line / 2, foot - length, line, length)
         return TokenLabel(shown, area, size, is_word, is_upright)
     width = metrics.horizontalAdvance(text) + 2
-    area = QRectF(middle - width / 2, foot - line, width, line)
+    left = max(over.cells.left() - 1, middle - width / 2)  # an operand may be on the left
+    area = QRectF(left, foot - line, width, line)
     return TokenLabel(text, area, size, is_word, align=ALIGN_CENTRE)
+
+
+def menu_place_of_flow(placement: FlowPlacement, point: QPointF) -> MenuPlace | None:
+    """Return the heading, the tab or the label of a token under a point of the flow board."""
+    target = placement.target_at(point)
+    if target and target.column is not None:
+        return MenuPlace(stage=placement.panels.panels[target.column].stage)
+    if target:
+        return MenuPlace(head=target.head, is_tab=True)
+    labels, slot = placement.layout.row_labels, row_label_slot(placement)
+    if slot and labels.contains(point.x(), point.y()):
+        found = menu_place_of_labels(slot, point)
+        return found and replace(found, head=None)  # all columns share the labels
+    for keys, over in key_label_slots(placement):
+        foot, top = over.cells.top(), over.cells.top() - _label_height(over)
+        if top <= point.y() < foot and over.cells.left() <= point.x() < over.cells.right():
+            return MenuPlace(token=_token_at(keys.heatmap.columns, point.x() - over.cells.left(),
+                                             keys.cell_width), role=TokenRole.KEY)  # fmt: skip
+    return None
+
+
+def menu_place_of_labels(slot: PanelSlot, point: QPointF) -> MenuPlace | None:
+    """Return the label of a token left of the cells of a panel or above them."""
+    cells, heatmap = slot.cells, slot.heatmap
+    is_beside = cells.top() <= point.y() < cells.bottom() and point.x() < cells.left()
+    if is_beside and heatmap.rows.is_token:
+        token = _token_at(heatmap.rows, point.y() - cells.top(), slot.cell_height)
+        role = TokenRole.KEY if heatmap.rows.name == "key" else TokenRole.QUERY
+        return MenuPlace(head=heatmap.head, token=token, role=role)
+    if cells.left() <= point.x() < cells.right() and point.y() < cells.top():
+        if heatmap.columns.is_token:
+            token = _token_at(heatmap.columns, point.x() - cells.left(), slot.cell_width)
+            return MenuPlace(head=heatmap.head, token=token, role=TokenRole.KEY)
+        return None if heatmap.head is None else MenuPlace(head=heatmap.head)
+    return None
+
+
+def _token_at(axis: HeatmapAxis, distance: float, pitch: float) -> int:
+    return min(axis.first(int(distance / pitch)), len(axis.labels) - 1)

@@ -9,6 +9,7 @@ become spines before the numbers in focus are given up.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 HEADING_PX = 50
 """Height of the headings: name, operation and line."""
-CARD_PADDING_PX = 12
+CARD_PADDING_PX, CARD_FOOT_PX = 12, 16
+"""Inside the card; below the rows, there is room for the name of the keys."""
 CARD_TOP_PX = 6
 EDGE_PX = 16
 """Distance from the edges of the canvas."""
@@ -40,6 +42,10 @@ TAB_SHARE = 0.14
 MIN_TAB_PX, MAX_TAB_PX, LOW_TAB_PX = 98, 142, 72
 MIN_TAB_WIDTH_PX = 68
 """Room for the name of a head, if there are few."""
+MIN_TAB_PITCH_PX = 30
+"""Distance of tabs below which only some heads have one, with tabs to turn to the others."""
+ALL_HEADS_TAB_PX = 60
+TAB_GAP_PX = 6
 LOW_WINDOW_PX = 560
 LEGEND_PX = 44
 """Height below a single head, which has no tabs."""
@@ -58,9 +64,12 @@ MIN_NUMBERED_FOCUS_PX = 44
 MAX_FOCUS_PX = 84
 MAX_FOCUS_RATIO = 1.3
 """Maximum width of a cell in focus, relative to the row height."""
-MAX_PATTERN_PX, MIN_PATTERN_FOCUS_PX = 40, 14
+MAX_PATTERN_PX, MIN_PATTERN_FOCUS_PX, SMALL_PATTERN_FOCUS_PX = 40, 14, 2.5
+"""Cells in focus without numbers; the smallest ones only before headings are cut."""
 CONTEXT_WIDTHS = (22.0, 20.0, 17.0, 14.0, 12.0, 10.0, 8.0, 6.5, 5.0, 4.0, 3.0)
 MIN_CELL_PX = 2.5
+POOLED_WIDTHS = (1.5, 1.0)
+"""Widths of cells that are tried before headings are cut."""
 MAX_STAGE_PX, MAX_TOKEN_STAGE_PX = 104, 150
 SPINE_PX = 22
 FOLD_LEVELS = range(7)
@@ -92,6 +101,8 @@ class ColumnSize(Struct, frozen=True):
         Whether ribbons lead to it from the left, which need a wide gap.
     sums_width : float
         Room for the sums of the rows, right of the cells.
+    states_width : float
+        Additional width of the heading for the dots and the longest title of all its states.
     """
 
     cells: int
@@ -104,6 +115,7 @@ class ColumnSize(Struct, frozen=True):
     fold_level: int = 0
     has_ribbons: bool = False
     sums_width: float = 0.0
+    states_width: float = 0.0
 
 
 class FlowSize(Struct, frozen=True):
@@ -187,6 +199,30 @@ class PlacedColumn(Struct, frozen=True):
         return self.cells.width == 0
 
 
+class TabPlaces(Struct, frozen=True):
+    """Positions of the tabs below the card; all empty for a single head.
+
+    Parameters
+    ----------
+    heads : tuple of Box
+        A thumbnail for each head, or for each head of a page if they are too many.
+    turns : tuple of Box
+        The tabs that turn to the page before and after; empty if there is one page.
+    all_heads : Box or None
+        The tab of all heads; None on a printed page.
+    """
+
+    heads: tuple[Box, ...] = ()
+    turns: tuple[Box, ...] = ()
+    all_heads: Box | None = None
+
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        """All tabs from left to right."""
+        last = (self.all_heads,) if self.all_heads else ()
+        return (*self.turns[:1], *self.heads, *self.turns[1:], *last)
+
+
 class FlowLayout(Struct, frozen=True):
     """Positions of everything on the board.
 
@@ -196,8 +232,6 @@ class FlowLayout(Struct, frozen=True):
         Room for the labels of the rows, aligned with them.
     card : Box or None
         Surrounds the matrices of a head.
-    tabs : tuple of Box
-        A thumbnail for each head, and the tab of all heads; empty for one head.
     legend : Box
         Room for the colour scales; of no width if there is none.
     residual_line : float or None
@@ -210,7 +244,7 @@ class FlowLayout(Struct, frozen=True):
     row_labels: Box
     card: Box | None
     stack_edges: int
-    tabs: tuple[Box, ...]
+    tabs: TabPlaces
     legend: Box
     residual_line: float | None
 
@@ -224,7 +258,7 @@ class FlowLayout(Struct, frozen=True):
         """Lower edge of everything."""
         line = 0.0 if self.residual_line is None else self.residual_line
         legend = self.legend.bottom if self.legend.width else 0.0
-        edges = (self.row_labels.bottom, legend, line, *(tab.bottom for tab in self.tabs))
+        edges = (self.row_labels.bottom, legend, line, *(tab.bottom for tab in self.tabs.boxes))
         return max(edges) + EDGE_PX * self.size.scale
 
 
@@ -276,7 +310,7 @@ class FlowArranger:
     def below_rows(self) -> float:
         """Height below the rows."""
         scale = self._scale
-        below = CARD_PADDING_PX * scale + self.tab_height + EDGE_PX * scale / 2
+        below = CARD_FOOT_PX * scale + self.tab_height + EDGE_PX * scale / 2
         return below + (RAIL_PX * scale if self._size.has_residual else 0)
 
     def _rows(self) -> tuple[float, float]:
@@ -337,10 +371,12 @@ class FlowArranger:
     def _patterns(self, level: int, gap: float) -> Iterator[_Widths]:
         """Yield widths that show patterns without numbers."""
         row = self.row_height / self._scale
-        least = min(row, MIN_PATTERN_FOCUS_PX) if level < FOLD_LEVELS[-1] else NARROWEST_FOCUS_PX
+        is_last = level >= CUT_TITLES_LEVEL - 1
+        narrowest = SMALL_PATTERN_FOCUS_PX if is_last else MIN_PATTERN_FOCUS_PX
+        least = min(row, narrowest) if level < FOLD_LEVELS[-1] else NARROWEST_FOCUS_PX
         most = min(row, MAX_PATTERN_PX)
         best: tuple[float, float] | None = None
-        for other in (*CONTEXT_WIDTHS[4:], MIN_CELL_PX):
+        for other in (*CONTEXT_WIDTHS[4:], MIN_CELL_PX, *(POOLED_WIDTHS if is_last else ())):
             cells = self._by_role(level, least, other, other)
             spare = self._size.width - self._total(level, gap, cells)
             if spare >= 0:
@@ -418,7 +454,8 @@ class FlowArranger:
         if not self.is_spine(at, level):
             width += column.sums_width
         is_cut = self.is_spine(at, level) or level >= CUT_TITLES_LEVEL
-        return width if is_cut else max(width, column.title_width)
+        states = column.states_width if level < MERGED_SPINES_LEVEL else 0.0
+        return width if is_cut else max(width, column.title_width + states)
 
     def gap_before(self, at: int, level: int, gap: float) -> float:
         """Return the gap between a column and the one to its left."""
@@ -457,10 +494,13 @@ class FlowArranger:
         return sum(self.margins()) + columns
 
     def _grow(self, found: _Widths) -> _Widths:
-        """Widen the focus to its limit, and then the gaps."""
+        """Widen the focus to its limit, and then the gaps; other cells fill the headings."""
         scale = self._scale
         spare = self._size.width - self._total(found.level, found.gap, found.cells)
-        cells = list(found.cells)
+        cells = [
+            max(cell, self._heading_share(at, found.level, cell))
+            for at, cell in enumerate(found.cells)
+        ]
         for at, column in enumerate(self._columns):
             if column.is_focus and column.cells and spare > 0:
                 limit = min(MAX_FOCUS_PX * scale, MAX_FOCUS_RATIO * self.row_height)
@@ -470,6 +510,14 @@ class FlowArranger:
         while gap + 1 <= most and self._total(found.level, gap + 1, cells) <= self._size.width:
             gap += 1
         return _Widths(found.level, gap, tuple(cells))
+
+    def _heading_share(self, at: int, level: int, cell: float) -> float:
+        """Return the width that cells can have without widening their column."""
+        column = self._columns[at]
+        if self.is_spine(at, level) or not column.cells:
+            return cell
+        room = self.slot_width(at, level, cell) - column.sums_width
+        return min(room / column.cells, CONTEXT_WIDTHS[0] * self._scale)
 
     @staticmethod
     def _whole_pixels(wider: float, least: float) -> float:
@@ -537,32 +585,45 @@ class FlowArranger:
         padding = CARD_PADDING_PX * self._scale
         left, right = inside[0].heading.left - padding, inside[-1].heading.right + padding
         top = (HEADING_PX + CARD_TOP_PX) * self._scale
-        return Box(left, top, right - left, bottom + padding - top)
+        return Box(left, top, right - left, bottom + CARD_FOOT_PX * self._scale - top)
 
-    def _tabs(self, card: Box | None) -> tuple[Box, ...]:
+    def _tabs(self, card: Box | None) -> TabPlaces:
         """Return equal tabs below the card, as wide as they are high or narrower."""
         if card is None or not self.has_tabs:
-            return ()
-        scale, count = self._scale, self._size.heads + (not self._size.is_page)
-        height, gap = self.tab_height, 6 * scale
-        room = self._size.width - EDGE_PX * scale - card.left
-        pitch = min(max(height - 16 * scale, MIN_TAB_WIDTH_PX * scale) + gap, room / count)
-        return tuple(
-            Box(card.left + at * pitch, card.bottom, max(1.0, pitch - min(gap, pitch / 4)), height)
-            for at in range(count)
+            return TabPlaces()
+        scale, heads, size = self._scale, self._size.heads, self._size
+        gap, last = TAB_GAP_PX * scale, 0.0 if size.is_page else ALL_HEADS_TAB_PX * scale
+        room = size.width - EDGE_PX * scale - card.left - last
+        least, turns = MIN_TAB_PITCH_PX * scale, 0
+        if heads * least > room and not size.is_page:
+            turns = 2
+            most = max(1, int(room / least) - turns)
+            heads = math.ceil(heads / math.ceil(heads / most))
+        widest = max(self.tab_height - 16 * scale, MIN_TAB_WIDTH_PX * scale) + gap
+        pitch = min(widest, room / (heads + turns))
+        width = max(1.0, pitch - min(gap, pitch / 4))
+        boxes = [
+            Box(card.left + at * pitch, card.bottom, width, self.tab_height)
+            for at in range(heads + turns)
+        ]
+        end = card.left + (heads + turns) * pitch
+        return TabPlaces(
+            tuple(boxes[1:-1] if turns else boxes),
+            (boxes[0], boxes[-1]) if turns else (),
+            Box(end, card.bottom, last - gap, self.tab_height) if last else None,
         )
 
-    def _legend(self, bottom: float, card: Box | None, tabs: Sequence[Box]) -> Box:
+    def _legend(self, bottom: float, card: Box | None, tabs: TabPlaces) -> Box:
         """Return the room for the scales: left of the tabs, right of them, or a line below."""
         scale = self._scale
         left, top = EDGE_PX * scale, bottom + 2 * CARD_PADDING_PX * scale
-        if not tabs or card is None:
+        if not tabs.heads or card is None:
             return Box(left, top, self._size.width - 2 * left, LEGEND_PX * scale)
         height = self.tab_height - CARD_PADDING_PX * scale
         before = card.left - left - CARD_PADDING_PX * scale
         if before >= MIN_LEGEND_PX * scale and not self._size.has_residual:
             return Box(left, top, min(before, MAX_LEGEND_PX * scale), height)
-        start = tabs[-1].right + EDGE_PX * scale
+        start = tabs.boxes[-1].right + EDGE_PX * scale
         after = self._size.width - EDGE_PX * scale - start
         is_enough = after >= MIN_LEGEND_PX * scale
         return Box(start, top, min(after, MAX_LEGEND_PX * scale) if is_enough else 0.0, height)
@@ -571,7 +632,7 @@ class FlowArranger:
         if not self._size.has_residual:
             return None
         scale = self._scale
-        return bottom + CARD_PADDING_PX * scale + self.tab_height + RAIL_PX * scale / 2
+        return bottom + CARD_FOOT_PX * scale + self.tab_height + RAIL_PX * scale / 2
 
 
 @lru_cache(maxsize=8)

@@ -9,24 +9,33 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from visualizer.attention.flow_columns import FlowPart
+from visualizer.attention.stages import axis_word
 from visualizer.heatmap import cell_paint, colour_mapping, panel_paint
-from visualizer.heatmap.flow_labels_paint import board_labels, paint_label
+from visualizer.heatmap.flow_labels_paint import board_labels, paint_label, row_label_slot
 from visualizer.heatmap.flow_layout import (
+    CARD_FOOT_PX,
     HEADING_PX,
     STACK_EDGE_PX,
 )
 from visualizer.heatmap.flow_placement import (
+    DOT_PITCH_PX,
+    DOT_RADIUS_PX,
+    DOTS_GAP_PX,
     OPERATION_PX,
     SMALL_LABEL_PX,
     TITLE_PX,
+    dots_width,
+    title_width,
 )
 from visualizer.heatmap.flow_presenter import OPERATION_SIGN
 from visualizer.heatmap.panel_margins import format_compact_scale
-from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT, ALIGN_RIGHT
+from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
     from visualizer.heatmap.flow_layout import Box, PlacedColumn
@@ -37,35 +46,51 @@ CARD_RADIUS_PX = 8
 LINE_PX = 3
 STATE_SEPARATOR = "  ›  "
 RAMP_PX = 72
-POSITION_STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000)
-HEAD_DOT_PX = 8
+TITLE_GAP_PX = 8
+HEAD_DOT_PX, DOTTED_NAME_PX, TAB_FOOT_PX = 8, 13, 8
+TURNS = ("‹", "›")
 SUBSCRIPT_PX = 9
-MIN_ELIDED_LETTERS = 5
-"""Minimum length of an operation that is cut; less of it says nothing."""
 ALL_HEADS = "All heads"
+RESIDUAL_TEXTS = (
+    "residual stream: each token keeps its vector, and each part adds to it",
+    "residual stream",
+)
 WEIGHTS_LEGEND = "Weights"
 OTHERS_LEGEND = ("All others, each with its own range", "All others")
 """In a row, and stacked."""
 
 
-def paint_frame(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint what does not depend on the numbers: see `FlowPlacement.frame_key`."""
-    _paint_card(painter, placement, theme)
-    for at in range(len(placement.panels.columns)):
-        _paint_heading(painter, placement, at, theme)
-        _paint_operand_name(painter, placement, at, theme)
-    for label in board_labels(placement):
-        paint_label(painter, label, theme.ink if label.is_word else theme.quiet)
-    _paint_tabs(painter, placement, theme)
-    _paint_legend(painter, placement, theme)
-    _paint_residual_line(painter, placement, theme)
-
-
-def paint_pictures(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint the operands and the thumbnails."""
+def paint_board(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
+    """Paint everything but the cells of the columns."""
+    paint_frame(painter, placement, theme)
+    paint_headings(painter, placement, range(len(placement.panels.columns)), theme)
+    paint_legend(painter, placement, theme)
     for slot in (*placement.operands, *placement.thumbnails):
         if slot is not None:
             panel_paint.paint_values(painter, slot, theme)
+
+
+def paint_frame(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
+    """Paint what does not depend on the numbers: see `FlowPlacement.frame_key`."""
+    _paint_card(painter, placement, theme)
+    for at, column in enumerate(placement.layout.columns):
+        if column.is_spine and not column.is_hidden:
+            _paint_spine_title(painter, placement, at, theme)
+        _paint_operand_name(painter, placement, at, theme)
+    for label in board_labels(placement):
+        paint_label(painter, label, theme.ink if label.is_word else theme.quiet)
+    _paint_axis_names(painter, placement, theme)
+    _paint_tabs(painter, placement, theme)
+    _paint_residual_line(painter, placement, theme)
+
+
+def paint_headings(
+    painter: QPainter, placement: FlowPlacement, columns: Iterable[int], theme: Theme
+) -> None:
+    """Paint the headings of some columns over earlier ones."""
+    for at in columns:
+        painter.fillRect(_rect(placement.layout.columns[at].heading), QColor(theme.paper))
+        _paint_heading(painter, placement, at, theme)
 
 
 def paint_uncomputed(
@@ -137,7 +162,7 @@ def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: 
     if column.is_hidden:
         return
     is_focus = at == placement.panels.focus
-    scale, panel = text_scale(), placement.panels.panels[at]
+    scale = text_scale()
     box = _rect(column.heading)
     line = QRectF(box.left(), (HEADING_PX - 6) * scale, max(box.width(), 6), LINE_PX)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
@@ -146,25 +171,35 @@ def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: 
     painter.drawRoundedRect(line, LINE_PX / 2, LINE_PX / 2)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     if column.is_spine:
-        _paint_spine_title(painter, placement, at, theme)
         return
-    title = QRectF(box.left(), 4 * scale, box.width(), 20 * scale)
+    title = QRectF(box.left(), 4 * scale, _title_room(placement, at), 20 * scale)
     _paint_states(painter, placement, at, title, theme)
-    _paint_operation(painter, placement, at, panel, theme)
+    _paint_operation(painter, placement, at, theme)
+
+
+def _title_room(placement: FlowPlacement, at: int) -> float:
+    """Return the width of a heading, with the gap to the next one where headings may be cut."""
+    columns = placement.layout.columns
+    own = columns[at].heading
+    after = next((one.heading.left for one in columns[at + 1 :] if not one.is_hidden), own.right)
+    return max(own.width, after - TITLE_GAP_PX * text_scale() - own.left)
 
 
 def _paint_spine_title(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
     """Paint the name of a narrow column upright, above its cells."""
     column = placement.layout.columns[at]
-    title = placement.spine_title(at)
+    height = column.cells.top - HEADING_PX * text_scale() - 12
+    font = scaled_font(OPERATION_PX, QFont.Weight.DemiBold)
+    metrics = QFontMetricsF(font)
+    line, titles = metrics.height(), (placement.spine_title(at), placement.panels.titles[at][-1])
+    shown = next((one for one in titles if metrics.horizontalAdvance(one) <= height), "")
+    if not shown:
+        return
     painter.save()
-    painter.setFont(scaled_font(OPERATION_PX, QFont.Weight.DemiBold))
+    painter.setFont(font)
     painter.setPen(QColor(theme.quiet))
     painter.translate(column.cells.left + column.cells.width / 2, column.cells.top - 6)
     painter.rotate(-90)
-    height = column.cells.top - HEADING_PX * text_scale() - 12
-    line = QFontMetricsF(painter.font()).height()
-    shown = QFontMetricsF(painter.font()).elidedText(title, Qt.TextElideMode.ElideRight, height)
     painter.drawText(QRectF(0, -line / 2, height, line), ALIGN_LEFT, shown)
     painter.restore()
 
@@ -178,17 +213,10 @@ def _paint_states(
     shown = states.index(placement.panels.panels[at].stage)
     strong = scaled_font(TITLE_PX, QFont.Weight.DemiBold)
     plain = scaled_font(TITLE_PX)
-    width = sum(QFontMetricsF(strong).horizontalAdvance(title) for title in titles)
-    width += (len(titles) - 1) * QFontMetricsF(plain).horizontalAdvance(STATE_SEPARATOR)
+    width = sum(map(title_width, titles))
+    width += (len(titles) - 1) * font_metrics(TITLE_PX).horizontalAdvance(STATE_SEPARATOR)
     x = area.left()
-    if len(titles) == 1 and width > area.width():  # headings may be cut: see the layout
-        title = QFontMetricsF(strong).elidedText(
-            titles[0], Qt.TextElideMode.ElideRight, area.width()
-        )
-        if len(title) > 1:
-            _draw_text(painter, x, area, title, strong, theme.ink)
-        return
-    if width <= area.width() or len(titles) == 1:
+    if width <= area.width():
         for number, title in enumerate(titles):
             if number:
                 x = _draw_text(painter, x, area, STATE_SEPARATOR, plain, theme.quiet)
@@ -196,20 +224,18 @@ def _paint_states(
             font = strong if is_shown else plain
             x = _draw_text(painter, x, area, title, font, theme.ink if is_shown else theme.quiet)
         return
-    title = QFontMetricsF(strong).elidedText(
-        titles[shown], Qt.TextElideMode.ElideRight, area.width()
-    )
-    if len(title) <= 1:
+    if title_width(titles[shown]) > area.width():
+        return  # a narrow canvas: see the layout
+    x = _draw_text(painter, x, area, titles[shown], strong, theme.ink)
+    if x + dots_width(len(titles)) > area.right() + 1:
         return
-    x = _draw_text(painter, x, area, title, strong, theme.ink)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(Qt.PenStyle.NoPen)
-    radius = 2 * text_scale()
+    scale = text_scale()
     for number in range(len(titles)):
-        centre = QPointF(x + (8 + 7 * number) * text_scale(), area.center().y() + 1)
-        if centre.x() + radius <= area.right() + 8:
-            painter.setBrush(QColor(theme.ink if number == shown else theme.hairline))
-            painter.drawEllipse(centre, radius, radius)
+        centre = QPointF(x + (DOTS_GAP_PX + DOT_PITCH_PX * number) * scale, area.center().y() + 1)
+        painter.setBrush(QColor(theme.ink if number == shown else theme.hairline))
+        painter.drawEllipse(centre, DOT_RADIUS_PX * scale, DOT_RADIUS_PX * scale)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
@@ -224,17 +250,15 @@ def _draw_text(
     return x + width
 
 
-def _paint_operation(
-    painter: QPainter, placement: FlowPlacement, at: int, panel: Heatmap, theme: Theme
-) -> None:
+def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
     """Paint the operation and the range of the colours, as far as they fit."""
-    scale = text_scale()
+    scale, panel = text_scale(), placement.panels.panels[at]
     operation = placement.panels.operations[at]
     box, font = placement.layout.columns[at].heading, scaled_font(OPERATION_PX)
     area = QRectF(box.left, 24 * scale, box.width, 16 * scale)
     low, high = format_compact_scale(panel)
     scale_text = f"{low} to {high}" if low else high
-    metrics = QFontMetricsF(font)
+    metrics = font_metrics(OPERATION_PX)
     right = area.right()
     wanted = metrics.horizontalAdvance(operation) + 16 * scale
     if at == placement.panels.focus:
@@ -254,13 +278,17 @@ def _paint_operation(
                              ALIGN_RIGHT, texts[0])  # fmt: skip
     elif wanted + metrics.horizontalAdvance(scale_text) <= area.width():
         _draw_text(painter, area.left() + wanted, area, scale_text, font, theme.quiet)
-    room = right - area.left()
-    short = operation.partition(OPERATION_SIGN)[2]  # without the matrix on the left
-    fitting = [operation, *([f"{OPERATION_SIGN.lstrip()}{short}"] if short else [])]
-    whole = next((text for text in fitting if metrics.horizontalAdvance(text) <= room), "")
-    shown = whole or metrics.elidedText(operation, Qt.TextElideMode.ElideRight, max(0.0, room))
-    if whole or len(shown) > MIN_ELIDED_LETTERS:
+    shown = _fitting_operation(operation, right - area.left(), metrics)
+    if shown:
         _draw_text(painter, area.left(), area, shown, font, theme.quiet)
+
+
+def _fitting_operation(operation: str, room: float, metrics: QFontMetricsF) -> str:
+    """Return an operation, without the matrix on its left or without its details if it must be."""
+    layer = operation.partition(OPERATION_SIGN)[2]
+    shorter = f"{OPERATION_SIGN.lstrip()}{layer}" if layer else operation.partition(" where ")[0]
+    fitting = (text for text in (operation, shorter) if metrics.horizontalAdvance(text) <= room)
+    return next(fitting, "")
 
 
 def _paint_ramp(painter: QPainter, panel: Heatmap, area: QRectF, theme: Theme) -> None:
@@ -288,7 +316,10 @@ def _paint_operand_name(painter: QPainter, placement: FlowPlacement, at: int, th
         if column.operand and len(slot.heatmap.symbol) == 1
         else (slot.heatmap.title)
     )
-    _paint_name(painter, QRectF(slot.cells.left(), slot.cells.top() - line - 1, 0, line), name)
+    layout, left = placement.layout, slot.cells.left()
+    after = (one.cells.left for one in layout.columns[at + 1 :] if not one.is_hidden)
+    room = next(after, layout.size.width) - left - 2
+    _paint_name(painter, QRectF(left, slot.cells.top() - line - 1, room, line), name)
 
 
 def _paint_name(painter: QPainter, area: QRectF, name: str) -> None:
@@ -297,44 +328,91 @@ def _paint_name(painter: QPainter, area: QRectF, name: str) -> None:
     base, _, below = name.partition("_") if is_weight else (name, "", "")
     strong, small = painter.font(), scaled_font(SUBSCRIPT_PX, QFont.Weight.DemiBold)
     width = QFontMetricsF(strong).horizontalAdvance(base)
+    below_width = QFontMetricsF(small).horizontalAdvance(below)
+    if width + below_width > area.width():  # a narrow canvas
+        return
     painter.drawText(QRectF(area.left(), area.top(), width + 2, area.height()), ALIGN_LEFT, base)
-    painter.setFont(small)
-    room = QFontMetricsF(small).horizontalAdvance(below) + 2
-    drop = 3 * text_scale()
-    painter.drawText(
-        QRectF(area.left() + width, area.top() + drop, room, area.height()), ALIGN_LEFT, below
-    )
+    if below:
+        foot = area.translated(width, 3 * text_scale())
+        foot.setWidth(below_width + 2)
+        painter.setFont(small)
+        painter.drawText(foot, ALIGN_LEFT, below)
+
+
+def _paint_axis_names(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
+    """Paint the name of the rows above their labels, and that of the keys below each matrix."""
+    slot, labels, scale = row_label_slot(placement), placement.layout.row_labels, text_scale()
+    metrics, font = font_metrics(OPERATION_PX), scaled_font(OPERATION_PX)
+    if slot:
+        name = f"{axis_word(slot.heatmap.rows.name)} ↓"
+        width, line = metrics.horizontalAdvance(name), metrics.height()
+        left = labels.right - 8 * scale - width
+        area = QRectF(left, labels.top - line - 4 * scale, width, line)
+        if left >= 0:
+            _draw_text(painter, left, area, name, font, theme.quiet)
+    for column, cells in zip(placement.panels.columns, placement.slots, strict=True):
+        if cells and column.is_query_key:
+            name = f"{axis_word(cells.heatmap.columns.name)} →"
+            place = cells.cells
+            left = place.center().x() - metrics.horizontalAdvance(name) / 2
+            area = QRectF(left, place.bottom() + scale, 0, (CARD_FOOT_PX - 2) * scale)
+            if left >= place.left():
+                _draw_text(painter, left, area, name, font, theme.quiet)
 
 
 # ------------------------------------------------------------------ below the rows
 
 
 def _paint_tabs(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    scale, front = text_scale(), placement.panels.front
-    for head, (slot, tab) in enumerate(
-        zip(placement.thumbnails, placement.layout.tabs, strict=False)
-    ):
-        area = _rect(tab)
-        if head == front:
-            _paint_front_tab(painter, area, theme)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(head_colour(head, theme)))
-        dot, radius = HEAD_DOT_PX * scale, HEAD_DOT_PX * scale / 2
+    scale, tabs = text_scale(), placement.layout.tabs
+    names, has_dots = _tab_names(placement)
+    for name, slot, tab in zip(names, placement.thumbnails, tabs.heads, strict=False):
+        is_front = slot.heatmap.head == placement.panels.front
+        area = QRectF(tab.left, tab.top, tab.width, slot.cells.bottom() - tab.top)
+        if is_front:
+            _paint_front_tab(painter, area.adjusted(0, 0, 0, TAB_FOOT_PX * scale), theme)
         left = slot.cells.left()
-        painter.drawEllipse(QPointF(left + radius, area.top() + 11 * scale), radius, radius)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        line = QRectF(left + dot + 5 * scale, area.top() + 2 * scale, area.width(), 18 * scale)
-        weight = QFont.Weight.DemiBold if head == front else QFont.Weight.Normal
-        font, room = scaled_font(SMALL_LABEL_PX, weight), area.right() - line.left()
-        name = f"Head {head + 1}"
-        if QFontMetricsF(font).horizontalAdvance(name) > room:
-            name = str(head + 1)
-        if QFontMetricsF(font).horizontalAdvance(name) <= room + 2:
-            _draw_text(painter, line.left(), line, name, font,
-                       theme.ink if head == front else theme.quiet)  # fmt: skip
-    if len(placement.layout.tabs) > len(placement.thumbnails):
-        _paint_all_heads_tab(painter, _rect(placement.layout.tabs[-1]), theme)
+        if has_dots and slot.heatmap.head is not None:
+            _paint_head_dot(painter, left, area.top() + 11 * scale, slot.heatmap.head, theme)
+            left += DOTTED_NAME_PX * scale
+        line = QRectF(left, area.top() + 2 * scale, area.width(), 18 * scale)
+        weight = QFont.Weight.DemiBold if is_front else QFont.Weight.Normal
+        font = scaled_font(SMALL_LABEL_PX, weight)
+        _draw_text(painter, left, line, name, font, theme.ink if is_front else theme.quiet)
+    for tab, head, name in zip(tabs.turns, placement.turned_heads, TURNS, strict=False):
+        area = QRectF(tab.left, tab.top, tab.width, 40 * scale)
+        painter.setFont(scaled_font(TITLE_PX))
+        painter.setPen(QColor(theme.hairline if head is None else theme.ink))
+        painter.drawText(area, ALIGN_CENTRE, name)
+    if tabs.all_heads:
+        _paint_all_heads_tab(painter, _rect(tabs.all_heads), theme)
+
+
+def _tab_names(placement: FlowPlacement) -> tuple[list[str], bool]:
+    """Return the names of the tabs and whether dots precede them, as the narrowest one allows."""
+    metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
+    panels = [slot.heatmap for slot in placement.thumbnails]
+    numbers = [panel.label if panel.head is None else str(panel.head + 1) for panel in panels]
+    pairs = list(zip(placement.thumbnails, placement.layout.tabs.heads, strict=False))
+    rooms = [tab.right - slot.cells.left() for slot, tab in pairs]
+    for names, dot in (
+        ([panel.label for panel in panels], DOTTED_NAME_PX * text_scale()),
+        (numbers, DOTTED_NAME_PX * text_scale()),
+        (numbers, 0.0),
+    ):
+        widths = map(metrics.horizontalAdvance, names)
+        if all(dot + width <= room for width, room in zip(widths, rooms, strict=True)):
+            return names, dot > 0
+    return [""] * len(panels), True
+
+
+def _paint_head_dot(painter: QPainter, left: float, middle: float, head: int, theme: Theme) -> None:
+    radius = HEAD_DOT_PX * text_scale() / 2
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(head_colour(head, theme)))
+    painter.drawEllipse(QPointF(left + radius, middle), radius, radius)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
 def _paint_front_tab(painter: QPainter, area: QRectF, theme: Theme) -> None:
@@ -360,15 +438,18 @@ def _paint_all_heads_tab(painter: QPainter, area: QRectF, theme: Theme) -> None:
             painter.fillRect(place, QColor(theme.quiet))
     font = scaled_font(SMALL_LABEL_PX)
     width = QFontMetricsF(font).horizontalAdvance(ALL_HEADS) + 2
-    if width <= area.width() + 12 * scale:
-        line = QRectF(area.center().x() - width / 2, top + 3 * pitch + 2, width, 18 * scale)
-        _draw_text(painter, line.left(), line, ALL_HEADS, font, theme.quiet)
+    line = QRectF(area.center().x() - width / 2, top + 3 * pitch + 2, width, 18 * scale)
+    _draw_text(painter, line.left(), line, ALL_HEADS, font, theme.quiet)
 
 
-def _paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint the scales of the weights and of the others, stacked next to the tabs or in a row."""
+def paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
+    """Paint the scales of the weights and of the others over earlier ones.
+
+    They are stacked next to the tabs, or in a row.
+    """
     scale, box = text_scale(), placement.layout.legend
-    panels, is_stacked = placement.panels.panels, bool(placement.layout.tabs)
+    painter.fillRect(_rect(box), QColor(theme.paper))
+    panels, is_stacked = placement.panels.panels, bool(placement.layout.tabs.heads)
     weights = next((one for one in panels if not one.colour.is_signed), None)
     others = next((one for one in panels if one.colour.is_signed), None)
     font, metrics = scaled_font(OPERATION_PX), font_metrics(OPERATION_PX)
@@ -433,11 +514,15 @@ def _paint_residual_line(painter: QPainter, placement: FlowPlacement, theme: The
         painter.setPen(QPen(QColor(theme.border), LINE_PX))
         painter.drawLine(QLineF(last, y, last, bottom + 4 * scale))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-    text = "residual stream: each token keeps its vector, and each part adds to it"
-    font = scaled_font(OPERATION_PX)
-    width = QFontMetricsF(font).horizontalAdvance(text) + 12 * scale
+    metrics = font_metrics(OPERATION_PX)
+    room = abs(last - first) - 28 * scale
+    text = next((one for one in RESIDUAL_TEXTS if metrics.horizontalAdvance(one) <= room), "")
+    if not text:
+        return
+    width = metrics.horizontalAdvance(text) + 12 * scale
     place = QRectF(first + 14 * scale, y - 8 * scale, width, 16 * scale)
     painter.fillRect(place, QColor(theme.paper))
+    font = scaled_font(OPERATION_PX)
     _draw_text(painter, place.left() + 6 * scale, place, text, font, theme.quiet)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from visualizer.heatmap.flow_layout import (
     page_height,
 )
 from visualizer.heatmap.panel_margins import row_sums_width
-from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+from visualizer.widgets.fonts import scaled_font, system_font, text_scale
 
 if TYPE_CHECKING:
     from visualizer.attention.flow_columns import FlowColumn
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 TITLE_PX, OPERATION_PX, LABEL_PX, SMALL_LABEL_PX = 14, 11, 13, 11
 MAX_ROW_LABEL_PX, MAX_KEY_LABEL_PX = 120, 72
 INDEX_LABEL_PX = 28
+DOTS_GAP_PX, DOT_PITCH_PX, DOT_RADIUS_PX = 8, 7, 2
+"""Dots after the title of a matrix with several states: distance from it, pitch and size."""
 MAX_LABEL_SHARE = 0.2
 """Maximum width of the labels of the rows, relative to the canvas."""
 MIN_LABELLED_CELL_PX = 11
@@ -96,6 +99,8 @@ def place_flow(
     formatted = iter(choose_number_formats([slot for slot in slots if slot]))
     numbered = tuple(next(formatted) if slot else None for slot in slots)
     formatted = iter(choose_number_formats([slot for slot in operands if slot]))
+    tabs = layout.tabs.heads
+    first = flow.first_tab(len(tabs))
     placement = FlowPlacement(
         flow,
         layout,
@@ -103,7 +108,7 @@ def place_flow(
         tuple(next(formatted) if slot else None for slot in operands),
         tuple(
             _slot(panel, thumbnail_area(tab, panel, scale), panel.values.shape[0])
-            for panel, tab in zip(flow.thumbnails, layout.tabs, strict=False)
+            for panel, tab in zip(flow.thumbnails[first:], tabs, strict=False)
         ),
     )
     room = max(MIN_ROOM_CELLS, int(min(height - layout.rows_top - 80 * scale, width / 2) * ratio))
@@ -159,10 +164,12 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
     column, panel, operand = flow.columns[at], flow.panels[at], flow.operands[at]
     focus = flow.columns[flow.focus]
     own = [name for name in focus.reads if name in column.states]
+    title = title_width(flow.titles[at][column.states.index(panel.stage)])
+    states = max(map(title_width, flow.titles[at])) + dots_width(len(column.states))
     return ColumnSize(
         panel.values.shape[1],
         column.part,
-        _title_width(flow.titles[at][-1]),
+        title,
         operand.values.shape[0] if operand else 0,
         column.is_query_key,
         at == flow.focus,
@@ -170,6 +177,7 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
         fold_level(flow, column),
         bool(column.operand) and not column.is_query_key,
         row_sums_width(panel),
+        states - title,
     )
 
 
@@ -190,9 +198,25 @@ def fold_level(flow: FlowPanels, column: FlowColumn) -> int:
     return 4 if column.is_feed_forward else 3
 
 
-def _title_width(title: str) -> float:
-    font = scaled_font(TITLE_PX, QFont.Weight.DemiBold)
-    return QFontMetricsF(font).horizontalAdvance(title) + 2
+def title_width(title: str) -> float:
+    """Return the width of a title."""
+    return _widest_text((title,), TITLE_PX, QFont.Weight.DemiBold, system_font()) + 2
+
+
+def dots_width(states: int) -> float:
+    """Return the width of the dots of a number of states; 0 for a single one."""
+    width = DOTS_GAP_PX + DOT_PITCH_PX * (states - 1) + DOT_RADIUS_PX
+    return width * text_scale() if states > 1 else 0.0
+
+
+@lru_cache(maxsize=64)
+def _widest_text(texts: tuple[str, ...], size: int, weight: QFont.Weight, font: QFont) -> float:
+    metrics = QFontMetricsF(scaled_font(size, weight))
+    return max(map(metrics.horizontalAdvance, texts), default=0.0)
+
+
+def _widest_label(labels: tuple[str, ...]) -> float:
+    return _widest_text(labels, LABEL_PX, QFont.Weight.Normal, system_font())
 
 
 def _row_labels(flow: FlowPanels) -> tuple[str, ...]:
@@ -203,10 +227,10 @@ def _row_labels(flow: FlowPanels) -> tuple[str, ...]:
 def _row_label_width(labels: tuple[str, ...]) -> float:
     scale = text_scale()
     if len(labels) > 64:  # too many for words
-        return INDEX_LABEL_PX * scale
-    metrics = font_metrics(LABEL_PX)
-    widest = max((metrics.horizontalAdvance(label) for label in labels), default=0)
-    return min(MAX_ROW_LABEL_PX * scale, widest + 2)
+        last = (f"{len(labels):,}",)
+        position = _widest_text(last, OPERATION_PX, QFont.Weight.DemiBold, system_font())
+        return max(INDEX_LABEL_PX * scale, position + 2)
+    return min(MAX_ROW_LABEL_PX * scale, _widest_label(labels) + 2)
 
 
 def _key_label_height(flow: FlowPanels) -> float:
@@ -216,8 +240,7 @@ def _key_label_height(flow: FlowPanels) -> float:
     keys = focus.columns.labels
     if not focus.columns.is_token or len(keys) > 64:
         return 20 * scale
-    widest = max((font_metrics(LABEL_PX).horizontalAdvance(label) for label in keys), default=0)
-    return min(MAX_KEY_LABEL_PX * scale, widest + 2 * KEY_LABEL_MARGIN_PX * scale)
+    return min(MAX_KEY_LABEL_PX * scale, _widest_label(keys) + 2 * KEY_LABEL_MARGIN_PX * scale)
 
 
 def _has_residual(flow: FlowPanels) -> bool:

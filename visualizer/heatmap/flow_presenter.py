@@ -50,7 +50,7 @@ def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> Flow
         flow.columns,
         tuple(panels),
         tuple(operands),
-        _thumbnails(resolved, known),
+        tuple(source.heatmap(known) for source in thumbnail_sources(resolved)),
         flow.focus,
         flow.head,
         _titles(resolved, flow),
@@ -87,25 +87,34 @@ def _operation(resolved: ResolvedView, column: FlowColumn, panel: Heatmap) -> st
     return stage.symbol if len(stage.symbol) > 1 else TOKEN_VECTORS
 
 
+class ThumbnailSource(PanelSource):
+    """The weights of a head in its tab, where neither row sums nor notes are shown."""
+
+    def _read_values(self) -> np.ndarray:
+        if self.head is None or self.tensor.is_blockwise:
+            return super()._read_values()
+        # All heads are shown, and pooling them at once takes half the time.
+        own = slice(self.head, self.head + 1)
+        values: np.ndarray = self.tensor.read_pooled(*self.extent.blocks, (*self.leading, own))[0]
+        return values
+
+    def _row_sums(self) -> None:
+        return None
+
+    def _panel_notes(self, *drawn: object) -> tuple[str, ...]:
+        return ()
+
+
 def thumbnail_sources(resolved: ResolvedView) -> tuple[PanelSource, ...]:
-    """Return the sources of the weights of each head; none for a single head."""
+    """Return the sources of the weights of each head and aggregate; none for a single head."""
     trace = resolved.run.trace
     heads = trace.spec_at(resolved.leading).heads
     if heads == 1:
         return ()
     stage = trace.stage(resolved.weights_stage(None))
     extent = resolved.full_extent(stage, MAX_THUMBNAIL_CELLS)
-    return tuple(PanelSource(resolved, stage, head, None, extent=extent) for head in range(heads))
-
-
-def _thumbnails(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> tuple[Heatmap, ...]:
-    """Return the panels of the thumbnails, without the sums of rows."""
-    found = []
-    for source in thumbnail_sources(resolved):
-        panel = source.heatmap(known)
-        key = ("thumbnail", panel.key)
-        found.append(known[key] if key in known else replace(panel, key=key, sums=None))
-    return tuple(found)
+    shown = (*((head, None) for head in range(heads)), *((None, by) for by in resolved.folds))
+    return tuple(ThumbnailSource(resolved, stage, *one, extent=extent) for one in shown)
 
 
 def _operand(

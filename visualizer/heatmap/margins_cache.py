@@ -13,7 +13,7 @@ from msgspec import Struct
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 from PySide6.QtGui import QColor, QPainter, QPixmap
 
-from visualizer.heatmap import panel_margins_paint, panel_paint
+from visualizer.heatmap import flow_paint, panel_margins_paint, panel_paint
 from visualizer.heatmap.board_layout import TitlePlacement
 from visualizer.session.view_options import ColourLimits
 from visualizer.widgets.fonts import system_font
@@ -21,10 +21,11 @@ from visualizer.widgets.fonts import system_font
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from PySide6.QtCore import QSize
     from PySide6.QtGui import QFont
 
     from visualizer.heatmap.board import Heatmap
-    from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
+    from visualizer.heatmap.board_layout import BoardLayout, FlowPlacement, PanelSlot
     from visualizer.widgets.theme import Theme
 
     FrameKey = tuple[Hashable, Theme, float, QFont]
@@ -134,6 +135,56 @@ class PanelMarginsPixmapCache:
         if len(self._frames) > MAX_CACHED_PANELS:
             self._frames.popitem(last=False)
         return frame
+
+
+class FlowPixmapCache:
+    """The pixmap of everything on the flow board except the cells of its columns.
+
+    Painting all texts takes longer than painting the numbers, and most changes are of numbers, so
+    only the parts that changed are painted again.
+    """
+
+    def __init__(self) -> None:
+        self._pixmap = QPixmap()
+        self._frame_key: Hashable = None
+        self._heading_keys: tuple[Hashable, ...] = ()
+        self._legend_key: Hashable = None
+        self._pictures: tuple[Heatmap, ...] = ()
+        self.are_thumbnails_later = False
+        """Whether earlier thumbnails are returned for now, if only numbers changed."""
+
+    def pixmap(self, flow: FlowPlacement, size: QSize, theme: Theme, ratio: float) -> QPixmap:
+        """Return the pixmap for a viewport of a size."""
+        if (self._pixmap.size(), self._pixmap.devicePixelRatio()) != (size * ratio, ratio):
+            self._pixmap = QPixmap(size * ratio)
+            self._pixmap.setDevicePixelRatio(ratio)
+            self._frame_key = None
+        frame_key = (flow.frame_key, theme, system_font())
+        headings = flow.heading_keys
+        are_thumbnails_later = self.are_thumbnails_later and frame_key == self._frame_key
+        thumbnails = () if are_thumbnails_later else flow.thumbnails
+        pictures = [slot for slot in (*flow.operands, *thumbnails) if slot]
+        painter = QPainter(self._pixmap)
+        if frame_key != self._frame_key:
+            painter.fillRect(QRectF(QPointF(), QSizeF(size)), QColor(theme.paper))
+            flow_paint.paint_frame(painter, flow, theme)
+            self._heading_keys, self._legend_key = (None,) * len(headings), None
+            self._pictures = ()
+        keys = enumerate(zip(headings, self._heading_keys, strict=True))
+        changed = [at for at, (key, before) in keys if key != before]
+        if changed:
+            flow_paint.paint_headings(painter, flow, changed, theme)
+        if flow.legend_key != self._legend_key:
+            flow_paint.paint_legend(painter, flow, theme)
+        for slot in pictures:
+            if slot.heatmap not in self._pictures:
+                panel_paint.paint_values(painter, slot, theme)
+        painter.end()
+        self._frame_key, self._heading_keys = frame_key, headings
+        self._legend_key = flow.legend_key
+        earlier = self._pictures if are_thumbnails_later else ()
+        self._pictures = (*earlier, *(slot.heatmap for slot in pictures))
+        return self._pixmap
 
 
 def _frame_key(slot: PanelSlot, whole: QRectF) -> Hashable:

@@ -91,16 +91,16 @@ class PanelSource:
         before = self._before_dropout()
         colour = self._choose_colours()
         labels = self.resolved.side_labels(self.leading)
-        key = (self.tensor, before, self.leading, self.head, self.by, self.lens, self.extent,
-               colour, hatch, labels, stage.symbol, self.beside, self.part, self.title,
-               self.shared_scale_sources, self._panel_label(), self.requested_transform,
+        key = (type(self), self.tensor, before, self.leading, self.head, self.by, self.lens,
+               self.extent, colour, hatch, labels, stage.symbol, self.beside, self.part,
+               self.title, self.shared_scale_sources, self._panel_label(), self.requested_transform,
                self.tensor.version)  # fmt: skip
         if key in known:
             return known[key]
         forbidden = self._add_cut_cells(self._forbidden_cells(hatch) if hatch else None)
         dropped = self._dropped_cells(before, forbidden) if before else None
         rows, columns = self._panel_axes(labels.rows, labels.columns)
-        values = self.tensor.read_pooled(*self.extent.blocks, self.whole_area)
+        values = self._read_values()
         hidden = self._add_unknown_cells(self._hidden_cells(), values)
         return Heatmap(
             key, stage.name, self.title, stage.symbol, self.head, self.by, self.leading,
@@ -112,6 +112,9 @@ class PanelSource:
             self._uneven_cells(), self.part, self.shared_scale_sources, self.is_only_panel,
             is_share=self._is_share(),
         )  # fmt: skip
+
+    def _read_values(self) -> np.ndarray:
+        return self.tensor.read_pooled(*self.extent.blocks, self.whole_area)
 
     def draw_coarse_rows(self, most_cells: int | None = None) -> bool:
         """Draw a first picture on the worker; see `CachedTensor.draw_coarse_rows`."""

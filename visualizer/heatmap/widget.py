@@ -17,12 +17,26 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPen, QPixmap, QRegion
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QNativeGestureEvent,
+    QPainter,
+    QPen,
+    QPixmap,
+    QRegion,
+)
 from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.heatmap import flow_paint, panel_paint
 from visualizer.heatmap.board import Board, stage_and_side
-from visualizer.heatmap.board_layout import BoardLayout, FlowPlacement, FlowTarget, PanelSlot
+from visualizer.heatmap.board_layout import (
+    BoardLayout,
+    FlowPlacement,
+    FlowTarget,
+    MenuPlace,
+    PanelSlot,
+)
 from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
@@ -33,14 +47,18 @@ from visualizer.heatmap.flow_cursor_paint import (
     panel_cursor,
     panel_highlights,
 )
+from visualizer.heatmap.flow_labels_paint import menu_place_of_flow, menu_place_of_labels
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
 from visualizer.heatmap.highlights import Highlights
-from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
+from visualizer.heatmap.margins_cache import (
+    MAX_CACHED_PANELS,
+    FlowPixmapCache,
+    PanelMarginsPixmapCache,
+)
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
-from visualizer.widgets.fonts import system_font
 from visualizer.widgets.input_filters import ROTATION_PER_NOTCH, WheelNotches, has_command_modifier
 from visualizer.widgets.painted_message import paint_message
 
@@ -84,9 +102,7 @@ class BoardCanvas(CellScrollArea):
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.minimap = MinimapWidget(self.viewport())
         self._pictures: dict[int, PanelPixmap] = {}
-        self._flow_frame: tuple[Hashable, QPixmap] | None = None
-        self._surroundings: tuple[FlowPlacement, QPixmap] | None = None
-        """The pixmaps of the flow board, without and with pictures, and their origins."""
+        self._flow_pixmaps = FlowPixmapCache()
         self._spare: list[SparePixmap] = []
         """Pixmaps of removed panels, reused for new ones until the next frame."""
         self._frames = PanelMarginsPixmapCache()
@@ -125,9 +141,16 @@ class BoardCanvas(CellScrollArea):
             self._schedule_paint()
 
     def repaint_immediately(self) -> None:
-        """Repaint changes immediately: the user is looking at them."""
+        """Repaint changes immediately: the user is looking at them.
+
+        The thumbnails of the flow board follow in the next frame.
+        """
         if self._is_stale and self.isVisible():
+            self._flow_pixmaps.are_thumbnails_later = True
             self.viewport().repaint()
+            self._flow_pixmaps.are_thumbnails_later = False
+            for slot in self.board_layout.flow.thumbnails if self.board_layout.flow else ():
+                self._paint_part(QRegion(slot.cells.toAlignedRect()))
 
     def _schedule_paint(self) -> None:
         self._is_stale = True
@@ -290,7 +313,8 @@ class BoardCanvas(CellScrollArea):
         highlights = panel_highlights(flow, self.highlights)
         cursor = panel_cursor(flow, self.cell_cursor)
         if flow:
-            painter.drawPixmap(0, 0, self._surroundings_pixmap(flow))
+            size, ratio = self.viewport().size(), self.devicePixelRatioF()
+            painter.drawPixmap(0, 0, self._flow_pixmaps.pixmap(flow, size, self._theme, ratio))
             flow_paint.paint_uncomputed(painter, flow, self.highlights, self._theme)
         else:
             self._fill_between(
@@ -322,30 +346,6 @@ class BoardCanvas(CellScrollArea):
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
-
-    def _surroundings_pixmap(self, flow: FlowPlacement) -> QPixmap:
-        """Return everything of the flow board but its cells.
-
-        Most changes are of numbers, and painting all texts takes longer than painting the numbers,
-        so the texts are painted once.
-        """
-        ratio, size = self.devicePixelRatioF(), self.viewport().size()
-        key = (flow.frame_key, self._theme, ratio, size.width(), size.height(), system_font())
-        if self._flow_frame is None or self._flow_frame[0] != key:
-            frame = QPixmap(size * ratio)
-            frame.setDevicePixelRatio(ratio)
-            frame.fill(QColor(self._theme.paper))
-            painter = QPainter(frame)
-            flow_paint.paint_frame(painter, flow, self._theme)
-            painter.end()
-            self._flow_frame, self._surroundings = (key, frame), None
-        if self._surroundings is None or self._surroundings[0] is not flow:
-            picture = QPixmap(self._flow_frame[1])
-            painter = QPainter(picture)
-            flow_paint.paint_pictures(painter, flow, self._theme)
-            painter.end()
-            self._surroundings = flow, picture
-        return self._surroundings[1]
 
     def _fill_between(self, painter: QPainter, area: QRect, pictures: list[QRectF]) -> None:
         """Fill the area between the pixmaps, which is smaller than the whole viewport."""
@@ -434,6 +434,8 @@ HEAD_KEYS = {
     **{Qt.Key(Qt.Key.Key_1 + head): head for head in range(9)},
 }
 """Keys of the flow board, with the head that each brings to the front."""
+TARGET_CURSORS = (Qt.CursorShape.ArrowCursor, Qt.CursorShape.PointingHandCursor)
+"""Cursors beside and on headings and tabs of the flow board."""
 WHEEL_ZOOM_FACTOR = 1.25
 """Zoom factor per notch of the wheel."""
 PAGE_MESSAGE_MS = 5_000
@@ -457,6 +459,8 @@ class BoardView(BoardCanvas):
     headChosen = Signal(int)
     """Emits the head to bring to the front of the flow board."""
     allHeadsRequested = Signal()
+    menuRequested = Signal(object, QPoint)
+    """Emits the place of a context menu, and where to open it on the screen."""
     stageFocused = Signal(str)
     """Emits the stage to show as large as fits on the flow board."""
 
@@ -484,10 +488,9 @@ class BoardView(BoardCanvas):
     def _hover_at(self, point: QPointF) -> None:
         cell = self.cell_at(point)
         self._report_leading(self.slot_at(point))
-        if self.board_layout.flow:
-            is_target = self._flow_target(point) is not None
-            shape = Qt.CursorShape.PointingHandCursor if is_target else Qt.CursorShape.ArrowCursor
-            self.viewport().setCursor(shape)
+        # While the mask is edited, the cursor is that of the brush.
+        if self.board_layout.flow and self.viewport().cursor().shape() in TARGET_CURSORS:
+            self.viewport().setCursor(TARGET_CURSORS[self._flow_target(point) is not None])
         if cell != self._pointed:
             self._pointed = cell
             self.cellHovered.emit(cell)
@@ -518,25 +521,55 @@ class BoardView(BoardCanvas):
         """Bring a head to the front, show all heads, or enlarge a matrix or its next state."""
         flow = self.board_layout.flow
         assert flow is not None
-        if target.head is not None:
-            is_head = target.head < len(flow.thumbnails)
-            self._choose_tab(flow, target.head if is_head else ALL_HEADS)
-        elif target.column is not None:
+        if target.column is not None:
             states = flow.panels.columns[target.column].states
             shown = states.index(flow.panels.panels[target.column].stage)
             is_next = target.column == flow.panels.focus
             self.stageFocused.emit(states[(shown + is_next) % len(states)])
+        else:
+            self._choose_tab(flow, ALL_HEADS if target.head is None else target.head)
 
     def _choose_tab(self, flow: FlowPlacement, head: int) -> None:
-        if head == ALL_HEADS and flow.thumbnails:
+        if head == ALL_HEADS and flow.panels.thumbnails:
             self.allHeadsRequested.emit()
-        elif 0 <= head < len(flow.thumbnails):
+        elif 0 <= head < flow.panels.heads:
             self.headChosen.emit(head)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         cell = self.cell_at(event.position())
         if cell and event.button() == Qt.MouseButton.LeftButton:
             self.enlarged.emit(cell)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        if event.reason() is QContextMenuEvent.Reason.Keyboard:
+            cell = self.cell_cursor.pinned or self.cell_cursor.hovered
+            area = self.area_of(cell) if cell else None
+            place, at = MenuPlace(cell), area.center() if area else QPoint()
+            is_found = area is not None
+        else:
+            found, at = self.menu_place_at(QPointF(event.pos())), event.pos()
+            place, is_found = found or MenuPlace(), found is not None
+        if is_found:
+            self.menuRequested.emit(place, self.viewport().mapToGlobal(at))
+
+    def menu_place_at(self, point: QPointF) -> MenuPlace | None:
+        """Return the place of a context menu under a point of the viewport."""
+        cell = self.cell_at(point)
+        if cell:
+            return MenuPlace(cell)
+        flow = self.board_layout.flow
+        if flow:
+            return menu_place_of_flow(flow, point)
+        if point.y() < self.board_layout.head:
+            across = point.x() + self.scroll_offset().x()
+            heads = self.board_layout.column_heads
+            stages = (head.heatmap.stage for head in heads if 0 <= across - head.left < head.width)
+            stage = next(stages, None)
+            return MenuPlace(stage=stage) if stage else None
+        at = point + self.scroll_offset()
+        slots = (slot for slot in self.board_layout.slots if slot.whole_area.contains(at))
+        slot = next(slots, None)
+        return menu_place_of_labels(slot, at) if slot else None
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         cell = self.cell_cursor.pinned or self.cell_cursor.hovered

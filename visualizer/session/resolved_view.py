@@ -451,7 +451,7 @@ def resolve_view(
     is_laid_over = not (is_spread or comparison or focus) and stages != chosen
     is_single = not (is_spread or comparison or folds or focus)
     flow = None
-    if view.flow and not (is_spread or comparison or folds):
+    if view.flow and not (is_spread or comparison):
         flow = _flow_view(run, view, focus, pinned, heads)
         stages, heads = frozenset(flow.stages), (flow.head,)
         is_laid_over = is_single = False

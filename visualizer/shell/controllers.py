@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from visualizer.export.export_controller import ExportController
 from visualizer.features.controllers import FeatureControllers
+from visualizer.heatmap.board_menu_controller import BoardMenuActions, BoardMenuController
 from visualizer.shell.document_controller import DocumentController
+from visualizer.shell.pane_table import PANES
 from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
 from visualizer.shell.recovery_prompt import RecoveryPrompt
@@ -60,6 +62,7 @@ class Controllers(FeatureControllers):
             workspace, window, self.document_controller.figure_title
         )
         self.copy_script = self.export_controller.copy_script
+        self.board_menu_controller = BoardMenuController(workspace, board, self._menu_actions())
         self.recovery_prompt = RecoveryPrompt(window)
         self.recent_files_menu = RecentFilesMenu(recent_menu, window)
         self.presenter = PresenterMode(workspace, window, docks, self.board)
@@ -80,6 +83,29 @@ class Controllers(FeatureControllers):
             self.lesson_controller,
             program.read_example,
         )
+
+    def _menu_actions(self) -> BoardMenuActions:
+        view, cells = self.view_controller, self.cell_selection_controller
+        return BoardMenuActions(
+            cells.pin,
+            cells.mark,
+            cells.follow_link,
+            self.mask_edit_controller.is_pair_allowed,
+            self.mask_edit_controller.toggle_pair,
+            self._explain,
+            self.export_controller.export,
+            self.focus_stage,
+            view.show_in_all_heads,
+            self.playback_controller.predict,
+            view.show_head_flow,
+            view.show_only_head,
+            view.show_one_stage,
+            self.token_selection_controller.select_token,
+        )
+
+    def _explain(self) -> None:
+        """Show the pane that explains the pinned cell."""
+        self.docks.open(next(pane.id for pane in PANES if "cell.copy" in pane.commands))
 
     def connect(
         self, show_message: Callable[[str], object], show_bug: Callable[[str], object]

@@ -390,8 +390,7 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
         painter.translate(page.panels.topLeft())
         flow = page.layout.flow
         if flow:
-            flow_paint.paint_frame(painter, flow, theme)
-            flow_paint.paint_pictures(painter, flow, theme)
+            flow_paint.paint_board(painter, flow, theme)
             flow_paint.paint_uncomputed(painter, flow, figure.highlights, theme)
         for done, slot in enumerate(page.layout.slots):
             progress(done, len(page.layout.slots))

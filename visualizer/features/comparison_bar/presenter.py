@@ -132,6 +132,7 @@ def _format_value(setting: Setting, value: Any) -> str:
 
 MAX_NAMED_SETTINGS = 3
 """Maximum number of differing settings that are named; the others are only counted."""
+GRID_NOTICE = "Comparisons are shown as stages × heads; the flow returns when you stop comparing."
 PAUSED_NOTICE = "Paused during playback and predictions."
 
 
@@ -196,10 +197,11 @@ def present_comparison(resolved: ResolvedView) -> ComparisonPanel | None:
     else:
         result, largest = describe_largest_difference(resolved, comparison)
     has_samples = against is ComparisonKind.SAMPLES and not reason
+    layout = GRID_NOTICE if resolved.comparison and resolved.view.flow else ""
     max_count = max_samples(run) if has_samples else 1
     return ComparisonPanel(
         against,
-        describe_comparison(resolved),
+        " ".join(filter(None, (describe_comparison(resolved), layout))),
         result,
         largest,
         run.trace.spec.heads,

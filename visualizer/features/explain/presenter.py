@@ -31,7 +31,7 @@ from visualizer.explanations.explain import EXPLAINERS, explain
 from visualizer.explanations.step_values import LargestValue, parenthesize_negative
 from visualizer.format import format_count, format_number, format_share, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.cell_lookup import panel_of_cell
+from visualizer.heatmap.cell_lookup import panel_of_cell, source_cell
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison import find_tensor, format_signed, mismatch_reason
@@ -273,7 +273,9 @@ def _build_term(facts: CellInfo, position: int) -> TermLine:
     texts = [_format_factor(factor, at) for factor in group.factors]
     texts[1:] = map(parenthesize_negative, texts[1:])
     pieces = tuple(
-        CellTextPiece(text, _source_cell(facts, factor, at))
+        CellTextPiece(
+            text, source_cell(facts.run.trace, facts.leading, facts.cell.stage, factor, at)
+        )
         for text, factor in zip(texts, group.factors, strict=True)
     )
     is_chosen = explanation.rule is not CombinationRule.SUM and position == explanation.chosen
@@ -286,17 +288,6 @@ def _build_term(facts: CellInfo, position: int) -> TermLine:
     largest = float(sizes.max())
     share = float(sizes[position]) / largest if 0 < largest < np.inf else 0.0
     return TermLine(name, pieces, format_number(float(term)), is_chosen, share)
-
-
-def _source_cell(facts: CellInfo, factor: Factor, at: int) -> Cell | None:
-    """Return the cell that a factor was read from; None for parameters and inputs."""
-    trace = facts.run.trace
-    if factor.name not in trace or factor.name == facts.cell.stage:
-        return None
-    source, count = factor.source(at), len(trace.axes)
-    layer = trace.axis_position("layer", source[:count])
-    is_other = layer != trace.axis_position("layer", facts.leading)
-    return Cell(factor.name, source[count:], layer=layer if is_other else None)
 
 
 def _format_factor(factor: Factor, at: int) -> str:

@@ -19,12 +19,18 @@ from visualizer.features.mask_editor.brush_masks import (
     mask_of_brush,
     uncut_cells,
 )
-from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL, current_mask
+from visualizer.features.mask_editor.presenter import (
+    MASK_EDIT_PANEL,
+    MAX_MASK_TOKENS,
+    current_mask,
+    is_same_text,
+)
 from visualizer.format import format_count
 from visualizer.heatmap.board import stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_lookup import move_cursor, panel_of_cell
 from visualizer.heatmap.cell_pointing_widget import ARROW_STEPS
+from visualizer.session.cell_address import ComparedSide
 from visualizer.session.view_options import MaskPattern
 from visualizer.widgets.input_filters import has_command_modifier
 
@@ -108,6 +114,37 @@ class MaskEditController(QObject):
         if pinned:
             self.begin_stroke(pinned, False)
             self.end_stroke()
+
+    def is_pair_allowed(self, cell: Cell) -> bool | None:
+        """Whether the mask allows a cell's query and key; None if they cannot be masked.
+
+        A pair can be masked without the mask editor; edges of a model are cut with it.
+        """
+        mask = self._mask_of_pair(cell)
+        return None if mask is None else is_allowed(mask, _pair(cell))
+
+    def toggle_pair(self, cell: Cell) -> None:
+        """Forbid a cell's query and key in the mask, or allow them."""
+        mask = self._mask_of_pair(cell)
+        if mask is not None:
+            pair = _pair(cell)
+            painted = apply_stroke(mask, [pair], not is_allowed(mask, pair))
+            self._workspace.set("painted", painted)
+
+    def _mask_of_pair(self, cell: Cell) -> BooleanMatrix | None:
+        """Return the mask if a cell of a module's query–key stage is a pair of the shown text."""
+        workspace, run = self._workspace, self._workspace.run
+        if run is None or not (run.trace.has_module and workspace.document.has_module):
+            return None
+        is_pair = cell.stage in run.trace and run.trace.stage(cell.stage).dims[-1] == "key"
+        tokens = run.trace.tokens
+        is_live = cell.part in {ComparedSide.PLAIN, ComparedSide.B}
+        is_small = not run.trace.is_blockwise and tokens <= MAX_MASK_TOKENS
+        if not (is_pair and is_live and is_small and self._block_size(cell) == (1, 1)):
+            return None
+        if not is_same_text(workspace.document, workspace.computed):
+            return None
+        return current_mask(workspace.document, tokens)
 
     def extend_stroke(self, down: int, right: int) -> None:
         """Copy the pinned cell's value to the next cell, and pin the next cell."""
@@ -225,6 +262,11 @@ class MaskEditController(QObject):
 
     def _update_edit_state(self, **changes: Any) -> None:
         self._workspace.change_view(painting=replace(self._edit_state, **changes))
+
+
+def _pair(cell: Cell) -> QueryKeyIndex:
+    query, key = cell.place[-2:]
+    return query, key
 
 
 def _panel_key(cell: Cell) -> tuple[object, ...]:

@@ -200,8 +200,8 @@ class PlaybackController(QObject):
 
     # ------------------------------------------------------------------ predictions
 
-    def predict(self) -> None:
-        """Start a prediction of the current stage, or end the one in progress."""
+    def predict(self, stage: str = "") -> None:
+        """Start a prediction of a stage, by default the current one, or end the one in progress."""
         run, wanted = self._workspace.run, self._workspace.wanted
         if run is None:
             return
@@ -209,7 +209,8 @@ class PlaybackController(QObject):
         resolved = self._workspace.resolved(wanted)
         if not resolved.prediction:
             place, pinned = resolved.place, wanted.pinned
-            stage = place.stage if place else pinned.stage if pinned else run.trace.attention
+            current = place.stage if place else pinned.stage if pinned else run.trace.attention
+            stage = stage or current
             guess = Prediction(stage if stage in run.trace else run.trace.attention)
         playhead = replace(self.playhead, is_playing=False)
         self._workspace.change_view(guess=guess, playhead=playhead)

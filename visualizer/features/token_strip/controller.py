@@ -44,6 +44,10 @@ class TokenSelectionController(QObject):
         """Select tokens; if the set is empty, the weights of the cursor are shown."""
         self._update_selection(chosen=tokens, match=None)
 
+    def select_token(self, token: int, role: TokenRole) -> None:
+        """Select one token as a query or as a key."""
+        self._update_selection(chosen=frozenset({token}), match=None, role=role)
+
     def hover_token(self, token: int | None) -> None:
         """Hover the cell that corresponds to a token under the pointer."""
         resolved = self._workspace.screen.resolved

@@ -214,6 +214,22 @@ class ViewController(QObject):
         stage = pinned.stage if pinned and pinned.head is not None else last
         self._workspace.change_view(stages=frozenset({stage}), heads=None, flow=False)
 
+    def show_in_all_heads(self, stage: str) -> None:
+        """Show one stage for all heads."""
+        self.show_stage_alone(stage)
+        self._workspace.change_view(heads=None, flow=False)
+
+    def show_only_head(self, head: int) -> None:
+        """Show the selected stages of one head side by side."""
+        self._show_only_head(head)
+        self._workspace.change_view(flow=False, large=None)
+
+    def show_head_flow(self, head: int) -> None:
+        """Show the whole computation of a head in one picture."""
+        if not self._wanted.flow:
+            self.show_flow()
+        self.bring_to_front(head)
+
     def show_stage_alone(self, stage: str) -> None:
         """Show only one stage; a cell pinned in another stage is unpinned."""
         pinned = self._wanted.pinned

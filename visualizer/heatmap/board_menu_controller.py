@@ -1,0 +1,212 @@
+"""Context menus of the heatmaps: of a cell, a heading, a head and a token.
+
+A menu holds only what works at its place. The menu key opens the menu of the pinned cell, or else
+of the cell under the pointer.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from PySide6.QtCore import QObject, QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMenu
+
+from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
+from visualizer.explanations.explain import explain
+from visualizer.heatmap.cell_lookup import displayed_cell, source_cell
+from visualizer.session.comparison import find_tensor
+from visualizer.widgets.commands import add_separator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from visualizer.heatmap.board_layout import MenuPlace
+    from visualizer.heatmap.widget import BoardView
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.resolved_view import ResolvedView
+    from visualizer.session.token_selection import TokenRole
+    from visualizer.session.workspace import Workspace
+
+
+class BoardMenuActions(Struct, frozen=True):
+    """What the entries of the menus call.
+
+    Parameters
+    ----------
+    is_pair_allowed : callable
+        Returns whether the mask allows a cell's query and key; None if they cannot be masked.
+    export_stage : callable
+        Opens the export dialog for the panel of a stage.
+    """
+
+    pin: Callable[[Cell], object]
+    mark: Callable[[Cell], object]
+    follow: Callable[[Cell], object]
+    is_pair_allowed: Callable[[Cell], bool | None]
+    toggle_pair: Callable[[Cell], object]
+    explain: Callable[[], object]
+    export_stage: Callable[[str], object]
+    enlarge: Callable[[str], object]
+    show_in_all_heads: Callable[[str], object]
+    predict: Callable[[str], object]
+    show_head: Callable[[int], object]
+    show_only_head: Callable[[int], object]
+    show_all_heads: Callable[[], object]
+    select_token: Callable[[int, TokenRole], object]
+
+
+class MenuEntry(Struct, frozen=True):
+    """One entry; entries of another group are separated by a line."""
+
+    id: str
+    text: str
+    run: Callable[[], object]
+    group: int = 0
+
+
+class BoardMenuController(QObject):
+    """Opens the context menus of a board."""
+
+    def __init__(self, workspace: Workspace, board: BoardView, actions: BoardMenuActions) -> None:
+        super().__init__(board)
+        self._workspace, self._board, self._actions = workspace, board, actions
+        self.menu: QMenu | None = None
+        """The menu that is open."""
+        board.menuRequested.connect(self.open)
+
+    def open(self, place: MenuPlace, at: QPoint) -> None:
+        """Open the menu of a place; a cell is pinned first, so that the menu is about it."""
+        resolved = self._workspace.wanted_resolved
+        if resolved is None:
+            return
+        cell = place.cell
+        is_hidden = cell is not None and cell.stage in resolved.hidden_stages
+        if cell is not None and not is_hidden:
+            cell = displayed_cell(resolved, self._board.board, cell)
+            if cell != resolved.pinned:
+                self._actions.pin(cell)
+        entries = list(self._entries(resolved, place, cell, is_hidden=is_hidden))
+        if entries:
+            self._show(entries, at)
+
+    def _show(self, entries: list[MenuEntry], at: QPoint) -> None:
+        menu = QMenu(self._board)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        group = entries[0].group
+        for entry in entries:
+            if entry.group != group:
+                add_separator(menu)
+                group = entry.group
+            action = menu.addAction(entry.text.replace("&", "&&"))
+            action.setObjectName(entry.id)
+            action.triggered.connect(partial(_run_entry, entry))
+        menu.destroyed.connect(self._forget_menu)
+        self.menu = menu
+        menu.popup(at)
+
+    def _forget_menu(self) -> None:
+        self.menu = None
+
+    # ------------------------------------------------------------------ entries
+
+    def _entries(
+        self, resolved: ResolvedView, place: MenuPlace, cell: Cell | None, *, is_hidden: bool
+    ) -> Iterator[MenuEntry]:
+        to = self._actions
+        if cell is not None and is_hidden:
+            yield MenuEntry("mark", "Mark this cell", partial(to.mark, cell))
+        elif cell is not None:
+            yield from self._cell_entries(resolved, cell)
+        if place.stage:
+            yield from self._stage_entries(resolved, place.stage)
+        if place.token is not None:
+            text = f"Attention {'of' if place.role.value == 'query' else 'to'} this token"
+            select = partial(to.select_token, place.token, place.role)
+            yield MenuEntry("select_token", text, select)
+        if place.is_tab or place.head is not None:
+            yield from self._head_entries(resolved, place)
+
+    def _cell_entries(self, resolved: ResolvedView, cell: Cell) -> Iterator[MenuEntry]:
+        to = self._actions
+        if not resolved.is_computed_later(cell):
+            value, sources = _read_cell(resolved, cell)
+            if value:
+                copy = partial(QGuiApplication.clipboard().setText, value)
+                yield MenuEntry("copy_value", "Copy value", copy)
+            yield MenuEntry("explain", "Explain", to.explain)
+            for source in sources:
+                title = resolved.run.trace.stage(source.stage).title
+                follow = partial(to.follow, source)
+                yield MenuEntry(f"follow {source.stage}", f"Follow back to {title}", follow, 1)
+        is_allowed = to.is_pair_allowed(cell)
+        if is_allowed is not None:
+            text = "Mask this pair" if is_allowed else "Unmask this pair"
+            yield MenuEntry("toggle_pair", text, partial(to.toggle_pair, cell), 2)
+        yield MenuEntry(
+            "export_stage", "Export this stage…", partial(to.export_stage, cell.stage), 3
+        )
+
+    def _stage_entries(self, resolved: ResolvedView, stage: str) -> Iterator[MenuEntry]:
+        to, trace, flow = self._actions, resolved.run.trace, resolved.flow
+        if flow and flow.stages[flow.focus] != stage:
+            yield MenuEntry("enlarge", "Enlarge", partial(to.enlarge, stage))
+        has_heads = "head" in trace.stage(stage).dims and trace.spec.heads > 1
+        if has_heads and (resolved.stages != {stage} or len(resolved.heads) < trace.spec.heads):
+            show = partial(to.show_in_all_heads, stage)
+            yield MenuEntry("show_in_all_heads", "Show in all heads", show)
+        if resolved.prediction is None and trace.stage(stage).reads:
+            yield MenuEntry("predict", "Cover and predict", partial(to.predict, stage))
+        if stage not in resolved.hidden_stages:
+            export = partial(to.export_stage, stage)
+            yield MenuEntry("export_stage", "Export this stage…", export, 1)
+
+    def _head_entries(self, resolved: ResolvedView, place: MenuPlace) -> Iterator[MenuEntry]:
+        to, flow, heads = self._actions, resolved.flow, resolved.run.trace.spec.heads
+        if heads == 1:
+            return
+        if place.head is not None and not (flow and flow.head == place.head):
+            text = "Show this head" if flow else "Flow of this head"
+            yield MenuEntry("show_head", text, partial(to.show_head, place.head), 1)
+        if place.head is not None and (flow or resolved.heads != (place.head,)):
+            text = "Only this head in all stages"
+            only = partial(to.show_only_head, place.head)
+            yield MenuEntry("show_only_head", text, only, 1)
+        if flow or len(resolved.heads) < heads:
+            yield MenuEntry("show_all_heads", "All heads", to.show_all_heads, 1)
+
+
+def _run_entry(entry: MenuEntry) -> None:
+    entry.run()
+
+
+def _read_cell(resolved: ResolvedView, cell: Cell) -> tuple[str, tuple[Cell, ...]]:
+    """Return a cell's number as text, and the cells that contribute most to it, one per stage.
+
+    Both are empty if the numbers of a served model have not arrived.
+    """
+    with suppress(NumbersPendingError), forbid_waiting():
+        tensor, index = find_tensor(resolved, cell)
+        value = str(tensor.read((*index, *cell.place[-2:])))
+        return value, tuple(_source_cells(resolved, cell))
+    return "", ()
+
+
+def _source_cells(resolved: ResolvedView, cell: Cell) -> Iterator[Cell]:
+    trace = resolved.run.trace
+    if cell.fold or resolved.comparison or trace.is_blockwise:
+        return
+    found = explain(trace, cell.stage, (*resolved.leading, *cell.place))
+    seen = set()
+    for group in found.groups:
+        if not len(group.terms):
+            continue
+        largest = int(abs(group.terms).argmax())
+        for factor in group.factors:
+            source = source_cell(trace, resolved.leading, cell.stage, factor, largest)
+            if source and source.stage not in seen:
+                seen.add(source.stage)
+                yield source
