@@ -40,7 +40,7 @@ class MotionViewer:
         self.board = viewer.hand.board
         self.motion: StepMotionController = self.board.motion
         self.began: list[int] = []
-        viewer.choose("Steps", "by row")
+        viewer.choose("Steps", "By row")
         viewer.window.controllers.playback_controller.seek_stage("scores")
         viewer.hand.settle()
         viewer.picture()
@@ -216,7 +216,7 @@ def test_a_pause_ends_a_motion_of_playback(moves: MotionViewer) -> None:
 
 @pytest.mark.slow
 def test_where_a_step_is_shorter_nothing_moves(moves: MotionViewer) -> None:
-    moves.viewer.choose("Steps", "by cell")
+    moves.viewer.choose("Steps", "By cell")
     moves.viewer.choose("Speed", "8×")
     moves.board.setFocus()
     moves.viewer.key(Qt.Key.Key_Space)

@@ -14,7 +14,7 @@ from visualizer.attention.roles import Role
 from visualizer.explanations.explain import explain
 from visualizer.explanations.user_prediction import judge_prediction
 from visualizer.heatmap.cell_lookup import largest_in_block
-from visualizer.session.timeline import Step, step_duration_ms
+from visualizer.session.timeline import Step
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
@@ -207,14 +207,14 @@ def present_highlights(resolved: ResolvedView) -> Highlights:
     extents = computed_extents(resolved.timeline, resolved.place)
     computations = step_computations(resolved, step)
     position = resolved.timeline.position(resolved.place)
-    highlighted = HighlightedStep(position, _step_duration_ms(resolved), computations)
+    highlighted = HighlightedStep(position, _step_duration_ms(resolved, position), computations)
     blocks = highlighted_blocks(computations)
     return Highlights(extents, blocks, resolved.step_cell, step=highlighted)
 
 
-def _step_duration_ms(resolved: ResolvedView) -> float | None:
+def _step_duration_ms(resolved: ResolvedView, position: int) -> float | None:
     playhead = resolved.view.playhead
-    return step_duration_ms(playhead.grain, playhead.speed) if playhead.is_playing else None
+    return resolved.timeline.duration_ms(position) / playhead.speed if playhead.is_playing else None
 
 
 def highlight_pointed_cell(resolved: ResolvedView, highlights: Highlights) -> Highlights:

@@ -16,7 +16,7 @@ from visualizer.features.playback.presenter import (
     format_step_count,
 )
 from visualizer.features.playback.timeline_paint import TimelineSegments, paint_track, track_height
-from visualizer.session.timeline import PLAYBACK_SPEEDS, StepSize
+from visualizer.session.timeline import PLAYBACK_SPEEDS, TOUR_MS, StepSize
 from visualizer.session.user_prediction import PredictionQuestion
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
@@ -43,7 +43,12 @@ LEFT_COMMANDS = (
     "playback.go_to_end",
 )
 RIGHT_COMMANDS = ("playback.toggle_loop", "playback.predict")
-GRAIN_LABELS = {StepSize.STAGE: "by stage", StepSize.ROW: "by row", StepSize.CELL: "by cell"}
+GRAIN_LABELS = {
+    StepSize.TOUR: f"Tour, {TOUR_MS / 1000:g} s",
+    StepSize.STAGE: "By stage",
+    StepSize.ROW: "By row",
+    StepSize.CELL: "By cell",
+}
 QUESTION_LABELS = {
     PredictionQuestion.LARGEST: "Which is largest?",
     PredictionQuestion.ZERO: "Which are zero?",
