@@ -162,7 +162,7 @@ def test_a_heading_enlarges_its_matrix_and_then_shows_its_next_state(flow_hand: 
     assert focused.rows_top == before.rows_top
     assert focused.row_height == before.row_height
     _click_heading(flow_hand, "masked")
-    assert _shown(flow_hand)[_panels(flow_hand).focus] == "scores"
+    assert "scores" in _shown(flow_hand)
 
 
 def test_a_changed_setting_keeps_the_flow(flow_hand: Hand) -> None:
@@ -177,7 +177,7 @@ def test_a_changed_setting_keeps_the_flow(flow_hand: Hand) -> None:
 def test_playback_shows_the_flow_with_empty_cells(flow_hand: Hand) -> None:
     flow_hand.window.controllers.playback_controller.seek_stage("scores")
     flow_hand.settle()
-    assert _shown(flow_hand)[_panels(flow_hand).focus] == "scores"
+    assert "scores" in _shown(flow_hand)
     reached = {one.stage: one.rows for one in flow_hand.board.highlights.computed_extents}
     assert reached["weights"] == 0
     assert len(_shown(flow_hand)) == 9

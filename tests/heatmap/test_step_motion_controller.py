@@ -14,7 +14,8 @@ from PySide6.QtWidgets import QApplication
 from tests.support.image_pixels import rgb_of
 from tests.support.window_input import PATIENCE_MS
 from visualizer.heatmap.step_motion_paint import target_areas
-from visualizer.heatmap.step_motion_paths import LONG_MOTION_MS, MOTION_MS
+from visualizer.heatmap.step_motion_paths import MOTION_MS
+from visualizer.heatmap.step_motion_phases import MotionKind, total_ms
 from visualizer.widgets.app_settings import set_motion_reduced
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ class MotionViewer:
     def advance(self, ms: int) -> None:
         self.motion.animation.setCurrentTime(ms)
 
+    def finish(self) -> None:
+        """Let the motion arrive."""
+        with self.qtbot.waitSignal(self.motion.ended, timeout=PATIENCE_MS):
+            self.advance(self.motion.animation.duration())
+
     def image(self) -> np.ndarray:
         return rgb_of(self.board.viewport().grab().toImage())
 
@@ -90,8 +96,7 @@ def test_a_step_moves_what_it_reads_until_it_arrives(moves: MotionViewer) -> Non
         moves.advance(ms)
         pictures.append(moves.image())
     assert all((one != other).any() for one, other in itertools.pairwise(pictures))
-    with moves.qtbot.waitSignal(moves.motion.ended, timeout=PATIENCE_MS):
-        moves.advance(LONG_MOTION_MS)
+    moves.finish()
     assert not moves.motion.is_moving
     still = moves.image()
     assert all((still != picture).any() for picture in pictures)
@@ -106,7 +111,7 @@ def test_a_step_moves_what_it_reads_until_it_arrives(moves: MotionViewer) -> Non
 
 def test_a_motion_takes_a_moment() -> None:
     assert 150 <= MOTION_MS <= 250
-    assert 500 <= LONG_MOTION_MS <= 700
+    assert [total_ms(kind) for kind in MotionKind] == [600, 600, 900, 900]
 
 
 @pytest.mark.parametrize("is_flow", [False, True], ids=["grid", "flow"])
@@ -119,6 +124,8 @@ def test_no_target_is_painted_before_its_operands_have_arrived(
     controllers = moves.viewer.window.controllers
     if is_flow:
         controllers.view_controller.show_flow()
+        moves.viewer.hand.settle()
+        controllers.view_controller.focus_stage(stage)  # its cells are large enough to look at
     controllers.playback_controller.seek_stage(stage)
     controllers.playback_controller.step(-1)
     moves.viewer.hand.settle()
@@ -130,8 +137,8 @@ def test_no_target_is_painted_before_its_operands_have_arrived(
     assert {stage} == {one.result.stage for one in moves.board.highlights.step.computations}
     moves.advance(1)
     assert all(moves.is_empty(target) for target in targets)
-    with moves.qtbot.waitSignal(moves.motion.ended, timeout=PATIENCE_MS):
-        moves.advance(LONG_MOTION_MS)
+    assert moves.began
+    moves.finish()
     assert not any(moves.is_empty(target) for target in targets)
 
 

@@ -17,7 +17,7 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPen, QPixmap, QRegion
+from PySide6.QtGui import QColor, QImage, QNativeGestureEvent, QPainter, QPen, QPixmap, QRegion
 from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.heatmap import flow_paint, panel_paint
@@ -30,15 +30,18 @@ from visualizer.heatmap.cell_lookup import belongs_to_panel, cell_at
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.flow_cursor_paint import (
     paint_flow_cursor,
+    paint_step_labels,
     panel_cursor,
     panel_highlights,
 )
+from visualizer.heatmap.flow_motion_paint import flow_motion
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
 from visualizer.heatmap.highlights import Highlights
 from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.step_motion_controller import StepMotionController
+from visualizer.heatmap.step_motion_paint import MovingPanels, moving_cells
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import system_font
 from visualizer.widgets.input_filters import ROTATION_PER_NOTCH, WheelNotches, has_command_modifier
@@ -50,7 +53,9 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
     from visualizer.heatmap.board import DrawnStage, PendingCells
+    from visualizer.heatmap.highlights import HighlightedStep
     from visualizer.heatmap.margins_cache import PanelPixmap, SparePixmap
+    from visualizer.heatmap.step_motion_paint import StepMotion
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
@@ -90,7 +95,7 @@ class BoardCanvas(CellScrollArea):
         self._spare: list[SparePixmap] = []
         """Pixmaps of removed panels, reused for new ones until the next frame."""
         self._frames = PanelMarginsPixmapCache()
-        self.motion = StepMotionController(self._moving_scene, self)
+        self.motion = StepMotionController(self._moving_scene, self._create_motion, self)
         self.motion.repaintRequested.connect(self._paint_part)
         self.arranged.connect(self.motion.end)
         self.painted.connect(self.motion.begin, Qt.ConnectionType.QueuedConnection)
@@ -137,6 +142,31 @@ class BoardCanvas(CellScrollArea):
         slots = (slot for slot in self.board_layout.slots if self.board.is_current(slot.heatmap))
         seen = QRectF(self.viewport().rect()).translated(self.scroll_offset())
         return tuple(slots), seen, self._theme
+
+    def _create_motion(self, step: HighlightedStep) -> StepMotion | None:
+        slots, seen, theme = self._moving_scene()
+        flow = self.board_layout.flow
+        if flow:
+            return flow_motion(flow, self.highlights, theme, seen, self._copy_cells)
+        cells = moving_cells(slots, step, theme, seen)
+        return MovingPanels(cells, theme) if cells else None
+
+    def _copy_cells(self, area: QRectF) -> QImage:
+        """Return a picture of an area of the flow board, without highlights."""
+        flow, ratio = self.board_layout.flow, self.devicePixelRatioF()
+        assert flow is not None
+        image = QImage((area.size() * ratio).toSize(), QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(ratio)
+        image.fill(QColor(self._theme.paper))
+        painter = QPainter(image)
+        painter.translate(-area.topLeft())
+        painter.drawPixmap(0, 0, self._surroundings_pixmap(flow))
+        for slot in self.board_layout.slots:
+            whole = self._whole_pixels(slot.whole_area)
+            if whole.intersects(area):
+                painter.drawPixmap(whole.topLeft(), self._panel_pixmap(slot, whole))
+        painter.end()
+        return image
 
     def _paint_part(self, area: QRegion) -> None:
         self.viewport().update(area.translated(-self.scroll_offset().toPoint()))
@@ -308,9 +338,8 @@ class BoardCanvas(CellScrollArea):
                 if self.board.is_current(slot.heatmap):
                     paint_highlights(painter, slot, highlights, self._theme)
                     paint_cursor(painter, slot, cursor, self._theme)
-        if flow and not self.highlights.step:
-            cell = self.cell_cursor.hovered or self.cell_cursor.pinned
-            paint_flow_cursor(painter, flow, cell, self._theme)
+        if flow:
+            self._paint_flow_marks(painter, flow)
         self.motion.paint(painter)
         self._spare.clear()
         painter.translate(0, offset.y())
@@ -322,6 +351,14 @@ class BoardCanvas(CellScrollArea):
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
+
+    def _paint_flow_marks(self, painter: QPainter, flow: FlowPlacement) -> None:
+        """Paint the labels of a playback step, or the chain of the current cell."""
+        if self.highlights.step:
+            paint_step_labels(painter, flow, self.highlights.leading, self._theme)
+        else:
+            cell = self.cell_cursor.hovered or self.cell_cursor.pinned
+            paint_flow_cursor(painter, flow, cell, self._theme)
 
     def _surroundings_pixmap(self, flow: FlowPlacement) -> QPixmap:
         """Return everything of the flow board but its cells.

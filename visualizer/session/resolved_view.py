@@ -452,7 +452,7 @@ def resolve_view(
     is_single = not (is_spread or comparison or folds or focus)
     flow = None
     if view.flow and not (is_spread or comparison or folds):
-        flow = _flow_view(run, view, focus, pinned, heads)
+        flow = _flow_view(run, view, focus, prediction, pinned, heads)
         stages, heads = frozenset(flow.stages), (flow.head,)
         is_laid_over = is_single = False
     return ResolvedView(
@@ -484,16 +484,26 @@ def resolve_view(
 
 
 def _flow_view(
-    run: Run, view: View, focus: str | None, pinned: Cell | None, heads: tuple[int, ...]
+    run: Run,
+    view: View,
+    focus: str | None,
+    prediction: Prediction | None,
+    pinned: Cell | None,
+    heads: tuple[int, ...],
 ) -> FlowView:
+    """Return what the flow board shows; playback shows its stage without enlarging it.
+
+    Otherwise, all panels would move at each change of stage.
+    """
     columns = flow_columns(run.trace.stages)
     chosen = [name for name in (focus, view.large) if name]
+    enlarged = [name for name in (prediction.stage if prediction else None, view.large) if name]
     shown = [*chosen[:1], *([pinned.stage] if pinned else []), *chosen]
     head = pinned.head if pinned else None
     return FlowView(
         columns,
         tuple(visible_state(column, shown) for column in columns),
-        focused_column(columns, chosen),
+        focused_column(columns, enlarged),
         next(iter(heads), 0) if head is None else head,
     )
 

@@ -47,7 +47,7 @@ STEP_MS = {StepSize.STAGE: 4000.0, StepSize.ROW: 2000.0, StepSize.CELL: 1000.0}
 
 TOUR_MS = 20_000.0
 """Duration of a tour at normal speed."""
-TOUR_SECONDS = {
+TOUR_SECONDS: dict[str, float] = {
     Role.INPUT: 1.2,
     Role.QUERIES: 0.8,
     Role.KEYS: 0.8,

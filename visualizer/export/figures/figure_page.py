@@ -53,12 +53,12 @@ from visualizer.heatmap.flow_cursor_paint import (
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlight_paint import paint_highlights
 from visualizer.heatmap.step_motion_paint import (
-    ease,
     moving_cells,
     paint_empty_targets,
     paint_moving_cells,
     target_areas,
 )
+from visualizer.heatmap.step_motion_phases import ease
 from visualizer.progress import Progress, no_progress
 from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.resolved_view import ResolvedView, resolve_view
