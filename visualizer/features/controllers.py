@@ -104,6 +104,7 @@ class FeatureControllers:
         board.headChosen.connect(view.bring_to_front)
         board.allHeadsRequested.connect(view.show_one_stage)
         board.stageFocused.connect(self.focus_stage)
+        board.scrubbed.connect(self.playback_controller.seek_share)
         board.zoomed.connect(view.zoom_at)
         board.dragged.connect(view.drag)
         board.minimap.centred.connect(view.centre)

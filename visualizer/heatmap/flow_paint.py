@@ -21,6 +21,7 @@ from visualizer.heatmap.flow_placement import (
     TITLE_PX,
 )
 from visualizer.heatmap.flow_presenter import OPERATION_SIGN
+from visualizer.heatmap.flow_timeline_paint import LINE_PX, heading_line
 from visualizer.heatmap.panel_margins import format_compact_scale
 from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 CARD_RADIUS_PX = 8
-LINE_PX = 3
 STATE_SEPARATOR = "  ›  "
 RAMP_PX = 72
 POSITION_STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000)
@@ -139,11 +139,10 @@ def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: 
     is_focus = at == placement.panels.focus
     scale, panel = text_scale(), placement.panels.panels[at]
     box = _rect(column.heading)
-    line = QRectF(box.left(), (HEADING_PX - 6) * scale, max(box.width(), 6), LINE_PX)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(theme.ink if is_focus else theme.border))
-    painter.drawRoundedRect(line, LINE_PX / 2, LINE_PX / 2)
+    painter.drawRoundedRect(heading_line(placement, at), LINE_PX / 2, LINE_PX / 2)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     if column.is_spine:
         _paint_spine_title(painter, placement, at, theme)

@@ -36,6 +36,7 @@ from visualizer.heatmap.flow_cursor_paint import (
 )
 from visualizer.heatmap.flow_motion_paint import flow_motion
 from visualizer.heatmap.flow_placement import place_flow
+from visualizer.heatmap.flow_timeline_paint import FlowTimeline, paint_flow_timeline
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
 from visualizer.heatmap.highlights import Highlights
 from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
@@ -322,6 +323,7 @@ class BoardCanvas(CellScrollArea):
         if flow:
             painter.drawPixmap(0, 0, self._surroundings_pixmap(flow))
             flow_paint.paint_uncomputed(painter, flow, self.highlights, self._theme)
+            paint_flow_timeline(painter, flow, self.highlights, self._theme)
         else:
             self._fill_between(
                 painter, event.rect(), [whole.translated(-offset) for whole in wholes]
@@ -496,12 +498,16 @@ class BoardView(BoardCanvas):
     allHeadsRequested = Signal()
     stageFocused = Signal(str)
     """Emits the stage to show as large as fits on the flow board."""
+    scrubbed = Signal(str, float)
+    """Emits a stage and the fraction of it to seek to, while a heading is dragged."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty(OWN_FOCUS_PROPERTY, True)
         self._grip: tuple[PanelSlot, QPointF, QPointF] | None = None
         self._is_dragging = False
+        self._scrub: tuple[FlowTarget, QPointF] | None = None
+        """The pressed heading, and where it was pressed."""
         self._wheel = WheelNotches()
         self._pending_notches, self._zoom_point = 0, QPointF()
         self.zoom_timer = QTimer(self, singleShot=True, interval=0)
@@ -513,7 +519,9 @@ class BoardView(BoardCanvas):
     # ------------------------------------------------------------------ the mouse
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self._grip and event.buttons():
+        if self._scrub and event.buttons():
+            self._scrub_to(event.position())
+        elif self._grip and event.buttons():
             self._drag_board(event.position())
         else:
             super().mouseMoveEvent(event)
@@ -537,10 +545,14 @@ class BoardView(BoardCanvas):
         if event.button() != Qt.MouseButton.LeftButton:
             return
         target = self._flow_target(event.position())
+        self._is_dragging = False
+        if target and target.column is not None:  # dragging seeks, clicking enlarges
+            self._scrub = target, event.position()
+            return
         if target:
             self._choose_target(target)
             return
-        slot, self._is_dragging = self.slot_at(event.position()), False
+        slot = self.slot_at(event.position())
         self._report_leading(slot)
         if slot and slot.heatmap.is_zoomed:  # dragging pans, clicking pins
             self._grip = (slot, event.position(), event.position())
@@ -589,8 +601,21 @@ class BoardView(BoardCanvas):
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if self._grip and not self._is_dragging:
             self.cellClicked.emit(self.cell_at(event.position()))
-        self._grip, self._is_dragging = None, False
+        elif self._scrub and not self._is_dragging:
+            self._choose_target(self._scrub[0])
+        self._grip, self._scrub, self._is_dragging = None, None, False
         self.viewport().unsetCursor()
+
+    def _scrub_to(self, point: QPointF) -> None:
+        """Seek to the step at a point of the headings, once it is far enough from the press."""
+        flow = self.board_layout.flow
+        if flow is None or self._scrub is None:
+            return
+        moved = abs(point.x() - self._scrub[1].x())
+        if self._is_dragging or moved >= QApplication.startDragDistance():
+            self._is_dragging = True
+            self.scrubbed.emit(*FlowTimeline(flow).stage_at(point.x()))
+            self.motion.skip_step()
 
     def _drag_board(self, point: QPointF) -> None:
         if self._grip is None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QAccessible, QColor, QPainter
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QAccessible, QColor, QPainter, QPalette
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.features.playback.presenter import (
     PLAYBACK_PANEL,
@@ -116,8 +116,9 @@ class PlaybackBar(QWidget):
         for box in (self.grain, self.speed):
             choices.addWidget(box)
         row.addLayout(choices)
-        line = QFrame(frameShape=QFrame.Shape.VLine)
-        line.setProperty("role", "quiet")
+        line = QWidget(autoFillBackground=True)
+        line.setBackgroundRole(QPalette.ColorRole.Mid)
+        line.setFixedWidth(1)
         row.addSpacing(8)
         row.addWidget(line)
         row.addSpacing(12)
@@ -179,7 +180,7 @@ class PlaybackBar(QWidget):
         self.reveal.setVisible(bar.question is not None and not bar.is_revealed)
 
     def show_cell(self, caption: str = "", equation: Equation | None = None) -> None:
-        """Describe the hovered or pinned cell, unless a prediction is described.
+        """Describe the hovered or pinned cell, except during a prediction and while playing.
 
         Parameters
         ----------
@@ -190,12 +191,12 @@ class PlaybackBar(QWidget):
         self._show_texts()
 
     def _show_texts(self) -> None:
-        """Show the texts of the prediction, else of the cell, else of the step."""
+        """Show the texts of the prediction or of the step that plays, else of the cell or step."""
         if self.shown is None:
             return
         bar, theme = self.shown
         texts = bar.caption, bar.equation
-        if self._cell and bar.question is None:
+        if self._cell and bar.question is None and not bar.playhead.is_playing:
             texts = self._cell
         self.caption.show_html(texts[0])
         self.equation.show_html(equation_to_html(texts[1], theme))
