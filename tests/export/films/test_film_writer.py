@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from PIL import Image
+from PySide6.QtGui import QColor
 
 from tests.architecture.project_graph import ROOT
 from tests.support.examples import others_slow
@@ -510,3 +511,24 @@ def test_frames_are_painted_while_connections_end_on_another_thread() -> None:
         check=False,
     )
     assert ended.stdout == "True True\n", ended.stderr
+
+
+@pytest.mark.parametrize("panels", FilmPanelChoice)
+@pytest.mark.parametrize("first", [None, "scores", "weights", "context", "output"])
+def test_the_first_frame_shows_numbers(first: str | None, panels: FilmPanelChoice) -> None:
+    """Programs show it as the picture of the file."""
+    span = (PlaybackPosition(first), "output") if first else None
+    film = lay_out_film(shot(), FigureSettings(film=FilmSettings(span, panels=panels)))
+    page, _ = film.page(0)
+    seen, paper = film.pixels(0), QColor(page.theme.paper).rgb() & 0xFFFFFF
+    scale = page.scale * film.ratio
+    areas = [slot.cells.translated(page.panels.topLeft()) for slot in page.layout.slots]
+    boxes = [
+        [round(edge * scale) for edge in (one.left(), one.top(), one.right(), one.bottom())]
+        for one in areas
+    ]
+    inked = [
+        (seen[top + 3 : bottom - 3, left + 3 : right - 3] != paper).mean()
+        for left, top, right, bottom in boxes
+    ]
+    assert max(inked) > 0.1
