@@ -359,3 +359,26 @@ def test_the_bar_of_the_flow_board_has_no_timeline_and_one_height(flow_hand: Han
     flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
     flow_hand.settle()
     assert bar.track.isVisible()
+
+
+def test_numbers_of_a_matrix_stay_until_its_next_state_is_computed(flow_hand: Hand) -> None:
+    playback = flow_hand.window.controllers.playback_controller
+    flow_hand.window.controllers.view_controller.focus_stage("masked")
+    pictures = []
+    for stage, share in (("scaled", 1), ("masked", 0.5), ("masked", 1)):
+        playback.seek_share(stage, share)
+        flow_hand.settle()
+        flow_hand.board.motion.skip_step()
+        pictures.append(rgb_of(flow_hand.board.viewport().grab().toImage()))
+    placement = _placement(flow_hand)
+    at = next(at for at, one in enumerate(placement.panels.columns) if "masked" in one.states)
+    slot = placement.slots[at]
+    assert slot is not None
+    row = slot.cell(4, 0).united(slot.cell(4, 5)).adjusted(4, 4, -4, -4).toAlignedRect()
+    scaled, halfway, masked = (
+        picture[row.top() : row.bottom(), row.left() : row.right()] for picture in pictures
+    )
+    assert (scaled == halfway).all()
+    assert (masked != halfway).any()
+    assert placement.panels.earlier is not None
+    assert placement.panels.earlier.stage == "scaled"

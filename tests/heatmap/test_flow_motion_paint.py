@@ -39,6 +39,8 @@ KINDS = {
     "keys": MotionKind.MOVE,
     "values": MotionKind.MOVE,
     "scores": MotionKind.SCORE,
+    "scaled": MotionKind.MOVE,
+    "masked": MotionKind.MOVE,
     "weights": MotionKind.SOFTMAX,
     "context": MotionKind.CONTEXT,
     "concat": MotionKind.MOVE,
@@ -46,7 +48,7 @@ KINDS = {
 }
 
 
-def copied(area: QRectF) -> QImage:
+def copied(area: QRectF, *, is_earlier: bool = False) -> QImage:
     image = QImage(area.size().toSize(), QImage.Format.Format_RGB32)
     image.fill(QColor("red"))
     return image

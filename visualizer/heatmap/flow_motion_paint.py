@@ -6,7 +6,7 @@ operands are pictures of their cells, and the result appears last.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,7 +38,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from PySide6.QtGui import QImage
 
@@ -48,8 +48,11 @@ if TYPE_CHECKING:
     from visualizer.heatmap.motion_card_paint import MotionCard
     from visualizer.widgets.theme import Theme
 
-    CopyCells = Callable[[QRectF], QImage]
-    """Returns a picture of an area of the board, without highlights."""
+    class CopyCells(Protocol):
+        """Returns a picture of an area of the board, without highlights."""
+
+        def __call__(self, area: QRectF, *, is_earlier: bool = False) -> QImage: ...
+
 
 DIMMED_ALPHA = 173
 """Opacity of the dimming at its most: 68 per cent towards the card."""
@@ -234,6 +237,10 @@ def flow_motion(
     built = build(motion, slot, computation, highlights, seen, copy) if build else None
     if built:
         return built
+    if placement.has_earlier(slot):  # the numbers change where they are
+        return replace(
+            motion, operands=(MovingCells(copy(target, is_earlier=True), target, target),)
+        )
     operands = moving_cells(slots, step, theme, seen)
     above = _layer_operand(placement, slot, computation.result, copy, target)
     return replace(motion, operands=(*operands, *above)) if operands else None

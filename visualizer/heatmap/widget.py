@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from PySide6.QtCore import (
     QEvent,
     QPoint,
@@ -37,7 +38,11 @@ from visualizer.heatmap.flow_cursor_paint import (
 from visualizer.heatmap.flow_motion_paint import flow_motion
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.flow_timeline_paint import FlowTimeline, paint_flow_timeline
-from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
+from visualizer.heatmap.highlight_paint import (
+    paint_highlights,
+    paint_mask_changes,
+    uncomputed_areas,
+)
 from visualizer.heatmap.highlights import Highlights
 from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
 from visualizer.heatmap.minimap_widget import MinimapWidget
@@ -152,8 +157,14 @@ class BoardCanvas(CellScrollArea):
         cells = moving_cells(slots, step, theme, seen)
         return MovingPanels(cells, theme) if cells else None
 
-    def _copy_cells(self, area: QRectF) -> QImage:
-        """Return a picture of an area of the flow board, without highlights."""
+    def _copy_cells(self, area: QRectF, *, is_earlier: bool = False) -> QImage:
+        """Return a picture of an area of the flow board, without highlights.
+
+        Parameters
+        ----------
+        is_earlier : bool
+            Whether to show the earlier state of the matrix in playback.
+        """
         flow, ratio = self.board_layout.flow, self.devicePixelRatioF()
         assert flow is not None
         image = QImage((area.size() * ratio).toSize(), QImage.Format.Format_RGB32)
@@ -165,7 +176,8 @@ class BoardCanvas(CellScrollArea):
         for slot in self.board_layout.slots:
             whole = self._whole_pixels(slot.whole_area)
             if whole.intersects(area):
-                painter.drawPixmap(whole.topLeft(), self._panel_pixmap(slot, whole))
+                shown = flow.earlier if is_earlier and flow.has_earlier(slot) else None
+                painter.drawPixmap(whole.topLeft(), self._panel_pixmap(shown or slot, whole))
         painter.end()
         return image
 
@@ -338,7 +350,8 @@ class BoardCanvas(CellScrollArea):
                 if fresh:
                     paint_mask_changes(painter, slot, fresh, self._theme)
                 if self.board.is_current(slot.heatmap):
-                    paint_highlights(painter, slot, highlights, self._theme)
+                    marks = self._paint_earlier(painter, slot, whole, highlights)
+                    paint_highlights(painter, slot, marks, self._theme)
                     paint_cursor(painter, slot, cursor, self._theme)
         if flow:
             self._paint_flow_marks(painter, flow)
@@ -353,6 +366,30 @@ class BoardCanvas(CellScrollArea):
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
+
+    def _paint_earlier(
+        self, painter: QPainter, slot: PanelSlot, whole: QRectF, highlights: Highlights
+    ) -> Highlights:
+        """Paint an earlier state of a matrix where playback has not computed the visible one.
+
+        Returns
+        -------
+        Highlights
+            Those that remain to be painted.
+        """
+        flow = self.board_layout.flow
+        if flow is None or flow.earlier is None or not flow.has_earlier(slot):
+            return highlights
+        stage = slot.heatmap.stage
+        picture = self._panel_pixmap(flow.earlier, whole)
+        for reach in (one for one in highlights.computed_extents if one.stage == stage):
+            for area in uncomputed_areas(slot, reach):
+                painter.save()
+                painter.setClipRect(area, Qt.ClipOperation.IntersectClip)
+                painter.drawPixmap(whole.topLeft(), picture)
+                painter.restore()
+        others = tuple(one for one in highlights.computed_extents if one.stage != stage)
+        return replace(highlights, computed_extents=others)
 
     def _paint_flow_marks(self, painter: QPainter, flow: FlowPlacement) -> None:
         """Paint the labels of a playback step, or the chain of the current cell."""

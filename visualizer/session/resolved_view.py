@@ -14,7 +14,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import HeadAggregate
-from visualizer.attention.flow_columns import flow_columns, focused_column, visible_state
+from visualizer.attention.flow_columns import (
+    earlier_state,
+    flow_columns,
+    focused_column,
+    visible_state,
+)
 from visualizer.format import format_count
 from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
@@ -113,12 +118,15 @@ class FlowView(Struct, frozen=True):
         Index of the column that is drawn as large as possible.
     head : int
         The head in front.
+    earlier : str
+        The state of the matrix in playback from which its stage is computed; empty without one.
     """
 
     columns: tuple[FlowColumn, ...]
     stages: tuple[str, ...]
     focus: int
     head: int
+    earlier: str = ""
 
     def room(self, stage: Stage, rows: int) -> tuple[int, int]:
         """Return the maximum numbers of drawn rows and columns of a stage."""
@@ -505,6 +513,7 @@ def _flow_view(
         tuple(visible_state(column, shown) for column in columns),
         focused_column(columns, enlarged),
         next(iter(heads), 0) if head is None else head,
+        earlier_state(columns, focus) if focus and prediction is None else "",
     )
 
 
