@@ -40,12 +40,14 @@ from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from PySide6.QtGui import QImage
 
+    from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
     from visualizer.heatmap.flow_cursor_paint import ShareRibbon
     from visualizer.heatmap.highlights import BlockComputation, HighlightBlock, Highlights
-    from visualizer.heatmap.motion_card_paint import MotionCard
+    from visualizer.heatmap.motion_card_paint import CellColours, MotionCard
     from visualizer.widgets.theme import Theme
 
     class CopyCells(Protocol):
@@ -271,8 +273,50 @@ def _score_motion(
     operands = tuple(
         MovingCells(copy(area), area, _centred(area, target)) for area in (*rows, keys)
     )
-    card = ScoreCard.of(step.terms, cell, seen)
+    colours = _factor_colours(motion.placement, at, computation, leading, motion.theme)
+    if {len(one) for one in colours} != {len(step.terms.terms)}:
+        colours = ()  # pooled cells show other numbers
+    card = ScoreCard.of(step.terms, cell, seen, colours)
     return replace(motion, kind=MotionKind.SCORE, operands=operands, card=card)
+
+
+def _factor_colours(
+    placement: FlowPlacement,
+    at: int,
+    computation: BlockComputation,
+    cell: Cell | None,
+    theme: Theme,
+) -> tuple[tuple[CellColours, ...], ...]:
+    """Return the colours of the query and the key of a score on the board."""
+    operand, column = placement.operands[at], placement.panels.columns[at]
+    slots = (
+        slot
+        for block in computation.inputs
+        for slot in placement.slots
+        if slot and block.stage != column.operand and is_block_shown(slot, block)
+    )
+    queries = next(slots, None)
+    if queries is None or operand is None or cell is None:
+        return ()
+    row, key = (
+        queries.heatmap.rows.cell(cell.place[-2]),
+        operand.heatmap.columns.cell(cell.place[-1]),
+    )
+    return (
+        _cell_colours(queries.heatmap, colour_mapping.colour_indices(queries.heatmap)[row], theme),
+        _cell_colours(
+            operand.heatmap, colour_mapping.colour_indices(operand.heatmap)[:, key], theme
+        ),
+    )
+
+
+def _cell_colours(panel: Heatmap, indices: np.ndarray, theme: Theme) -> tuple[CellColours, ...]:
+    words = colour_mapping.colour_table(panel.colour.map, theme)[indices] & 0xFFFFFF
+    is_light = colour_mapping.dark_text_entries(panel.colour.map, theme)[indices]
+    return tuple(
+        (f"#{word:06x}", "#000000" if light else "#FFFFFF")
+        for word, light in zip(words.tolist(), is_light.tolist(), strict=True)
+    )
 
 
 def _softmax_motion(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from visualizer.heatmap.highlights import StepTerms
     from visualizer.widgets.theme import Theme
 
+    CellColours = tuple[str, str]
+    """Background and text colour of a number."""
     PhaseProgress = Callable[[Phase], float]
 
 DECIMALS = 3
@@ -111,20 +113,29 @@ class ScoreCard(Struct, frozen=True, eq=False):
     ----------
     target : QRectF
         The cell to which the sum goes.
+    colours : tuple of tuple of CellColours
+        Colours of the numbers of each factor, as on the board; empty without colours.
     """
 
     terms: StepTerms
     shown: CardTerms
     area: QRectF
     target: QRectF
+    colours: tuple[tuple[CellColours, ...], ...] = ()
 
     @classmethod
-    def of(cls, terms: StepTerms, target: QRectF, seen: QRectF) -> ScoreCard:
+    def of(
+        cls,
+        terms: StepTerms,
+        target: QRectF,
+        seen: QRectF,
+        colours: tuple[tuple[CellColours, ...], ...] = (),
+    ) -> ScoreCard:
         shown, scale = CardTerms.of(terms, MAX_PRODUCTS), text_scale()
         columns = len(shown.order) + (shown.others > 0)
         width = (2 * PADDING_PX + 22 + max(2, columns) * NUMBER_PX) * scale
         height = (2 * PADDING_PX + (2 + len(terms.factors)) * LINE_PX) * scale
-        return cls(terms, shown, place_card(width, height, target, seen), target)
+        return cls(terms, shown, place_card(width, height, target, seen), target, colours)
 
     def sum_at(self, progress: float) -> float:
         """Return the sum of the products shown at a progress from 0 to 1; at 1, the value."""
@@ -166,7 +177,11 @@ class ScoreCard(Struct, frozen=True, eq=False):
             if is_product and place >= count:
                 return
             cell = QRectF(left + place * NUMBER_PX * scale, top, NUMBER_PX * scale, line)
-            _draw(painter, cell, format_number(numbers[at], DECIMALS), theme.ink, ALIGN_CENTRE)
+            ink = theme.ink
+            if not is_product and self.colours and at < len(self.colours[row]):
+                background, ink = self.colours[row][at]
+                painter.fillRect(cell.adjusted(0.5, 1, -0.5, -1), QColor(background))
+            _draw(painter, cell, format_number(numbers[at], DECIMALS), ink, ALIGN_CENTRE)
         if self.shown.others and (not is_product or count > len(self.shown.order)):
             cell = QRectF(
                 left + len(self.shown.order) * NUMBER_PX * scale, top, NUMBER_PX * scale, line
