@@ -191,7 +191,7 @@ class CellPanel(Struct, frozen=True):
 
     @property
     def plain(self) -> str:
-        """The sentence without markup, for the status line and for screen readers.
+        """The sentence without markup, for screen readers.
 
         As in rich text, consecutive spaces, such as those of tokens, are collapsed into one.
         """
