@@ -24,7 +24,7 @@ from visualizer.heatmap.flow_cursor_paint import (
 )
 from visualizer.heatmap.flow_placement import OPERATION_PX
 from visualizer.heatmap.highlight_paint import is_block_shown, visible_cells
-from visualizer.heatmap.motion_card_paint import ScoreCard, SoftmaxCard
+from visualizer.heatmap.motion_card_paint import APPEARANCE_SHARE, ScoreCard, SoftmaxCard
 from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT
 from visualizer.heatmap.step_motion_paint import MovingCells, moving_cells, paint_empty_targets
 from visualizer.heatmap.step_motion_phases import (
@@ -86,6 +86,8 @@ class FlowMotion(Struct, frozen=True, eq=False):
         Pictures of the operands, from their cells to the result.
     result : MovingCells
         Picture of the computed cells, which do not move.
+    before : MovingCells or None
+        Colours of the row of scores in the place of the result, which fade to its own.
     strips : tuple of MovingCells
         Pictures of the values, from their rows to their shares of the result.
     ribbons : tuple of ShareRibbon
@@ -100,6 +102,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
     operands: tuple[MovingCells, ...]
     result: MovingCells
     card: MotionCard | None = None
+    before: MovingCells | None = None
     strips: tuple[MovingCells, ...] = ()
     ribbons: tuple[ShareRibbon, ...] = ()
     chosen: int = 0
@@ -140,6 +143,9 @@ class FlowMotion(Struct, frozen=True, eq=False):
         else:
             self._paint_operands(painter, share)
         if landed := self.progress(share, Phase.LAND):
+            if self.before:
+                painter.setOpacity(min(1.0, landed / APPEARANCE_SHARE))
+                painter.drawImage(self.before.end, self.before.picture)
             painter.setOpacity(landed)
             painter.drawImage(self.result.end, self.result.picture)
         if self.card:
@@ -335,7 +341,22 @@ def _softmax_motion(
     if not operands or step is None or step.terms is None:
         return None
     card = SoftmaxCard.of(step.terms, target, seen)
-    return replace(motion, kind=MotionKind.SOFTMAX, operands=operands, card=card)
+    before = _score_colours(motion, slot, computation, target)
+    return replace(motion, kind=MotionKind.SOFTMAX, operands=operands, card=card, before=before)
+
+
+def _score_colours(
+    motion: FlowMotion, slot: PanelSlot, computation: BlockComputation, target: QRectF
+) -> MovingCells | None:
+    """Return the colours of a row of scores in the place of its weights."""
+    slots = (one for one in motion.placement.slots if one)
+    (block, *_), row = computation.inputs, computation.result.rows[0]
+    scores = next((one for one in slots if is_block_shown(one, block)), None)
+    if scores is None or len(computation.result.columns) < len(slot.heatmap.columns.labels):
+        return None
+    colours = colour_mapping.colour_indices(scores.heatmap)[scores.heatmap.rows.cell(row)][None, :]
+    picture = colour_mapping.colour_image(colours, scores.heatmap.colour.map, motion.theme)
+    return MovingCells(picture, target, target)
 
 
 def _context_motion(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
@@ -22,12 +23,15 @@ from visualizer.heatmap.flow_placement import (
 )
 from visualizer.heatmap.flow_presenter import OPERATION_SIGN
 from visualizer.heatmap.flow_timeline_paint import LINE_PX, heading_line
+from visualizer.heatmap.highlight_paint import uncomputed_areas
 from visualizer.heatmap.panel_margins import format_compact_scale
 from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
     from visualizer.heatmap.flow_layout import Box, PlacedColumn
@@ -101,6 +105,32 @@ def _paint_uncomputed(
         blank = cells.adjusted(share * cells.width(), 0, 0, 0)
     painter.fillRect(blank, QColor(theme.paper))
     cell_paint.paint_outline(painter, cells, theme.hairline)
+
+
+def paint_earlier(
+    painter: QPainter, slot: PanelSlot, highlights: Highlights, paint: Callable[[], object]
+) -> Highlights:
+    """Paint the earlier state of a matrix where playback has not computed the visible one.
+
+    Parameters
+    ----------
+    paint : callable
+        Paints the cells of the earlier state.
+
+    Returns
+    -------
+    Highlights
+        Those that remain to be painted.
+    """
+    stage = slot.heatmap.stage
+    for reach in (one for one in highlights.computed_extents if one.stage == stage):
+        for area in uncomputed_areas(slot, reach):
+            painter.save()
+            painter.setClipRect(area, Qt.ClipOperation.IntersectClip)
+            paint()
+            painter.restore()
+    others = tuple(one for one in highlights.computed_extents if one.stage != stage)
+    return replace(highlights, computed_extents=others)
 
 
 def _rect(box: Box) -> QRectF:

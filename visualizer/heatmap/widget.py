@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
 from PySide6.QtCore import (
     QEvent,
     QPoint,
@@ -38,11 +38,7 @@ from visualizer.heatmap.flow_cursor_paint import (
 from visualizer.heatmap.flow_motion_paint import flow_motion
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.flow_timeline_paint import FlowTimeline, paint_flow_timeline
-from visualizer.heatmap.highlight_paint import (
-    paint_highlights,
-    paint_mask_changes,
-    uncomputed_areas,
-)
+from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
 from visualizer.heatmap.highlights import Highlights
 from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
 from visualizer.heatmap.minimap_widget import MinimapWidget
@@ -370,26 +366,13 @@ class BoardCanvas(CellScrollArea):
     def _paint_earlier(
         self, painter: QPainter, slot: PanelSlot, whole: QRectF, highlights: Highlights
     ) -> Highlights:
-        """Paint an earlier state of a matrix where playback has not computed the visible one.
-
-        Returns
-        -------
-        Highlights
-            Those that remain to be painted.
-        """
+        """Paint an earlier state of a matrix; return the highlights that remain to be painted."""
         flow = self.board_layout.flow
         if flow is None or flow.earlier is None or not flow.has_earlier(slot):
             return highlights
-        stage = slot.heatmap.stage
         picture = self._panel_pixmap(flow.earlier, whole)
-        for reach in (one for one in highlights.computed_extents if one.stage == stage):
-            for area in uncomputed_areas(slot, reach):
-                painter.save()
-                painter.setClipRect(area, Qt.ClipOperation.IntersectClip)
-                painter.drawPixmap(whole.topLeft(), picture)
-                painter.restore()
-        others = tuple(one for one in highlights.computed_extents if one.stage != stage)
-        return replace(highlights, computed_extents=others)
+        paint = partial(painter.drawPixmap, whole.topLeft(), picture)
+        return flow_paint.paint_earlier(painter, slot, highlights, paint)
 
     def _paint_flow_marks(self, painter: QPainter, flow: FlowPlacement) -> None:
         """Paint the labels of a playback step, or the chain of the current cell."""

@@ -7,7 +7,7 @@ are painted the same way.
 from __future__ import annotations
 
 import bisect
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -397,7 +397,11 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
             progress(done, len(page.layout.slots))
             panel_paint.paint_slot(painter, slot, theme)
             if figure.board.is_current(slot.heatmap):
-                paint_highlights(painter, slot, panel_highlights(flow, figure.highlights), theme)
+                marks = panel_highlights(flow, figure.highlights)
+                if flow and flow.earlier and flow.has_earlier(slot):
+                    earlier = partial(panel_paint.paint_values, painter, flow.earlier, theme)
+                    marks = flow_paint.paint_earlier(painter, slot, marks, earlier)
+                paint_highlights(painter, slot, marks, theme)
                 paint_cursor(painter, slot, panel_cursor(flow, figure.cursor), theme)
         if flow and not figure.highlights.step:
             paint_flow_cursor(painter, flow, figure.cursor.pinned, theme)
