@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 SEGMENT_GAP_PX = 3
-BAR_HEIGHT_PX = 6
-KNOB_RADIUS_PX = 7
+BAR_HEIGHT_PX = 4
+KNOB_RADIUS_PX = 6
 CURRENT_STAGE_WEIGHT = QFont.Weight.DemiBold
 """Font weight of the current stage's name."""
 
