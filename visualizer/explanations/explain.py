@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.brief_repr import brief_repr
 from visualizer.explanations import (
     context_vectors,
     inputs,
@@ -76,6 +77,8 @@ class Equation(Struct, frozen=True):
     left: str
     parts: tuple[EquationPart, ...]
     result: str
+
+    __repr__ = brief_repr
 
     @property
     def plain(self) -> str:

@@ -185,10 +185,10 @@ def elide_html(html: str, room: float, pixels: int) -> str:
     fonts = [scaled_font(pixels), scaled_font(pixels, QFont.Weight.Bold)]
     plain, bold = map(QFontMetricsF, fonts)
     pieces = [piece for piece in split("(<[^>]*>| )", html) if piece]
-    width, opened, fitting = 0.0, list[str](), ""
+    width, opened, fitting, is_after_word = 0.0, list[str](), "", False
     for at, piece in enumerate(pieces):
         if piece == " ":
-            if width + plain.horizontalAdvance(ELLIPSIS) <= room:
+            if is_after_word and width + plain.horizontalAdvance(ELLIPSIS) <= room:
                 closing = "".join(f"</{tag}>" for tag in reversed(opened))
                 fitting = f"{''.join(pieces[:at])}{ELLIPSIS}{closing}"
         elif piece.startswith("</"):
@@ -197,6 +197,7 @@ def elide_html(html: str, room: float, pixels: int) -> str:
         elif piece.startswith("<"):
             opened.append(piece[1:-1].split()[0])
             continue
+        is_after_word = piece != " "
         metrics = bold if "b" in opened else plain
         width += metrics.horizontalAdvance(unescape(piece))
     return html if width <= room else fitting or ELLIPSIS
