@@ -230,6 +230,17 @@ class Highlights(Struct, frozen=True):
     step: HighlightedStep | None = None
 
 
+def before_step(highlights: Highlights) -> Highlights:
+    """Return highlights without the result of their step among the computed cells."""
+    if highlights.step is None:
+        return highlights
+    result = highlights.step.computations[0].result
+    before = ComputedExtent(result.stage, result.rows.start, result.columns.start)
+    extents = highlights.computed_extents
+    extents = tuple(before if one.stage == result.stage else one for one in extents)
+    return replace(highlights, computed_extents=extents)
+
+
 def present_highlights(resolved: ResolvedView) -> Highlights:
     """Highlight the current step and its inputs, or cover the stages to predict."""
     if resolved.prediction:

@@ -42,6 +42,8 @@ class StepMotionController(QObject):
 
     began = Signal()
     ended = Signal()
+    resultShown = Signal()
+    """The result of a step is shown, after a motion or without one."""
     repaintRequested = Signal(QRegion)
     """Emits the part of the board that the moving cells cover or have covered."""
 
@@ -69,6 +71,11 @@ class StepMotionController(QObject):
     def is_moving(self) -> bool:
         """Whether an animation is running."""
         return self._motion is not None
+
+    @property
+    def is_result_hidden(self) -> bool:
+        """Whether the result of the step is not shown yet."""
+        return self._is_due or self.is_moving
 
     def show_highlights(self, highlights: Highlights) -> None:
         """End the animation of another step; that of this step starts when it is painted."""
@@ -114,6 +121,7 @@ class StepMotionController(QObject):
             area += painted_area(target)
         self._targets = ()
         self.repaintRequested.emit(area)
+        self.resultShown.emit()
 
     def paint(self, painter: QPainter) -> None:
         """Paint the cells that are not computed yet as empty, and what moves over them."""

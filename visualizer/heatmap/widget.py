@@ -39,7 +39,7 @@ from visualizer.heatmap.flow_motion_paint import flow_motion
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.flow_timeline_paint import FlowTimeline, paint_flow_timeline
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
-from visualizer.heatmap.highlights import Highlights
+from visualizer.heatmap.highlights import Highlights, before_step
 from visualizer.heatmap.margins_cache import MAX_CACHED_PANELS, PanelMarginsPixmapCache
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.step_motion_controller import StepMotionController
@@ -99,6 +99,7 @@ class BoardCanvas(CellScrollArea):
         self._frames = PanelMarginsPixmapCache()
         self.motion = StepMotionController(self._moving_scene, self._create_motion, self)
         self.motion.repaintRequested.connect(self._paint_part)
+        self.motion.resultShown.connect(self._show_result_in_copies)
         self.arranged.connect(self.motion.end)
         self.painted.connect(self.motion.begin, Qt.ConnectionType.QueuedConnection)
 
@@ -176,6 +177,13 @@ class BoardCanvas(CellScrollArea):
                 painter.drawPixmap(whole.topLeft(), self._panel_pixmap(shown or slot, whole))
         painter.end()
         return image
+
+    def _show_result_in_copies(self) -> None:
+        """Repaint the thumbnails and the operands, which show the result of a step too."""
+        flow = self.board_layout.flow
+        for slot in (*flow.thumbnails, *flow.operands) if flow else ():
+            if slot:
+                self._paint_part(QRegion(slot.cells.toAlignedRect()))
 
     def _paint_part(self, area: QRegion) -> None:
         self.viewport().update(area.translated(-self.scroll_offset().toPoint()))
@@ -330,7 +338,9 @@ class BoardCanvas(CellScrollArea):
         cursor = panel_cursor(flow, self.cell_cursor)
         if flow:
             painter.drawPixmap(0, 0, self._surroundings_pixmap(flow))
-            flow_paint.paint_uncomputed(painter, flow, self.highlights, self._theme)
+            is_hidden = self.motion.is_result_hidden
+            computed = before_step(self.highlights) if is_hidden else self.highlights
+            flow_paint.paint_uncomputed(painter, flow, computed, self._theme)
             paint_flow_timeline(painter, flow, self.highlights, self._theme)
         else:
             self._fill_between(

@@ -42,7 +42,7 @@ class StepSize(StrEnum):
         return self in {StepSize.TOUR, StepSize.ROW}
 
 
-STEP_MS = {StepSize.STAGE: 4000.0, StepSize.ROW: 2000.0, StepSize.CELL: 1000.0}
+STEP_MS = {StepSize.STAGE: 4000.0, StepSize.ROW: 2000.0, StepSize.CELL: 750.0}
 """Duration of a step at normal speed: long enough to read its caption, or to follow its inputs."""
 
 TOUR_MS = 20_000.0

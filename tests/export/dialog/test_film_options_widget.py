@@ -18,7 +18,7 @@ from visualizer.export.films.film_writer import estimate_film
 from visualizer.format import format_size
 from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
-from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
+from visualizer.session.timeline import STEP_MS, PlaybackPosition, Playhead, StepSize
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
     )
     assert told[-1] == options.film == film
     steps = len(plan_film(RUN.trace, film).steps)
-    seconds = steps / 8 + LAST_FRAME_EXTRA_MS / 1000
+    seconds = steps * STEP_MS[StepSize.CELL] / 8000 + LAST_FRAME_EXTRA_MS / 1000
     assert measured(options, qtbot).startswith(f"{steps} frames · {seconds:,.0f} s · about ")
 
 

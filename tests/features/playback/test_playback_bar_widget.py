@@ -254,7 +254,7 @@ def test_after_a_stall_playing_goes_on_where_it_was(viewer: Viewer, clock: Clock
     viewer.choose("Speed", "8×")
     play(viewer)
     stalled = wait_a_step(viewer, clock, 60.0)
-    assert stalled == 8000 * MAX_TICK_S / STEP_MS[StepSize.CELL]
+    assert stalled == int(8000 * MAX_TICK_S / STEP_MS[StepSize.CELL])
     viewer.click("playback.toggle")
 
 
