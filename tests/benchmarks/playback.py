@@ -14,7 +14,7 @@ from tests.benchmarks.heartbeat import GAP_MS, Heart
 from tests.benchmarks.stand import Stand, application, document, linger
 from tests.benchmarks.table import Line, show, times
 from visualizer.features.playback.presenter import PLAYBACK_PANEL
-from visualizer.session.timeline import STEPS_PER_SECOND, StepSize, Timeline
+from visualizer.session.timeline import STEP_MS, StepSize, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +133,7 @@ def _play(grain: StepSize) -> dict[str, object]:
     stand = Stand.with_numbers(document(*MIDDLE))
     player = stand.window.controllers.playback_controller
     player.set_grain(grain)
-    player.set_speed(STEPS / STEPS_PER_SECOND[grain])
+    player.set_speed(STEPS * STEP_MS[grain] / 1000)
     player.seek_stage("scores")
     stand.settle()
     frames = 0

@@ -40,7 +40,7 @@ def test_the_cell_under_the_pointer_is_the_one_that_is_told(hand: Hand, cell: Ce
     assert hand.window.workspace.view.hovered == cell
     readout = hand.window.workspace.screen.panel(CELL_PANEL)
     assert readout
-    assert hand.said == hand.status == readout.plain
+    assert hand.said == hand.caption == readout.plain
     row, column = cell.place[-2:]
     shown = hand.panel(cell.stage, cell.place[0]).values[row, column]
     assert readout.value == words(hand.window.panes["Explain"].value)
@@ -49,12 +49,12 @@ def test_the_cell_under_the_pointer_is_the_one_that_is_told(hand: Hand, cell: Ce
 
 def test_pointing_lights_the_tokens_and_leaving_lets_go(hand: Hand) -> None:
     hand.hover(JOURNEY)
-    assert (hand.said, hand.status) == (SENTENCE, SENTENCE)
+    assert (hand.said, hand.caption) == (SENTENCE, SENTENCE)
     tokens = hand.window.panes["Tokens"].strip.tokens
     assert (tokens.query, tokens.key) == (1, 0)
     hand.leave()
     assert "Point at a cell" in hand.said
-    assert hand.status.startswith("CPU")
+    assert hand.caption == ""
     assert hand.window.panes["Tokens"].strip.tokens.query is None
 
 
@@ -84,7 +84,7 @@ def has_colour(hand: Hand, colour: str, stage: str) -> bool:
 def test_a_click_keeps_a_cell(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
     hand.leave()
-    assert (hand.said, hand.status) == (SENTENCE, SENTENCE)
+    assert (hand.said, hand.caption) == (SENTENCE, SENTENCE)
     assert words(hand.window.panes["Explain"].heading).endswith("pinned")
     hand.hover(Cell("weights", (0, 0, 0)))
     assert hand.said == "Your (query 1) attends to Your (key 1) with weight 100%."

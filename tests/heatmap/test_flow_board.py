@@ -15,7 +15,14 @@ from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL, GRID_NOTICE
 from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.features.view_bar.widget import LAYOUT_LABELS
+from visualizer.heatmap.flow_timeline_paint import (
+    KNOB_PX,
+    FlowTimeline,
+    computed_share,
+    heading_line,
+)
 from visualizer.session.cell_address import Cell
+from visualizer.session.timeline import PlaybackPosition
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -164,7 +171,7 @@ def test_a_heading_enlarges_its_matrix_and_then_shows_its_next_state(flow_hand: 
     assert focused.rows_top == before.rows_top
     assert focused.row_height == before.row_height
     _click_heading(flow_hand, "masked")
-    assert _shown(flow_hand)[_panels(flow_hand).focus] == "scores"
+    assert "scores" in _shown(flow_hand)
 
 
 def test_a_changed_setting_keeps_the_flow(flow_hand: Hand) -> None:
@@ -179,7 +186,7 @@ def test_a_changed_setting_keeps_the_flow(flow_hand: Hand) -> None:
 def test_playback_shows_the_flow_with_empty_cells(flow_hand: Hand) -> None:
     flow_hand.window.controllers.playback_controller.seek_stage("scores")
     flow_hand.settle()
-    assert _shown(flow_hand)[_panels(flow_hand).focus] == "scores"
+    assert "scores" in _shown(flow_hand)
     reached = {one.stage: one.rows for one in flow_hand.board.highlights.computed_extents}
     assert reached["weights"] == 0
     assert len(_shown(flow_hand)) == 9
@@ -332,3 +339,124 @@ def test_a_comparison_says_that_it_is_not_shown_as_a_flow(flow_hand: Hand) -> No
     controllers.comparison_controller.end_comparison()
     flow_hand.settle()
     assert flow_hand.shown.flow is not None
+
+
+def _drag_headings(hand: Hand, stage: str, *others: str) -> list[tuple[str, float]]:
+    """Press the line of a stage, drag it to the middle of others, and tell where that sought."""
+    viewport, timeline = hand.board.viewport(), FlowTimeline(_placement(hand))
+    sought: list[tuple[str, float]] = []
+    hand.board.scrubbed.connect(lambda stage, share: sought.append((stage, share)))
+
+    def point(name: str, share: float) -> QPoint:
+        x = timeline.x_of(name, share)
+        assert x is not None
+        return QPoint(round(x), round(heading_line(timeline.placement, 0).center().y()))
+
+    QTest.mousePress(viewport, Qt.MouseButton.LeftButton, pos=point(stage, 0.1))
+    for other in others:
+        QTest.mouseMove(viewport, point(other, 0.5))
+        hand.settle()
+    QTest.mouseRelease(viewport, Qt.MouseButton.LeftButton, pos=point(others[-1], 0.5))
+    hand.settle()
+    return sought
+
+
+def test_headings_are_dragged_to_seek(flow_hand: Hand) -> None:
+    before = _placement(flow_hand).layout
+    sought = _drag_headings(flow_hand, "input", "queries", "weights", "context")
+    assert [stage for stage, _ in sought] == ["queries", "weights", "context"]
+    assert all(share == pytest.approx(0.5, abs=0.1) for _, share in sought)
+    playhead = flow_hand.window.workspace.screen.view.playhead
+    assert playhead.place == PlaybackPosition("context", 3)
+    assert not playhead.is_playing
+    assert not flow_hand.board.motion.is_moving
+    assert _placement(flow_hand).layout == before  # nothing moves
+
+
+def test_a_click_on_a_heading_does_not_seek_outside_playback(flow_hand: Hand) -> None:
+    sought: list[str] = []
+    flow_hand.board.scrubbed.connect(sought.append)
+    _click_heading(flow_hand, "context")
+    assert sought == []
+    assert flow_hand.window.workspace.screen.view.playhead.place is None
+    assert _shown(flow_hand)[_panels(flow_hand).focus] == "context"
+
+
+def test_playback_moves_no_panel(flow_hand: Hand) -> None:
+    playback = flow_hand.window.controllers.playback_controller
+    assert flow_hand.window.workspace.run
+    layouts = []
+    for stage in flow_hand.window.workspace.run.trace.names:
+        playback.seek_stage(stage)
+        flow_hand.settle()
+        layouts.append(_placement(flow_hand).layout)
+    assert all(layout == layouts[0] for layout in layouts)
+
+
+def test_every_stage_is_on_the_lines_of_the_headings(flow_hand: Hand) -> None:
+    timeline = FlowTimeline(_placement(flow_hand))
+    assert flow_hand.window.workspace.run
+    for stage in flow_hand.window.workspace.run.trace.names:
+        for share in (0.01, 0.5, 0.99):
+            x = timeline.x_of(stage, share)
+            assert x is not None
+            found, where = timeline.stage_at(x)
+            assert found == stage
+            assert where == pytest.approx(share)
+
+
+def test_the_knob_is_where_playback_is(flow_hand: Hand) -> None:
+    playback = flow_hand.window.controllers.playback_controller
+    playback.seek_share("weights", 0.5)
+    flow_hand.settle()
+    timeline = FlowTimeline(_placement(flow_hand))
+    share = computed_share(timeline.placement, flow_hand.board.highlights, "weights")
+    assert share == pytest.approx(4 / 6)
+    assert computed_share(timeline.placement, flow_hand.board.highlights, "masked") == 1
+    assert computed_share(timeline.placement, flow_hand.board.highlights, "context") == 0
+    x = timeline.x_of("weights", share)
+    assert x is not None
+    flow_hand.board.motion.skip_step()
+    image = flow_hand.board.viewport().grab().toImage()
+    below = round(heading_line(timeline.placement, 0).center().y() + KNOB_PX / 2 - 2)
+    ink = flow_hand.window.theme.ink
+    assert image.pixelColor(round(x), below).name() == ink.lower()
+    assert image.pixelColor(round(x) + KNOB_PX, below).name() != ink.lower()
+
+
+def test_the_bar_of_the_flow_board_has_no_timeline_and_one_height(flow_hand: Hand) -> None:
+    bar = flow_hand.window.playback_bar
+    assert not bar.track.isVisible()
+    height = bar.height()
+    flow_hand.hover(Cell("weights", (0, 3, 1)))
+    assert flow_hand.caption
+    assert bar.equation.full_text.startswith("weight")
+    flow_hand.window.controllers.playback_controller.seek_stage("scores")
+    flow_hand.settle()
+    assert bar.height() == height
+    flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
+    flow_hand.settle()
+    assert bar.track.isVisible()
+
+
+def test_numbers_of_a_matrix_stay_until_its_next_state_is_computed(flow_hand: Hand) -> None:
+    playback = flow_hand.window.controllers.playback_controller
+    flow_hand.window.controllers.view_controller.focus_stage("masked")
+    pictures = []
+    for stage, share in (("scaled", 1), ("masked", 0.5), ("masked", 1)):
+        playback.seek_share(stage, share)
+        flow_hand.settle()
+        flow_hand.board.motion.skip_step()
+        pictures.append(rgb_of(flow_hand.board.viewport().grab().toImage()))
+    placement = _placement(flow_hand)
+    at = next(at for at, one in enumerate(placement.panels.columns) if "masked" in one.states)
+    slot = placement.slots[at]
+    assert slot is not None
+    row = slot.cell(4, 0).united(slot.cell(4, 5)).adjusted(4, 4, -4, -4).toAlignedRect()
+    scaled, halfway, masked = (
+        picture[row.top() : row.bottom(), row.left() : row.right()] for picture in pictures
+    )
+    assert (scaled == halfway).all()
+    assert (masked != halfway).any()
+    assert placement.panels.earlier is not None
+    assert placement.panels.earlier.stage == "scaled"

@@ -14,7 +14,8 @@ from PySide6.QtWidgets import QApplication
 from tests.support.image_pixels import rgb_of
 from tests.support.window_input import PATIENCE_MS
 from visualizer.heatmap.step_motion_paint import target_areas
-from visualizer.heatmap.step_motion_paths import LONG_MOTION_MS, MOTION_MS
+from visualizer.heatmap.step_motion_paths import MOTION_MS
+from visualizer.heatmap.step_motion_phases import MotionKind, total_ms
 from visualizer.widgets.app_settings import set_motion_reduced
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class MotionViewer:
         self.board = viewer.hand.board
         self.motion: StepMotionController = self.board.motion
         self.began: list[int] = []
-        viewer.choose("Steps", "by row")
+        viewer.choose("Steps", "By row")
         viewer.window.controllers.playback_controller.seek_stage("scores")
         viewer.hand.settle()
         viewer.picture()
@@ -58,6 +59,11 @@ class MotionViewer:
 
     def advance(self, ms: int) -> None:
         self.motion.animation.setCurrentTime(ms)
+
+    def finish(self) -> None:
+        """Let the motion arrive."""
+        with self.qtbot.waitSignal(self.motion.ended, timeout=PATIENCE_MS):
+            self.advance(self.motion.animation.duration())
 
     def image(self) -> np.ndarray:
         return rgb_of(self.board.viewport().grab().toImage())
@@ -90,8 +96,7 @@ def test_a_step_moves_what_it_reads_until_it_arrives(moves: MotionViewer) -> Non
         moves.advance(ms)
         pictures.append(moves.image())
     assert all((one != other).any() for one, other in itertools.pairwise(pictures))
-    with moves.qtbot.waitSignal(moves.motion.ended, timeout=PATIENCE_MS):
-        moves.advance(LONG_MOTION_MS)
+    moves.finish()
     assert not moves.motion.is_moving
     still = moves.image()
     assert all((still != picture).any() for picture in pictures)
@@ -106,7 +111,24 @@ def test_a_step_moves_what_it_reads_until_it_arrives(moves: MotionViewer) -> Non
 
 def test_a_motion_takes_a_moment() -> None:
     assert 150 <= MOTION_MS <= 250
-    assert 500 <= LONG_MOTION_MS <= 700
+    assert [total_ms(kind) for kind in MotionKind] == [600, 600, 900, 900]
+
+
+def _areas_of_copies(moves: MotionViewer, stage: str) -> list[QRectF]:
+    """Return where thumbnails and operands show the last row that is computed."""
+    flow = moves.board.board_layout.flow
+    assert flow
+    columns = flow.panels.columns
+    slots = [
+        slot
+        for column, slot in zip(columns, flow.operands, strict=True)
+        if slot and column.operand == stage and not column.is_operand_transposed
+    ]
+    slots += [slot for slot in flow.thumbnails if slot.heatmap.stage == stage]
+    row = moves.board.highlights.computed_extents
+    last = next(one.rows for one in row if one.stage == stage) - 1
+    areas = [slot.cell(last, 0) for slot in slots]
+    return [area.adjusted(-1, -1, 1, 1) for area in areas if min(area.width(), area.height()) > 5]
 
 
 @pytest.mark.parametrize("is_flow", [False, True], ids=["grid", "flow"])
@@ -119,6 +141,8 @@ def test_no_target_is_painted_before_its_operands_have_arrived(
     controllers = moves.viewer.window.controllers
     if is_flow:
         controllers.view_controller.show_flow()
+        moves.viewer.hand.settle()
+        controllers.view_controller.focus_stage(stage)  # its cells are large enough to look at
     controllers.playback_controller.seek_stage(stage)
     controllers.playback_controller.step(-1)
     moves.viewer.hand.settle()
@@ -129,10 +153,11 @@ def test_no_target_is_painted_before_its_operands_have_arrived(
     assert targets
     assert {stage} == {one.result.stage for one in moves.board.highlights.step.computations}
     moves.advance(1)
-    assert all(moves.is_empty(target) for target in targets)
-    with moves.qtbot.waitSignal(moves.motion.ended, timeout=PATIENCE_MS):
-        moves.advance(LONG_MOTION_MS)
-    assert not any(moves.is_empty(target) for target in targets)
+    copies = _areas_of_copies(moves, stage) if is_flow else []
+    assert all(moves.is_empty(area) for area in [*targets, *copies])
+    assert moves.began
+    moves.finish()
+    assert not any(moves.is_empty(area) for area in [*targets, *copies])
 
 
 def test_each_frame_paints_no_more_than_what_moves(moves: MotionViewer) -> None:
@@ -216,7 +241,7 @@ def test_a_pause_ends_a_motion_of_playback(moves: MotionViewer) -> None:
 
 @pytest.mark.slow
 def test_where_a_step_is_shorter_nothing_moves(moves: MotionViewer) -> None:
-    moves.viewer.choose("Steps", "by cell")
+    moves.viewer.choose("Steps", "By cell")
     moves.viewer.choose("Speed", "8×")
     moves.board.setFocus()
     moves.viewer.key(Qt.Key.Key_Space)

@@ -21,11 +21,11 @@ from visualizer.heatmap.colour_mapping import colour_indices, colour_table
 from visualizer.heatmap.highlights import present_highlights
 from visualizer.heatmap.step_motion_paint import (
     MovingCells,
-    ease,
     moving_cells,
     paint_moving_cells,
     painted_area,
 )
+from visualizer.heatmap.step_motion_phases import ease
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import ZoomRange

@@ -16,6 +16,9 @@ from visualizer.attention.layer_stages import STAGE_ORDER
 from visualizer.attention.stages import STAGE_TABLE
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import (
+    STEP_MS,
+    TOUR_MS,
+    TOUR_SECONDS,
     PlaybackPosition,
     Playhead,
     Step,
@@ -105,8 +108,13 @@ def test_a_place_that_there_is_not_is_the_nearest_one(
 def test_the_grains_count_stages_rows_and_cells() -> None:
     trace = a_run(d_in=3, d_out=4, heads=2).trace
     rows = [tuple(trace.tensor(name).shape[-2:]) for name in trace.names]
-    counts = [len(Timeline.of(trace, grain)) for grain in StepSize]
-    assert counts == [len(rows), sum(row for row, _ in rows), sum(row * col for row, col in rows)]
+    counts = {grain: len(Timeline.of(trace, grain)) for grain in StepSize}
+    assert counts == {
+        StepSize.TOUR: sum(row for row, _ in rows),
+        StepSize.STAGE: len(rows),
+        StepSize.ROW: sum(row for row, _ in rows),
+        StepSize.CELL: sum(row * column for row, column in rows),
+    }
 
 
 def test_stages_begin_where_they_say() -> None:
@@ -179,3 +187,67 @@ def test_the_last_step_of_a_stage_that_there_is_not_is_the_one_before_it() -> No
     assert line.place(line.last_step_index("zeroed")) == PlaybackPosition("masked", 5)
     assert line.place(line.last_step_index("output")) == PlaybackPosition("output", 5)
     assert line.last_step_index("embedding") == 0
+
+
+@given(cases())
+def test_a_tour_takes_its_time_for_every_stage_whatever_the_run(case: Case) -> None:
+    line = Timeline.of(case.trace(), StepSize.TOUR)
+    assert line.start_ms(len(line)) == pytest.approx(TOUR_MS)
+    durations = [line.duration_ms(position) for position in range(len(line))]
+    assert sum(durations) == pytest.approx(TOUR_MS)
+    assert min(durations) > 0
+    shown = {line.place(position).stage for position in range(len(line))}  # type: ignore[union-attr]
+    assert shown == {*case.trace().names}
+
+
+def test_the_stages_of_a_tour_have_the_times_of_the_design() -> None:
+    line = timeline(StepSize.TOUR)
+    assert sum(TOUR_SECONDS[stage] for stage, *_ in line.sizes) == pytest.approx(TOUR_MS / 1000)
+    for (stage, *_), (start, end) in zip(
+        line.sizes, itertools.pairwise(line.stage_starts_ms), strict=True
+    ):
+        assert end - start == pytest.approx(1000 * TOUR_SECONDS[stage])
+
+
+def test_one_row_of_each_stage_takes_most_of_its_time() -> None:
+    line = timeline(StepSize.TOUR)
+    for start, end in itertools.pairwise(line.starts):
+        durations = [line.duration_ms(position) for position in range(start, end)]
+        *quick, full = sorted(durations)
+        assert full > sum(quick)
+        assert quick == pytest.approx([quick[0]] * len(quick))
+
+
+@given(cases(), GRAINS, st.data())
+def test_the_step_at_a_time_is_the_one_that_is_shown_then(
+    case: Case, grain: StepSize, data: st.DataObject
+) -> None:
+    line = Timeline.of(case.trace(), grain)
+    position = data.draw(st.integers(0, len(line) - 1))
+    share = data.draw(st.floats(0, 0.999))
+    time = line.start_ms(position) + share * line.duration_ms(position)
+    assert line.position_at(time) == position
+    assert line.position_at(line.start_ms(len(line))) == len(line)
+    if grain in STEP_MS:
+        assert line.duration_ms(position) == pytest.approx(STEP_MS[grain])
+
+
+@given(cases(), GRAINS, st.floats(0, 1), st.floats(0, 1))
+def test_a_share_of_a_stage_is_one_of_its_steps(
+    case: Case, grain: StepSize, share: float, other: float
+) -> None:
+    line = Timeline.of(case.trace(), grain)
+    for (stage, *_), start, end in zip(line.sizes, line.starts, line.starts[1:], strict=False):
+        low, high = sorted((share, other))
+        at, later = line.position_within(stage, low), line.position_within(stage, high)
+        assert start <= at <= later < end
+        assert line.position_within(stage, 0) == start
+        assert line.position_within(stage, 1) == end - 1
+
+
+def test_a_tour_describes_the_row_shown_in_full_once_it_is_computed() -> None:
+    line = timeline(StepSize.TOUR)
+    described = [line.described_place(PlaybackPosition("weights", row)) for row in range(6)]
+    assert described == [None] * 3 + [PlaybackPosition("weights", 3)] * 3
+    place = PlaybackPosition("weights", 1)
+    assert timeline(StepSize.ROW).described_place(place) == place

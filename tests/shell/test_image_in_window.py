@@ -196,7 +196,7 @@ def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
     assert workspace.screen.panel(TOKENS_PANEL).subjects == {6}
     weight = f"{100 * weights[6, 9]:.1f}%"
     said = f"row 2, column 2 (query 7) attends to row 3, column 1 (key 10) with weight {weight}"
-    assert words(hand.window.facts).startswith(said)
+    assert hand.caption.startswith(said)
     hand.window.actions_.by_id["token_selection.switch_role"].trigger()
     hand.settle()
     shown = workspace.screen.panel(TOKENS_PANEL).weights

@@ -149,7 +149,10 @@ SEEN = Document(
         image=ImageFile("/images/Über 猫.png", "fedcba9876543210" * 4),
     ),
 )
+BY_ROW = Playhead(grain=StepSize.ROW)
+"""Playback of a new view when the first of these files were written."""
 TRAIL = View(
+    playhead=BY_ROW,
     layer=2,
     pinned=Cell("normed", (1, 0)),
     past=(Cell("weights", (0, 1, 1), layer=3),),
@@ -157,6 +160,7 @@ TRAIL = View(
 )
 CAPTURED_A = Document(captured=CapturedAttention.of("a.npy", SHARES - np.pi))
 CAPTURED_VIEW = View(
+    playhead=BY_ROW,
     layer=1,
     pinned=Cell("weights", (1, 0, 2)),
     comparison=Comparison(ComparisonKind.KEPT, document=CAPTURED_A),
@@ -179,16 +183,16 @@ def golden() -> dict[str, tuple[Document, View, Run | None]]:
 
 def _saved() -> dict[str, tuple[Document, View, Run | None]]:
     return {
-        "plain": (PLAIN, View(), None),
+        "plain": (PLAIN, View(playhead=BY_ROW), None),
         "own": (OWN, OWN_VIEW, None),
-        "recorded": (BATCH, View(text=1), run_of(BATCH)),
+        "recorded": (BATCH, View(text=1, playhead=BY_ROW), run_of(BATCH)),
         "captured": (CAPTURED, CAPTURED_VIEW, None),
-        "model": (READ, View(head_order=HeadOrder.ALIKE), None),
-        "image": (SEEN, View(), None),
-        "edited": (EDITED, View(), None),
+        "model": (READ, View(head_order=HeadOrder.ALIKE, playhead=BY_ROW), None),
+        "image": (SEEN, View(playhead=BY_ROW), None),
+        "edited": (EDITED, View(playhead=BY_ROW), None),
         "trail": (READ, TRAIL, None),
-        "steps": (WITH_STEPS, View(pinned=Cell("capped", (0, 1, 1))), None),
-        "vectors": (WITH_VECTORS, View(pinned=Cell("scores", (1, 0, 1))), None),
+        "steps": (WITH_STEPS, View(playhead=BY_ROW, pinned=Cell("capped", (0, 1, 1))), None),
+        "vectors": (WITH_VECTORS, View(playhead=BY_ROW, pinned=Cell("scores", (1, 0, 1))), None),
     }
 
 

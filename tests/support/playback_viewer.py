@@ -8,8 +8,6 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QToolButton
 
-from tests.support.window_input import words
-
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
@@ -47,7 +45,7 @@ class Viewer:
 
     @property
     def said(self) -> str:
-        return words(self.bar.caption) if self.bar.caption.isVisibleTo(self.window) else ""
+        return self.bar.caption.full_text
 
     def key(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = NONE) -> None:
         self.hand.press(key, modifiers)

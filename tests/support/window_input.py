@@ -295,6 +295,11 @@ class Hand:
         return words(self.window.facts)
 
     @property
+    def caption(self) -> str:
+        """The sentence in the playback bar."""
+        return self.window.playback_bar.caption.full_text
+
+    @property
     def said(self) -> str:
         """The sentence in the Explain pane."""
         return words(self.window.panes["Explain"].sentence)

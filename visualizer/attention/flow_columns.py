@@ -119,6 +119,13 @@ def visible_state(column: FlowColumn, wanted: Iterable[str]) -> str:
     return next((name for name in wanted if name in column.states), column.states[-1])
 
 
+def earlier_state(columns: Sequence[FlowColumn], stage: str) -> str:
+    """Return the state of a matrix before a stage; empty if the stage is its first."""
+    states = next(column.states for column in columns if stage in column.states)
+    at = states.index(stage)
+    return states[at - 1] if at else ""
+
+
 def _continued_group(stage: Stage, groups: list[list[Stage]]) -> list[Stage] | None:
     """Return the group that a stage continues; None if the stage begins a matrix."""
     if stage.dims[-1] == "key":

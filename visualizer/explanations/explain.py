@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.brief_repr import brief_repr
 from visualizer.explanations import (
     context_vectors,
     inputs,
@@ -77,6 +78,8 @@ class Equation(Struct, frozen=True):
     parts: tuple[EquationPart, ...]
     result: str
 
+    __repr__ = brief_repr
+
     @property
     def plain(self) -> str:
         """The line as plain text."""
@@ -86,9 +89,12 @@ class Equation(Struct, frozen=True):
 
 def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation:
     """Write the computation of the leading cell of a playback step, with its numbers."""
-    trace = run.trace
     place = caption_cell(run, leading, step, head)
-    explanation = explain(trace, step.stage, (*leading, *place))
+    return cell_equation(run.trace, explain(run.trace, step.stage, (*leading, *place)))
+
+
+def cell_equation(trace: Trace, explanation: Explanation) -> Equation:
+    """Write the computation of an explained cell, with its numbers."""
     explainer = EXPLAINERS[explanation.stage.operation]
     written = explainer.equation(EquationTermWriter(trace, explanation))
     parts = tuple(

@@ -48,7 +48,7 @@ class FilmSettings(Struct, frozen=True):
     """
 
     span: tuple[PlaybackPosition, str] | None = None
-    grain: StepSize = StepSize.ROW
+    grain: StepSize = StepSize.TOUR
     speed: float = 1.0
     loops: bool = True
     panels: FilmPanelChoice = FilmPanelChoice.STEP

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from visualizer.errors import InputError
 from visualizer.format import format_count
 from visualizer.heatmap.step_motion_paths import MOTION_MS
-from visualizer.session.timeline import PlaybackPosition, StepSize, Timeline, step_duration_ms
+from visualizer.session.timeline import PlaybackPosition, StepSize, Timeline
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from visualizer.attention.trace import Trace
     from visualizer.export.figure_settings import FigureSettings, FilmSettings
 
@@ -50,17 +52,17 @@ class FilmPlan(Struct, frozen=True):
 
     Parameters
     ----------
-    steps : range
+    steps : tuple of int
         Indices of the steps on the timeline.
-    ms : float
-        Duration of a step.
+    speed : float
+        Multiple of the normal playback speed.
     frames : tuple of FilmFrame
         In display order.
     """
 
     timeline: Timeline
-    steps: range
-    ms: float
+    steps: tuple[int, ...]
+    speed: float
     frames: tuple[FilmFrame, ...]
 
     def __len__(self) -> int:
@@ -84,11 +86,17 @@ class FilmPlan(Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        return (len(self.steps) * self.ms + LAST_FRAME_EXTRA_MS) / 1000
+        return (self.ends_ms[-1] + LAST_FRAME_EXTRA_MS) / 1000
+
+    @property
+    def ends_ms(self) -> tuple[float, ...]:
+        """The end of each step, from the start of the film."""
+        starts = [self.timeline.start_ms(step) for step in (*self.steps, self.steps[-1] + 1)]
+        return tuple((end - starts[0]) / self.speed for end in starts[1:])
 
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
         """Return the duration of each frame in time units."""
-        steps = iter(durations(len(self.steps), self.ms, unit_ms))
+        steps = iter(durations(self.ends_ms, unit_ms))
         frame_durations, motion_units = [], 0
         for frame in self.frames:
             is_moving = frame.motion_progress is not None
@@ -99,9 +107,9 @@ class FilmPlan(Struct, frozen=True):
         return tuple(frame_durations)
 
 
-def durations(count: int, ms: float, unit_ms: int) -> tuple[int, ...]:
+def durations(ends_ms: Sequence[float], unit_ms: int) -> tuple[int, ...]:
     """Return the time units of each frame, more for the last; rounding errors do not accumulate."""
-    ends = [max(step, round(step * ms / unit_ms)) for step in range(count + 1)]
+    ends = [0, *(max(step, round(ms / unit_ms)) for step, ms in enumerate(ends_ms, 1))]
     steps = [after - before for before, after in pairwise(ends)]
     return (*steps[:-1], steps[-1] + LAST_FRAME_EXTRA_MS // unit_ms)
 
@@ -138,25 +146,45 @@ def plan_film(trace: Trace, settings: FilmSettings) -> FilmPlan:
     if settings.span:
         first = min(timeline.position(settings.span[0]), last)
         last = max(first, timeline.last_step_index(settings.span[1]))
-    count = last + 1 - first
-    if count > settings.max_frames:
-        coarser = "by row or by stage" if settings.grain is StepSize.CELL else "by stage"
+    steps = _shown_steps(timeline, range(first, last + 1), settings.speed)
+    if len(steps) > settings.max_frames:
+        coarser = {
+            StepSize.CELL: ", or animate by row or by stage",
+            StepSize.ROW: ", or animate by stage",
+        }.get(settings.grain, "")
         sentence = (
-            f"The animation has {format_count(count, 'step')}, but at most "
-            f"{settings.max_frames:,} can be written. Choose fewer stages, or "
-            f"animate {coarser}."
+            f"The animation has {format_count(len(steps), 'step')}, but at most "
+            f"{settings.max_frames:,} can be written. Choose fewer stages{coarser}."
         )
         raise InputError("span", sentence)
-    ms = step_duration_ms(settings.grain, settings.speed)
-    span = range(first, last + 1)
-    positions = [position for step in span if (position := timeline.place(step))]
-    plan = FilmPlan(timeline, span, ms, tuple(map(FilmFrame, positions)))
-    if not settings.has_motion or ms < 2 * MOTION_MS:
+    positions = [position for step in steps if (position := timeline.place(step))]
+    plan = FilmPlan(timeline, steps, settings.speed, tuple(map(FilmFrame, positions)))
+    if not settings.has_motion:
         return plan
     moving_stages = {stage.name for stage in trace.stages if {*stage.reads} & {*trace.names}}
     frames = tuple(
         FilmFrame(position, share)
-        for position in positions
-        for share in (*(MOTION_SHARES if position.stage in moving_stages else ()), None)
+        for step, position in zip(steps, positions, strict=True)
+        for share in (
+            *(
+                MOTION_SHARES
+                if position.stage in moving_stages
+                and timeline.duration_ms(step) / settings.speed >= 2 * MOTION_MS
+                else ()
+            ),
+            None,
+        )
     )
     return replace(plan, frames=frames) if len(frames) <= settings.max_frames else plan
+
+
+def _shown_steps(timeline: Timeline, steps: range, speed: float) -> tuple[int, ...]:
+    """Return the steps with a frame: in a tour, those that are shown for the time of one."""
+    if timeline.grain is not StepSize.TOUR:
+        return tuple(steps)
+    frame_ms = MOTION_FRAME_MS * speed
+    shown, time, end = [steps[0]], timeline.start_ms(steps[0]), timeline.start_ms(steps[-1])
+    while (time := time + frame_ms) < end:
+        if (position := timeline.position_at(time)) != shown[-1]:
+            shown.append(position)
+    return tuple(dict.fromkeys((*shown, steps[-1])))

@@ -105,6 +105,7 @@ class FeatureControllers:
         board.headChosen.connect(view.bring_to_front)
         board.allHeadsRequested.connect(view.show_one_stage)
         board.stageFocused.connect(self.focus_stage)
+        board.scrubbed.connect(self.playback_controller.seek_share)
         board.zoomed.connect(view.zoom_at)
         board.dragged.connect(view.drag)
         board.minimap.centred.connect(view.centre)
@@ -148,12 +149,11 @@ class FeatureControllers:
             self.workspace.toggle_stage(stage)
 
     def focus_stage(self, stage: str) -> None:
-        """Enlarge a stage on the flow board; during playback, go to it."""
+        """Enlarge a stage on the flow board; during playback, also go to it."""
         resolved = self.workspace.wanted_resolved
+        self.view_controller.focus_stage(stage)
         if resolved and resolved.place:
             self.playback_controller.seek_stage(stage)
-        else:
-            self.view_controller.focus_stage(stage)
 
     def show_stage(self, stage: str) -> None:
         """Scroll a stage into view, showing its panels if needed; enlarge it on the flow board."""

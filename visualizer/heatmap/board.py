@@ -206,6 +206,8 @@ class FlowPanels(Struct, frozen=True, eq=False):
         The titles of the states of each column.
     operations : tuple of str
         How the visible state of each column is computed.
+    earlier : Heatmap or None
+        The state of a matrix from which playback computes the visible one.
     """
 
     columns: tuple[FlowColumn, ...]
@@ -216,6 +218,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
     front: int
     titles: tuple[tuple[str, ...], ...]
     operations: tuple[str, ...]
+    earlier: Heatmap | None = None
 
     @property
     def heads(self) -> int:
@@ -229,7 +232,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
     @property
     def heatmaps(self) -> tuple[Heatmap, ...]:
         """The heatmaps that are drawn in addition to the panels."""
-        return (*filter(None, self.operands), *self.thumbnails)
+        return (*filter(None, (*self.operands, self.earlier)), *self.thumbnails)
 
 
 class Board(Struct, frozen=True, eq=False):

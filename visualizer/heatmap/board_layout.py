@@ -296,6 +296,8 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
         Of each column; None if an adjacent spine stands for it, or if there is none.
     thumbnails : tuple of PanelSlot
         Of each head with a tab.
+    earlier : PanelSlot or None
+        The state of a matrix from which playback computes the visible one, in the same place.
     """
 
     panels: FlowPanels
@@ -303,6 +305,11 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
     slots: tuple[PanelSlot | None, ...]
     operands: tuple[PanelSlot | None, ...]
     thumbnails: tuple[PanelSlot, ...]
+    earlier: PanelSlot | None = None
+
+    def has_earlier(self, slot: PanelSlot) -> bool:
+        """Whether the earlier state belongs to the matrix of a panel."""
+        return self.earlier is not None and self.earlier.cells == slot.cells
 
     @property
     def frame_key(self) -> Hashable:

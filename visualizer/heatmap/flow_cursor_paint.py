@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath
@@ -44,6 +45,24 @@ MIN_RIBBON_PX = 0.4
 MAX_RIBBONS = 128
 
 
+class ShareRibbon(Struct, frozen=True, eq=False):
+    """A drawn weight's part of the height of its row, and the value that it is the share of.
+
+    Parameters
+    ----------
+    start, end : QRectF
+        Its part of the right edge of the row of weights, and the row of the value.
+    """
+
+    keys: range
+    start: QRectF
+    end: QRectF
+
+    @property
+    def path(self) -> QPainterPath:
+        return _ribbon(self.start, self.end)
+
+
 class FlowCursor:
     """The chain of one cell on the flow board."""
 
@@ -74,16 +93,16 @@ class FlowCursor:
             return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         for path, alpha in self._ribbons():
-            painter.fillPath(path, _translucent(theme.accent, alpha))
+            painter.fillPath(path, translucent(theme.accent, alpha))
         for path in self._other_ribbons():
-            painter.fillPath(path, _translucent(theme.quiet, OTHER_RIBBON_ALPHA))
+            painter.fillPath(path, translucent(theme.quiet, OTHER_RIBBON_ALPHA))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         for area in self._frames():
             paint_frame(painter, area, FRAME_PX, theme)
         own = self._cell_area()
         if own is not None:
             paint_frame(painter, own, CELL_FRAME_PX, theme)
-        self._paint_labels(painter, theme)
+        self.paint_labels(painter, theme)
 
     # ------------------------------------------------------------------ places
 
@@ -248,10 +267,12 @@ class FlowCursor:
             yield from (path for path, is_own in self._shares() if not is_own)
 
     def _shares(self) -> Iterator[tuple[QPainterPath, bool]]:
-        """Yield the ribbons from a row of weights to the values, and whether each is the cell's.
+        """Yield the ribbons from a row of weights to the values, and whether each is the cell's."""
+        for ribbon in self.share_ribbons():
+            yield ribbon.path, self.key in ribbon.keys
 
-        Together they are as high as the row.
-        """
+    def share_ribbons(self) -> Iterator[ShareRibbon]:
+        """Yield how a row of weights is divided among the values; together as high as the row."""
         context = self._context_column()
         if context is None or self.query is None:
             return
@@ -267,16 +288,15 @@ class FlowCursor:
             return
         heights = shares / total * row.height()
         tops = row.top() + np.concatenate([[0], np.cumsum(heights)[:-1]])
-        own = None if self.key is None else slot.heatmap.columns.cell(self.key)
         for at, (top, height) in enumerate(zip(tops.tolist(), heights.tolist(), strict=True)):
-            area = self._operand_area(context, slot.heatmap.columns.first(at))
+            keys = range(slot.heatmap.columns.first(at), slot.heatmap.columns.first(at + 1))
+            area = self._operand_area(context, keys.start)
             if area is not None and height >= MIN_RIBBON_PX:
-                start = QRectF(row.right(), top, 0, height)
-                yield _ribbon(start, area), at == own
+                yield ShareRibbon(keys, QRectF(row.right(), top, 0, height), area)
 
     # ------------------------------------------------------------------ labels
 
-    def _paint_labels(self, painter: QPainter, theme: Theme) -> None:
+    def paint_labels(self, painter: QPainter, theme: Theme) -> None:
         """Paint the tokens of the cell in the accent colour, over labels that they touch."""
         labels = [*self._lit_labels()]
         touched = [
@@ -301,7 +321,8 @@ class FlowCursor:
                 yield key_label_at(slot, over, self.key)
 
 
-def _translucent(colour: str, alpha: int) -> QColor:
+def translucent(colour: str, alpha: int) -> QColor:
+    """Return a colour with an opacity from 0 to 255."""
     made = QColor(colour)
     made.setAlpha(alpha)
     return made
@@ -353,6 +374,14 @@ def paint_flow_cursor(
     """Paint the chain of the hovered or pinned cell."""
     if cell is not None and not cell.fold:
         FlowCursor(placement, cell).paint(painter, theme)
+
+
+def paint_step_labels(
+    painter: QPainter, placement: FlowPlacement, cell: Cell | None, theme: Theme
+) -> None:
+    """Paint the tokens of the cell that a playback step is about in the accent colour."""
+    if cell is not None:
+        FlowCursor(placement, cell).paint_labels(painter, theme)
 
 
 def panel_highlights(placement: FlowPlacement | None, highlights: Highlights) -> Highlights:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
@@ -28,13 +29,15 @@ from visualizer.heatmap.flow_placement import (
     title_width,
 )
 from visualizer.heatmap.flow_presenter import OPERATION_SIGN
+from visualizer.heatmap.flow_timeline_paint import LINE_PX, heading_line
+from visualizer.heatmap.highlight_paint import uncomputed_areas
 from visualizer.heatmap.panel_margins import format_compact_scale
 from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 CARD_RADIUS_PX = 8
-LINE_PX = 3
 STATE_SEPARATOR = "  ›  "
 RAMP_PX = 72
 TITLE_GAP_PX = 8
@@ -128,6 +130,32 @@ def _paint_uncomputed(
     cell_paint.paint_outline(painter, cells, theme.hairline)
 
 
+def paint_earlier(
+    painter: QPainter, slot: PanelSlot, highlights: Highlights, paint: Callable[[], object]
+) -> Highlights:
+    """Paint the earlier state of a matrix where playback has not computed the visible one.
+
+    Parameters
+    ----------
+    paint : callable
+        Paints the cells of the earlier state.
+
+    Returns
+    -------
+    Highlights
+        Those that remain to be painted.
+    """
+    stage = slot.heatmap.stage
+    for reach in (one for one in highlights.computed_extents if one.stage == stage):
+        for area in uncomputed_areas(slot, reach):
+            painter.save()
+            painter.setClipRect(area, Qt.ClipOperation.IntersectClip)
+            paint()
+            painter.restore()
+    others = tuple(one for one in highlights.computed_extents if one.stage != stage)
+    return replace(highlights, computed_extents=others)
+
+
 def _rect(box: Box) -> QRectF:
     return QRectF(box.left, box.top, box.width, box.height)
 
@@ -164,11 +192,10 @@ def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: 
     is_focus = at == placement.panels.focus
     scale = text_scale()
     box = _rect(column.heading)
-    line = QRectF(box.left(), (HEADING_PX - 6) * scale, max(box.width(), 6), LINE_PX)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(theme.ink if is_focus else theme.border))
-    painter.drawRoundedRect(line, LINE_PX / 2, LINE_PX / 2)
+    painter.drawRoundedRect(heading_line(placement, at), LINE_PX / 2, LINE_PX / 2)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     if column.is_spine:
         return

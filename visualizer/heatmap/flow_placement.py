@@ -110,6 +110,7 @@ def place_flow(
             _slot(panel, thumbnail_area(tab, panel, scale), panel.values.shape[0])
             for panel, tab in zip(flow.thumbnails[first:], tabs, strict=False)
         ),
+        _earlier_slot(flow, numbered),
     )
     room = max(MIN_ROOM_CELLS, int(min(height - layout.rows_top - 80 * scale, width / 2) * ratio))
     shown = tuple(slot for slot in numbered if slot)
@@ -131,7 +132,19 @@ def _essential_columns(flow: FlowPanels) -> FlowPanels:
         flow.front,
         tuple(flow.titles[at] for at in kept),
         tuple(flow.operations[at] for at in kept),
+        flow.earlier,
     )
+
+
+def _earlier_slot(flow: FlowPanels, slots: tuple[PanelSlot | None, ...]) -> PanelSlot | None:
+    """Return the earlier state of a matrix, in the place of the visible one."""
+    states = (column.states for column in flow.columns)
+    placed = zip(states, slots, strict=True)
+    stage = flow.earlier.stage if flow.earlier else ""
+    slot = next((slot for names, slot in placed if slot and stage in names), None)
+    if slot is None or flow.earlier is None:
+        return None
+    return choose_number_formats([replace(slot, heatmap=flow.earlier)])[0]
 
 
 def thumbnail_area(tab: Box, panel: Heatmap, scale: float) -> Box:

@@ -58,6 +58,9 @@ def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> Flow
             _operation(resolved, column, panel)
             for column, panel in zip(flow.columns, panels, strict=True)
         ),
+        _panel(resolved, flow.earlier, flow.head, known)
+        if flow.earlier and not resolved.run.trace.is_blockwise
+        else None,
     )
 
 

@@ -140,13 +140,14 @@ def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     painter.drawText(slot.cells, panel_margins_paint.ALIGN_CENTRE, "?")
 
 
-def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, theme: Theme) -> None:
-    """Blank the cells that are not computed yet: the rest of a row, and all rows after it."""
+def uncomputed_areas(slot: PanelSlot, reach: ComputedExtent) -> tuple[QRectF, ...]:
+    """Return the cells that are not computed yet: the rest of a row, and all rows after it."""
     cells, heatmap = slot.cells, slot.heatmap
-    rows = max(0, (reach.rows - heatmap.rows.visible_range.start) / heatmap.rows.block)
+    rows = _computed_rows(slot, reach)
     if rows >= heatmap.values.shape[0]:
-        return
+        return ()
     top = cells.top() + rows * slot.cell_height
+    rest = QRectF()
     below = top
     if reach.columns and reach.rows in heatmap.rows.visible_range:
         columns = max(
@@ -154,14 +155,28 @@ def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, them
         )
         left = min(cells.left() + columns * slot.cell_width, cells.right())
         below = min(top + slot.cell_height, cells.bottom())
-        painter.fillRect(QRectF(left, top, cells.right() - left, below - top), QColor(theme.paper))
-    right = cells.right() + row_sums_width(heatmap)
+        rest = QRectF(left, top, cells.right() - left, below - top)
+    return rest, QRectF(cells.left(), below, cells.width(), cells.bottom() - below)
+
+
+def _computed_rows(slot: PanelSlot, reach: ComputedExtent) -> float:
+    """Return how many drawn rows are computed."""
+    axis = slot.heatmap.rows
+    return max(0, (reach.rows - axis.visible_range.start) / axis.block)
+
+
+def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, theme: Theme) -> None:
+    """Blank the cells that are not computed yet, and the sums of their rows."""
+    areas, cells = uncomputed_areas(slot, reach), slot.cells
+    if not areas:
+        return
+    for area in areas:
+        painter.fillRect(area, QColor(theme.paper))
+    rows = _computed_rows(slot, reach)
+    top, sums = cells.top() + rows * slot.cell_height, row_sums_width(slot.heatmap)
     painter.fillRect(
-        QRectF(cells.left(), below, right - cells.left(), cells.bottom() - below),
-        QColor(theme.paper),
+        QRectF(cells.right() + 1, top, sums, cells.bottom() - top), QColor(theme.paper)
     )
-    sums = QRectF(cells.right() + 1, top, right - cells.right(), cells.bottom() - top)
-    painter.fillRect(sums, QColor(theme.paper))
     _paint_grid(painter, slot, int(rows), theme)
 
 

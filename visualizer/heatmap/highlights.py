@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
+from visualizer.explanations.cell_terms import CombinationRule
 from visualizer.explanations.explain import explain
 from visualizer.explanations.user_prediction import judge_prediction
 from visualizer.heatmap.cell_lookup import largest_in_block
-from visualizer.session.timeline import Step, step_duration_ms
+from visualizer.heatmap.step_motion_phases import MOTION_KINDS, MotionKind
+from visualizer.session.timeline import Step
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.timeline import PlaybackPosition, Timeline
     from visualizer.session.user_prediction import Prediction, PredictionVerdict
+
+
+MAX_MOTION_TERMS = 128
+"""Maximum number of keys of a row that are shown one by one in a motion."""
 
 
 class ComputedExtent(Struct, frozen=True):
@@ -58,6 +65,26 @@ class BlockComputation(Struct, frozen=True):
     inputs: tuple[HighlightBlock, ...]
 
 
+class StepTerms(Struct, frozen=True):
+    """The terms of the cell that a step's explanation refers to.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The key of each term; empty if terms do not belong to keys.
+    factors : tuple of tuple of float
+        The numbers read for each factor of the terms.
+    chosen : int
+        Index of the term that belongs to the cell, or of the largest.
+    """
+
+    names: tuple[str, ...]
+    factors: tuple[tuple[float, ...], ...]
+    terms: tuple[float, ...]
+    chosen: int
+    value: float
+
+
 class HighlightedStep(Struct, frozen=True):
     """The highlighted playback step.
 
@@ -67,11 +94,17 @@ class HighlightedStep(Struct, frozen=True):
         Index on the timeline.
     ms : float or None
         Display time in milliseconds; None while playback is paused.
+    kind : MotionKind
+        How the inputs become the result.
+    terms : StepTerms or None
+        None if the inputs only move.
     """
 
     position: int
     ms: float | None
     computations: tuple[BlockComputation, ...]
+    kind: MotionKind = MotionKind.MOVE
+    terms: StepTerms | None = None
 
 
 def computed_extents(timeline: Timeline, place: PlaybackPosition) -> tuple[ComputedExtent, ...]:
@@ -197,6 +230,17 @@ class Highlights(Struct, frozen=True):
     step: HighlightedStep | None = None
 
 
+def before_step(highlights: Highlights) -> Highlights:
+    """Return highlights without the result of their step among the computed cells."""
+    if highlights.step is None:
+        return highlights
+    result = highlights.step.computations[0].result
+    before = ComputedExtent(result.stage, result.rows.start, result.columns.start)
+    extents = highlights.computed_extents
+    extents = tuple(before if one.stage == result.stage else one for one in extents)
+    return replace(highlights, computed_extents=extents)
+
+
 def present_highlights(resolved: ResolvedView) -> Highlights:
     """Highlight the current step and its inputs, or cover the stages to predict."""
     if resolved.prediction:
@@ -207,14 +251,42 @@ def present_highlights(resolved: ResolvedView) -> Highlights:
     extents = computed_extents(resolved.timeline, resolved.place)
     computations = step_computations(resolved, step)
     position = resolved.timeline.position(resolved.place)
-    highlighted = HighlightedStep(position, _step_duration_ms(resolved), computations)
+    terms = _step_terms(resolved, step)
+    operation = resolved.run.trace.stage(step.stage).operation
+    kind = MOTION_KINDS[operation] if terms else MotionKind.MOVE
+    highlighted = HighlightedStep(
+        position, _step_duration_ms(resolved, position), computations, kind, terms
+    )
     blocks = highlighted_blocks(computations)
     return Highlights(extents, blocks, resolved.step_cell, step=highlighted)
 
 
-def _step_duration_ms(resolved: ResolvedView) -> float | None:
+def _step_terms(resolved: ResolvedView, step: Step) -> StepTerms | None:
+    """Return the terms that the motion of a step shows; None for whole stages and long rows."""
+    trace, cell = resolved.run.trace, resolved.step_cell
+    is_shown = trace.stage(step.stage).operation in MOTION_KINDS and len(step.rows) == 1
+    if cell is None or not is_shown or trace.sides[1] > MAX_MOTION_TERMS:
+        return None
+    explanation = explain(trace, cell.stage, (*resolved.leading, *cell.place))
+    factors = explanation.groups[0].factors
+    numbers = (explanation.terms, *(factor.read for factor in factors))
+    if len(explanation.groups) > 1 or not all(np.isfinite(explanation.terms)):
+        return None
+    terms, *read = (tuple(map(float, one)) for one in numbers)
+    is_share = explanation.rule is CombinationRule.SHARE
+    names = resolved.side_labels(resolved.leading).columns
+    return StepTerms(
+        names if len(names) == len(terms) else (),
+        tuple(read),
+        terms,
+        explanation.chosen if is_share else int(explanation.sizes.argmax()),
+        explanation.value,
+    )
+
+
+def _step_duration_ms(resolved: ResolvedView, position: int) -> float | None:
     playhead = resolved.view.playhead
-    return step_duration_ms(playhead.grain, playhead.speed) if playhead.is_playing else None
+    return resolved.timeline.duration_ms(position) / playhead.speed if playhead.is_playing else None
 
 
 def highlight_pointed_cell(resolved: ResolvedView, highlights: Highlights) -> Highlights:

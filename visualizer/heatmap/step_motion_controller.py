@@ -11,10 +11,7 @@ from PySide6.QtCore import QObject, QVariantAnimation, Signal
 from PySide6.QtGui import QRegion
 
 from visualizer.heatmap.step_motion_paint import (
-    ease,
-    moving_cells,
     paint_empty_targets,
-    paint_moving_cells,
     painted_area,
     target_areas,
 )
@@ -33,14 +30,11 @@ if TYPE_CHECKING:
 
     from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.highlights import HighlightedStep, Highlights
-    from visualizer.heatmap.step_motion_paint import MovingCells
+    from visualizer.heatmap.step_motion_paint import StepMotion
     from visualizer.widgets.theme import Theme
 
     BoardScene = tuple[tuple[PanelSlot, ...], QRectF, Theme]
     """Panels with cells that may move, visible part of the board, and theme."""
-
-MAX_REPAINTED_AREAS = 40
-"""Maximum number of areas repainted separately; more are merged into one."""
 
 
 class StepMotionController(QObject):
@@ -48,16 +42,22 @@ class StepMotionController(QObject):
 
     began = Signal()
     ended = Signal()
+    resultShown = Signal()
+    """The result of a step is shown, after a motion or without one."""
     repaintRequested = Signal(QRegion)
     """Emits the part of the board that the moving cells cover or have covered."""
 
-    def __init__(self, scene: Callable[[], BoardScene], parent: QObject) -> None:
+    def __init__(
+        self,
+        scene: Callable[[], BoardScene],
+        create: Callable[[HighlightedStep], StepMotion | None],
+        parent: QObject,
+    ) -> None:
         super().__init__(parent)
-        self._scene = scene
+        self._scene, self._create = scene, create
         self._step: HighlightedStep | None = None
         self._is_due = False
-        self._theme: Theme | None = None
-        self._cells: tuple[MovingCells, ...] = ()
+        self._motion: StepMotion | None = None
         self._targets: tuple[QRectF, ...] = ()
         """Areas of the cells that were painted as empty."""
         self._painted = QRegion()
@@ -70,7 +70,12 @@ class StepMotionController(QObject):
     @property
     def is_moving(self) -> bool:
         """Whether an animation is running."""
-        return bool(self._cells)
+        return self._motion is not None
+
+    @property
+    def is_result_hidden(self) -> bool:
+        """Whether the result of the step is not shown yet."""
+        return self._is_due or self.is_moving
 
     def show_highlights(self, highlights: Highlights) -> None:
         """End the animation of another step; that of this step starts when it is painted."""
@@ -85,10 +90,9 @@ class StepMotionController(QObject):
         if not self._is_due or self._step is None:
             return
         self._is_due = False
-        slots, seen, self._theme = self._scene()
-        self._cells = moving_cells(slots, self._step, self._theme, seen)
-        if self._cells:
-            self.animation.setDuration(motion_duration_ms(self._step))
+        self._motion = self._create(self._step)
+        if self._motion:
+            self.animation.setDuration(motion_duration_ms(self._step, self._motion.duration_ms))
             self.animation.start()
             self.began.emit()
         else:
@@ -103,8 +107,8 @@ class StepMotionController(QObject):
 
     def end(self) -> None:
         """Remove the moving cells; an animation that has not started yet still starts."""
-        if self._cells:
-            self._cells = ()
+        if self._motion:
+            self._motion = None
             self.animation.stop()
             self._request_paint()
             self._show_targets()
@@ -117,25 +121,27 @@ class StepMotionController(QObject):
             area += painted_area(target)
         self._targets = ()
         self.repaintRequested.emit(area)
+        self.resultShown.emit()
 
     def paint(self, painter: QPainter) -> None:
-        """Paint the cells that are not computed yet as empty, and the moving cells over them."""
-        if self._step and (self._is_due or self._cells):
-            slots, seen, theme = self._scene()
-            self._targets = target_areas(slots, self._step, seen)
+        """Paint the cells that are not computed yet as empty, and what moves over them."""
+        if not self._step or not (self._is_due or self._motion):
+            return
+        slots, seen, theme = self._scene()
+        self._targets = target_areas(slots, self._step, seen)
+        if self._motion:
+            self._motion.paint(painter, self._share, self._targets)
+        else:
             paint_empty_targets(painter, self._targets, theme)
-        if self._cells and self._theme:
-            paint_moving_cells(painter, self._cells, self._eased_progress, self._theme)
 
     @property
-    def _eased_progress(self) -> float:
-        return ease(self.animation.currentTime() / max(1, self.animation.duration()))
+    def _share(self) -> float:
+        """The fraction of the motion that has passed."""
+        return self.animation.currentTime() / max(1, self.animation.duration())
 
     def _request_paint(self) -> None:
         """Request a repaint of the areas covered before and now."""
         before, self._painted = self._painted, QRegion()
-        for one in self._cells:
-            self._painted += painted_area(one.at(self._eased_progress))
-        area = before + self._painted
-        is_scattered = area.rectCount() > MAX_REPAINTED_AREAS
-        self.repaintRequested.emit(QRegion(area.boundingRect()) if is_scattered else area)
+        if self._motion:
+            self._painted = self._motion.painted_region(self._share)
+        self.repaintRequested.emit(before + self._painted)

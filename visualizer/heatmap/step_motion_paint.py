@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
-from PySide6.QtCore import QEasingCurve, QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtCore import QRect, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen, QRegion
 
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.highlight_paint import is_block_shown, visible_cells
 from visualizer.heatmap.step_motion_paths import motion_paths
+from visualizer.heatmap.step_motion_phases import MotionKind, ease, total_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
     from PySide6.QtGui import QImage
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 MOTION_OPACITY = 0.7
+MAX_REPAINTED_AREAS = 40
+"""Maximum number of areas repainted separately; more are merged into one."""
 OUTLINE_WIDTH_PX = 3
 """Maximum extent of the outline beyond the cells, in pixels."""
-EASING_CURVE = QEasingCurve.Type.InOutCubic
 
 
 class MovingCells(Struct, frozen=True, eq=False):
@@ -54,9 +56,40 @@ class MovingCells(Struct, frozen=True, eq=False):
         )
 
 
-def ease(share: float) -> float:
-    """Return the eased progress after a fraction of the duration."""
-    return QEasingCurve(EASING_CURVE).valueForProgress(share)
+class StepMotion(Protocol):
+    """The motion of one step, painted over the panels."""
+
+    @property
+    def duration_ms(self) -> int:
+        """Duration of the whole motion, without hurry."""
+
+    def paint(self, painter: QPainter, share: float, targets: Sequence[QRectF]) -> None:
+        """Paint a fraction of the motion, from 0 to 1, with the areas of the result as empty."""
+
+    def painted_region(self, share: float) -> QRegion:
+        """Return the area that `paint` covers."""
+
+
+class MovingPanels(Struct, frozen=True, eq=False):
+    """Motion of cells between panels, without dimming the others."""
+
+    cells: tuple[MovingCells, ...]
+    theme: Theme
+
+    @property
+    def duration_ms(self) -> int:
+        return total_ms(MotionKind.MOVE)
+
+    def paint(self, painter: QPainter, share: float, targets: Sequence[QRectF]) -> None:
+        paint_empty_targets(painter, targets, self.theme)
+        paint_moving_cells(painter, self.cells, ease(share), self.theme)
+
+    def painted_region(self, share: float) -> QRegion:
+        region = QRegion()
+        for one in self.cells:
+            region += painted_area(one.at(ease(share)))
+        is_scattered = region.rectCount() > MAX_REPAINTED_AREAS
+        return QRegion(region.boundingRect()) if is_scattered else region
 
 
 def painted_area(area: QRectF) -> QRect:

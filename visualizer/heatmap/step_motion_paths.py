@@ -22,8 +22,10 @@ if TYPE_CHECKING:
         HighlightedStep,
     )
 
-MOTION_MS, LONG_MOTION_MS = 200, 600
-"""Durations of a motion in milliseconds: of quick steps, and of steps that leave time to follow."""
+MOTION_MS = 200
+"""Minimum duration of a motion in milliseconds; quicker steps have none."""
+MAX_MOTION_SHARE = 0.8
+"""Part of a step during which its inputs move, unless that is shorter than a motion."""
 
 MAX_BLOCK_PARTS = 16
 """Maximum number of parts of a block that move separately; more are grouped."""
@@ -41,9 +43,13 @@ class MotionPath(Struct, frozen=True):
     target: HighlightBlock
 
 
-def motion_duration_ms(step: HighlightedStep) -> int:
-    """Return how long the inputs of a step move: longer unless steps follow quickly."""
-    return LONG_MOTION_MS if step.ms is None or step.ms >= 2 * LONG_MOTION_MS else MOTION_MS
+def motion_duration_ms(step: HighlightedStep, full_ms: int) -> int:
+    """Return how long the inputs of a step move: less than in full if steps follow quickly."""
+    return (
+        full_ms
+        if step.ms is None
+        else max(MOTION_MS, min(full_ms, int(MAX_MOTION_SHARE * step.ms)))
+    )
 
 
 def starts_motion(before: HighlightedStep | None, after: HighlightedStep | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import (
@@ -20,6 +21,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
+    QImage,
     QNativeGestureEvent,
     QPainter,
     QPen,
@@ -44,13 +46,16 @@ from visualizer.heatmap.cell_lookup import belongs_to_panel, cell_at
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.flow_cursor_paint import (
     paint_flow_cursor,
+    paint_step_labels,
     panel_cursor,
     panel_highlights,
 )
 from visualizer.heatmap.flow_labels_paint import menu_place_of_flow, menu_place_of_labels
+from visualizer.heatmap.flow_motion_paint import flow_motion
 from visualizer.heatmap.flow_placement import place_flow
+from visualizer.heatmap.flow_timeline_paint import FlowTimeline, paint_flow_timeline
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
-from visualizer.heatmap.highlights import Highlights
+from visualizer.heatmap.highlights import Highlights, before_step
 from visualizer.heatmap.margins_cache import (
     MAX_CACHED_PANELS,
     FlowPixmapCache,
@@ -58,6 +63,7 @@ from visualizer.heatmap.margins_cache import (
 )
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.step_motion_controller import StepMotionController
+from visualizer.heatmap.step_motion_paint import MovingPanels, moving_cells
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.input_filters import ROTATION_PER_NOTCH, WheelNotches, has_command_modifier
 from visualizer.widgets.painted_message import paint_message
@@ -68,7 +74,9 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
     from visualizer.heatmap.board import DrawnStage, PendingCells
+    from visualizer.heatmap.highlights import HighlightedStep
     from visualizer.heatmap.margins_cache import PanelPixmap, SparePixmap
+    from visualizer.heatmap.step_motion_paint import StepMotion
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
@@ -106,8 +114,9 @@ class BoardCanvas(CellScrollArea):
         self._spare: list[SparePixmap] = []
         """Pixmaps of removed panels, reused for new ones until the next frame."""
         self._frames = PanelMarginsPixmapCache()
-        self.motion = StepMotionController(self._moving_scene, self)
+        self.motion = StepMotionController(self._moving_scene, self._create_motion, self)
         self.motion.repaintRequested.connect(self._paint_part)
+        self.motion.resultShown.connect(self._show_result_in_copies)
         self.arranged.connect(self.motion.end)
         self.painted.connect(self.motion.begin, Qt.ConnectionType.QueuedConnection)
 
@@ -160,6 +169,46 @@ class BoardCanvas(CellScrollArea):
         slots = (slot for slot in self.board_layout.slots if self.board.is_current(slot.heatmap))
         seen = QRectF(self.viewport().rect()).translated(self.scroll_offset())
         return tuple(slots), seen, self._theme
+
+    def _create_motion(self, step: HighlightedStep) -> StepMotion | None:
+        slots, seen, theme = self._moving_scene()
+        flow = self.board_layout.flow
+        if flow:
+            return flow_motion(flow, self.highlights, theme, seen, self._copy_cells)
+        cells = moving_cells(slots, step, theme, seen)
+        return MovingPanels(cells, theme) if cells else None
+
+    def _copy_cells(self, area: QRectF, *, is_earlier: bool = False) -> QImage:
+        """Return a picture of an area of the flow board, without highlights.
+
+        Parameters
+        ----------
+        is_earlier : bool
+            Whether to show the earlier state of the matrix in playback.
+        """
+        flow, ratio = self.board_layout.flow, self.devicePixelRatioF()
+        assert flow is not None
+        image = QImage((area.size() * ratio).toSize(), QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(ratio)
+        image.fill(QColor(self._theme.paper))
+        painter = QPainter(image)
+        painter.translate(-area.topLeft())
+        size = self.viewport().size()
+        painter.drawPixmap(0, 0, self._flow_pixmaps.pixmap(flow, size, self._theme, ratio))
+        for slot in self.board_layout.slots:
+            whole = self._whole_pixels(slot.whole_area)
+            if whole.intersects(area):
+                shown = flow.earlier if is_earlier and flow.has_earlier(slot) else None
+                painter.drawPixmap(whole.topLeft(), self._panel_pixmap(shown or slot, whole))
+        painter.end()
+        return image
+
+    def _show_result_in_copies(self) -> None:
+        """Repaint the thumbnails and the operands, which show the result of a step too."""
+        flow = self.board_layout.flow
+        for slot in (*flow.thumbnails, *flow.operands) if flow else ():
+            if slot:
+                self._paint_part(QRegion(slot.cells.toAlignedRect()))
 
     def _paint_part(self, area: QRegion) -> None:
         self.viewport().update(area.translated(-self.scroll_offset().toPoint()))
@@ -315,7 +364,10 @@ class BoardCanvas(CellScrollArea):
         if flow:
             size, ratio = self.viewport().size(), self.devicePixelRatioF()
             painter.drawPixmap(0, 0, self._flow_pixmaps.pixmap(flow, size, self._theme, ratio))
-            flow_paint.paint_uncomputed(painter, flow, self.highlights, self._theme)
+            is_hidden = self.motion.is_result_hidden
+            computed = before_step(self.highlights) if is_hidden else self.highlights
+            flow_paint.paint_uncomputed(painter, flow, computed, self._theme)
+            paint_flow_timeline(painter, flow, self.highlights, self._theme)
         else:
             self._fill_between(
                 painter, event.rect(), [whole.translated(-offset) for whole in wholes]
@@ -330,11 +382,11 @@ class BoardCanvas(CellScrollArea):
                 if fresh:
                     paint_mask_changes(painter, slot, fresh, self._theme)
                 if self.board.is_current(slot.heatmap):
-                    paint_highlights(painter, slot, highlights, self._theme)
+                    marks = self._paint_earlier(painter, slot, whole, highlights)
+                    paint_highlights(painter, slot, marks, self._theme)
                     paint_cursor(painter, slot, cursor, self._theme)
-        if flow and not self.highlights.step:
-            cell = self.cell_cursor.hovered or self.cell_cursor.pinned
-            paint_flow_cursor(painter, flow, cell, self._theme)
+        if flow:
+            self._paint_flow_marks(painter, flow)
         self.motion.paint(painter)
         self._spare.clear()
         painter.translate(0, offset.y())
@@ -346,6 +398,25 @@ class BoardCanvas(CellScrollArea):
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
+
+    def _paint_earlier(
+        self, painter: QPainter, slot: PanelSlot, whole: QRectF, highlights: Highlights
+    ) -> Highlights:
+        """Paint an earlier state of a matrix; return the highlights that remain to be painted."""
+        flow = self.board_layout.flow
+        if flow is None or flow.earlier is None or not flow.has_earlier(slot):
+            return highlights
+        picture = self._panel_pixmap(flow.earlier, whole)
+        paint = partial(painter.drawPixmap, whole.topLeft(), picture)
+        return flow_paint.paint_earlier(painter, slot, highlights, paint)
+
+    def _paint_flow_marks(self, painter: QPainter, flow: FlowPlacement) -> None:
+        """Paint the labels of a playback step, or the chain of the current cell."""
+        if self.highlights.step:
+            paint_step_labels(painter, flow, self.highlights.leading, self._theme)
+        else:
+            cell = self.cell_cursor.hovered or self.cell_cursor.pinned
+            paint_flow_cursor(painter, flow, cell, self._theme)
 
     def _fill_between(self, painter: QPainter, area: QRect, pictures: list[QRectF]) -> None:
         """Fill the area between the pixmaps, which is smaller than the whole viewport."""
@@ -463,12 +534,16 @@ class BoardView(BoardCanvas):
     """Emits the place of a context menu, and where to open it on the screen."""
     stageFocused = Signal(str)
     """Emits the stage to show as large as fits on the flow board."""
+    scrubbed = Signal(str, float)
+    """Emits a stage and the fraction of it to seek to, while a heading is dragged."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty(OWN_FOCUS_PROPERTY, True)
         self._grip: tuple[PanelSlot, QPointF, QPointF] | None = None
         self._is_dragging = False
+        self._scrub: tuple[FlowTarget, QPointF] | None = None
+        """The pressed heading, and where it was pressed."""
         self._wheel = WheelNotches()
         self._pending_notches, self._zoom_point = 0, QPointF()
         self.zoom_timer = QTimer(self, singleShot=True, interval=0)
@@ -480,7 +555,9 @@ class BoardView(BoardCanvas):
     # ------------------------------------------------------------------ the mouse
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self._grip and event.buttons():
+        if self._scrub and event.buttons():
+            self._scrub_to(event.position())
+        elif self._grip and event.buttons():
             self._drag_board(event.position())
         else:
             super().mouseMoveEvent(event)
@@ -503,10 +580,14 @@ class BoardView(BoardCanvas):
         if event.button() != Qt.MouseButton.LeftButton:
             return
         target = self._flow_target(event.position())
+        self._is_dragging = False
+        if target and target.column is not None:  # dragging seeks, clicking enlarges
+            self._scrub = target, event.position()
+            return
         if target:
             self._choose_target(target)
             return
-        slot, self._is_dragging = self.slot_at(event.position()), False
+        slot = self.slot_at(event.position())
         self._report_leading(slot)
         if slot and slot.heatmap.is_zoomed:  # dragging pans, clicking pins
             self._grip = (slot, event.position(), event.position())
@@ -585,8 +666,21 @@ class BoardView(BoardCanvas):
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if self._grip and not self._is_dragging:
             self.cellClicked.emit(self.cell_at(event.position()))
-        self._grip, self._is_dragging = None, False
+        elif self._scrub and not self._is_dragging:
+            self._choose_target(self._scrub[0])
+        self._grip, self._scrub, self._is_dragging = None, None, False
         self.viewport().unsetCursor()
+
+    def _scrub_to(self, point: QPointF) -> None:
+        """Seek to the step at a point of the headings, once it is far enough from the press."""
+        flow = self.board_layout.flow
+        if flow is None or self._scrub is None:
+            return
+        moved = abs(point.x() - self._scrub[1].x())
+        if self._is_dragging or moved >= QApplication.startDragDistance():
+            self._is_dragging = True
+            self.scrubbed.emit(*FlowTimeline(flow).stage_at(point.x()))
+            self.motion.skip_step()
 
     def _drag_board(self, point: QPointF) -> None:
         if self._grip is None:

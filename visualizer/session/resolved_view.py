@@ -14,7 +14,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import HeadAggregate
-from visualizer.attention.flow_columns import flow_columns, focused_column, visible_state
+from visualizer.attention.flow_columns import (
+    earlier_state,
+    flow_columns,
+    focused_column,
+    visible_state,
+)
 from visualizer.format import format_count
 from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
@@ -113,12 +118,15 @@ class FlowView(Struct, frozen=True):
         Index of the column that is drawn as large as possible.
     head : int
         The head in front.
+    earlier : str
+        The state of the matrix in playback from which its stage is computed; empty without one.
     """
 
     columns: tuple[FlowColumn, ...]
     stages: tuple[str, ...]
     focus: int
     head: int
+    earlier: str = ""
 
     def room(self, stage: Stage, rows: int) -> tuple[int, int]:
         """Return the maximum numbers of drawn rows and columns of a stage."""
@@ -452,7 +460,7 @@ def resolve_view(
     is_single = not (is_spread or comparison or folds or focus)
     flow = None
     if view.flow and not (is_spread or comparison):
-        flow = _flow_view(run, view, focus, pinned, heads)
+        flow = _flow_view(run, view, focus, prediction, pinned, heads)
         stages, heads = frozenset(flow.stages), (flow.head,)
         is_laid_over = is_single = False
     return ResolvedView(
@@ -484,17 +492,28 @@ def resolve_view(
 
 
 def _flow_view(
-    run: Run, view: View, focus: str | None, pinned: Cell | None, heads: tuple[int, ...]
+    run: Run,
+    view: View,
+    focus: str | None,
+    prediction: Prediction | None,
+    pinned: Cell | None,
+    heads: tuple[int, ...],
 ) -> FlowView:
+    """Return what the flow board shows; playback shows its stage without enlarging it.
+
+    Otherwise, all panels would move at each change of stage.
+    """
     columns = flow_columns(run.trace.stages)
     chosen = [name for name in (focus, view.large) if name]
+    enlarged = [name for name in (prediction.stage if prediction else None, view.large) if name]
     shown = [*chosen[:1], *([pinned.stage] if pinned else []), *chosen]
     head = pinned.head if pinned else None
     return FlowView(
         columns,
         tuple(visible_state(column, shown) for column in columns),
-        focused_column(columns, chosen),
+        focused_column(columns, enlarged),
         next(iter(heads), 0) if head is None else head,
+        earlier_state(columns, focus) if focus and prediction is None else "",
     )
 
 

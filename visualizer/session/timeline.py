@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.layer_stages import STAGE_ORDER
+from visualizer.attention.roles import Role
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -24,20 +25,47 @@ PLAYBACK_SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class StepSize(StrEnum):
-    """The amount of computation in one step."""
+    """The amount of computation in one step.
 
+    The steps of a tour are rows: one row of each stage is shown in full, and the others follow
+    quickly.
+    """
+
+    TOUR = "tour"
     STAGE = "stage"
     ROW = "row"
     CELL = "cell"
 
+    @property
+    def is_row(self) -> bool:
+        """Whether a step computes one row."""
+        return self in {StepSize.TOUR, StepSize.ROW}
 
-# At normal speed: long enough to read a step's caption aloud, or to see a cell.
-STEPS_PER_SECOND = {StepSize.STAGE: 0.25, StepSize.ROW: 0.5, StepSize.CELL: 4.0}
 
+STEP_MS = {StepSize.STAGE: 4000.0, StepSize.ROW: 2000.0, StepSize.CELL: 750.0}
+"""Duration of a step at normal speed: long enough to read its caption, or to follow its inputs."""
 
-def step_duration_ms(grain: StepSize, speed: float) -> float:
-    """Return the duration of a step at a speed, in milliseconds."""
-    return 1000 / (speed * STEPS_PER_SECOND[grain])
+TOUR_MS = 20_000.0
+"""Duration of a tour at normal speed."""
+TOUR_SECONDS: dict[str, float] = {
+    Role.INPUT: 1.2,
+    Role.QUERIES: 0.8,
+    Role.KEYS: 0.8,
+    Role.VALUES: 0.8,
+    Role.SCORES: 4.0,
+    Role.SCALED: 1.0,
+    Role.MASKED: 1.4,
+    Role.WEIGHTS: 4.0,
+    Role.CONTEXT: 3.6,
+    Role.CONCAT: 0.8,
+    Role.OUTPUT: 1.6,
+}
+"""Seconds of a tour by stage; scaled to `TOUR_MS` for the stages of a run."""
+USUAL_TOUR_SECONDS = 1.0
+FULL_ROW_SHARE = 0.6
+"""Part of a stage's time in a tour that the row shown in full takes."""
+MIN_REST_MS = 1e-6
+"""Time before the next step that counts as none; sums of durations are not exact."""
 
 
 class PlaybackPosition(Struct, frozen=True):
@@ -62,7 +90,7 @@ class Playhead(Struct, frozen=True):
     """
 
     place: PlaybackPosition | None = None
-    grain: StepSize = StepSize.ROW
+    grain: StepSize = StepSize.TOUR
     speed: float = 1.0
     loops: bool = False
     is_playing: bool = False
@@ -108,7 +136,9 @@ class Timeline(Struct, frozen=True, dict=True):
 
     def count_steps(self, stage: str, rows: int, columns: int) -> int:
         """Return the number of steps of a stage."""
-        return {StepSize.STAGE: 1, StepSize.ROW: rows, StepSize.CELL: rows * columns}[self.grain]
+        if self.grain.is_row:
+            return rows
+        return 1 if self.grain is StepSize.STAGE else rows * columns
 
     def place(self, position: int) -> PlaybackPosition | None:
         """Return the playback position of a step; None at the end and beyond."""
@@ -128,7 +158,7 @@ class Timeline(Struct, frozen=True, dict=True):
         if self.grain is StepSize.STAGE:
             return Step(place.stage, range(rows), range(columns))
         row = range(place.row, place.row + 1)
-        if self.grain is StepSize.ROW:
+        if self.grain.is_row:
             return Step(place.stage, row, range(columns))
         return Step(place.stage, row, range(place.column, place.column + 1))
 
@@ -149,8 +179,8 @@ class Timeline(Struct, frozen=True, dict=True):
         within = 0
         if found == place.stage:
             row, column = min(place.row, rows - 1), min(place.column, columns - 1)
-            cell = row * columns + column
-            within = {StepSize.STAGE: 0, StepSize.ROW: row, StepSize.CELL: cell}[self.grain]
+            if self.grain is not StepSize.STAGE:
+                within = row if self.grain.is_row else row * columns + column
         return self.starts[number] + within
 
     def nearest(self, place: PlaybackPosition | None) -> PlaybackPosition | None:
@@ -171,7 +201,7 @@ class Timeline(Struct, frozen=True, dict=True):
             return (rows if names.index(stage) < names.index(place.stage) else 0), 0
         if self.grain is StepSize.STAGE:
             return rows, 0
-        return (place.row + 1, 0) if self.grain is StepSize.ROW else (place.row, place.column + 1)
+        return (place.row + 1, 0) if self.grain.is_row else (place.row, place.column + 1)
 
     def last_step_index(self, stage: str) -> int:
         """Return the index of a stage's last step, or of the last step before the stage."""
@@ -180,12 +210,95 @@ class Timeline(Struct, frozen=True, dict=True):
         ends = (start for name, start in zip(names, self.starts, strict=False) if name in later)
         return max(0, next(ends, len(self)) - 1)
 
+    def position_within(self, stage: str, share: float) -> int:
+        """Return the index of the step at a fraction, from 0 to 1, of an existing stage."""
+        number = [size[0] for size in self.sizes].index(stage)
+        start, end = self.starts[number : number + 2]
+        return min(end - 1, start + int(share * (end - start)))
+
+    # ------------------------------------------------------------------ time at normal speed
+
+    @cached_property
+    def stage_starts_ms(self) -> tuple[float, ...]:
+        """The time at which each stage starts, followed by the end."""
+        return tuple(accumulate(map(self._stage_ms, range(len(self.sizes))), initial=0.0))
+
+    def _stage_ms(self, number: int) -> float:
+        if self.grain is not StepSize.TOUR:
+            return (self.starts[number + 1] - self.starts[number]) * STEP_MS[self.grain]
+        return TOUR_MS * _tour_seconds(self.sizes[number][0]) / self._tour_seconds
+
+    @cached_property
+    def _tour_seconds(self) -> float:
+        return sum(_tour_seconds(stage) for stage, _, _ in self.sizes)
+
+    def described_place(self, place: PlaybackPosition) -> PlaybackPosition | None:
+        """Return the position whose step is described; None to describe the whole stage.
+
+        The quick rows of a tour leave no time to read, so the row shown in full is described from
+        then on, and the stage before it.
+        """
+        if self.grain is not StepSize.TOUR:
+            return place
+        full = _full_row(next(size[1] for size in self.sizes if size[0] == place.stage))
+        return PlaybackPosition(place.stage, full) if place.row >= full else None
+
+    def start_ms(self, position: int) -> float:
+        """Return the time at which a step starts; after the last step, the end."""
+        if position >= len(self):
+            return self.stage_starts_ms[-1]
+        number = bisect_right(self.starts, position) - 1
+        within, steps = (
+            position - self.starts[number],
+            self.starts[number + 1] - self.starts[number],
+        )
+        quick, full = self._step_times_ms(number, steps)
+        passed = 1 if within > _full_row(steps) else 0
+        return self.stage_starts_ms[number] + within * quick + passed * (full - quick)
+
+    def _step_times_ms(self, number: int, steps: int) -> tuple[float, float]:
+        """Return the duration of most steps of a stage, and of the one that is shown in full."""
+        whole = self._stage_ms(number)
+        if self.grain is not StepSize.TOUR or steps == 1:
+            return whole / steps, whole / steps
+        return (1 - FULL_ROW_SHARE) * whole / (steps - 1), FULL_ROW_SHARE * whole
+
+    def duration_ms(self, position: int) -> float:
+        """Return how long a step is shown."""
+        return self.start_ms(position + 1) - self.start_ms(position)
+
+    def position_at(self, ms: float) -> int:
+        """Return the index of the step shown at a time; the number of steps at the end."""
+        starts = self.stage_starts_ms
+        ms = max(0.0, ms + MIN_REST_MS)
+        if ms >= starts[-1]:
+            return len(self)
+        number = bisect_right(starts, ms) - 1
+        steps = self.starts[number + 1] - self.starts[number]
+        quick, full = self._step_times_ms(number, steps)
+        within, before = ms - starts[number], _full_row(steps)
+        after_full = within - before * quick - full
+        if after_full >= 0:
+            row = before + 1 + int(after_full / quick)
+        else:
+            row = min(before, int(within / quick))
+        return self.starts[number] + min(steps - 1, row)
+
     def skip_stages(self, place: PlaybackPosition | None, stages: int) -> PlaybackPosition | None:
         """Move to the first step of an adjacent stage or, going back, of the current stage."""
         position, starts = self.position(place), self.starts
         if stages > 0:
             return self.place(next((start for start in starts if start > position), len(self)))
         return self.place(max((start for start in starts if start < position), default=0))
+
+
+def _tour_seconds(stage: str) -> float:
+    return TOUR_SECONDS.get(stage, USUAL_TOUR_SECONDS)
+
+
+def _full_row(rows: int) -> int:
+    """Return the row that a tour shows in full: one in the middle, which has several terms."""
+    return rows // 2
 
 
 def caption_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tuple[int, ...]:

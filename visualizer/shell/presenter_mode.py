@@ -19,12 +19,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QWidget
 
-from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import larger_font
-from visualizer.widgets.labels import AutoFitLabel
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent
     from PySide6.QtWidgets import QMainWindow
 
-    from visualizer.session.screen import Screen
     from visualizer.session.workspace import Workspace
     from visualizer.shell.pane_docks import PaneDocks
 
@@ -109,9 +106,6 @@ class PresenterMode(QObject):
         self._workspace, self._window = workspace, window
         self._docks, self._board = docks, board
         self._before: WindowArrangement | None = None
-        self.sentence = AutoFitLabel("Current cell")
-        self.sentence.setContentsMargins(16, 0, 16, 0)
-        self.sentence.hide()
         self.blank_screen_widget = BlankScreen(window)
         self.blank_screen_widget.taken.connect(self.refresh_screen)
         self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), window)
@@ -180,7 +174,6 @@ class PresenterMode(QObject):
 
     def _show_mode(self, font: QFont) -> None:
         QApplication.setFont(font)  # all font sizes derive from it
-        self.sentence.setVisible(self.is_on)
         self._escape.setEnabled(self.is_on)
         self.styleChanged.emit()
 
@@ -214,12 +207,8 @@ class PresenterMode(QObject):
     def _say_keys(self) -> None:
         self.said.emit(BLANK_HINT if self.blank_screen_widget.isVisible() else HINT)
 
-    def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show the explanation of the current cell, as large as a playback caption."""
+    def show_theme(self, theme: Theme) -> None:
+        """Show another theme, and the available keys again."""
         self.blank_screen_widget.show_theme(theme)
-        if not self.is_on:
-            return
-        cursor, cell_panel = screen.panel(BOARD_CONTENTS).cursor, screen.panel(CELL_PANEL)
-        has_current_cell = cell_panel is not None and (cursor.hovered or cursor.pinned)
-        self.sentence.show_html(cell_panel.sentence if cell_panel and has_current_cell else "")
-        self._say_keys()
+        if self.is_on:
+            self._say_keys()

@@ -202,7 +202,7 @@ class MainWindow(QMainWindow):
         self.notice.setWordWrap(True)
         bars = (self.settings_bar, self.progress, self.notice, self.stage_bar, self.view_bar)
         above = (*bars, self.mask_edit_bar, self.compare_bar)
-        for widget in (*above, self.board, self.controllers.presenter.sentence):
+        for widget in (*above, self.board):
             column.addWidget(widget)
         for bar in (self.stage_bar, self.view_bar):
             bar.hide()
@@ -271,7 +271,7 @@ class MainWindow(QMainWindow):
         self.notice.setText("\n".join(status.notices))
         self.notice.setVisible(bool(status.notices))
         self.announcer.show_screen(screen)
-        self.controllers.presenter.show_screen(screen, self.theme)
+        self.controllers.presenter.show_theme(self.theme)
         self.show_commands()
         screen.panels.build_all()
 
@@ -328,7 +328,12 @@ class MainWindow(QMainWindow):
 
     def _show_facts(self, screen: Screen) -> None:
         status, cell_panel = screen.panel(STATUS_PANEL), screen.panel(CELL_PANEL)
-        self.facts.setText(status.progress or (cell_panel.plain if cell_panel else status.facts))
+        self.facts.setText(status.progress or status.facts)
+        is_pointed = screen.resolved is not None and screen.resolved.pointed is not None
+        if cell_panel and is_pointed:
+            self.playback_bar.show_cell(cell_panel.caption, cell_panel.equation)
+        else:
+            self.playback_bar.show_cell()
         self.provenance.setText(status.provenance)
         progress = (status.share, status.progress) if status.progress else ()
         self.progress.show_working(status.is_working, self.theme, *progress)

@@ -1,4 +1,4 @@
-"""Labels for plain text or trusted HTML: wrapping, auto-fitting and elided.
+"""Labels for plain text or trusted HTML: wrapping and elided.
 
 `QLabel` guesses whether a text is HTML. A token, a file name or an error message that quotes one
 may look like HTML, which can read files and block the program.
@@ -6,8 +6,9 @@ may look like HTML, which can read files and block the program.
 
 from __future__ import annotations
 
+import math
 from html import escape, unescape
-from re import sub
+from re import split, sub
 from typing import TYPE_CHECKING
 
 from PySide6 import QtGui
@@ -110,28 +111,51 @@ class WrappingLabel(RichLabel):
         return self.sizeHint()
 
 
-class AutoFitLabel(RichLabel):
-    """One line of HTML at the largest size that fits; wraps at the smallest size."""
+FONT_SIZES_PX = (20, 18, 16, 14)
 
-    def __init__(self, name: str) -> None:
+
+def fit_line(html: str, room: float) -> tuple[int, bool]:
+    """Return the largest size at which a line fits, and whether it must wrap."""
+    plain = plain_from_html(html)
+    for size in FONT_SIZES_PX:
+        if QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain) <= room:
+            return size, False
+    return FONT_SIZES_PX[-1], True
+
+
+class CaptionLabel(RichLabel):
+    """One line of HTML, elided by whole words; its height never changes with its text.
+
+    Parameters
+    ----------
+    pixels : int
+        Type size, at normal text size.
+    """
+
+    def __init__(self, name: str, pixels: int) -> None:
         super().__init__()
-        self._content = ""
+        self._html, self._pixels = "", pixels
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.setAccessibleDescription(name)  # its accessible name is its text
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setAccessibleDescription(name)
+
+    @property
+    def full_text(self) -> str:
+        """The whole text without markup."""
+        return plain_from_html(self._html)
 
     def show_html(self, html: str) -> None:
         """Set the text."""
-        if html != self._content:
-            self._content = html
+        if html != self._html:
+            self._html = html
+            self.setAccessibleName(self.full_text)
             self._fit_text()
 
     def sizeHint(self) -> QSize:
-        line = round(QFontMetricsF(scaled_font(FONT_SIZES_PX[0])).height())
-        return QSize(100, self.heightForWidth(self.width()) if self.wordWrap() else line)
+        return QSize(MIN_WIDTH_PX, math.ceil(QFontMetricsF(scaled_font(self._pixels)).height()))
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(100, self.sizeHint().height())
+        return self.sizeHint()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -142,26 +166,44 @@ class AutoFitLabel(RichLabel):
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit_text()
+            self.updateGeometry()
 
     def _fit_text(self) -> None:
-        room = self.contentsRect().width()
-        size, is_broken = fit_line(self._content, room)
-        self.setWordWrap(is_broken)
-        pixels = round(size * text_scale())
-        self.setText(f"<span style='font-size:{pixels}px'>{self._content}</span>")
-        self.updateGeometry()
+        shown = elide_html(self._html, self.contentsRect().width(), self._pixels)
+        self.setToolTip(plain_tooltip(self.full_text) if shown != self._html else "")
+        pixels = round(self._pixels * text_scale())
+        self.setText(f"<span style='font-size:{pixels}px'>{shown}</span>")
 
 
-FONT_SIZES_PX = (20, 18, 16, 14)
+def plain_from_html(html: str) -> str:
+    """Return simple HTML without its tags, with consecutive spaces collapsed, as it is shown."""
+    return sub(" +", " ", unescape(sub("<[^>]*>", "", html)))
 
 
-def fit_line(html: str, room: float) -> tuple[int, bool]:
-    """Return the largest size at which a line fits, and whether it must wrap."""
-    plain = unescape(sub("<[^>]*>", "", html))
-    for size in FONT_SIZES_PX:
-        if QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain) <= room:
-            return size, False
-    return FONT_SIZES_PX[-1], True
+def elide_html(html: str, room: float, pixels: int) -> str:
+    """Return a line of HTML, or as many of its first words as fit and an ellipsis."""
+    fonts = [scaled_font(pixels), scaled_font(pixels, QFont.Weight.Bold)]
+    plain, bold = map(QFontMetricsF, fonts)
+    pieces = [piece for piece in split("(<[^>]*>| )", html) if piece]
+    width, opened, fitting, is_after_word = 0.0, list[str](), "", False
+    for at, piece in enumerate(pieces):
+        if piece == " ":
+            if is_after_word and width + plain.horizontalAdvance(ELLIPSIS) <= room:
+                closing = "".join(f"</{tag}>" for tag in reversed(opened))
+                fitting = f"{''.join(pieces[:at])}{ELLIPSIS}{closing}"
+        elif piece.startswith("</"):
+            opened.pop()
+            continue
+        elif piece.startswith("<"):
+            opened.append(piece[1:-1].split()[0])
+            continue
+        is_after_word = piece != " "
+        metrics = bold if "b" in opened else plain
+        width += metrics.horizontalAdvance(unescape(piece))
+    return html if width <= room else fitting or ELLIPSIS
+
+
+ELLIPSIS = "…"
 
 
 class PlainLabel(QLabel):

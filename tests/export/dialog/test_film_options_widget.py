@@ -18,7 +18,7 @@ from visualizer.export.films.film_writer import estimate_film
 from visualizer.format import format_size
 from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
-from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
+from visualizer.session.timeline import STEP_MS, PlaybackPosition, Playhead, StepSize
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication, QComboBox
     from pytestqt.qtbot import QtBot
 
-SMALL = FigureSettings(film=FilmSettings((PlaybackPosition("weights"), "weights"), width=640))
+SMALL = FigureSettings(
+    film=FilmSettings((PlaybackPosition("weights"), "weights"), StepSize.ROW, width=640)
+)
 RUN = a_run()
 SOON = " · takes less than a minute"
 
@@ -81,7 +83,7 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
     choose(options.part, FilmRange.STAGES)
     choose(options.last, "Context")
     choose(options.first, "Scores")
-    choose(options.grain, "by cell")
+    choose(options.grain, "By cell")
     choose(options.speed, "8×")
     choose(options.panels, "all stages, small")
     choose(options.width_, "960 pixels wide")
@@ -97,7 +99,7 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
     )
     assert told[-1] == options.film == film
     steps = len(plan_film(RUN.trace, film).steps)
-    seconds = steps / 32 + LAST_FRAME_EXTRA_MS / 1000
+    seconds = steps * STEP_MS[StepSize.CELL] / 8000 + LAST_FRAME_EXTRA_MS / 1000
     assert measured(options, qtbot).startswith(f"{steps} frames · {seconds:,.0f} s · about ")
 
 
@@ -156,10 +158,10 @@ def test_parts_are_those_that_there_are(
 def test_too_long_a_film_is_said(options: FilmOptionsWidget) -> None:
     made = Snapshot(Document(), View(), a_run(" ".join(50 * ["word"])))
     options.show_snapshot(made, SMALL, ".gif")
-    choose(options.grain, "by cell")
+    choose(options.grain, "By cell")
     choose(options.part, FilmRange.WHOLE)
     assert options.description.text().startswith("The animation has ")
     assert options.description.property("role") == "warning"
-    choose(options.grain, "by stage")
+    choose(options.grain, "By stage")
     assert options.description.text().startswith("11 frames")
     assert options.description.property("role") == "quiet"

@@ -23,7 +23,8 @@ from visualizer.heatmap.step_motion_paths import MOTION_MS
 from visualizer.optional_packages import missing_package_message
 from visualizer.session.timeline import (
     PLAYBACK_SPEEDS,
-    STEPS_PER_SECOND,
+    STEP_MS,
+    TOUR_MS,
     PlaybackPosition,
     StepSize,
     Timeline,
@@ -91,7 +92,7 @@ def test_of_one_token_there_is_a_film() -> None:
 
 
 @given(
-    grain=st.sampled_from(StepSize),
+    grain=st.sampled_from([*STEP_MS]),
     speed=st.sampled_from(PLAYBACK_SPEEDS),
     unit=st.sampled_from([1, 10]),
     first=st.sampled_from(TRACE.names),
@@ -104,14 +105,14 @@ def test_roundings_do_not_add_up(grain: StepSize, speed: float, unit: int, first
     durations = film.durations(unit)
     assert len(durations) == len(film.steps)
     assert min(durations) >= 1
-    step = 1000 / (speed * STEPS_PER_SECOND[grain])
+    step = STEP_MS[grain] / speed
     assert abs(sum(durations) * unit - len(durations) * step - LAST_FRAME_EXTRA_MS) <= unit
     assert all(abs(duration * unit - step) <= unit for duration in durations[:-1])
     assert film.seconds == pytest.approx(sum(durations) * unit / 1000, abs=unit / 1000)
 
 
 @given(
-    grain=st.sampled_from(StepSize),
+    grain=st.sampled_from([*STEP_MS]),
     speed=st.sampled_from(PLAYBACK_SPEEDS),
     unit=st.sampled_from([1, 10]),
 )
@@ -120,7 +121,7 @@ def test_a_motion_is_at_the_start_of_each_step_that_reads_and_lasts_twice_as_lon
 ) -> None:
     bare = plan_film(TRACE, FilmSettings(grain=grain, speed=speed, has_motion=False))
     film = plan_film(TRACE, FilmSettings(grain=grain, speed=speed))
-    step = 1000 / (speed * STEPS_PER_SECOND[grain])
+    step = STEP_MS[grain] / speed
     assert not bare.has_motion
     assert film.has_motion == (step >= 2 * MOTION_MS)
     assert bare.steps == film.steps
@@ -170,3 +171,14 @@ def test_what_a_format_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_there_lacks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visualizer.export.formats.is_installed", lambda name: True)
     assert unavailable_reason(".mp4") == ""
+
+
+@pytest.mark.parametrize("words", [1, 6, 64, 300])
+def test_a_film_with_default_settings_is_short_and_shows_every_stage(words: int) -> None:
+    trace = a_run(" ".join(words * ["word"]), heads=1).trace
+    film = plan_film(trace, FilmSettings())
+    assert TOUR_MS / 1000 <= film.seconds <= 30
+    assert film.stages == trace.names
+    assert {place.stage for place in places(film)} == {*trace.names}
+    for unit in (1, 10):
+        assert sum(film.durations(unit)) * unit / 1000 == pytest.approx(film.seconds, abs=0.1)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from PIL import Image
+from PySide6.QtGui import QColor
 
 from tests.architecture.project_graph import ROOT
 from tests.support.examples import others_slow
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot
 
 WEIGHTS = FilmSettings(
-    (PlaybackPosition("masked", 4), "weights"), speed=4, width=640, has_motion=False
+    (PlaybackPosition("masked", 4), "weights"), StepSize.ROW, 4, width=640, has_motion=False
 )
 LOOK = FigureSettings(film=WEIGHTS)
 IMAGES = [".gif", ".apng", ".webp"]
@@ -225,7 +226,7 @@ def test_cells_have_the_colours_of_their_numbers(
 @pytest.mark.parametrize("panels", FilmPanelChoice)
 @pytest.mark.parametrize("tokens", [1, 6, 40])
 def test_nothing_jumps_from_stage_to_stage(panels: FilmPanelChoice, tokens: int) -> None:
-    film = FilmSettings(panels=panels)
+    film = FilmSettings(grain=StepSize.ROW, panels=panels)
     animation = lay_out_film(shot(" ".join(tokens * ["word"]), heads=2), FigureSettings(film=film))
     pages = animation.pages.values()
     assert len({(page.panels.left(), page.panels.top(), page.scale) for page in pages}) == 1
@@ -313,7 +314,7 @@ def test_what_happens_is_told_in_each_frame() -> None:
 
 
 def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
-    viewer.hand.choose("Steps", "by row")
+    viewer.hand.choose("Steps", "By row")
     viewer.window.controllers.playback_controller.seek_stage("masked")
     viewer.hand.settle()
     for _ in range(4):
@@ -324,7 +325,9 @@ def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
     assert told.caption == viewer.shown.caption != ""
     assert told.equation == viewer.shown.equation
     assert told.position == viewer.shown.position
-    assert page.figure.highlights == viewer.window.workspace.screen.panel(BOARD_CONTENTS).highlights
+    shown = viewer.window.workspace.screen.panel(BOARD_CONTENTS).highlights
+    assert page.figure.highlights.blocks == shown.blocks
+    assert page.figure.highlights.computed_extents == shown.computed_extents
 
 
 def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:
@@ -426,7 +429,7 @@ def test_what_is_called_off_leaves_the_old_file(suffix: str, last: int, tmp_path
 def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     made, peaks = shot(), []
-    short = FilmSettings((PlaybackPosition("weights", 5), "weights"), width=320)
+    short = FilmSettings((PlaybackPosition("weights", 5), "weights"), StepSize.ROW, width=320)
     whole = replace(short, span=(PlaybackPosition("scores"), "weights"))
     frame = lay_out_film(made, FigureSettings(film=short)).pixels(0).nbytes
     # What is loaded once is not the film's.
@@ -447,7 +450,9 @@ def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None
 @pytest.mark.slow
 def test_the_size_is_told_beforehand(suffix: str, panels: FilmPanelChoice, tmp_path: Path) -> None:
     needs(suffix)
-    film = FilmSettings((PlaybackPosition("keys", 3), "scores"), panels=panels, width=640)
+    film = FilmSettings(
+        (PlaybackPosition("keys", 3), "scores"), StepSize.ROW, panels=panels, width=640
+    )
     made, figure_settings = shot(), FigureSettings(film=film)
     size = export_file(tmp_path / f"a{suffix}", made, figure_settings).stat().st_size
     assert size / 2 < estimate_film(made, figure_settings, suffix).bytes < size * 2
@@ -506,3 +511,24 @@ def test_frames_are_painted_while_connections_end_on_another_thread() -> None:
         check=False,
     )
     assert ended.stdout == "True True\n", ended.stderr
+
+
+@pytest.mark.parametrize("panels", FilmPanelChoice)
+@pytest.mark.parametrize("first", [None, "scores", "weights", "context", "output"])
+def test_the_first_frame_shows_numbers(first: str | None, panels: FilmPanelChoice) -> None:
+    """Programs show it as the picture of the file."""
+    span = (PlaybackPosition(first), "output") if first else None
+    film = lay_out_film(shot(), FigureSettings(film=FilmSettings(span, panels=panels)))
+    page, _ = film.page(0)
+    seen, paper = film.pixels(0), QColor(page.theme.paper).rgb() & 0xFFFFFF
+    scale = page.scale * film.ratio
+    areas = [slot.cells.translated(page.panels.topLeft()) for slot in page.layout.slots]
+    boxes = [
+        [round(edge * scale) for edge in (one.left(), one.top(), one.right(), one.bottom())]
+        for one in areas
+    ]
+    inked = [
+        (seen[top + 3 : bottom - 3, left + 3 : right - 3] != paper).mean()
+        for left, top, right, bottom in boxes
+    ]
+    assert max(inked) > 0.1

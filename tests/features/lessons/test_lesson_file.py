@@ -183,7 +183,7 @@ BROKEN = [
         'grain = "cell"',
         'grain = "word"',
         22,
-        "“grain” must be one of stage, row, cell. It is “word”.",
+        "“grain” must be one of tour, stage, row, cell. It is “word”.",
     ),
     ("at = [1, 2]", "at = [6, 0]", 22, "The position [6, 0] is outside the shape 6 × 6"),
     ("at = [1, 2]", "at = [0, 0, 0]", 22, "The position [0, 0, 0] is outside the shape 6 × 6"),

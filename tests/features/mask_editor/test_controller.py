@@ -642,7 +642,7 @@ def test_all_of_the_bar_has_a_name(painter: Painter) -> None:
 
 
 def test_masks_without_room_are_in_a_menu_and_the_chosen_one_is_not(painter: Painter) -> None:
-    painter.window.resize(560, 600)
+    painter.window.resize(860, 600)
     bar = painter.bar
     painter.hand.until(bar.more.isVisible)
     assert bar.done.visibleRegion().boundingRect() == bar.done.rect()

@@ -21,7 +21,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import (
     PLAYBACK_SPEEDS,
-    STEPS_PER_SECOND,
+    STEP_MS,
     PlaybackPosition,
     StepSize,
 )
@@ -155,7 +155,7 @@ def test_seeking_equals_stepping(viewer: Viewer) -> None:
 @pytest.mark.slow  # plays in real time
 def test_playing_to_the_end_shows_what_was_there_before(viewer: Viewer) -> None:
     before = viewer.picture()
-    viewer.choose("Steps", "by stage")
+    viewer.choose("Steps", "By stage")
     viewer.choose("Speed", "8×")
     viewer.hand.board.setFocus()
     seen: list[str] = []
@@ -174,7 +174,7 @@ def test_playing_to_the_end_shows_what_was_there_before(viewer: Viewer) -> None:
 
 
 def test_space_pauses_and_goes_on_from_there(viewer: Viewer) -> None:
-    viewer.choose("Steps", "by cell")
+    viewer.choose("Steps", "By cell")
     viewer.choose("Speed", "8×")
     viewer.hand.board.setFocus()
     viewer.hand.press(Qt.Key.Key_Space, NONE)
@@ -239,10 +239,10 @@ def wait_a_step(viewer: Viewer, clock: Clock, seconds: float) -> int:
 @pytest.mark.slow
 def test_a_loop_plays_each_step_from_the_first_to_the_last(viewer: Viewer, clock: Clock) -> None:
     viewer.click("playback.toggle_loop")
-    viewer.choose("Steps", "by stage")
+    viewer.choose("Steps", "By stage")
     viewer.choose("Speed", "8×")
     play(viewer)
-    step = 1 / (8 * STEPS_PER_SECOND[StepSize.STAGE])
+    step = STEP_MS[StepSize.STAGE] / 8000
     assert step <= MAX_TICK_S
     places = [wait_a_step(viewer, clock, step) for _ in range(viewer.shown.count + 1)]
     assert places == [*range(1, viewer.shown.count), 0, 1]
@@ -250,10 +250,11 @@ def test_a_loop_plays_each_step_from_the_first_to_the_last(viewer: Viewer, clock
 
 
 def test_after_a_stall_playing_goes_on_where_it_was(viewer: Viewer, clock: Clock) -> None:
-    viewer.choose("Steps", "by cell")
+    viewer.choose("Steps", "By cell")
+    viewer.choose("Speed", "8×")
     play(viewer)
     stalled = wait_a_step(viewer, clock, 60.0)
-    assert stalled == MAX_TICK_S * STEPS_PER_SECOND[StepSize.CELL]
+    assert stalled == int(8000 * MAX_TICK_S / STEP_MS[StepSize.CELL])
     viewer.click("playback.toggle")
 
 
@@ -270,7 +271,7 @@ def test_faster_and_slower_end_at_the_fastest_and_the_slowest(viewer: Viewer) ->
 @pytest.mark.slow
 def test_a_loop_begins_anew(viewer: Viewer) -> None:
     viewer.click("playback.toggle_loop")
-    viewer.choose("Steps", "by stage")
+    viewer.choose("Steps", "By stage")
     viewer.choose("Speed", "8×")
     viewer.click("playback.step -1")
     assert viewer.shown.position == viewer.shown.count - 1

@@ -67,7 +67,7 @@ def test_another_question_is_asked_anew(viewer: Viewer) -> None:
 
 
 def test_a_prediction_stops_what_is_played(viewer: Viewer) -> None:
-    viewer.choose("Steps", "by cell")
+    viewer.choose("Steps", "By cell")
     viewer.hand.board.setFocus()
     viewer.hand.press(Qt.Key.Key_Space, Qt.KeyboardModifier.NoModifier)
     viewer.hand.until(lambda: viewer.shown.playhead.is_playing)

@@ -7,7 +7,7 @@ are painted the same way.
 from __future__ import annotations
 
 import bisect
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -53,12 +53,12 @@ from visualizer.heatmap.flow_cursor_paint import (
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlight_paint import paint_highlights
 from visualizer.heatmap.step_motion_paint import (
-    ease,
     moving_cells,
     paint_empty_targets,
     paint_moving_cells,
     target_areas,
 )
+from visualizer.heatmap.step_motion_phases import ease
 from visualizer.progress import Progress, no_progress
 from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.resolved_view import ResolvedView, resolve_view
@@ -396,7 +396,11 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
             progress(done, len(page.layout.slots))
             panel_paint.paint_slot(painter, slot, theme)
             if figure.board.is_current(slot.heatmap):
-                paint_highlights(painter, slot, panel_highlights(flow, figure.highlights), theme)
+                marks = panel_highlights(flow, figure.highlights)
+                if flow and flow.earlier and flow.has_earlier(slot):
+                    earlier = partial(panel_paint.paint_values, painter, flow.earlier, theme)
+                    marks = flow_paint.paint_earlier(painter, slot, marks, earlier)
+                paint_highlights(painter, slot, marks, theme)
                 paint_cursor(painter, slot, panel_cursor(flow, figure.cursor), theme)
         if flow and not figure.highlights.step:
             paint_flow_cursor(painter, flow, figure.cursor.pinned, theme)

@@ -105,7 +105,8 @@ def _played_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
         flow=False,
     )
     view = resolve_figure_view(replace(snapshot, view=view), figure_settings).view
-    playhead = Playhead(grain=figure_settings.film.grain, speed=figure_settings.film.speed)
+    film = figure_settings.film
+    playhead = Playhead(grain=film.grain, speed=film.speed, is_playing=True)
     return replace(view, playhead=playhead, folds=frozenset())
 
 

@@ -22,12 +22,13 @@ from visualizer.brief_repr import brief_repr
 from visualizer.explanations.cell_facts import CellInfo
 from visualizer.explanations.cell_terms import (
     CombinationRule,
+    EquationPart,
     Explanation,
     Factor,
     TermGroup,
     indices_of_largest,
 )
-from visualizer.explanations.explain import EXPLAINERS, explain
+from visualizer.explanations.explain import EXPLAINERS, Equation, cell_equation, explain
 from visualizer.explanations.step_values import LargestValue, parenthesize_negative
 from visualizer.format import format_count, format_number, format_share, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -172,6 +173,8 @@ class CellPanel(Struct, frozen=True):
         A note on the omitted terms; empty if there are none.
     additional_sentences : tuple of str
         The cell's numbers on the compared sides.
+    equation : Equation or None
+        The calculation in one line; None if the value is covered.
     """
 
     heading: str
@@ -183,18 +186,23 @@ class CellPanel(Struct, frozen=True):
     closing: str
     is_pinned: bool
     additional_sentences: tuple[str, ...] = ()
+    equation: Equation | None = None
 
     __repr__ = brief_repr
 
     @property
+    def caption(self) -> str:
+        """The sentence and the numbers on the compared sides (HTML)."""
+        more = escape(", ".join(self.additional_sentences))
+        return f"{self.sentence} {more}." if more else self.sentence
+
+    @property
     def plain(self) -> str:
-        """The sentence without markup, for the status line and for screen readers.
+        """The sentence without markup, for screen readers.
 
         As in rich text, consecutive spaces, such as those of tokens, are collapsed into one.
         """
-        sentence = unescape(re.sub("  +", " ", re.sub("</?b>", "", self.sentence)))
-        more = f" {', '.join(self.additional_sentences)}." * bool(self.additional_sentences)
-        return f"{sentence}{more}"
+        return unescape(re.sub("  +", " ", re.sub("</?b>", "", self.caption)))
 
 
 def head_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> CellPanel:
@@ -214,6 +222,7 @@ def head_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> Cell
         rest=rest,
         closing=_closing_text(explanation) if is_computed else "",
         is_pinned=is_pinned,
+        equation=cell_equation(run.trace, explanation),
     )
 
 
@@ -373,7 +382,15 @@ def aggregate_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) ->
         rest=_describe_rest(numbers, order, is_mean),
         closing=f"{quotient}= {format_number(value)}",
         is_pinned=is_pinned,
+        equation=_aggregate_equation(is_mean, numbers, value),
     )
+
+
+def _aggregate_equation(is_mean: bool, numbers: np.ndarray, value: float) -> Equation:
+    total = f"{format_number(float(numbers.sum()))} ÷ {len(numbers)}"
+    text = total if is_mean else f"the largest of {format_count(len(numbers), 'head')}"
+    name = "mean over heads" if is_mean else "maximum over heads"
+    return Equation(name, (EquationPart(text, False),), format_number(value))
 
 
 def _aggregate_heading(run: Run, cell: Cell) -> str:

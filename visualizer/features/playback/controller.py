@@ -10,7 +10,6 @@ from PySide6.QtCore import QObject, Qt, QTimer
 
 from visualizer.session.timeline import (
     PLAYBACK_SPEEDS,
-    STEPS_PER_SECOND,
     PlaybackPosition,
     Playhead,
     StepSize,
@@ -39,7 +38,8 @@ class PlaybackController(QObject):
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._on_tick)
         self._last_tick = 0.0
-        self._due_steps = 0.0
+        self._shown_ms = 0.0
+        """How long the step has been shown, at normal speed."""
 
     def follow_bar(self, bar: PlaybackBar) -> None:
         """Connect the playback bar."""
@@ -87,7 +87,7 @@ class PlaybackController(QObject):
         ):
             place = span[0]
         self._go_to(timeline.nearest(place) or timeline.place(0), is_playing=True)
-        self._last_tick, self._due_steps = perf_counter(), 0.0
+        self._last_tick, self._shown_ms = perf_counter(), 0.0
         self._timer.start()
 
     def _on_tick(self) -> None:
@@ -96,24 +96,27 @@ class PlaybackController(QObject):
         if not self.playhead.is_playing:
             self._timer.stop()
             return
-        self._due_steps += elapsed * self.playhead.speed * STEPS_PER_SECOND[self.playhead.grain]
-        steps, self._due_steps = int(self._due_steps), self._due_steps % 1
-        if steps:
-            self._advance_playhead(steps)
+        self._advance_playhead(1000 * elapsed * self.playhead.speed)
 
-    def _advance_playhead(self, steps: int) -> None:
-        """Advance by all steps that are due: slow frames drop steps and do not slow playback."""
+    def _advance_playhead(self, ms: float) -> None:
+        """Advance by a time at normal speed: slow frames drop steps and do not slow playback."""
         timeline = self.timeline
         if timeline is None:
             return
         now = timeline.position(self.playhead.place)
         first, last = self._played_span(timeline, now)
-        position, is_playing = now + steps, True
-        if position > last and self.playhead.loops:
-            position = first + (position - first) % (last + 1 - first)
-        elif position > last:
+        start, end = timeline.start_ms(first), timeline.start_ms(last + 1)
+        self._shown_ms += ms
+        time, is_playing = timeline.start_ms(now) + self._shown_ms, True
+        if time >= end and self.playhead.loops:
+            time = start + (time - start) % (end - start)
+        position = timeline.position_at(time)
+        if position > last:
             is_playing = False
             position = last if last < len(timeline) - 1 else len(timeline)
+        if position == now and is_playing:
+            return
+        self._shown_ms = max(0.0, time - timeline.start_ms(position))
         place = timeline.place(position)
         playhead = replace(self.playhead, place=place, is_playing=is_playing)
         self._workspace.change_view(playhead=playhead, zoom=self._zoom_at(place))
@@ -143,6 +146,11 @@ class PlaybackController(QObject):
         """Go to a step by its index, and pause."""
         if self.timeline:
             self._go_to(self.timeline.place(position), is_playing=False)
+
+    def seek_share(self, stage: str, share: float) -> None:
+        """Go to the step at a fraction of a stage, and pause."""
+        if self.timeline:
+            self.seek(self.timeline.position_within(stage, share))
 
     def seek_stage(self, stage: str) -> None:
         """Go to the first step of a stage; playback continues."""
@@ -180,7 +188,7 @@ class PlaybackController(QObject):
     # ------------------------------------------------------------------ options
 
     def set_grain(self, grain: StepSize) -> None:
-        """Set the step size to a stage, a row or a cell; the position is kept."""
+        """Set the step size; the position is kept."""
         self._change_playhead(grain=StepSize(grain))
 
     def set_speed(self, speed: float) -> None:

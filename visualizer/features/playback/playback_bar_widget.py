@@ -1,13 +1,13 @@
-"""The playback bar: caption and equation of the step, transport buttons, timeline slider."""
+"""The playback bar: transport buttons, caption and equation in one row, and a thin timeline."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtGui import QAccessible, QPainter
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QPainter, QPalette
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.features.playback.presenter import (
     PLAYBACK_PANEL,
@@ -15,16 +15,18 @@ from visualizer.features.playback.presenter import (
     equation_to_html,
     format_step_count,
 )
-from visualizer.features.playback.timeline_paint import TimelineSegments, paint_track, track_height
-from visualizer.session.timeline import PLAYBACK_SPEEDS, StepSize
+from visualizer.features.playback.timeline_paint import TimelineSegments, line_height, paint_line
+from visualizer.session.timeline import PLAYBACK_SPEEDS, TOUR_MS, StepSize
 from visualizer.session.user_prediction import PredictionQuestion
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.icons import DISABLED_OPACITY, icon
 from visualizer.widgets.input_filters import WheelNotches, has_command_modifier
-from visualizer.widgets.labels import AutoFitLabel, PlainLabel
+from visualizer.widgets.labels import CaptionLabel, PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import combo_box
+from visualizer.widgets.theme import LIGHT
 from visualizer.widgets.track_slider import TrackSlider
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction, QKeyEvent, QPaintEvent, QWheelEvent
 
+    from visualizer.explanations.explain import Equation
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 
@@ -42,8 +45,16 @@ LEFT_COMMANDS = (
     "playback.step 1",
     "playback.go_to_end",
 )
+PLAY_COMMAND = "playback.toggle"
 RIGHT_COMMANDS = ("playback.toggle_loop", "playback.predict")
-GRAIN_LABELS = {StepSize.STAGE: "by stage", StepSize.ROW: "by row", StepSize.CELL: "by cell"}
+ROW_HEIGHT_PX, PLAY_BUTTON_PX, ICON_PX, PLAY_ICON_PX = 76, 38, 20, 18
+SENTENCE_PX, EQUATION_PX = 17, 13
+GRAIN_LABELS = {
+    StepSize.TOUR: f"Tour, {TOUR_MS / 1000:g} s",
+    StepSize.STAGE: "By stage",
+    StepSize.ROW: "By row",
+    StepSize.CELL: "By cell",
+}
 QUESTION_LABELS = {
     PredictionQuestion.LARGEST: "Which is largest?",
     PredictionQuestion.ZERO: "Which are zero?",
@@ -51,7 +62,11 @@ QUESTION_LABELS = {
 
 
 class PlaybackBar(QWidget):
-    """Caption and equation of the step, with controls to play, pause, step and seek."""
+    """Controls to play, pause, step and seek; caption and equation of the cell or the step.
+
+    Its height is reserved, so that no text moves the heatmaps. On the flow board, the headings are
+    the timeline; otherwise, a thin one is above the controls.
+    """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     sought = Signal(object)
@@ -66,8 +81,10 @@ class PlaybackBar(QWidget):
         self.setObjectName("transport")
         self.setAccessibleName("Playback")
         self.shown: tuple[PlaybackBarState, Theme] | None = None
-        self.caption = AutoFitLabel("Step description")
-        self.equation = AutoFitLabel("Step equation")
+        self._cell: tuple[str, Equation | None] | None = None
+        """Caption and equation of the hovered or pinned cell; None without such a cell."""
+        self.caption = CaptionLabel("Step description", SENTENCE_PX)
+        self.equation = CaptionLabel("Step equation", EQUATION_PX)
         self.where = PlainLabel()
         self.track = TimelineSlider()
         self.track.sought.connect(self.sought)
@@ -82,34 +99,55 @@ class PlaybackBar(QWidget):
         self.reveal = QToolButton()
         self.reveal.setDefaultAction(actions["playback.reveal"])
         self.reveal.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
-        column = column_layout(self, (12, 2, 12, 2), spacing=4)
-        column.addLayout(self._build_caption_row())
-        column.addLayout(self._build_control_row(actions))
+        self.play = PlayButton(actions[PLAY_COMMAND])
+        self._row = QWidget()
+        self._row.setLayout(self._build_row(actions))
+        column = column_layout(self, (12, 0, 12, 0), spacing=0)
+        column.addWidget(self.track)
+        column.addWidget(self._row)
+        self._reserve_height()
 
-    def _build_caption_row(self) -> QHBoxLayout:
-        """Build the row with the caption and the equation."""
-        words = column_layout(margins=(0, 4, 0, 2), spacing=0)
-        for label in (self.caption, self.equation):
-            words.addWidget(label)
-        row = QHBoxLayout()
-        row.addLayout(words, 1)
-        row.addWidget(self.question, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self.reveal, 0, Qt.AlignmentFlag.AlignTop)
-        return row
-
-    def _build_control_row(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
+    def _build_row(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
         row = row_layout(spacing=4)
         for key in LEFT_COMMANDS:
-            row.addWidget(_create_button(actions[key]))
+            row.addWidget(self.play if key == PLAY_COMMAND else _create_button(actions[key]))
         row.addSpacing(8)
-        row.addWidget(self.track, 1)
+        choices = column_layout(margins=(0, 8, 0, 8), spacing=4)
+        for box in (self.grain, self.speed):
+            choices.addWidget(box)
+        row.addLayout(choices)
+        line = QWidget(autoFillBackground=True)
+        line.setBackgroundRole(QPalette.ColorRole.Mid)
+        line.setFixedWidth(1)
         row.addSpacing(8)
-        self.where.setProperty("role", "quiet")
-        for widget in (self.where, self.grain, self.speed):
+        row.addWidget(line)
+        row.addSpacing(12)
+        words = column_layout(spacing=4)
+        words.addStretch()
+        for label in (self.caption, self.equation):
+            words.addWidget(label)
+        words.addStretch()
+        row.addLayout(words, 1)
+        row.addSpacing(12)
+        for widget in (self.question, self.reveal):
             row.addWidget(widget)
-        for key in RIGHT_COMMANDS:
-            row.addWidget(_create_button(actions[key]))
+        row.addLayout(self._build_right_column(actions))
         return row
+
+    def _build_right_column(self, actions: Mapping[str, QAction]) -> QVBoxLayout:
+        """Build the number of the step, with the commands for looping and predicting below."""
+        column = column_layout(margins=(0, 8, 0, 8), spacing=4)
+        self.where.setProperty("role", "quiet")
+        column.addWidget(self.where, 0, Qt.AlignmentFlag.AlignRight)
+        buttons = row_layout(spacing=4)
+        buttons.addStretch()
+        for key in RIGHT_COMMANDS:
+            buttons.addWidget(_create_button(actions[key]))
+        column.addLayout(buttons)
+        return column
+
+    def _reserve_height(self) -> None:
+        self._row.setFixedHeight(round(ROW_HEIGHT_PX * text_scale()))
 
     @property
     def readers(self) -> tuple[QWidget, ...]:
@@ -120,6 +158,8 @@ class PlaybackBar(QWidget):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         wanted = screen.wanted
+        # The headings of the flow board are its timeline.
+        self.track.setVisible(not (screen.resolved and screen.resolved.flow))
         self.grain.setCurrentIndex(self.grain.findData(wanted.playhead.grain))
         self.speed.setCurrentIndex(self.speed.findData(wanted.playhead.speed))
         if wanted.guess:
@@ -132,21 +172,42 @@ class PlaybackBar(QWidget):
         bar = replace(bar, made_of=None)  # it would keep the run alive until the bar changes
         self.shown = (bar, theme)
         self.track.show_playback(bar, theme)
+        self.play.show_playback(bar.playhead.is_playing, theme)
         set_accessible_value(self, "Playing" if bar.playhead.is_playing else "Paused")
         self.where.setText(format_step_count(bar))
-        self.caption.show_html(bar.caption)
-        self.caption.setVisible(bool(bar.caption))
-        self.equation.show_html(equation_to_html(bar.equation, theme))
-        # Shown even if empty, so that the layout does not jump.
-        self.equation.setVisible(bool(bar.caption))
+        self._show_texts()
         self.question.setVisible(bar.question is not None)
         self.reveal.setVisible(bar.question is not None and not bar.is_revealed)
+
+    def show_cell(self, caption: str = "", equation: Equation | None = None) -> None:
+        """Describe the hovered or pinned cell, except during a prediction and while playing.
+
+        Parameters
+        ----------
+        caption : str
+            Its sentence (HTML); empty if there is no such cell.
+        """
+        self._cell = (caption, equation) if caption else None
+        self._show_texts()
+
+    def _show_texts(self) -> None:
+        """Show the texts of the prediction or of the step that plays, else of the cell or step."""
+        if self.shown is None:
+            return
+        bar, theme = self.shown
+        texts = bar.caption, bar.equation
+        if self._cell and bar.question is None and not bar.playhead.is_playing:
+            texts = self._cell
+        self.caption.show_html(texts[0])
+        self.equation.show_html(equation_to_html(texts[1], theme))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             for button in self.findChildren(QToolButton):
                 button.setIconSize(_icon_size())
+            self._reserve_height()
+            self.play.reserve_size()
 
     # ------------------------------------------------------------------ user input
 
@@ -160,6 +221,41 @@ class PlaybackBar(QWidget):
         self.questionChosen.emit(PredictionQuestion(self.question.itemData(index)))
 
 
+class PlayButton(QToolButton):
+    """Round button in the text colour that plays or pauses."""
+
+    def __init__(self, action: QAction) -> None:
+        super().__init__()
+        self.setDefaultAction(action)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # it has a shortcut
+        self._is_playing, self._theme = False, LIGHT
+        self.reserve_size()
+
+    def reserve_size(self) -> None:
+        side = round(PLAY_BUTTON_PX * text_scale())
+        self.setFixedSize(side, side)
+
+    def show_playback(self, is_playing: bool, theme: Theme) -> None:
+        self._is_playing, self._theme = is_playing, theme
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if not self.isEnabled():
+            painter.setOpacity(DISABLED_OPACITY)
+        is_lit = self.underMouse() or self.isDown()
+        painter.setBrush(QColor(self._theme.quiet if is_lit else self._theme.ink))
+        painter.drawEllipse(QRectF(self.rect()).adjusted(1, 1, -1, -1))
+        side = round(PLAY_ICON_PX * text_scale())
+        place = QRect(0, 0, side, side)
+        place.moveCenter(self.rect().center())
+        name = "pause" if self._is_playing else "play"
+        icon(name, self._theme.paper).paint(painter, place)
+        painter.end()
+
+
 def _create_button(action: QAction) -> QToolButton:
     button = QToolButton()
     button.setDefaultAction(action)
@@ -170,7 +266,7 @@ def _create_button(action: QAction) -> QToolButton:
 
 
 def _icon_size() -> QSize:
-    return QSize(20, 20) * text_scale()
+    return QSize(ICON_PX, ICON_PX) * text_scale()
 
 
 MAX_STEP = 2**31 - 1
@@ -181,7 +277,7 @@ STAGE_KEYS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 
 
 class TimelineSlider(TrackSlider):
-    """Timeline with one segment per stage; click or drag to seek."""
+    """Thin timeline with one segment per stage; click or drag to seek."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Slider
     sought = Signal(object)
@@ -196,7 +292,7 @@ class TimelineSlider(TrackSlider):
 
     @property
     def preferred_height(self) -> float:
-        return track_height()
+        return line_height()
 
     def show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
         if bar is self.bar_state and theme is self._theme:
@@ -218,7 +314,7 @@ class TimelineSlider(TrackSlider):
         if not self.bar_state.stops:
             return
         painter = QPainter(self)
-        paint_track(painter, self.segments, self._theme)
+        paint_line(painter, self.segments, self._theme)
         self.paint_focus(painter)
         painter.end()
 

@@ -45,12 +45,17 @@ def describe_step(run: Run, leading: LeadingIndex, step: Step, head: int) -> str
     block = StepContext(run, leading, step, min(head, run.trace.spec.heads - 1))
     texts = EXPLAINERS[block.stage.operation]
     if len(step.rows) > 1 and run.trace.cached_stage(step.stage).is_blockwise:
-        return block.sentence(f"{block.stage.description}, in all {len(step.rows):,} rows")
+        return _describe_all_rows(block, len(step.rows))
     if len(step.rows) > 1:
         return block.sentence(texts.stage_sentence(block))
     if len(step.columns) == run.trace.shape(step.stage)[-1]:
         return block.sentence(texts.row_sentence(block))
     return _describe_cell(block)
+
+
+def _describe_all_rows(block: StepContext, rows: int) -> str:
+    """Describe a stage without its numbers."""
+    return block.sentence(f"{block.stage.description}, in all {rows:,} rows")
 
 
 def _describe_cell(block: StepContext) -> str:
@@ -135,10 +140,16 @@ def present_playback(
     if place is None:
         return bar
     run, leading, head = resolved.run, resolved.leading, resolved.caption_head
-    step = timeline.step(place)
+    is_playing = resolved.view.playhead.is_playing  # otherwise there is time to read
+    described = timeline.described_place(place) if is_playing else place
+    step = timeline.step(described or place)
+    bar = replace(bar, where=_describe_place(run, timeline, place))
+    if described is None:
+        block = StepContext(run, leading, step, head)
+        rows = run.trace.shape(step.stage)[-2]
+        return replace(bar, caption=_describe_all_rows(block, rows))
     return replace(
         bar,
-        where=_describe_place(run, timeline, place),
         caption=describe_step(run, leading, step, head),
         equation=equation(run, leading, step, head),
     )

@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 
 
 SEGMENT_GAP_PX = 3
-BAR_HEIGHT_PX = 6
-KNOB_RADIUS_PX = 7
+BAR_HEIGHT_PX = 4
+KNOB_RADIUS_PX = 6
 CURRENT_STAGE_WEIGHT = QFont.Weight.DemiBold
 """Font weight of the current stage's name."""
+
+
+def line_height() -> float:
+    """Return the height of the bar and its knob in pixels."""
+    return (2 * KNOB_RADIUS_PX + 2) * text_scale()
 
 
 def track_height() -> float:
@@ -91,22 +96,27 @@ class TimelineSegments(Struct, frozen=True, dict=True):
 
 
 def paint_track(painter: QPainter, segments: TimelineSegments, theme: Theme) -> None:
-    """Paint one segment per stage, filled as far as it is computed, with the names below.
+    """Paint the line of the timeline with the names of the stages below.
 
     If not all names fit, only that of the current stage is painted: with some names missing, their
     stages would seem to be missing.
     """
+    paint_line(painter, segments, theme)
+    here, has_all_names = segments.bar.position, segments.has_room_for_names
+    for stop, steps, area in segments.all:
+        is_here = stop.start <= here < stop.start + steps
+        if is_here or has_all_names:
+            _paint_label(painter, stop.title, area, is_here, segments.width, theme)
+
+
+def paint_line(painter: QPainter, segments: TimelineSegments, theme: Theme) -> None:
+    """Paint one segment per stage, filled as far as it is computed, and the knob."""
     areas, here = segments.all, segments.bar.position
     ink = theme.border if here >= segments.bar.count else theme.accent
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     knob = segments.x_of(here)
     for _, _, area in areas:
         _paint_segment(painter, area, knob, ink, theme)
-    has_all_names = segments.has_room_for_names
-    for stop, steps, area in areas:
-        is_here = stop.start <= here < stop.start + steps
-        if is_here or has_all_names:
-            _paint_label(painter, stop.title, area, is_here, segments.width, theme)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(ink))
     radius = (KNOB_RADIUS_PX - 1) * text_scale()

@@ -101,7 +101,7 @@ class TrainingFilm(Struct, frozen=True, eq=False):
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
         """Return the number of time units for which each frame is shown."""
-        return durations(len(self), self.settings.ms, unit_ms)
+        return durations([self.settings.ms * (frame + 1) for frame in range(len(self))], unit_ms)
 
 
 def create_training_film(

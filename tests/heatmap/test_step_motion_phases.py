@@ -1,0 +1,55 @@
+"""A motion is a function of time: its phases follow each other, and the result comes last."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import QEasingCurve
+
+from visualizer.heatmap.step_motion_phases import (
+    PHASES_MS,
+    MotionKind,
+    Phase,
+    dimming,
+    ease,
+    phase_progress,
+    total_ms,
+)
+
+SHARES = st.floats(0, 1)
+
+
+@given(st.sampled_from(MotionKind), SHARES, SHARES)
+def test_each_phase_only_grows(kind: MotionKind, one: float, other: float) -> None:
+    for phase in PHASES_MS[kind]:
+        low, high = (phase_progress(kind, share, phase) for share in sorted((one, other)))
+        assert 0 <= low <= high <= 1
+
+
+@given(st.sampled_from(MotionKind), SHARES)
+def test_a_phase_begins_when_the_one_before_it_has_ended(kind: MotionKind, share: float) -> None:
+    passed = [phase_progress(kind, share, phase) for phase in PHASES_MS[kind]]
+    assert sum(0 < one < 1 for one in passed) <= 1
+    assert passed == sorted(passed, reverse=True)
+
+
+@pytest.mark.parametrize("kind", MotionKind)
+def test_the_result_is_shown_only_in_the_last_phase(kind: MotionKind) -> None:
+    *_, last = PHASES_MS[kind]
+    assert last is Phase.LAND
+    before = 1 - PHASES_MS[kind][Phase.LAND] / total_ms(kind)
+    assert phase_progress(kind, before, Phase.LAND) == pytest.approx(0)
+    assert phase_progress(kind, 1, Phase.LAND) == 1
+
+
+@pytest.mark.parametrize("kind", MotionKind)
+def test_the_board_is_dimmed_only_meanwhile(kind: MotionKind) -> None:
+    assert dimming(kind, 0) == dimming(kind, 1) == 0
+    assert dimming(kind, 0.5) == 1
+
+
+@given(SHARES)
+def test_the_easing_is_cubic(share: float) -> None:
+    curve = QEasingCurve(QEasingCurve.Type.InOutCubic)
+    assert ease(share) == pytest.approx(curve.valueForProgress(share), abs=1e-9)

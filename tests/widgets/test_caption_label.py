@@ -1,0 +1,74 @@
+"""A caption has one line of one height; what does not fit is elided by whole words."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtGui import QFont, QFontMetricsF
+
+from visualizer.widgets.fonts import scaled_font
+from visualizer.widgets.labels import ELLIPSIS, CaptionLabel, elide_html, plain_from_html
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+pytestmark = pytest.mark.usefixtures("application")
+
+PIXELS = 17
+HTML = "<b>with</b> (query 4) attends to <b>a &lt;b&gt; c</b> (key 2) with weight 24%."
+
+
+def width(html: str) -> float:
+    """An upper bound of the width of a line: all of it in bold."""
+    metrics = QFontMetricsF(scaled_font(PIXELS, QFont.Weight.Bold))
+    return metrics.horizontalAdvance(plain_from_html(html))
+
+
+def test_what_fits_is_shown_as_it_is() -> None:
+    assert elide_html(HTML, width(HTML), PIXELS) == HTML
+    assert elide_html("", 0, PIXELS) == ""
+
+
+@given(
+    st.lists(st.tuples(st.text("ab<>& ", min_size=1), st.booleans()), min_size=1),
+    st.integers(0, 400),
+)
+def test_what_is_elided_ends_with_a_whole_word(parts: list[tuple[str, bool]], room: int) -> None:
+    html = " ".join(
+        f"<b>{escape(word)}</b>" if is_bold else escape(word) for word, is_bold in parts
+    )
+    shown = elide_html(html, room, PIXELS)
+    if shown == html:
+        return
+    assert shown.count("<b>") == shown.count("</b>")
+    start, whole = plain_from_html(shown), plain_from_html(html)
+    assert start.endswith(ELLIPSIS)
+    rest = whole[len(start) - 1 :]
+    assert whole.startswith(start[:-1])
+    assert start == ELLIPSIS or rest.startswith(" ")
+
+
+def test_the_height_does_not_depend_on_the_text(qtbot: QtBot) -> None:
+    label = CaptionLabel("What happens", PIXELS)
+    qtbot.addWidget(label)
+    heights = set()
+    for text in ("", HTML, 20 * HTML):
+        label.show_html(text)
+        heights.add((label.sizeHint().height(), label.minimumSizeHint().height()))
+    assert len(heights) == 1
+
+
+def test_the_whole_text_is_in_the_tooltip_if_it_is_elided(qtbot: QtBot) -> None:
+    label = CaptionLabel("What happens", PIXELS)
+    qtbot.addWidget(label)
+    label.resize(round(width(HTML)) + 4, 30)
+    label.show()
+    label.show_html(HTML)
+    assert (label.toolTip(), label.full_text) == ("", plain_from_html(HTML))
+    label.resize(round(width(HTML) / 2), 30)
+    assert "with weight" in label.toolTip()
+    assert label.full_text == label.accessibleName() == plain_from_html(HTML)

@@ -1,0 +1,436 @@
+"""Motion of a playback step on the flow board: operands move, and their numbers meet on a card.
+
+Everything is a function of the time since the step began. No panel moves: the cells are dimmed, the
+operands are pictures of their cells, and the result appears last.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QPainter, QRegion
+
+from visualizer.heatmap import colour_mapping
+from visualizer.heatmap.cell_cursor_paint import paint_frame
+from visualizer.heatmap.flow_cursor_paint import (
+    FRAME_PX,
+    OTHER_RIBBON_ALPHA,
+    RIBBON_ALPHA,
+    FlowCursor,
+    translucent,
+)
+from visualizer.heatmap.flow_placement import OPERATION_PX
+from visualizer.heatmap.highlight_paint import is_block_shown, visible_cells
+from visualizer.heatmap.motion_card_paint import APPEARANCE_SHARE, ScoreCard, SoftmaxCard
+from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT
+from visualizer.heatmap.step_motion_paint import MovingCells, moving_cells, paint_empty_targets
+from visualizer.heatmap.step_motion_phases import (
+    MotionKind,
+    Phase,
+    dimming,
+    phase_progress,
+    total_ms,
+)
+from visualizer.session.cell_address import Cell
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from PySide6.QtGui import QImage
+
+    from visualizer.heatmap.board import Heatmap
+    from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
+    from visualizer.heatmap.flow_cursor_paint import ShareRibbon
+    from visualizer.heatmap.highlights import BlockComputation, HighlightBlock, Highlights
+    from visualizer.heatmap.motion_card_paint import CellColours, MotionCard
+    from visualizer.widgets.theme import Theme
+
+    class CopyCells(Protocol):
+        """Returns a picture of an area of the board, without highlights."""
+
+        def __call__(self, area: QRectF, *, is_earlier: bool = False) -> QImage: ...
+
+
+DIMMED_ALPHA = 173
+"""Opacity of the dimming at its most: 68 per cent towards the card."""
+LIFT_PX = 4
+MARGIN_PX = 12
+"""Maximum extent of lifted operands, frames and shadows beyond the areas that they belong to."""
+SPLIT_WIDTH_PX = 10
+SPLIT_TEXT = "= 1 row"
+TRAVEL_PHASES = {
+    MotionKind.MOVE: Phase.TRAVEL,
+    MotionKind.SCORE: Phase.TRAVEL,
+    MotionKind.SOFTMAX: Phase.EXPONENTIATE,
+}
+"""The phase in which the operands travel to the result."""
+VANISHING_PHASES = {
+    MotionKind.MOVE: Phase.LAND,
+    MotionKind.SCORE: Phase.MEET,
+    MotionKind.SOFTMAX: Phase.EXPONENTIATE,
+}
+"""The phase in which the numbers of the operands take their place."""
+
+
+class FlowMotion(Struct, frozen=True, eq=False):
+    """Motion of one step on the flow board.
+
+    Parameters
+    ----------
+    operands : tuple of MovingCells
+        Pictures of the operands, from their cells to the result.
+    result : MovingCells
+        Picture of the computed cells, which do not move.
+    before : MovingCells or None
+        Colours of the row of scores in the place of the result, which fade to its own.
+    strips : tuple of MovingCells
+        Pictures of the values, from their rows to their shares of the result.
+    ribbons : tuple of ShareRibbon
+        Shares of a row of weights.
+    chosen : int
+        Key of the share that is drawn in the accent colour.
+    """
+
+    placement: FlowPlacement
+    theme: Theme
+    kind: MotionKind
+    operands: tuple[MovingCells, ...]
+    result: MovingCells
+    card: MotionCard | None = None
+    before: MovingCells | None = None
+    strips: tuple[MovingCells, ...] = ()
+    ribbons: tuple[ShareRibbon, ...] = ()
+    chosen: int = 0
+
+    @property
+    def duration_ms(self) -> int:
+        return total_ms(self.kind)
+
+    @property
+    def dimmed_slots(self) -> list[PanelSlot]:
+        """The panels, which are dimmed while the operands move."""
+        return [slot for slot in (*self.placement.slots, *self.placement.operands) if slot]
+
+    def progress(self, share: float, phase: Phase) -> float:
+        """Return the progress of a phase after a fraction of the motion."""
+        return phase_progress(self.kind, share, phase)
+
+    def painted_region(self, share: float) -> QRegion:
+        """Return the panels, with the space between them, and the card."""
+        areas = [slot.cells for slot in self.dimmed_slots]
+        if self.card:
+            areas.append(self.card.area)
+        whole = QRectF(self.result.end)
+        for area in areas:
+            whole = whole.united(area)
+        margin = MARGIN_PX * text_scale()
+        return QRegion(whole.adjusted(-margin, -margin, margin, margin).toAlignedRect())
+
+    def paint(self, painter: QPainter, share: float, targets: Sequence[QRectF]) -> None:
+        """Paint a fraction of the motion; the computed cells are empty until the last phase."""
+        painter.save()
+        shade = translucent(self.theme.paper, round(DIMMED_ALPHA * dimming(self.kind, share)))
+        for slot in self.dimmed_slots:
+            painter.fillRect(slot.cells, shade)
+        paint_empty_targets(painter, targets, self.theme)
+        if self.kind is MotionKind.CONTEXT:
+            self._paint_shares(painter, share)
+        else:
+            self._paint_operands(painter, share)
+        if landed := self.progress(share, Phase.LAND):
+            if self.before:
+                painter.setOpacity(min(1.0, landed / APPEARANCE_SHARE))
+                painter.drawImage(self.before.end, self.before.picture)
+            painter.setOpacity(landed)
+            painter.drawImage(self.result.end, self.result.picture)
+        if self.card:
+            self.card.paint(painter, lambda phase: self.progress(share, phase), self.theme)
+        painter.restore()
+
+    def operand_areas(self, share: float) -> tuple[QRectF, ...]:
+        """Return where the operands are after a fraction of the motion, without their lift."""
+        way = self.progress(share, TRAVEL_PHASES[self.kind])
+        return tuple(one.at(way) for one in self.operands)
+
+    def _paint_operands(self, painter: QPainter, share: float) -> None:
+        """Paint the operands, lifted and on their way."""
+        lift = LIFT_PX * text_scale() * dimming(self.kind, share)
+        painter.setOpacity(1 - self.progress(share, VANISHING_PHASES[self.kind]))
+        for one, area in zip(self.operands, self.operand_areas(share), strict=True):
+            lifted = area.translated(0, -lift)
+            painter.drawImage(lifted, one.picture)
+            paint_frame(painter, lifted, FRAME_PX, self.theme)
+        painter.setOpacity(1)
+
+    def _paint_shares(self, painter: QPainter, share: float) -> None:
+        """Paint a row of weights that splits, its shares on their way, and the stack of values."""
+        split, flow = self.progress(share, Phase.SPLIT), self.progress(share, Phase.FLOW)
+        painter.setOpacity(1 - self.progress(share, Phase.LAND))
+        for one in self.operands:
+            painter.drawImage(one.start, one.picture)
+            paint_frame(painter, one.start, FRAME_PX, self.theme)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        for ribbon in self.ribbons:
+            self._paint_ribbon(painter, ribbon, split, flow)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        if split and not flow:
+            self._paint_split_text(painter)
+        if flow == 1:
+            ends = [ribbon.end for ribbon in self.ribbons]
+            paint_frame(painter, ends[0].united(ends[-1]), FRAME_PX, self.theme)
+        if stack := self.progress(share, Phase.STACK):
+            for one in self.strips:
+                painter.drawImage(one.at(stack), one.picture)
+        painter.setOpacity(1)
+
+    def _paint_ribbon(
+        self, painter: QPainter, ribbon: ShareRibbon, split: float, flow: float
+    ) -> None:
+        """Paint a share: a part of the row's edge, and the ribbon as far as it has come."""
+        is_chosen = self.chosen in ribbon.keys
+        ink = self.theme.accent if is_chosen else self.theme.quiet
+        colour = translucent(ink, RIBBON_ALPHA if is_chosen else OTHER_RIBBON_ALPHA)
+        start = ribbon.start
+        if not flow:
+            width = SPLIT_WIDTH_PX * text_scale() * split
+            height = max(1.0, start.height() - 1)  # a gap between two shares
+            painter.fillRect(QRectF(start.left() + 2, start.top(), width, height), colour)
+            return
+        painter.save()
+        reach = flow * (ribbon.end.left() - start.left())
+        top = min(ribbon.end.top(), start.top())
+        bottom = max(ribbon.end.bottom(), start.bottom())
+        painter.setClipRect(QRectF(start.left(), top, reach, bottom - top))
+        painter.fillPath(ribbon.path, colour)
+        painter.restore()
+
+    def _paint_split_text(self, painter: QPainter) -> None:
+        """Say next to the shares that they are as high as the row, if there is room."""
+        first, last = self.ribbons[0], self.ribbons[-1].start
+        scale, middle = text_scale(), (first.start.top() + last.bottom()) / 2
+        left = first.start.left() + (SPLIT_WIDTH_PX + 6) * scale
+        room = first.end.left() - left
+        if font_metrics(OPERATION_PX).horizontalAdvance(SPLIT_TEXT) > room:
+            return
+        painter.setFont(scaled_font(OPERATION_PX))
+        painter.setPen(QColor(self.theme.quiet))
+        line = QRectF(left, middle - 10 * scale, room, 20 * scale)
+        painter.drawText(line, ALIGN_LEFT, SPLIT_TEXT)
+
+
+def flow_motion(
+    placement: FlowPlacement, highlights: Highlights, theme: Theme, seen: QRectF, copy: CopyCells
+) -> FlowMotion | None:
+    """Create the motion of the highlighted step; None if its result or its inputs are not shown."""
+    step, slots = highlights.step, tuple(slot for slot in placement.slots if slot)
+    assert step is not None
+    shown = ((slot, each) for slot in slots for each in step.computations)
+    found = next((pair for pair in shown if is_block_shown(pair[0], pair[1].result)), None)
+    target = visible_cells(found[0], found[1].result) if found else None
+    if found is None or target is None:
+        return None
+    slot, computation = found
+    result = MovingCells(copy(target), target, target)
+    motion = FlowMotion(placement, theme, MotionKind.MOVE, (), result)
+    build = {
+        MotionKind.SCORE: _score_motion,
+        MotionKind.SOFTMAX: _softmax_motion,
+        MotionKind.CONTEXT: _context_motion,
+    }.get(step.kind)
+    built = build(motion, slot, computation, highlights, seen, copy) if build else None
+    if built:
+        return built
+    if placement.has_earlier(slot):  # the numbers change where they are
+        return replace(
+            motion, operands=(MovingCells(copy(target, is_earlier=True), target, target),)
+        )
+    operands = moving_cells(slots, step, theme, seen)
+    above = _layer_operand(placement, slot, computation.result, copy, target)
+    return replace(motion, operands=(*operands, *above)) if operands else None
+
+
+def _score_motion(
+    motion: FlowMotion,
+    slot: PanelSlot,
+    computation: BlockComputation,
+    highlights: Highlights,
+    seen: QRectF,
+    copy: CopyCells,
+) -> FlowMotion | None:
+    """A query comes from the left and keys from above; their products are added up."""
+    step, leading = highlights.step, highlights.leading
+    at = motion.placement.slots.index(slot)
+    operand, column = motion.placement.operands[at], motion.placement.panels.columns[at]
+    target = motion.result.end
+    cell = _visible_cell(slot, leading)
+    if operand is None or cell is None or step is None or step.terms is None:
+        return None
+    keys = QRectF(target.left(), operand.cells.top(), target.width(), operand.cells.height())
+    rows = [
+        area
+        for block in computation.inputs
+        if block.stage != column.operand and (area := _shown_area(motion.placement, block))
+    ]
+    operands = tuple(
+        MovingCells(copy(area), area, _centred(area, target)) for area in (*rows, keys)
+    )
+    colours = _factor_colours(motion.placement, at, computation, leading, motion.theme)
+    if {len(one) for one in colours} != {len(step.terms.terms)}:
+        colours = ()  # pooled cells show other numbers
+    card = ScoreCard.of(step.terms, cell, seen, colours)
+    return replace(motion, kind=MotionKind.SCORE, operands=operands, card=card)
+
+
+def _factor_colours(
+    placement: FlowPlacement,
+    at: int,
+    computation: BlockComputation,
+    cell: Cell | None,
+    theme: Theme,
+) -> tuple[tuple[CellColours, ...], ...]:
+    """Return the colours of the query and the key of a score on the board."""
+    operand, column = placement.operands[at], placement.panels.columns[at]
+    slots = (
+        slot
+        for block in computation.inputs
+        for slot in placement.slots
+        if slot and block.stage != column.operand and is_block_shown(slot, block)
+    )
+    queries = next(slots, None)
+    if queries is None or operand is None or cell is None:
+        return ()
+    row, key = (
+        queries.heatmap.rows.cell(cell.place[-2]),
+        operand.heatmap.columns.cell(cell.place[-1]),
+    )
+    return (
+        _cell_colours(queries.heatmap, colour_mapping.colour_indices(queries.heatmap)[row], theme),
+        _cell_colours(
+            operand.heatmap, colour_mapping.colour_indices(operand.heatmap)[:, key], theme
+        ),
+    )
+
+
+def _cell_colours(panel: Heatmap, indices: np.ndarray, theme: Theme) -> tuple[CellColours, ...]:
+    words = colour_mapping.colour_table(panel.colour.map, theme)[indices] & 0xFFFFFF
+    is_light = colour_mapping.dark_text_entries(panel.colour.map, theme)[indices]
+    return tuple(
+        (f"#{word:06x}", "#000000" if light else "#FFFFFF")
+        for word, light in zip(words.tolist(), is_light.tolist(), strict=True)
+    )
+
+
+def _softmax_motion(
+    motion: FlowMotion,
+    slot: PanelSlot,
+    computation: BlockComputation,
+    highlights: Highlights,
+    seen: QRectF,
+    copy: CopyCells,
+) -> FlowMotion | None:
+    """A row of scores becomes bars, which are divided by their sum."""
+    step = highlights.step
+    areas = [_shown_area(motion.placement, block) for block in computation.inputs]
+    target = motion.result.end
+    operands = tuple(MovingCells(copy(area), area, target) for area in areas if area)
+    if not operands or step is None or step.terms is None:
+        return None
+    card = SoftmaxCard.of(step.terms, target, seen)
+    before = _score_colours(motion, slot, computation, target)
+    return replace(motion, kind=MotionKind.SOFTMAX, operands=operands, card=card, before=before)
+
+
+def _score_colours(
+    motion: FlowMotion, slot: PanelSlot, computation: BlockComputation, target: QRectF
+) -> MovingCells | None:
+    """Return the colours of a row of scores in the place of its weights."""
+    slots = (one for one in motion.placement.slots if one)
+    (block, *_), row = computation.inputs, computation.result.rows[0]
+    scores = next((one for one in slots if is_block_shown(one, block)), None)
+    if scores is None or len(computation.result.columns) < len(slot.heatmap.columns.labels):
+        return None
+    colours = colour_mapping.colour_indices(scores.heatmap)[scores.heatmap.rows.cell(row)][None, :]
+    picture = colour_mapping.colour_image(colours, scores.heatmap.colour.map, motion.theme)
+    return MovingCells(picture, target, target)
+
+
+def _context_motion(
+    motion: FlowMotion,
+    slot: PanelSlot,
+    computation: BlockComputation,
+    highlights: Highlights,
+    seen: QRectF,
+    copy: CopyCells,
+) -> FlowMotion | None:
+    """A row of weights splits, and each share takes its value to the row of the result."""
+    step, result, target = highlights.step, computation.result, motion.result.end
+    operand = motion.placement.operands[motion.placement.slots.index(slot)]
+    head = () if result.head is None else (result.head,)
+    cursor = FlowCursor(
+        motion.placement, Cell(result.stage, (*head, result.rows[0], result.columns[0]))
+    )
+    ribbons = tuple(cursor.share_ribbons())
+    areas = [_shown_area(motion.placement, block) for block in computation.inputs]
+    weights = [area for area in areas if area and area.top() == target.top()]
+    if operand is None or not ribbons or not weights or step is None or step.terms is None:
+        return None
+    values = operand.heatmap
+    colours = colour_mapping.colour_indices(values)
+    columns = slice(*(values.columns.cell(at) for at in (result.columns[0], result.columns[-1])))
+    strips = []
+    for ribbon in ribbons:
+        row = values.rows.cell(ribbon.keys.start)
+        cells = colours[row : row + 1, columns.start : columns.stop + 1]
+        picture = colour_mapping.colour_image(cells, values.colour.map, motion.theme)
+        start = QRectF(target.left(), ribbon.end.top(), target.width(), ribbon.end.height())
+        end = QRectF(target.left(), ribbon.start.top(), target.width(), ribbon.start.height())
+        strips.append(MovingCells(picture, start, end))
+    return replace(
+        motion,
+        kind=MotionKind.CONTEXT,
+        operands=tuple(MovingCells(copy(area), area, area) for area in weights),
+        strips=tuple(strips),
+        ribbons=ribbons,
+        chosen=step.terms.chosen,
+    )
+
+
+def _layer_operand(
+    placement: FlowPlacement,
+    slot: PanelSlot,
+    result: HighlightBlock,
+    copy: CopyCells,
+    target: QRectF,
+) -> tuple[MovingCells, ...]:
+    """Return the columns of a layer's weights above the result, which come down to it."""
+    at = placement.slots.index(slot)
+    operand, column = placement.operands[at], placement.panels.columns[at]
+    if operand is None or column.layer_stage != result.stage:
+        return ()
+    area = QRectF(target.left(), operand.cells.top(), target.width(), operand.cells.height())
+    return (MovingCells(copy(area), area, _centred(area, target)),)
+
+
+def _shown_area(placement: FlowPlacement, block: HighlightBlock) -> QRectF | None:
+    """Return the area of a block in its column; None if it is not visible."""
+    slots = (slot for slot in placement.slots if slot and is_block_shown(slot, block))
+    slot = next(slots, None)
+    return visible_cells(slot, block) if slot else None
+
+
+def _visible_cell(slot: PanelSlot, cell: Cell | None) -> QRectF | None:
+    if cell is None or cell.place[-2] not in slot.heatmap.rows.visible_range:
+        return None
+    if cell.place[-1] not in slot.heatmap.columns.visible_range:
+        return None
+    return slot.cell(*cell.place[-2:])
+
+
+def _centred(area: QRectF, target: QRectF) -> QRectF:
+    """Return an area moved to the middle of a target."""
+    return area.translated(target.center() - area.center())

@@ -1,0 +1,86 @@
+"""Phases of the motion of a playback step: pure functions of the time since the step began.
+
+Cause comes before effect: operands lift and travel, then their numbers meet, and only the last
+phase shows the result.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum, auto
+
+from visualizer.attention.stages import Operation
+
+
+class MotionKind(StrEnum):
+    """How the operands of a step become its result."""
+
+    MOVE = auto()
+    SCORE = auto()
+    SOFTMAX = auto()
+    CONTEXT = auto()
+
+
+class Phase(StrEnum):
+    """Part of a motion."""
+
+    LIFT = auto()
+    TRAVEL = auto()
+    MEET = auto()
+    EXPONENTIATE = auto()
+    NORMALIZE = auto()
+    SPLIT = auto()
+    FLOW = auto()
+    STACK = auto()
+    LAND = auto()
+    """The last phase of every motion; only here the result is painted."""
+
+
+PHASES_MS = {
+    MotionKind.MOVE: {Phase.LIFT: 120, Phase.TRAVEL: 360, Phase.LAND: 120},
+    MotionKind.SCORE: {Phase.LIFT: 120, Phase.TRAVEL: 200, Phase.MEET: 160, Phase.LAND: 120},
+    MotionKind.SOFTMAX: {
+        Phase.LIFT: 150, Phase.EXPONENTIATE: 250, Phase.NORMALIZE: 300, Phase.LAND: 200,
+    },
+    MotionKind.CONTEXT: {Phase.SPLIT: 150, Phase.FLOW: 300, Phase.STACK: 250, Phase.LAND: 200},
+}  # fmt: skip
+"""Duration of each phase in milliseconds, in order."""
+
+MOTION_KINDS = {
+    Operation.DOT_PRODUCT: MotionKind.SCORE,
+    Operation.SCORES_TO_WEIGHTS: MotionKind.SOFTMAX,
+    Operation.WEIGHTED_SUM: MotionKind.CONTEXT,
+}
+"""The motion of each operation; operands of others only move."""
+
+
+def total_ms(kind: MotionKind) -> int:
+    """Return the duration of a motion in milliseconds."""
+    return sum(PHASES_MS[kind].values())
+
+
+def phase_progress(kind: MotionKind, share: float, phase: Phase) -> float:
+    """Return the eased progress of a phase: 0 until it begins, 1 once it has ended.
+
+    Parameters
+    ----------
+    share : float
+        Fraction of the motion, from 0 to 1.
+    """
+    start = 0
+    for name, ms in PHASES_MS[kind].items():
+        if name is phase:
+            passed = (share * total_ms(kind) - start) / ms
+            return ease(min(1.0, max(0.0, passed)))
+        start += ms
+    raise KeyError(phase)
+
+
+def dimming(kind: MotionKind, share: float) -> float:
+    """Return how far everything but the operands is dimmed, from 0 to 1."""
+    first = next(iter(PHASES_MS[kind]))
+    return phase_progress(kind, share, first) - phase_progress(kind, share, Phase.LAND)
+
+
+def ease(share: float) -> float:
+    """Return the eased progress after a fraction of a duration: cubic, in and out."""
+    return 4 * share**3 if share < 0.5 else 1 - (2 - 2 * share) ** 3 / 2
