@@ -519,6 +519,16 @@ class BlockwiseTensor(CachedTensor):
         high, _ = self._source.column_ends(place, rows, range(self._shape[-1]), block)
         return readable(high)
 
+    def sample_matrix(
+        self, place: LeadingIndices, most_rows: int
+    ) -> tuple[np.ndarray, int, np.ndarray]:
+        """Compute the rows of the preview, whatever is drawn."""
+        first = PreviewLayout.of(self._shape)
+        rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
+        high, low = self._source.column_ends(place, rows, columns, first.blocks[1])
+        values = _largest_magnitude(_to_array(high), None if low is None else _to_array(low))
+        return first.rows, first.blocks[1], values
+
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
         """All vectors, which are held in memory, as a tensor owned by the caller."""

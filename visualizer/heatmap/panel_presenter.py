@@ -80,7 +80,7 @@ class PanelSource:
         self.tensor: CachedTensor = self.trace.displayed_stage(
             stage.name, self.requested_transform, by
         )
-        self.beside: tuple[CachedTensor, ...] = ()
+        self.beside: tuple[tuple[Trace, CachedTensor], ...] = ()
         self.extent = extent or resolved.extent(stage)
         self.index = (*self.leading, *(() if head is None else (head,)))
         self.whole_area = (*self.index, *self.extent.cells)
@@ -185,26 +185,26 @@ class PanelSource:
         return self.trace.cached_stage(before) if before else None
 
     def _choose_colours(self) -> ColourScale:
-        return self._shared_colours(self.trace)
-
-    def _shared_colours(self, trace: Trace) -> ColourScale:
-        """Choose the colours, the same for all panels that share them.
-
-        Parameters
-        ----------
-        trace : Trace
-            Trace whose token counts and dropout rate determine the ends.
-        """
-        shown = (self.stage, self.tensor, self.lens, self.chosen)
+        """Choose the colours, the same for all panels that share them."""
+        shown = ((self.trace, self.tensor), *self.beside)
+        if self.by and self.chosen.limits is ColourLimits.AUTO:  # those of the single heads
+            shown = tuple(
+                (trace, trace.displayed_stage(self.stage.name, self.requested_transform))
+                for trace, _ in shown
+            )
+        inputs = (shown, self.stage, self.lens, self.chosen, self._range_indices)
         if self.chosen.limits is ColourLimits.PANEL:
-            return choose_colour_scale(trace, *shown, self._largest_value(), self.beside)
-        key = (trace, self.tensor, self.lens, self.beside)
+            return choose_colour_scale(*inputs, self._largest_value())
+        key = (shown, self.lens, self._range_indices)
         colour = self.resolved.shared_values.get(key)
         if not isinstance(colour, ColourScale):
-            colour = self.resolved.shared_values[key] = choose_colour_scale(
-                trace, *shown, None, self.beside
-            )
+            colour = self.resolved.shared_values[key] = choose_colour_scale(*inputs)
         return colour
+
+    @property
+    def _range_indices(self) -> tuple[LeadingIndex, ...]:
+        """The layers and texts that share automatic limits."""
+        return (self.leading,)
 
     def _uneven_cells(self) -> np.ndarray | None:
         return None
@@ -220,7 +220,7 @@ class PanelSource:
     def _row_maxima(self) -> np.ndarray:
         """Return the maximum of each row over everything that shares its colours."""
         ends = self.tensor.row_ends(self.index)
-        for other in self.beside:
+        for _, other in self.beside:
             ends = np.maximum(ends, other.row_ends(self.index))
         return ends
 
@@ -313,10 +313,10 @@ class PanelSource:
             notes.append(pooling_note(self.tensor.limits()[0] < 0, *self.extent.blocks))
         if colour.curve is ColourCurve.RANK and self.extent.rows is not None:
             notes.append("ranked within the visible part")
-        found = limit_masks(values, marks, colour)
+        found = limit_masks(values, marks, colour) if colour.limits is ColourLimits.TYPED else None
         if found:
             below, above = (int(cells.sum()) for cells in found)
-            notes.append(f"▲ {above:,} above, ▼ {below:,} below")
+            notes.append(f"◥ {above:,} above, ◢ {below:,} below")
         return tuple(notes)
 
     def _value_unit(self) -> str:
@@ -326,6 +326,10 @@ class PanelSource:
 
 class SpreadPanelSource(PanelSource):
     """A panel shown next to the panels of other texts or layers."""
+
+    @property
+    def _range_indices(self) -> tuple[LeadingIndex, ...]:
+        return self.resolved.spread_indices
 
     def _panel_label(self) -> str:
         axis = self.trace.axes[-1]

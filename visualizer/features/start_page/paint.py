@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPainterPath, QPen
+from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen
 
 from visualizer.features.start_page.presenter import Example, PictureData
 from visualizer.format import format_number
@@ -194,7 +194,7 @@ def _stroke_path(
 
 
 def paint_weights(painter: QPainter, box: QRectF, weights: np.ndarray, theme: Theme) -> None:
-    """Paint causal weights from 0 to 1 [query, key] in the default colours; hatch masked cells.
+    """Paint causal weights from 0 to 1 [query, key] in the default colours.
 
     Parameters
     ----------
@@ -206,13 +206,6 @@ def paint_weights(painter: QPainter, box: QRectF, weights: np.ndarray, theme: Th
     chosen[~allowed] = FORBIDDEN
     painter.fillRect(box, QColor(theme.paper))
     painter.drawImage(box, colour_image(chosen, DEFAULT_MAP, theme))
-    cell = box.width() / len(weights)
-    masked = QPainterPath()
-    for query in range(len(weights) - 1):
-        left = box.left() + (query + 1) * cell
-        masked.addRect(QRectF(left, box.top() + query * cell, box.right() - left, cell))
-    painter.fillPath(masked, QColor(theme.paper))
-    painter.fillPath(masked, QBrush(QColor(theme.hairline), Qt.BrushStyle.BDiagPattern))
 
 
 def _paint_numbers(
