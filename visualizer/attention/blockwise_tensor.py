@@ -20,7 +20,12 @@ import numpy as np
 import torch
 from msgspec import Struct
 
-from visualizer.attention.cached_tensor import CachedTensor, WeightBand, readable
+from visualizer.attention.cached_tensor import (
+    CachedTensor,
+    WeightBand,
+    evenly_spaced_rows,
+    readable,
+)
 from visualizer.attention.display_transforms import WeightTransform, aggregate_heads
 
 if TYPE_CHECKING:
@@ -522,7 +527,10 @@ class BlockwiseTensor(CachedTensor):
     def sample_matrix(
         self, place: LeadingIndices, most_rows: int
     ) -> tuple[np.ndarray, int, np.ndarray]:
-        """Compute the rows of the preview, whatever is drawn."""
+        """Compute evenly spaced rows, or those of the preview if each read is slow."""
+        if not self._source.has_first_picture:
+            spaced = evenly_spaced_rows(self._shape[-2], most_rows)
+            return spaced, 1, self.read_rows(spaced, place)
         first = PreviewLayout.of(self._shape)
         rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
         high, low = self._source.column_ends(place, rows, columns, first.blocks[1])

@@ -35,6 +35,8 @@ PERCENTILE = 98
 """Percentile of the magnitudes at which the range of other numbers ends."""
 MAX_SAMPLED_CELLS = 2**18
 """Maximum number of cells of a layer that are counted; of more, only evenly spaced rows are."""
+MIN_SAMPLED_ROWS = 24
+"""Number of rows of each matrix that are counted in any case."""
 SHARE_ROUNDING_TOLERANCE = 1e-3
 """Relative amount by which rounding to 16 bits may lift a share of 1 above 1."""
 
@@ -150,10 +152,10 @@ def _sample_tensor(
 ) -> RangeSample:
     """Sample all heads of a tensor in one layer and text.
 
-    A layer with more than `MAX_SAMPLED_CELLS` is estimated from evenly spaced rows. A text whose
-    matrices are computed block by block is estimated from the 24 rows of its coarse preview, in
-    which a block of columns counts as its largest magnitude. Neither depends on which part is
-    drawn, so that colours do not change while a picture is refined.
+    A layer with more than `MAX_SAMPLED_CELLS` is estimated from evenly spaced rows, whether its
+    matrices are held or computed block by block. A long text on a model server is estimated from
+    the rows of its coarse preview, in which a block of columns counts as its largest magnitude.
+    Neither depends on the drawn part, so that colours do not change while a picture is refined.
     """
     masking = (MaskingSpec.of(trace.spec_at(leading), stage), trace.cut) if trace else None
 
@@ -190,7 +192,7 @@ def sample_heads(weights: np.ndarray, allowed: np.ndarray) -> RangeSample:
 
 def _max_sampled_rows(matrices: int, columns: int) -> int:
     """Return how many rows of each matrix of a layer are sampled at most."""
-    return max(1, MAX_SAMPLED_CELLS // max(1, matrices * columns))
+    return max(MIN_SAMPLED_ROWS, MAX_SAMPLED_CELLS // max(1, matrices * columns))
 
 
 def sample_cells(

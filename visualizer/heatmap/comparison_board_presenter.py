@@ -187,14 +187,14 @@ class ChangePanelSource(PanelSource):
     def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
         return forbidden  # included in the masks of both sides
 
-    def _hatching_mask(self) -> MaskingSpec | None:
+    def _shown_masking(self) -> MaskingSpec | None:
         """Return the mask of both sides; differing cells are compared one by one."""
         own = MaskingSpec.of(self.spec, self.stage.name) if self._side_masks() else None
-        return super()._hatching_mask() or own
+        return super()._shown_masking() or own
 
-    def _forbidden_cells(self, hatch: MaskingSpec) -> np.ndarray:
+    def _forbidden_cells(self, masking: MaskingSpec) -> np.ndarray:
         masks = self._side_masks()
-        return super()._forbidden_cells(hatch) if masks is None else masks[0] & masks[1]
+        return super()._forbidden_cells(masking) if masks is None else masks[0] & masks[1]
 
     def _uneven_cells(self) -> np.ndarray | None:
         masks = self._side_masks()

@@ -87,17 +87,17 @@ class PanelSource:
 
     def heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
         """Build the panel, or return a known one built from the same inputs."""
-        stage, hatch = self.stage, self._hatching_mask()
+        stage, masking = self.stage, self._shown_masking()
         before = self._before_dropout()
         colour = self._choose_colours()
         labels = self.resolved.side_labels(self.leading)
         key = (self.tensor, before, self.leading, self.head, self.by, self.lens, self.extent,
-               colour, hatch, labels, stage.symbol, self.beside, self.part, self.title,
+               colour, masking, labels, stage.symbol, self.beside, self.part, self.title,
                self.shared_scale_sources, self._panel_label(), self.requested_transform,
                self.tensor.version)  # fmt: skip
         if key in known:
             return known[key]
-        forbidden = self._add_cut_cells(self._forbidden_cells(hatch) if hatch else None)
+        forbidden = self._add_cut_cells(self._forbidden_cells(masking) if masking else None)
         dropped = self._dropped_cells(before, forbidden) if before else None
         rows, columns = self._panel_axes(labels.rows, labels.columns)
         values = self.tensor.read_pooled(*self.extent.blocks, self.whole_area)
@@ -175,7 +175,7 @@ class PanelSource:
         """The index of its text."""
         return self.trace.axis_position("text", self.leading)
 
-    def _hatching_mask(self) -> MaskingSpec | None:
+    def _shown_masking(self) -> MaskingSpec | None:
         name = self.stage.name
         return MaskingSpec.of(self.spec, name) if is_hatched(self.spec, name) else None
 
@@ -234,8 +234,8 @@ class PanelSource:
             shown = np.maximum(shown, sizes.max(-1, initial=0, where=np.isfinite(sizes)))
         return shown
 
-    def _forbidden_cells(self, hatch: MaskingSpec) -> np.ndarray:
-        return masked_cells(hatch, self.trace.sides, self.text, self.extent)
+    def _forbidden_cells(self, masking: MaskingSpec) -> np.ndarray:
+        return masked_cells(masking, self.trace.sides, self.text, self.extent)
 
     def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
         """Add the cells that are cut only in this head to the forbidden ones."""
