@@ -149,8 +149,7 @@ def prefetch_key(resolved: ResolvedView) -> Hashable:
     if resolved.run.trace.is_blockwise or no_lines_reason(resolved.run):
         return None
     request = line_request(resolved)
-    leading = request.leading if request.limits is ColourLimits.AUTO else None
-    return request.stage, request.lens, request.count, leading
+    return request.stage, request.lens, request.count
 
 
 def prefetch(resolved: ResolvedView) -> None:

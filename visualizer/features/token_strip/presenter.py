@@ -370,7 +370,7 @@ def prefetch_key(resolved: ResolvedView) -> Hashable:
     if not resolved.view.tokens.chosen:
         return None
     is_folded = head_of_cell(resolved, resolved.pinned) is None
-    return resolved.weights_stage(resolved.pinned), is_folded, resolved.leading
+    return resolved.weights_stage(resolved.pinned), is_folded
 
 
 def prefetch(resolved: ResolvedView) -> None:
