@@ -44,16 +44,29 @@ function lines(panel, ink) {
 
 function marks(panel, ink, table) {
   const {width, height} = panel, [, columns] = panel.shape;
-  const share = height >= 20 ? 0.25 : 1, size = Math.min(width, height, 36) / 4;
-  hatch(panel, ink, FORBIDDEN, theme().hatch, 1);
+  const share = height >= 20 ? 0.25 : 1, side = Math.min(width, height);
+  const size = Math.min(Math.max(0.22 * side, 2.5), 8), gap = side >= 20 ? 1 : 0;
+  mask(panel, ink);
   hatch(panel, ink, UNEVEN, theme().border, share);
   panel.marks.forEach((mark, at) => {
     if (!(mark & (DROPPED | BELOW | ABOVE))) return;
     const left = at % columns * width, top = Math.floor(at / columns) * height;
     if (mark & DROPPED && width >= 6) cross(ink, left, top, width, height);
-    if (mark & (BELOW | ABOVE) && size >= 3) {
+    if (mark & (BELOW | ABOVE) && side >= 8) {
       ink.fillStyle = table.isLight(panel.entries[at]) ? "#000000" : "#FFFFFF";
-      triangle(ink, left + width - 2, top + 2, size, mark & ABOVE);
+      const isAbove = mark & ABOVE;
+      notch(ink, left + width, isAbove ? top + gap : top + height, isAbove ? size : -size);
+    }
+  });
+}
+
+/** Fill masked cells, which have no lines between them. */
+function mask(panel, ink) {
+  const {width, height, marks} = panel, columns = panel.shape[1];
+  ink.fillStyle = theme().mask;
+  marks.forEach((mark, at) => {
+    if (mark & FORBIDDEN) {
+      ink.fillRect(at % columns * width, Math.floor(at / columns) * height, width, height);
     }
   });
 }
@@ -95,13 +108,15 @@ function cross(ink, left, top, width, height) {
   ink.stroke();
 }
 
-function triangle(ink, right, top, size, isUp) {
-  const [base, tipped] = isUp ? [top + size, top] : [top, top + size];
+/** Cut a corner: the upper right one, or the lower right one for a negative height. */
+function notch(ink, right, edge, height) {
+  ink.globalAlpha = 0.7;
   ink.beginPath();
-  ink.moveTo(right - size, base);
-  ink.lineTo(right, base);
-  ink.lineTo(right - size / 2, tipped);
+  ink.moveTo(right - Math.abs(height), edge);
+  ink.lineTo(right, edge);
+  ink.lineTo(right, edge + height);
   ink.fill();
+  ink.globalAlpha = 1;
 }
 
 function numbers(panel, ink, table) {

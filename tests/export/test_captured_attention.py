@@ -31,6 +31,7 @@ from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.timeline import StepSize
 from visualizer.session.view import View
+from visualizer.session.view_options import ColourLimits, ColourOptions
 from visualizer.session.worker_jobs import compute
 from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.widgets.theme import LIGHT
@@ -99,6 +100,14 @@ def test_a_figure_opens_as_what_it_is_a_picture_of(suffix: str, tmp_path: Path) 
         export_file(path, whole, settings)
         saved = open_document(path)
         assert (saved.document.captured, saved.view.layer) == (elsewhere(), layer)
+
+
+def test_a_figure_of_a_layer_keeps_the_range_that_all_layers_share(tmp_path: Path) -> None:
+    shared = ColourOptions(limits=ColourLimits.SHARED)
+    export_file(tmp_path / "a.png", shot(layer=1, colouring=shared), FigureSettings())
+    saved = open_document(tmp_path / "a.png")
+    largest = float(replayed().trace.read("weights").max())
+    assert saved.view.colouring.ends("weights") == pytest.approx((0, largest))
 
 
 def test_a_figure_does_not_carry_attention_of_any_size() -> None:

@@ -513,11 +513,11 @@ def test_notes_that_panels_share_stand_once_over_them() -> None:
     shared = lay_out_board(Board(panels), 1280, 800)
     assert [head.notes for head in shared.column_heads] == [("kept ×2",)] * 2
     assert {slot.panel_notes for slot in shared.slots} == {()}
-    first = (panels[0][0], replace(panels[0][1], notes=("▲ 3 above",)))
+    first = (panels[0][0], replace(panels[0][1], notes=("◥ 3 above",)))
     mixed = lay_out_board(Board((first, panels[1])), 1280, 800)
     assert [head.notes for head in mixed.column_heads] == [(), ("kept ×2",)]
     own = {slot.heatmap: slot.panel_notes for slot in mixed.slots}
-    assert [own[one] for one in first] == [("kept ×2",), ("▲ 3 above",)]
+    assert [own[one] for one in first] == [("kept ×2",), ("◥ 3 above",)]
 
 
 def test_few_columns_are_no_sliver() -> None:

@@ -25,7 +25,6 @@ from visualizer.attention.spec import (
 from visualizer.attention.token_embeddings import PADDING_LABEL
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.session.document import BOOK_SENTENCE
 from visualizer.session.view import View
 from visualizer.session.view_options import (
@@ -208,16 +207,17 @@ def test_colours_mean_the_same_in_every_head() -> None:
     computed = a_run(heads=2)
     for stage in ("scores", "masked", "context"):
         one, two = (panel(computed, stage, head).colour for head in (0, 1))
-        largest = np.abs(computed.trace.read(stage)[np.isfinite(computed.trace.read(stage))]).max()
         assert one == two
-        assert (one.low, one.high) == (-largest, largest)
+        assert one.low == -one.high
         assert one.map == AUTOMATIC_MAP
 
 
-def test_weights_have_a_scale_from_0_to_1() -> None:
-    colour = panel(a_run(), "weights").colour
+def test_weights_can_have_a_scale_from_0_to_1() -> None:
+    unit = ColourOptions(limits=ColourLimits.UNIT)
+    colour = panel(a_run(), "weights", colouring=unit).colour
     assert (colour.map, colour.low, colour.high) == (DEFAULT_MAP, 0, 1)
-    dropping = [panel(a_run(**HALF), stage).colour for stage in ("weights", "dropped")]
+    stages = ("weights", "dropped")
+    dropping = [panel(a_run(**HALF), stage, colouring=unit).colour for stage in stages]
     assert [(kept.low, kept.high) for kept in dropping] == [(0, 1), (0, 2)]
 
 
@@ -231,14 +231,6 @@ def test_weights_below_0_have_a_signed_scale() -> None:
 def test_zeros_alone_have_a_scale() -> None:
     colour = panel(a_run(f"{PADDING_LABEL}", mask=MaskKind.NONE), "scores").colour
     assert colour.low < colour.high
-
-
-@pytest.mark.parametrize("tokens", [1, MIN_PERCENTILE_TOKENS, MIN_PERCENTILE_TOKENS + 1])
-def test_the_automatic_scale_is_by_row_for_long_texts(tokens: int) -> None:
-    computed = a_run(" ".join(tokens * ["a"]))
-    expected = ColourLimits.SHARED if tokens <= MIN_PERCENTILE_TOKENS else ColourLimits.ROW
-    assert panel(computed, "weights").colour.limits is expected
-    assert panel(computed, "scores").colour.limits is ColourLimits.SHARED
 
 
 @pytest.mark.parametrize("curve", ColourCurve)
@@ -267,7 +259,7 @@ def test_typed_ends_are_those_of_their_stage_and_what_is_beyond_is_counted() -> 
     numbers = computed.trace.read("weights", (0,))[np.tri(computed.trace.tokens, dtype=bool)]
     above, below = int((numbers > 0.5).sum()), int((numbers < 0.2).sum())
     assert above
-    assert weights.notes == (f"▲ {above} above, ▼ {below} below",)
+    assert weights.notes == (f"◥ {above} above, ◢ {below} below",)
     scores = panel(computed, "scores", colouring=typed).colour
     assert (scores.low, scores.high) == (-0.3, 0.3)
     assert panel(computed, "context", colouring=typed).colour.limits is ColourLimits.SHARED

@@ -44,6 +44,8 @@ OWN = frozenset({"blue-gold-dark"})
 """Maps that are not from pyqtgraph."""
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK, PRINT], ids=lambda theme: theme.name)
 ROW = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.ROW, 0.0, 1.0)
+JUST_SEEN = 0.02
+"""In Oklab, the smallest difference that is seen side by side."""
 
 
 def channels(words: np.ndarray) -> np.ndarray:
@@ -160,10 +162,21 @@ def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) ->
     assert (words >> 24 == 255).all()
     for entry, colour in (
         (NAN_COLOUR_INDEX, theme.warning),
-        (DROPPED, theme.raised),
-        (FORBIDDEN, theme.paper),
+        (DROPPED, theme.paper),
+        (FORBIDDEN, theme.mask),
     ):
         assert f"#{int(words[entry]) & 0xFFFFFF:06X}" == colour
+
+
+@THEMES
+@pytest.mark.parametrize("eyes", EYES)
+@pytest.mark.parametrize("name", [*SEQUENTIAL, "plum"])
+def test_a_masked_cell_is_told_from_a_weight_of_0_and_from_an_empty_cell(
+    name: str, eyes: str, theme: Theme
+) -> None:
+    zero = f"#{int(colour_table(name, theme)[0]) & 0xFFFFFF:06X}"
+    mask, *others = oklab(rgb(theme.mask, zero, theme.paper), eyes)
+    assert min(np.linalg.norm(mask - other) for other in others) >= JUST_SEEN
 
 
 @THEMES

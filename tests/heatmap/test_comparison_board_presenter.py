@@ -164,7 +164,7 @@ def test_a_part_is_seen_of_all_three() -> None:
 def test_the_ends_that_can_be_typed_are_those_of_both_sides() -> None:
     view = a_view(CAUSAL)
     (ends,) = present_view_controls(resolved(FREE, view), board(FREE, view)).ends
-    assert (ends.title, ends.low, ends.high, ends.is_signed) == ("Weights A", 0, 1, False)
+    assert (ends.title, ends.low, ends.high, ends.is_signed) == ("Weights A", 0, 0.4, False)
 
 
 def test_panels_that_did_not_change_are_the_very_same() -> None:

@@ -250,7 +250,7 @@ def test_headings_take_the_place_of_the_stage_bar(flow_hand: Hand) -> None:
 
 
 def test_a_very_narrow_board_shows_the_head_with_its_operands(flow_hand: Hand) -> None:
-    flow_hand.window.resize(460, 600)
+    flow_hand.window.resize(440, 600)
     flow_hand.until(lambda: flow_hand.board.viewport().width() < 480)
     flow_hand.settle()
     assert _shown(flow_hand) == ["queries", "masked", "weights", "context"]

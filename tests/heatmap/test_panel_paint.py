@@ -179,19 +179,15 @@ def test_what_is_no_number_has_the_colour_of_a_warning() -> None:
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 @pytest.mark.parametrize("cell", [TINY, SMALL, LARGE])
-def test_forbidden_cells_are_hatched_and_have_no_colour_of_the_scale(
-    cell: int, theme: Theme
-) -> None:
+def test_forbidden_cells_are_one_tint_without_lines_between_them(cell: int, theme: Theme) -> None:
     forbidden = np.triu(np.ones((6, 6), dtype=bool), 1)
     heatmap = a_heatmap(np.full((6, 6), 0.5), forbidden=forbidden)
     painted = Painted(heatmap, cell, theme)
-    hatch = lower(theme.paper, theme.hatch)
-    for row, column in zip(*np.nonzero(forbidden), strict=True):
-        assert painted.inside(row, column) <= hatch
     upper = painted.slot.cell(0, 2).united(painted.slot.cell(1, 5)).adjusted(1, 1, -1, -1)
-    assert painted.trim_to(upper) == hatch
-    for row, column in zip(*np.nonzero(~forbidden), strict=True):
-        assert theme.hatch.lower() not in painted.inside(row, column)
+    assert painted.trim_to(upper) == lower(theme.mask)
+    for row, column in np.ndindex(forbidden.shape):
+        is_tinted = theme.mask.lower() in painted.inside(row, column)
+        assert is_tinted == forbidden[row, column]
 
 
 @pytest.mark.slow
@@ -231,13 +227,13 @@ def test_dropped_cells_are_crossed_out() -> None:
         inset = painted.slot.cell_width * 0.3
         inner = cell.adjusted(inset, inset, -inset, -inset)
         if dropped[row, column]:
-            assert painted.at(cell.topLeft() + QPointF(4, 20)) == LIGHT.raised.lower()
+            assert painted.at(cell.topLeft() + QPointF(4, 20)) == LIGHT.paper.lower()
             for corner in (inner.topLeft(), inner.topRight(), inner.bottomLeft(), cell.center()):
                 spot = QRectF(corner - QPointF(1.5, 1.5), corner + QPointF(2.5, 2.5))
-                assert painted.trim_to(spot) != lower(LIGHT.raised)
+                assert painted.trim_to(spot) != lower(LIGHT.paper)
             assert not painted.inside(row, column) & set(scale(heatmap))
         else:
-            assert LIGHT.raised.lower() not in painted.inside(row, column)
+            assert LIGHT.paper.lower() not in painted.inside(row, column)
 
 
 # -------------------------------------------------------------------------------- numbers, words
@@ -262,10 +258,9 @@ def test_numbers_are_dark_on_light_and_light_on_dark() -> None:
 def test_no_number_stands_in_a_forbidden_cell_but_minus_infinity() -> None:
     forbidden = np.array([[False, True], [False, False]])
     zero = a_heatmap([[1, 0], [0.5, 0.5]], forbidden=forbidden)
-    hatch = lower(LIGHT.paper, LIGHT.hatch)
-    assert Painted(zero, LARGE).inside(0, 1) == hatch
+    assert Painted(zero, LARGE).inside(0, 1) == lower(LIGHT.mask)
     infinite = a_heatmap([[1, -np.inf], [0.5, 0.5]], colour=SIGNED, forbidden=forbidden)
-    assert Painted(infinite, LARGE).inside(0, 1) > hatch
+    assert Painted(infinite, LARGE).inside(0, 1) > lower(LIGHT.mask)
 
 
 def test_pooled_cells_have_no_numbers() -> None:

@@ -302,7 +302,7 @@ def test_what_is_hidden_or_dropped_is_not_out_of_range() -> None:
     counts = np.tri(TOKENS, dtype=bool)
     counts[:, 0] = False
     above, below = (numbers[counts] > 0.5).sum(), (numbers[counts] < 0.2).sum()
-    assert hidden.notes[-1] == f"▲ {above} above, ▼ {below} below"
+    assert hidden.notes[-1] == f"◥ {above} above, ◢ {below} below"
 
     run = a_run(TEXT, dropout=0.5, **SIZES)
     dropped = panel(run, "dropped", colouring=typed)
@@ -310,7 +310,7 @@ def test_what_is_hidden_or_dropped_is_not_out_of_range() -> None:
     kept = np.tri(TOKENS, dtype=bool) & ~((left == 0) & (before != 0))
     assert not kept.all()
     above, below = (left[kept] > 0.5).sum(), (left[kept] < 0.2).sum()
-    assert dropped.notes[-1] == f"▲ {above} above, ▼ {below} below"
+    assert dropped.notes[-1] == f"◥ {above} above, ◢ {below} below"
 
 
 def test_ends_typed_while_weights_were_signed_go_from_0_where_they_are_not() -> None:

@@ -253,7 +253,7 @@ def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
     np.testing.assert_array_equal(panel.row_ends, panel.values.max(axis=-1))
     assert student.window.menus.by_id["heatmaps.toggle_row_limits"].isChecked()
     student.press(Qt.Key.Key_5)
-    assert views.panel.board.heatmaps[0].colour.limits is ColourLimits.SHARED
+    assert views.panel.board.heatmaps[0].colour.limits is ColourLimits.AUTO
     assert not student.window.menus.by_id["heatmaps.toggle_row_limits"].isChecked()
 
 

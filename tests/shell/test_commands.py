@@ -204,12 +204,12 @@ def test_icons_are_there(window: MainWindow) -> None:
 
 def test_colours_by_keys(hand: Hand) -> None:
     for key, curve, limits in (
-        (Qt.Key.Key_3, ColourCurve.RANK, ColourLimits.SHARED),
-        (Qt.Key.Key_2, ColourCurve.LOG, ColourLimits.SHARED),
+        (Qt.Key.Key_3, ColourCurve.RANK, ColourLimits.AUTO),
+        (Qt.Key.Key_2, ColourCurve.LOG, ColourLimits.AUTO),
         (Qt.Key.Key_8, ColourCurve.LOG, ColourLimits.ROW),
         (Qt.Key.Key_9, ColourCurve.LOG, ColourLimits.PANEL),
         (Qt.Key.Key_1, ColourCurve.LINEAR, ColourLimits.PANEL),
-        (Qt.Key.Key_7, ColourCurve.LINEAR, ColourLimits.SHARED),
+        (Qt.Key.Key_7, ColourCurve.LINEAR, ColourLimits.AUTO),
     ):
         hand.press(key)
         hand.settle()

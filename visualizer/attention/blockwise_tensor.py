@@ -20,7 +20,12 @@ import numpy as np
 import torch
 from msgspec import Struct
 
-from visualizer.attention.cached_tensor import CachedTensor, WeightBand, readable
+from visualizer.attention.cached_tensor import (
+    CachedTensor,
+    WeightBand,
+    evenly_spaced_rows,
+    readable,
+)
 from visualizer.attention.display_transforms import WeightTransform, aggregate_heads
 
 if TYPE_CHECKING:
@@ -518,6 +523,19 @@ class BlockwiseTensor(CachedTensor):
         rows = torch.from_numpy(_middle_rows(block, self._shape[-2]))
         high, _ = self._source.column_ends(place, rows, range(self._shape[-1]), block)
         return readable(high)
+
+    def sample_matrix(
+        self, place: LeadingIndices, most_rows: int
+    ) -> tuple[np.ndarray, int, np.ndarray]:
+        """Compute evenly spaced rows, or those of the preview if each read is slow."""
+        if not self._source.has_first_picture:
+            spaced = evenly_spaced_rows(self._shape[-2], most_rows)
+            return spaced, 1, self.read_rows(spaced, place)
+        first = PreviewLayout.of(self._shape)
+        rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
+        high, low = self._source.column_ends(place, rows, columns, first.blocks[1])
+        values = _largest_magnitude(_to_array(high), None if low is None else _to_array(low))
+        return first.rows, first.blocks[1], values
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]

@@ -8,6 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.display_transforms import (
@@ -20,7 +21,6 @@ from visualizer.attention.display_transforms import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-    import numpy as np
     import torch
     from torch import Tensor
 
@@ -107,6 +107,21 @@ class CachedTensor:
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
         """Read rows in any order, read-only [row, column]; the index is for the leading axes."""
         return readable(self.tensor[index][rows])
+
+    def sample_matrix(
+        self, place: tuple[int, ...], most_rows: int
+    ) -> tuple[np.ndarray, int, np.ndarray]:
+        """Read evenly spaced rows of a matrix, all of them if they are few.
+
+        Returns
+        -------
+        tuple of ndarray, int and ndarray
+            The rows, the number of columns per block, and the number with the largest magnitude of
+            each block, [row, block].
+        """
+        every = self.read(place)
+        rows = evenly_spaced_rows(len(every), most_rows)
+        return rows, 1, every[rows]
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
         """Return the number farthest from 0 in each block of rows × columns.
@@ -253,6 +268,11 @@ class CachedTensor:
         """Multiply by factors cell by cell and divide by a common divisor."""
         whole = self.tensor.detach()
         return CachedTensor(whole.new_tensor(factors).mul_(whole).div_(divisor))
+
+
+def evenly_spaced_rows(count: int, most: int) -> np.ndarray:
+    """Return at most a number of rows, from the first to the last of all."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(int)
 
 
 def readable(tensor: Tensor) -> np.ndarray:

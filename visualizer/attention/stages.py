@@ -707,7 +707,7 @@ def unfused_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
 
 
 def is_hatched(spec: AttentionSpec, stage: str) -> bool:
-    """Return whether a stage has forbidden cells, which are hatched instead of coloured."""
+    """Return whether a stage has forbidden cells, which are tinted instead of coloured."""
     return stage in MASKED_STAGES and MaskingSpec.of(spec, stage).can_forbid
 
 

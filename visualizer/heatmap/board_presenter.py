@@ -27,7 +27,6 @@ from visualizer.heatmap.panel_presenter import (
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.screen import PanelId
-from visualizer.session.view_options import ColourCurve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -337,7 +336,7 @@ def _panels_key(resolved: ResolvedView) -> Hashable:
         resolved.flow,
         bool(resolved.heads),  # otherwise aggregates only
         frozenset({*folds, *([pinned.fold] if pinned and pinned.fold else [])}),
-        (chosen.limits, chosen.curve is ColourCurve.LINEAR),
+        chosen.limits,
         resolved.overview is not None and not is_late,
         late,
     )

@@ -65,7 +65,7 @@ def colour_table(name: str, theme: Theme) -> np.ndarray:
     whole = _load_colour_maps()[name, is_dark]
     entries = np.linspace(0, TABLE_SIZE - 1, MAX_COLOUR_INDEX + 1).round().astype(int)
     colours = whole[entries]
-    marks = [QColor(colour).rgb() for colour in (theme.warning, theme.raised, theme.paper)]
+    marks = [QColor(colour).rgb() for colour in (theme.warning, theme.paper, theme.mask)]
     return np.concatenate([colours, np.array(marks, dtype=np.uint32)])
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.masks import MaskingSpec
@@ -16,7 +15,7 @@ from visualizer.attention.roles import Role
 from visualizer.format import format_count
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.cell_lookup import any_in_blocks
-from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS, choose_difference_scale
+from visualizer.heatmap.panel_colour_scale import choose_difference_scale
 from visualizer.heatmap.panel_presenter import PanelSource, present_minimap
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.comparison import (
@@ -30,7 +29,6 @@ from visualizer.session.comparison import (
 )
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import drawable_samples
-from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,11 +54,6 @@ class SidePanelSource(PanelSource):
         The resolved view of the panel's run.
     other : Run or None
         The run that it is compared with; None if the two do not match.
-
-    Attributes
-    ----------
-    live_run : Run
-        Run whose token counts and dropout rate determine the ends of the colour scale.
     """
 
     def __init__(
@@ -74,14 +67,9 @@ class SidePanelSource(PanelSource):
         super().__init__(resolved, stage, *head_or_aggregate)
         self.part, self.title = part, f"{stage.title} {SIDE_LETTERS[part]}"
         self.is_only_panel = other is None and part is ComparedSide.A
-        self.live_run = other if other and part is ComparedSide.A else self.run
         if other:
-            self.beside = (
-                other.trace.displayed_stage(stage.name, self.requested_transform, self.by),
-            )
-
-    def _choose_colours(self) -> ColourScale:
-        return self._shared_colours(self.live_run.trace)
+            tensor = other.trace.displayed_stage(stage.name, self.requested_transform, self.by)
+            self.beside = ((other.trace, tensor),)
 
 
 class HeadPanelSource(PanelSource):
@@ -110,7 +98,8 @@ class DropoutSamplePanelSource(PanelSource):
         run, mean = self.run, mean_tensor(self.run, comparison)
         names = (Role.WEIGHTS, Role.DROPPED)
         self.title = title
-        self.beside = (*(run.trace.cached_stage(name) for name in names), mean)
+        shown = (*(run.trace.cached_stage(name) for name in names), mean)
+        self.beside = tuple((run.trace, tensor) for tensor in shown)
         self.shared_scale_sources = _linked_panels(stage, head, tuple(map(run.trace.stage, names)))
 
     def _row_sums(self) -> np.ndarray | None:
@@ -171,10 +160,9 @@ class ChangePanelSource(PanelSource):
         return "" if self.comparison.against is ComparisonKind.HEAD else super()._panel_label()
 
     def _choose_colours(self) -> ColourScale:
-        chosen, is_long = self.chosen, self.trace.tokens > MIN_PERCENTILE_TOKENS
-        if chosen.limits is ColourLimits.AUTO and self.stage.is_weights and is_long:
-            chosen = replace(chosen, limits=ColourLimits.ROW)  # same as for the weights next to it
-        return choose_difference_scale(self.tensor, chosen, self.size, self._largest_value())
+        return choose_difference_scale(
+            self.tensor, self.chosen, self._range_indices, self.size, self._largest_value()
+        )
 
     def _row_maxima(self) -> np.ndarray:
         return np.asarray(np.maximum(super()._row_maxima(), ROUNDING_TOLERANCE * self.size))
@@ -199,14 +187,14 @@ class ChangePanelSource(PanelSource):
     def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
         return forbidden  # included in the masks of both sides
 
-    def _hatching_mask(self) -> MaskingSpec | None:
+    def _shown_masking(self) -> MaskingSpec | None:
         """Return the mask of both sides; differing cells are compared one by one."""
         own = MaskingSpec.of(self.spec, self.stage.name) if self._side_masks() else None
-        return super()._hatching_mask() or own
+        return super()._shown_masking() or own
 
-    def _forbidden_cells(self, hatch: MaskingSpec) -> np.ndarray:
+    def _forbidden_cells(self, masking: MaskingSpec) -> np.ndarray:
         masks = self._side_masks()
-        return super()._forbidden_cells(hatch) if masks is None else masks[0] & masks[1]
+        return super()._forbidden_cells(masking) if masks is None else masks[0] & masks[1]
 
     def _uneven_cells(self) -> np.ndarray | None:
         masks = self._side_masks()

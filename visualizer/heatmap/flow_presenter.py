@@ -16,6 +16,7 @@ from visualizer.heatmap.board import (
     IdentityKey,
     numbered_labels,
 )
+from visualizer.heatmap.colour_range import find_range, sample_cells
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.panel_presenter import PanelSource
 from visualizer.session.resolved_view import PoolingExtent
@@ -189,7 +190,7 @@ def _layer_operand(
         return None
     blocks = (math.ceil(len(values) / MAX_OPERAND_ROWS), panel.columns.block)
     pooled = _pool(values, *blocks)
-    end = float(np.abs(values).max(initial=0.0)) or 1.0
+    found = find_range([sample_cells(values)])
     return replace(
         panel,
         key=key,
@@ -198,7 +199,14 @@ def _layer_operand(
         values=pooled,
         rows=HeatmapAxis("d_in", numbered_labels(len(values)), blocks[0]),
         columns=HeatmapAxis("d_out", numbered_labels(values.shape[1]), blocks[1]),
-        colour=ColourScale(diverging, ColourCurve.LINEAR, ColourLimits.SHARED, -end, end),
+        colour=ColourScale(
+            diverging,
+            ColourCurve.LINEAR,
+            ColourLimits.AUTO,
+            -found.end,
+            found.end,
+            found.is_exceeded,
+        ),
         forbidden=None,
         dropped=None,
         hidden=None,

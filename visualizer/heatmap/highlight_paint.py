@@ -15,7 +15,7 @@ from visualizer.heatmap.cell_cursor_paint import (
     paint_frame,
 )
 from visualizer.heatmap.panel_margins import row_sums_width
-from visualizer.heatmap.panel_paint import cell_areas, paint_hatch
+from visualizer.heatmap.panel_paint import cell_areas
 from visualizer.widgets.fonts import scaled_font
 
 if TYPE_CHECKING:
@@ -133,7 +133,6 @@ def paint_highlights(
 def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     area = slot.cells.adjusted(0, 0, row_sums_width(slot.heatmap), 0)
     painter.fillRect(area, QColor(theme.paper))
-    painter.fillRect(slot.cells, QColor(theme.raised))
     _paint_grid(painter, slot, 0, theme)
     painter.setFont(scaled_font(20))
     painter.setPen(QColor(theme.quiet))
@@ -278,25 +277,21 @@ def _paint_underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
     painter.fillRect(line, QColor(theme.accent))
 
 
-MIN_HATCHED_CELL_PX = 8
-"""Minimum cell size in pixels for hatching to be visible."""
+MIN_TINTED_CELL_PX = 8
+"""Minimum cell size in pixels at which the tint of the mask is visible."""
 
 
 def paint_mask_changes(
     painter: QPainter, slot: PanelSlot, fresh: PendingCells, theme: Theme
 ) -> None:
-    """Hatch newly forbidden cells, blank newly allowed ones; fill tiny cells with the accent."""
+    """Tint newly forbidden cells, blank newly allowed ones; fill tiny cells with the accent."""
     if fresh.forbidden.shape != slot.heatmap.values.shape:
         return  # belongs to a pending board of a different size
     painter.save()
     painter.translate(slot.cells.topLeft())
     painter.setPen(Qt.PenStyle.NoPen)
-    is_tiny = min(slot.cell_width, slot.cell_height) < MIN_HATCHED_CELL_PX
-    blank = theme.accent if is_tiny else theme.raised
-    under = theme.accent if is_tiny else theme.paper
-    for cells, colour in ((fresh.forbidden, under), (fresh.allowed, blank)):
-        painter.setBrush(QColor(colour))
+    is_tiny = min(slot.cell_width, slot.cell_height) < MIN_TINTED_CELL_PX
+    for cells, colour in ((fresh.forbidden, theme.mask), (fresh.allowed, theme.paper)):
+        painter.setBrush(QColor(theme.accent if is_tiny else colour))
         painter.drawRects(cell_areas(slot, cells))
     painter.restore()
-    if not is_tiny:
-        paint_hatch(painter, slot, fresh.forbidden, theme)

@@ -8,21 +8,21 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.display_transforms import WeightTransform
+from visualizer.heatmap.colour_range import (
+    SHARE_ROUNDING_TOLERANCE,
+    automatic_range,
+    highest_within,
+)
 from visualizer.session.comparison import ROUNDING_TOLERANCE
 from visualizer.session.view_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.stages import Stage
-    from visualizer.attention.trace import Trace
+    from visualizer.attention.trace import LeadingIndex, Trace
     from visualizer.session.view_options import ColourOptions
-
-# In a longer text, nearly all weights are so small that they look the same on a scale up to 1.
-MIN_PERCENTILE_TOKENS = 24
-SHARE_ROUNDING_TOLERANCE = 1e-3
-"""Relative amount by which rounding to 16 bits may lift a share of 1 above 1."""
 
 
 class ColourScale(Struct, frozen=True):
@@ -31,9 +31,11 @@ class ColourScale(Struct, frozen=True):
     Parameters
     ----------
     limits : ColourLimits
-        The resolved limits; never automatic, and shared if they are from 0 to 1.
+        The resolved limits; shared if they are from 0 to 1.
     low, high : float
         The values at the two ends; for a scale by row, bounds of all rows.
+    is_exceeded : bool
+        Whether numbers lie beyond automatic limits.
     """
 
     map: str
@@ -41,6 +43,7 @@ class ColourScale(Struct, frozen=True):
     limits: ColourLimits
     low: float
     high: float
+    is_exceeded: bool = False
 
     @property
     def is_signed(self) -> bool:
@@ -49,53 +52,62 @@ class ColourScale(Struct, frozen=True):
 
 
 def choose_colour_scale(
-    trace: Trace,
+    shown: Sequence[tuple[Trace, CachedTensor]],
     stage: Stage,
-    tensor: CachedTensor,
     lens: WeightTransform,
     chosen: ColourOptions,
+    leadings: Sequence[LeadingIndex],
     largest: float | None = None,
-    beside: tuple[CachedTensor, ...] = (),
 ) -> ColourScale:
     """Choose the colour scale of a panel.
 
     Parameters
     ----------
-    tensor : CachedTensor
-        The drawn tensor: the stage, or a tensor derived from it.
+    shown : sequence of (Trace, CachedTensor)
+        The drawn tensor, which is the stage or derived from it, and those that are drawn next to it
+        on the same scale; each with the trace that it belongs to.
+    leadings : sequence of tuple of int
+        The layers and texts that share automatic limits.
     largest : float, optional
         The panel's largest magnitude, for limits by panel.
-    beside : tuple of CachedTensor
-        Tensors that are drawn next to this one on the same scale.
     """
-    low, high = _value_range((tensor, *beside))
-    is_signed = low < 0 or not stage.is_weights
-    limits = _resolve_limits(trace, stage, chosen, is_signed)
-    farthest = max(abs(low), abs(high))
+    tensors = tuple(tensor for _, tensor in shown)
+    is_signed = not stage.is_weights or _value_range(tensors)[0] < 0
+    limits = ColourLimits.SHARED if chosen.limits is ColourLimits.UNIT else chosen.limits
+    map_ = chosen.diverging if is_signed else chosen.sequential
+    if limits is ColourLimits.AUTO:
+        name = stage.name if stage.is_weights else ""
+        is_share = not is_signed and lens is not WeightTransform.TIMES_VALUE
+        found = automatic_range(shown, leadings, name, is_share)
+        low = -found.end if is_signed else 0.0
+        return ColourScale(map_, chosen.curve, limits, low, found.end, found.is_exceeded)
+    farthest = max(map(abs, _value_range(tensors)))
     typed = _typed_ends(chosen, stage, is_signed) if limits is ColourLimits.TYPED else None
     if limits is ColourLimits.TYPED and typed is None:
         limits = ColourLimits.SHARED
     if limits is ColourLimits.PANEL and largest is not None:
         farthest = largest
-    map_ = chosen.diverging if is_signed else chosen.sequential
     if is_signed:
         end = max(map(abs, typed)) if typed else farthest
         return ColourScale(map_, chosen.curve, limits, -(end or 1.0), end or 1.0)
     if typed:
         return ColourScale(map_, chosen.curve, limits, *typed)
-    is_to_one = chosen.limits in {ColourLimits.AUTO, ColourLimits.UNIT}
-    if is_to_one and lens is not WeightTransform.TIMES_VALUE:
-        farthest = _max_possible_weight(trace, (tensor, *beside), farthest)
+    if chosen.limits is ColourLimits.UNIT and lens is not WeightTransform.TIMES_VALUE:
+        farthest = _max_possible_weight(shown, farthest)
     return ColourScale(map_, chosen.curve, limits, 0.0, farthest or 1.0)
 
 
-def _max_possible_weight(trace: Trace, shown: tuple[CachedTensor, ...], farthest: float) -> float:
+def _max_possible_weight(shown: Sequence[tuple[Trace, CachedTensor]], farthest: float) -> float:
     """Return the largest possible weight: 1, or 1 scaled up by dropout.
 
     Values read from a file may be larger.
     """
-    dropped = trace.cached_stage(trace.dropout_stage) if trace.dropout_stage else None
-    end = 1 / (1 - trace.spec.dropout) if any(one is dropped for one in shown) else 1.0
+    rates = [
+        trace.spec.dropout
+        for trace, tensor in shown
+        if trace.dropout_stage and tensor is trace.cached_stage(trace.dropout_stage)
+    ]
+    end = 1 / (1 - max(rates, default=0.0))
     return end if farthest <= end * (1 + SHARE_ROUNDING_TOLERANCE) else farthest
 
 
@@ -117,54 +129,54 @@ def _value_range(shown: tuple[CachedTensor, ...]) -> tuple[float, float]:
 
 
 def choose_difference_scale(
-    tensor: CachedTensor, chosen: ColourOptions, size: float, largest: float
+    tensor: CachedTensor,
+    chosen: ColourOptions,
+    leadings: Sequence[LeadingIndex],
+    size: float,
+    largest: float,
 ) -> ColourScale:
     """Choose the colour scale of a difference, centred at 0.
 
+    Automatic limits are those of the numbers that have changed.
+
     Parameters
     ----------
+    leadings : sequence of tuple of int
+        The layers and texts that share automatic limits.
     size : float
         The largest of the compared values; differences within the rounding error of these values
         are not changes.
     largest : float
         The magnitude of the panel's largest difference, for limits by panel.
     """
-    limits = (
-        chosen.limits
-        if chosen.limits in {ColourLimits.ROW, ColourLimits.PANEL}
-        else ColourLimits.SHARED
-    )
+    same = {ColourLimits.AUTO, ColourLimits.ROW, ColourLimits.PANEL}
+    limits = chosen.limits if chosen.limits in same else ColourLimits.SHARED
+    rounding, is_exceeded = ROUNDING_TOLERANCE * size, False
     farthest = largest if limits is ColourLimits.PANEL else max(map(abs, tensor.limits()))
-    end = max(farthest, ROUNDING_TOLERANCE * size) or 1.0
-    return ColourScale(chosen.diverging, chosen.curve, limits, -end, end)
-
-
-def _resolve_limits(
-    trace: Trace, stage: Stage, chosen: ColourOptions, is_signed: bool
-) -> ColourLimits:
-    if chosen.limits is ColourLimits.UNIT:
-        return ColourLimits.SHARED
-    if chosen.limits is not ColourLimits.AUTO:
-        return chosen.limits
-    is_short = max(trace.sides) <= MIN_PERCENTILE_TOKENS or chosen.curve is not ColourCurve.LINEAR
-    return ColourLimits.SHARED if is_signed or is_short else ColourLimits.ROW
+    if limits is ColourLimits.AUTO:
+        found = automatic_range([(None, tensor)], leadings, smallest=rounding)
+        farthest, is_exceeded = found.end, found.is_exceeded
+    end = max(farthest, rounding) or 1.0
+    return ColourScale(chosen.diverging, chosen.curve, limits, -end, end, is_exceeded)
 
 
 def limit_masks(
     values: np.ndarray, marks: Iterable[np.ndarray | None], colour: ColourScale
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the masks of values below and above typed ends; None without typed ends.
+    """Return the masks of values below and above the ends; None if no value can be beyond them.
 
     Parameters
     ----------
     marks : iterable of numpy.ndarray or None
         Boolean: cells without a value on the scale.
     """
-    if colour.limits is not ColourLimits.TYPED or colour.curve is ColourCurve.RANK:
+    can_exceed = colour.limits in {ColourLimits.AUTO, ColourLimits.TYPED}
+    if not can_exceed or colour.curve is ColourCurve.RANK:
         return None
     counts = is_on_scale(values, marks)
     holds = np.finfo(values.dtype)  # rounded to this type, 0.6 is not above 0.6
-    low, high = np.clip((colour.low, colour.high), holds.min, holds.max).astype(values.dtype)
+    ends = colour.low, highest_within(colour.high)
+    low, high = np.clip(ends, holds.min, holds.max).astype(values.dtype)
     return counts & (values < low), counts & (values > high)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from visualizer.format import format_number
 from visualizer.heatmap.board import POOLING_PREFIX, pooling_note
 from visualizer.heatmap.colour_mapping import LOG_SPAN
+from visualizer.heatmap.colour_range import AutomaticRange
 from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.fonts import font_metrics, system_font, text_scale
 
@@ -168,9 +169,14 @@ def _format_ends(colour: ColourScale) -> tuple[str, str]:
     prefix = "row’s " if colour.limits is ColourLimits.ROW else ""
     if colour.curve is ColourCurve.RANK:
         return (f"−{prefix}largest" if colour.is_signed else "smallest"), f"{prefix}largest"
-    high = f"{prefix}largest" if prefix else format_number(colour.high, 2)
+    if prefix:
+        high = f"{prefix}largest"
+    elif colour.limits is ColourLimits.AUTO:
+        high = str(AutomaticRange(colour.high, colour.is_exceeded))
+    else:
+        high = format_number(colour.high, 2)
     if colour.is_signed:
-        return f"−{high}", high
+        return f"−{high.removesuffix('+')}", high
     if colour.curve is ColourCurve.LOG:
         lowest = format_number(max(colour.low, colour.high * LOG_SPAN))
         return (f"≤1/{1 / LOG_SPAN:,.0f}" if prefix else f"≤{lowest}"), high

@@ -1,4 +1,4 @@
-"""Draws one panel: cells, numbers, hatching and labels.
+"""Draws one panel: cells, numbers, marks and labels.
 
 The window and every exported picture use these functions.
 """
@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.widgets.theme import Theme
 
-MIN_MARK_PX = 3
+MIN_NOTCHED_CELL_PX = 8
+NOTCH_SHARE, NOTCH_SIZE_LIMITS_PX = 0.22, (2.5, 8.0)
+"""Size of the notch of cells beyond the range, in cells and in pixels."""
+NOTCH_OPACITY, ZERO_OPACITY = 0.7, 0.6
 LARGE_CELL_PX = 20
 
 
@@ -89,7 +92,7 @@ def _paint_cells(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme:
 def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     heatmap = slot.heatmap
     if heatmap.forbidden is not None:
-        paint_hatch(painter, slot, heatmap.forbidden, theme)
+        paint_mask(painter, slot, heatmap.forbidden, theme)
     if heatmap.uneven_rows is not None:
         _paint_uneven(painter, slot, heatmap.uneven_rows, theme)
     if heatmap.dropped is not None and slot.cell_width >= 6:
@@ -106,9 +109,13 @@ def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-def paint_hatch(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Theme) -> None:
-    """Hatch cells of a panel."""
-    cell_paint.paint_hatching(painter, cell_areas(slot, cells), slot.cells.topLeft(), theme.hatch)
+def paint_mask(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Theme) -> None:
+    """Fill masked cells, which have no lines between them, unlike cells with a number."""
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(theme.mask))
+    painter.translate(slot.cells.topLeft())
+    painter.drawRects(cell_areas(slot, cells))
+    painter.translate(-slot.cells.topLeft())
 
 
 def cell_areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
@@ -120,7 +127,7 @@ def cell_areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
 def _cached_areas(
     cells: IdentityKey[np.ndarray], width: float, height: float
 ) -> tuple[QRectF, ...]:
-    """Return the areas of cells, cached because panels hatch the same cells repeatedly."""
+    """Return the areas of cells, cached because panels mark the same cells repeatedly."""
     rows, starts, ends = cell_paint.find_run_edges(cells.held)
     lefts, tops = starts * width, rows * height
     sizes = ((ends - starts) * width).tolist()
@@ -139,22 +146,27 @@ def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme:
 def _paint_out_of_range(
     painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme
 ) -> None:
-    """Mark values out of range by a triangle in a corner, pointing up or down."""
+    """Cut a corner of cells beyond the range: the upper one above it, the lower one below it."""
     heatmap = slot.heatmap
     found = limit_masks(heatmap.values, heatmap.marks, heatmap.colour)
-    size = min(slot.cell_width, slot.cell_height, 36) / 4
-    if found is None or size < MIN_MARK_PX:
+    side = min(slot.cell_width, slot.cell_height)
+    if found is None or side < MIN_NOTCHED_CELL_PX:
         return
+    least, most = NOTCH_SIZE_LIMITS_PX
+    size, gap = min(max(NOTCH_SHARE * side, least), most), 1 if side >= LARGE_CELL_PX else 0
     light = colour_mapping.dark_text_entries(slot.heatmap.colour.map, theme)
     painter.setPen(Qt.PenStyle.NoPen)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.setOpacity(NOTCH_OPACITY)
     for cells, way in zip(found, (-1, 1), strict=True):
         for row, column in np.argwhere(cells).tolist():
-            right = slot.cells.left() + (column + 1) * slot.cell_width - 2
-            middle = slot.cells.top() + row * slot.cell_height + 2 + size / 2
+            right = slot.cells.left() + (column + 1) * slot.cell_width
+            edge = slot.cells.top() + (row + (way < 0)) * slot.cell_height + (way > 0) * gap
             painter.setBrush(QColor("#000000" if light[indices[row, column]] else "#FFFFFF"))
-            base, tip = middle + way * size / 2, middle - way * size / 2
-            corners = ((right - size, base), (right, base), (right - size / 2, tip))
+            corners = ((right - size, edge), (right, edge), (right, edge + way * size))
             painter.drawPolygon(QPolygonF([QPointF(*corner) for corner in corners]))
+    painter.setOpacity(1)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
 def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
@@ -165,7 +177,7 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
     light = colour_mapping.dark_text_entries(heatmap.colour.map, theme)
     inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
     highlights: list[bool] = light.tolist()
-    present: object = ""
+    present: object = None
     for row, (values, entries) in enumerate(
         zip(heatmap.values.tolist(), indices.tolist(), strict=True)
     ):
@@ -173,17 +185,20 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
             is_blank = index >= colour_mapping.DROPPED
             if is_blank and value != -math.inf:  # the mark shows it
                 continue
-            ink = None if is_blank else highlights[index]
-            if ink is not present:
+            ink, text = None if is_blank else highlights[index], numbers.write(value)
+            is_zero = heatmap.is_share and not text.strip("0.")
+            if (ink, is_zero) != present:
                 painter.setPen(inks[ink])
-                present = ink
+                painter.setOpacity(ZERO_OPACITY if is_zero else 1)
+                present = ink, is_zero
             cell = QRectF(
                 slot.cells.left() + column * slot.cell_width,
                 slot.cells.top() + row * slot.cell_height,
                 slot.cell_width,
                 slot.cell_height,
             )
-            painter.drawText(cell, ALIGN_CENTRE, numbers.write(value))
+            painter.drawText(cell, ALIGN_CENTRE, "0" if is_zero else text)
+    painter.setOpacity(1)
 
 
 @lru_cache(maxsize=16)

@@ -80,24 +80,24 @@ class PanelSource:
         self.tensor: CachedTensor = self.trace.displayed_stage(
             stage.name, self.requested_transform, by
         )
-        self.beside: tuple[CachedTensor, ...] = ()
+        self.beside: tuple[tuple[Trace, CachedTensor], ...] = ()
         self.extent = extent or resolved.extent(stage)
         self.index = (*self.leading, *(() if head is None else (head,)))
         self.whole_area = (*self.index, *self.extent.cells)
 
     def heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
         """Build the panel, or return a known one built from the same inputs."""
-        stage, hatch = self.stage, self._hatching_mask()
+        stage, masking = self.stage, self._shown_masking()
         before = self._before_dropout()
         colour = self._choose_colours()
         labels = self.resolved.side_labels(self.leading)
         key = (type(self), self.tensor, before, self.leading, self.head, self.by, self.lens,
-               self.extent, colour, hatch, labels, stage.symbol, self.beside, self.part,
+               self.extent, colour, masking, labels, stage.symbol, self.beside, self.part,
                self.title, self.shared_scale_sources, self._panel_label(), self.requested_transform,
                self.tensor.version)  # fmt: skip
         if key in known:
             return known[key]
-        forbidden = self._add_cut_cells(self._forbidden_cells(hatch) if hatch else None)
+        forbidden = self._add_cut_cells(self._forbidden_cells(masking) if masking else None)
         dropped = self._dropped_cells(before, forbidden) if before else None
         rows, columns = self._panel_axes(labels.rows, labels.columns)
         values = self._read_values()
@@ -178,7 +178,7 @@ class PanelSource:
         """The index of its text."""
         return self.trace.axis_position("text", self.leading)
 
-    def _hatching_mask(self) -> MaskingSpec | None:
+    def _shown_masking(self) -> MaskingSpec | None:
         name = self.stage.name
         return MaskingSpec.of(self.spec, name) if is_hatched(self.spec, name) else None
 
@@ -188,26 +188,26 @@ class PanelSource:
         return self.trace.cached_stage(before) if before else None
 
     def _choose_colours(self) -> ColourScale:
-        return self._shared_colours(self.trace)
-
-    def _shared_colours(self, trace: Trace) -> ColourScale:
-        """Choose the colours, the same for all panels that share them.
-
-        Parameters
-        ----------
-        trace : Trace
-            Trace whose token counts and dropout rate determine the ends.
-        """
-        shown = (self.stage, self.tensor, self.lens, self.chosen)
+        """Choose the colours, the same for all panels that share them."""
+        shown = ((self.trace, self.tensor), *self.beside)
+        if self.by and self.chosen.limits is ColourLimits.AUTO:  # those of the single heads
+            shown = tuple(
+                (trace, trace.displayed_stage(self.stage.name, self.requested_transform))
+                for trace, _ in shown
+            )
+        inputs = (shown, self.stage, self.lens, self.chosen, self._range_indices)
         if self.chosen.limits is ColourLimits.PANEL:
-            return choose_colour_scale(trace, *shown, self._largest_value(), self.beside)
-        key = (trace, self.tensor, self.lens, self.beside)
+            return choose_colour_scale(*inputs, self._largest_value())
+        key = (shown, self.lens, self._range_indices)
         colour = self.resolved.shared_values.get(key)
         if not isinstance(colour, ColourScale):
-            colour = self.resolved.shared_values[key] = choose_colour_scale(
-                trace, *shown, None, self.beside
-            )
+            colour = self.resolved.shared_values[key] = choose_colour_scale(*inputs)
         return colour
+
+    @property
+    def _range_indices(self) -> tuple[LeadingIndex, ...]:
+        """The layers and texts that share automatic limits."""
+        return (self.leading,)
 
     def _uneven_cells(self) -> np.ndarray | None:
         return None
@@ -223,7 +223,7 @@ class PanelSource:
     def _row_maxima(self) -> np.ndarray:
         """Return the maximum of each row over everything that shares its colours."""
         ends = self.tensor.row_ends(self.index)
-        for other in self.beside:
+        for _, other in self.beside:
             ends = np.maximum(ends, other.row_ends(self.index))
         return ends
 
@@ -237,8 +237,8 @@ class PanelSource:
             shown = np.maximum(shown, sizes.max(-1, initial=0, where=np.isfinite(sizes)))
         return shown
 
-    def _forbidden_cells(self, hatch: MaskingSpec) -> np.ndarray:
-        return masked_cells(hatch, self.trace.sides, self.text, self.extent)
+    def _forbidden_cells(self, masking: MaskingSpec) -> np.ndarray:
+        return masked_cells(masking, self.trace.sides, self.text, self.extent)
 
     def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
         """Add the cells that are cut only in this head to the forbidden ones."""
@@ -316,10 +316,10 @@ class PanelSource:
             notes.append(pooling_note(self.tensor.limits()[0] < 0, *self.extent.blocks))
         if colour.curve is ColourCurve.RANK and self.extent.rows is not None:
             notes.append("ranked within the visible part")
-        found = limit_masks(values, marks, colour)
+        found = limit_masks(values, marks, colour) if colour.limits is ColourLimits.TYPED else None
         if found:
             below, above = (int(cells.sum()) for cells in found)
-            notes.append(f"▲ {above:,} above, ▼ {below:,} below")
+            notes.append(f"◥ {above:,} above, ◢ {below:,} below")
         return tuple(notes)
 
     def _value_unit(self) -> str:
@@ -329,6 +329,10 @@ class PanelSource:
 
 class SpreadPanelSource(PanelSource):
     """A panel shown next to the panels of other texts or layers."""
+
+    @property
+    def _range_indices(self) -> tuple[LeadingIndex, ...]:
+        return self.resolved.spread_indices
 
     def _panel_label(self) -> str:
         axis = self.trace.axes[-1]

@@ -94,9 +94,8 @@ class ColourCurve(StrEnum):
 class ColourLimits(StrEnum):
     """The values at the ends of the colour map.
 
-    Automatic limits are 0 and 1 for the weights of a short text, and each row's maximum for those
-    of a long text; for other stages, they are the maximum over all heads. The limits 0 and 1 can be
-    chosen only for weights.
+    Automatic limits follow from the numbers of all heads of a layer; see `find_range`. The limits 0
+    and 1 can be chosen only for weights.
     """
 
     AUTO = "automatic"

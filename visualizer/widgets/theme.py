@@ -45,6 +45,8 @@ class Theme(Struct, frozen=True):
         Background of raised items: chips, the hovered row.
     warning : str
         Text colour of warnings and errors.
+    mask : str
+        Colour of masked cells.
     heads : tuple of str
         One colour per head; the colours repeat after the last.
     stroke : float
@@ -63,21 +65,22 @@ class Theme(Struct, frozen=True):
     on_accent: str
     warning: str
     hatch: str
+    mask: str
     heads: tuple[str, ...]
     stroke: float = 1.0
 
 
 LIGHT = Theme(
     "light", "#FBFAF8", "#FFFFFF", "#F5F4F1", "#17191D", "#585D66", "#DEDBD5", "#83878F",
-    "#1A62E8", "#FFFFFF", "#A8380B", "#909089", LIGHT_HEAD_COLOURS,
+    "#1A62E8", "#FFFFFF", "#A8380B", "#909089", "#F3F1ED", LIGHT_HEAD_COLOURS,
 )  # fmt: skip
 DARK = Theme(
     "dark", "#14161B", "#1B1E25", "#23272F", "#E9EBEF", "#A3A9B4", "#30353F", "#6C737C",
-    "#4F9CFF", "#10131A", "#FFA27A", "#656C75", DARK_HEAD_COLOURS,
+    "#4F9CFF", "#10131A", "#FFA27A", "#656C75", "#191C22", DARK_HEAD_COLOURS,
 )  # fmt: skip
 PRINT = Theme(
     "print", "#FFFFFF", "#FFFFFF", "#F4F4F4", "#000000", "#555555", "#DDDDDD", "#777777",
-    "#1A62E8", "#FFFFFF", "#A8380B", "#8C8C8C", LIGHT_HEAD_COLOURS,
+    "#1A62E8", "#FFFFFF", "#A8380B", "#8C8C8C", "#F3F1ED", LIGHT_HEAD_COLOURS,
 )  # fmt: skip
 
 

@@ -14,12 +14,12 @@ from PySide6.QtGui import QColor, QImage, QPainter, QPen
 
 from tests.support.examples import others_slow
 from tests.support.snapshots import cell_colours, shot
-from visualizer.export.figure_settings import FIGURE_PRESETS, FigurePaper, FigureSettings
+from visualizer.export.figure_settings import FIGURE_PRESETS, FigurePaper
 from visualizer.export.figures.figure_page import MAX_CELLS, figure_content, lay_out_page
-from visualizer.export.figures.rasterization import render_page
 from visualizer.export.writers import WRITERS
 from visualizer.heatmap import cell_paint
 from visualizer.progress import no_progress
+from visualizer.widgets.theme import LIGHT
 
 pytestmark = pytest.mark.usefixtures("application")
 STAGES = ("scores", "weights", "context")
@@ -78,20 +78,16 @@ def test_of_many_large_panels_some_cells_are_pooled() -> None:
     assert sum(panel.values.size for panel in figure.board.heatmaps) <= MAX_CELLS
 
 
-@pytest.mark.slow
 def test_hatching_grows_with_the_picture() -> None:
-    page = lay_out_page(figure_content(shot(), FigureSettings()), FigureSettings())
-    slot = page.layout.slots[0]
-    place = slot.cells.translated(page.at + page.panels.topLeft())
     counts = []
     for times in (2, 6):
-        image = render_page(page, 96 * times)
-        y = (place.top() + slot.cell_height / 2) * times
-        left = (place.right() - 4 * slot.cell_width) * times
-        dark = [
-            image.pixelColor(int(left + x), int(y)).lightness() < 220
-            for x in range(int(3.5 * slot.cell_width * times))
-        ]
+        image = QImage(40 * times, 20 * times, QImage.Format.Format_RGB32)
+        image.fill(QColor(LIGHT.paper))
+        painter = QPainter(image)
+        painter.scale(times, times)
+        cell_paint.paint_hatching(painter, [QRectF(0, 0, 40, 20)], QPointF(), LIGHT.border)
+        painter.end()
+        dark = [image.pixelColor(x, 10 * times).lightness() < 220 for x in range(40 * times)]
         counts.append(sum(now and not before for before, now in pairwise(dark)))
     assert counts[0] > 3
     assert counts[0] == pytest.approx(counts[1], abs=1)

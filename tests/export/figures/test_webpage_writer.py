@@ -132,7 +132,7 @@ def test_what_is_hidden_and_what_is_beyond_typed_ends_is_marked() -> None:
     )
     shown = board(a_run(), stages=STAGES, lens=WeightTransform.WITHOUT_FIRST, colouring=typed)
     for heatmap, (_, marks, _) in zip(shown.heatmaps, unpacked(page(shown)), strict=True):
-        for bit, note in ((webpage_writer.ABOVE, "▲"), (webpage_writer.BELOW, "▼")):
+        for bit, note in ((webpage_writer.ABOVE, "◥"), (webpage_writer.BELOW, "◢")):
             told = [re.search(rf"{note} (\d+)", said) for said in heatmap.notes]
             counts = [int(found.group(1)) for found in told if found]
             assert int((marks & bit != 0).sum()) == sum(counts)

@@ -128,7 +128,7 @@ def test_long_texts_are_pooled_to_the_largest_of_each_block() -> None:
     padded[:count, :count] = weights[0, 0]
     wanted = padded.reshape(size, 3, size, 3).max((1, 3))
     np.testing.assert_allclose(panel.weights[0, 0], wanted, rtol=1e-6)
-    assert panel.is_by_row
+    assert [one.end for one in panel.ranges] == [1]
 
 
 def test_the_text_of_a_batch_is_the_one_that_is_shown() -> None:

@@ -37,11 +37,10 @@ LEAST_SPREAD, LEAST_SIGNED_SPREAD = 0.25, 0.08
 LEAST_DIFFERENCE = 0.1
 """Least mean difference of the pooled pictures of two heads, as a part of the colour scale."""
 
-# Panels of one colour, as the page is about that; zeroed weights have the scale of those beside.
+# Panels of one colour, as the page is about that.
 EVEN = {
     "An average is a matrix product": {"weights"},
     "An average ignores content": {"weights"},
-    "First method: renormalize": {"zeroed"},
     "A coin for each weight": {"weights", "dropped"},
     "Where in the text?": {"embedding"},
     # The third and fourth heads have small slopes.

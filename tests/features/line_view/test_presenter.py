@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
+from tests.support.small_runs import panel as panel_of
 from tests.support.struct_strategies import structs
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.masks import allowed
@@ -27,7 +28,6 @@ from visualizer.features.line_view.presenter import (
     strongest_line_cell,
 )
 from visualizer.heatmap.cell_cursor import present_cursor
-from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from visualizer.features.line_view.line_selection import SelectedLines
     from visualizer.features.line_view.presenter import LinePanel
 
-LONG = " ".join(f"w{number}" for number in range(MIN_PERCENTILE_TOKENS + 6))
+LONG = " ".join(f"w{number}" for number in range(30))
 HALF: dict[str, Any] = {"dropout": 0.5, "dropout_seed": 3}
 
 
@@ -330,9 +330,14 @@ def test_the_same_lines_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "mask", [MaskKind.CAUSAL, MaskKind.NONE]
 )  # with a weight of 1, and without
-def test_strength_is_the_weight_in_short_texts(mask: MaskKind) -> None:
-    panel = show(a_run(mask=mask), a_view())
-    np.testing.assert_allclose(panel.lines.line_strengths, panel.lines.weights, rtol=1e-6)
+def test_strength_is_relative_to_the_range_of_the_heatmaps(mask: MaskKind) -> None:
+    computed = a_run(mask=mask)
+    lines, end = show(computed, a_view()).lines, panel_of(computed, "weights").colour.high
+    wanted = np.minimum(lines.weights / end, 1)
+    np.testing.assert_allclose(lines.line_strengths, wanted, rtol=1e-6)
+    to_one = a_view(colouring=ColourOptions(limits=ColourLimits.UNIT))
+    lines = show(computed, to_one).lines
+    np.testing.assert_allclose(lines.line_strengths, lines.weights, rtol=1e-6)
 
 
 @pytest.mark.parametrize("text", ["a b c d", LONG])
@@ -340,8 +345,7 @@ def test_strength_is_in_relation_to_the_querys_largest_where_rows_are_coloured_s
     text: str,
 ) -> None:
     computed = a_run(text)
-    limits = ColourLimits.AUTO if text == LONG else ColourLimits.ROW
-    panel = show(computed, a_view(colouring=ColourOptions(limits=limits)))
+    panel = show(computed, a_view(colouring=ColourOptions(limits=ColourLimits.ROW)))
     largest = computed.trace.read("weights").astype(np.float64).max(axis=(0, 2))  # query
     wanted = panel.lines.weights / largest[panel.lines.queries]
     np.testing.assert_allclose(panel.lines.line_strengths, wanted, rtol=1e-5)

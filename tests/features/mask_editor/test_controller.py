@@ -94,7 +94,7 @@ class Painter:
 
     @property
     def mask(self) -> list[list[int]]:
-        """As it is hatched."""
+        """As it is tinted."""
         forbidden = self.hand.panel("weights").forbidden
         if forbidden is None:
             forbidden = np.zeros(self.hand.panel("weights").values.shape, bool)
@@ -406,16 +406,16 @@ def gated(gate: Gate, open_window: Open, qtbot: QtBot) -> Painter:
 
 def test_what_is_painted_is_seen_before_its_numbers(gated: Painter, gate: Gate) -> None:
     opened, closed = weights(0, 4), weights(4, 1)
-    hatched = gated.colours(weights(1, 5))
-    assert LIGHT.hatch in hatched
+    masked = gated.colours(weights(1, 5))
+    assert masked == {LIGHT.mask}
     for cell in (opened, closed):
         gated.press(cell)
         gated.release(cell)
     gated.hand.leave()
     assert gated.workspace.is_working
     assert gated.mask == CAUSAL
-    assert gated.colours(opened) == {LIGHT.raised}
-    assert gated.colours(closed) == {LIGHT.paper, LIGHT.hatch} == hatched
+    assert gated.colours(opened) == {LIGHT.paper}
+    assert gated.colours(closed) == masked
     gate.open()
     gated.settle()
     expected = painted((0, 4))
@@ -424,8 +424,8 @@ def test_what_is_painted_is_seen_before_its_numbers(gated: Painter, gate: Gate) 
     painting = gated.workspace.screen.panel(MASK_EDIT_PANEL)
     assert painting is not None
     assert painting.pending_cells == {}
-    assert gated.colours(closed) == hatched
-    assert LIGHT.raised not in gated.colours(opened)
+    assert gated.colours(closed) == masked
+    assert LIGHT.paper not in gated.colours(opened)
 
 
 def test_of_tiny_cells_the_stroke_is_lit(gate: Gate, open_window: Open, qtbot: QtBot) -> None:
@@ -457,7 +457,7 @@ def test_a_mask_that_cannot_be_used_is_painted_all_the_same(painter: Painter) ->
     QApplication.processEvents()
     assert "A row that contains −∞ has no finite sum" in words(painter.window.notice)
     painter.hand.leave()
-    assert painter.colours(weights(0, 4)) == {LIGHT.paper, LIGHT.hatch}
+    assert painter.colours(weights(0, 4)) == {LIGHT.mask}
     painter.window.controllers.setup.apply_remedy("normalisation")
     painter.settle()
     assert painter.mask[0] == [1, 1, 1, 1, 0, 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from visualizer.features.model_generation.continued_text import NodeResult
 from visualizer.features.model_generation.presenter import (
@@ -63,7 +64,8 @@ def test_rows_of_text_and_tokens_make_one_matrix() -> None:
     np.testing.assert_array_equal(rows.weights[allowed], triangle(5)[1][allowed])
     assert np.isnan(rows.weights[~allowed]).all()
     assert (rows.first, rows.prompt_tokens) == (0, 3)
-    assert rows.title == "Layer 5, head 2: weights from 0 to 1"
+    assert rows.title == f"Layer 5, head 2: weights from 0 to {rows.range}"
+    assert rows.range.end == pytest.approx(np.percentile(triangle(5)[1][allowed], 98))
     assert rows.describe_cell_at(0, 1) == ""
     assert rows.describe_cell_at(4, 0).startswith("“␣the” attends to ")
     assert rows.describe_cell_at(4, 0).endswith("attends to “the” with 4200%")

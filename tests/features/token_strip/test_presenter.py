@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
 from tests.support.screens import needs, present, resolved, warm
-from tests.support.small_runs import EVERYTHING, a_run
+from tests.support.small_runs import EVERYTHING, a_run, panel
 from visualizer.attention import run as attention_run
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.spec import MaskKind, NormalisationKind
@@ -138,7 +138,6 @@ def test_the_mean_is_folded_before_it_is_shown() -> None:
     view = View(tokens=TokenSelection(frozenset({1, 2})))
     pinned = replace(view, pinned=Cell("context", (0, 1, 0)))
     assert needs(run, view) != needs(run, View())
-    assert needs(run, pinned) == needs(run, replace(pinned, tokens=TokenSelection()))
     assert HeadAggregate.MEAN not in run.trace.cached_stage("weights").kept
     warm(run, pinned)
     assert HeadAggregate.MEAN not in run.trace.cached_stage("weights").kept
@@ -277,16 +276,17 @@ def test_words_that_look_like_tags_are_words() -> None:
         assert shares(run, token).plain_sentence == f"Attention of {label}"
 
 
-def test_the_bar_ends_at_one_or_beyond_in_short_texts() -> None:
-    assert (shares(BOOK, 3).low, shares(BOOK, 3).high) == (0, 1)
+@pytest.mark.parametrize("run", [BOOK, LONG])
+def test_the_bar_of_a_token_is_that_of_the_heatmaps(run: Run) -> None:
+    colour, shown = panel(run, "weights").colour, shares(run, 3)
+    assert (shown.map, shown.low, shown.high) == (colour.map, colour.low, colour.high)
+    assert shown.is_exceeded == (shown.values.max() > shown.high)
+
+
+def test_the_bar_of_several_tokens_ends_at_the_largest_sum() -> None:
     every = shares(BOOK, *range(6))
     assert every.high == pytest.approx(weights(BOOK).mean(0).sum(0).max())
     assert every.map == DEFAULT_MAP
-
-
-def test_in_long_texts_the_bar_ends_at_the_largest() -> None:
-    made = shares(LONG, 30)
-    assert made.high == pytest.approx(weights(LONG).mean(0)[30].max())
     nothing = a_run("one two " * 20, mask=MaskKind.WINDOW, window=1, dropout=0.999)
     assert shares(nothing, 0, 1).high > 0
 
@@ -299,7 +299,7 @@ def test_weights_below_zero_have_two_colours() -> None:
     assert signed
     for made in signed:
         assert made.map == "automatic"
-        assert made.high == -made.low == pytest.approx(np.abs(made.values).max())
+        assert made.high == -made.low == panel(run, "weights").colour.high
 
 
 # ------------------------------------------------------------------------- not given away

@@ -409,12 +409,12 @@ def test_the_menu_of_the_bar_does_what_its_controls_do(hand: Hand) -> None:
 
 def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> None:
     said = bar(hand).range.accessibleName
-    assert said() == "Range: automatic, 0 to 1"
+    assert said() == "Range: automatic, 0 to 0.5+"
     for text, words in (
         ("Range: per row", "Range: per row"),
         ("Range: per panel", "Range: per panel"),
         ("Range: 0 to 1", "Range: 0 to 1"),
-        ("Range: automatic", "Range: automatic, 0 to 1"),
+        ("Range: automatic", "Range: automatic, 0 to 0.5+"),
     ):
         hand.choose_in_menu(bar(hand).range, text)
         assert said() == words
@@ -423,10 +423,10 @@ def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> Non
     assert "Current: Scores ±" in bar(hand).range.accessibleDescription()
 
 
-def test_an_automatic_range_says_that_a_longer_text_has_another(hand: Hand) -> None:
+def test_an_automatic_range_follows_the_numbers(hand: Hand) -> None:
     hand.paste_sentence(" ".join(f"w{number}" for number in range(30)))
     hand.settle()
-    assert bar(hand).range.accessibleName() == "Range: automatic, per row"
+    assert bar(hand).range.accessibleName() == "Range: automatic, 0 to 0.2+"
     hand.choose_in_menu(bar(hand).range, "Range: 0 to 1")
     colour = hand.panel("weights").colour
     assert (colour.low, colour.high, colour.limits) == (0, 1, ColourLimits.SHARED)
@@ -436,10 +436,9 @@ def test_an_automatic_range_says_that_a_longer_text_has_another(hand: Hand) -> N
 def test_the_range_of_dropped_weights_ends_at_what_dropout_makes_of_1(hand: Hand) -> None:
     hand.type_number("dropout", "0.2")
     hand.settle()
-    for text in ("Range: automatic", "Range: 0 to 1"):
-        hand.choose_in_menu(bar(hand).range, text)
-        assert hand.panel("weights").colour.high == 1
-        assert hand.panel("dropped").colour.high == 1.25
+    hand.choose_in_menu(bar(hand).range, "Range: 0 to 1")
+    assert hand.panel("weights").colour.high == 1
+    assert hand.panel("dropped").colour.high == 1.25
     assert "Weights 0 to 1, Dropout 0 to 1.25" in bar(hand).range.accessibleDescription()
 
 

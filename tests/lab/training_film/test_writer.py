@@ -110,12 +110,14 @@ def test_cells_have_the_colours_of_their_weights(
         assert weights is not None
         for slot in frames.layout.slots:
             layer, head = slot.heatmap.layer, slot.heatmap.head
+            assert layer is not None
             for query in range(tokens):
                 cell = slot.cell(query, 0)
                 x = frames.left + (cell.left() + cell.width() * 0.5) * frames.scale_factor
                 y = frames.top + (cell.top() + cell.height() * 0.12) * frames.scale_factor
                 found = int(pixels[int(y), int(x)])
-                expected = weights[layer, head, query, 0] * colour_mapping.MAX_COLOUR_INDEX
+                share = min(1.0, float(weights[layer, head, query, 0]) / film.ranges[layer].end)
+                expected = share * colour_mapping.MAX_COLOUR_INDEX
                 near = [int(table[min(max(int(expected) + by, 0), 252)]) for by in (-1, 0, 1)]
                 assert found | 0xFF000000 in near
 

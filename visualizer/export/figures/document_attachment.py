@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from visualizer.attention.roles import VECTOR_ROLES, Role
+from visualizer.attention.roles import VECTOR_ROLES
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.embedded_document import (
     PDF_ATTACHMENT_NAME,
@@ -19,7 +19,7 @@ from visualizer.documents.embedded_document import (
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import resolve_figure_view
 from visualizer.format import format_size
-from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS, choose_colour_scale
+from visualizer.heatmap.panel_colour_scale import choose_colour_scale
 from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
@@ -97,21 +97,13 @@ def _shown_part(
 
 
 def _keep_colours(shown: ResolvedView, options: ColourOptions) -> ColourOptions:
-    """Return colour options that keep a layer's colours when the other layers are removed.
-
-    The colour limits of a stage may depend on all layers.
-    """
-    trace = shown.run.trace
-    is_by_row = options.limits is ColourLimits.AUTO and max(trace.sides) > MIN_PERCENTILE_TOKENS
-    is_of_all = options.limits in {ColourLimits.AUTO, ColourLimits.SHARED} and not is_by_row
-    roles = {stage.role for stage in shown.shown_stages}
-    ranges_to_one = roles == {Role.WEIGHTS} and options.limits is ColourLimits.AUTO
-    if ranges_to_one or not is_of_all:
+    """Return colour options that keep a layer's colours when the other layers are removed."""
+    if options.limits is not ColourLimits.SHARED:
         return options
-    limits = []
+    trace, lens, limits = shown.run.trace, shown.view.lens, []
     for stage in shown.shown_stages:
-        stage_values, lens = trace.displayed_stage(stage.name, shown.view.lens), shown.view.lens
-        colour = choose_colour_scale(trace, stage, stage_values, lens, options)
+        drawn = [(trace, trace.displayed_stage(stage.name, lens))]
+        colour = choose_colour_scale(drawn, stage, lens, options, [shown.leading])
         limits.append((stage.name, colour.low, colour.high))
     return replace(options, limits=ColourLimits.TYPED, typed=tuple(limits))
 

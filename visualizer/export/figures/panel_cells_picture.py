@@ -117,9 +117,9 @@ class PanelCells(Struct, frozen=True, eq=False):
             return False
         if self.stage.is_weights and trace.spec.normalisation is NormalisationKind.SUM:
             return True  # weights may be negative
-        is_to_one = view.colouring.limits in {ColourLimits.AUTO, ColourLimits.UNIT}
         is_share = self.stage.is_weights and view.lens is not WeightTransform.TIMES_VALUE
-        return view.colouring.limits is not ColourLimits.ROW and not (is_to_one and is_share)
+        is_to_one = view.colouring.limits is ColourLimits.UNIT and is_share
+        return view.colouring.limits not in {ColourLimits.AUTO, ColourLimits.ROW} and not is_to_one
 
     def _check_colours(self) -> None:
         colouring, rows = self.resolved.view.colouring, self.extent.side[0]

@@ -10,6 +10,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QImage, QPainter
 
 from visualizer.heatmap.colour_mapping import (
+    DROPPED,
     FORBIDDEN,
     MAX_COLOUR_INDEX,
     colour_image,
@@ -90,7 +91,8 @@ def _heatmap_side(side: int) -> int:
 
 
 def _describe_scale(panel: LayerOverviewPanel) -> str:
-    end = "the row maximum" if panel.is_by_row else "1"
+    ends = dict.fromkeys(map(str, panel.ranges))
+    end = next(iter(ends)) if len(ends) == 1 else "the range of each layer"
     pooled = f", max-pooled {panel.block} × {panel.block}" if panel.block > 1 else ""
     return f"Weights from 0 to {end}{pooled}"
 
@@ -137,7 +139,7 @@ def paint_overview_grid(
     inner = _heatmap_side(side)
     cells = _resize_cells(_colour_indices(panel), inner)  # place, row, column
     rows, high = -(-len(cells) // columns), side + below
-    whole = np.full((rows * columns, high, side), FORBIDDEN, np.uint8)
+    whole = np.full((rows * columns, high, side), DROPPED, np.uint8)
     whole[: len(cells), :inner, :inner] = cells
     grid = whole.reshape(rows, columns, high, side).swapaxes(1, 2)
     return indexed_image(grid.reshape(rows * high, columns * side), panel.map_name, theme)
@@ -150,8 +152,7 @@ def _colour_indices(panel: LayerOverviewPanel) -> np.ndarray:
     weights = panel.weights[layers, heads]
     is_blank = np.isnan(weights)
     weights = np.where(is_blank, 0, weights)
-    if panel.is_by_row:
-        weights = weights / np.maximum(weights.max(-1, keepdims=True), np.finfo(np.float32).tiny)
+    weights = weights / np.array([panel.ranges[layer].end for layer in layers])[:, None, None]
     colours: np.ndarray = (
         (weights * MAX_COLOUR_INDEX + 0.5).clip(0, MAX_COLOUR_INDEX).astype(np.uint8)
     )

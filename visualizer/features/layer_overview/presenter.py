@@ -15,7 +15,7 @@ from visualizer.attention.masks import MaskingSpec, any_allowed_in_blocks
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.format import format_count, format_share
-from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
+from visualizer.heatmap.colour_range import AutomaticRange, automatic_range
 from visualizer.session.document import Document
 from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_order_row
 from visualizer.session.model_panes import HIDDEN_MESSAGE
@@ -78,8 +78,8 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         A description of the edit of each edited head.
     map_name : str
         The colour map of weights.
-    is_by_row : bool
-        Whether the last colour is each row's largest weight instead of a weight of 1.
+    ranges : tuple of AutomaticRange
+        The range of the weights of each layer.
     block : int
         Number of queries pooled into a row.
     tokens : tuple of str
@@ -105,7 +105,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     shown: frozenset[LayerHeadIndex] = frozenset()
     edits: Mapping[LayerHeadIndex, str] = {}
     map_name: str = ""
-    is_by_row: bool = False
+    ranges: tuple[AutomaticRange, ...] = ()
     block: int = 1
     tokens: tuple[str, ...] = ()
     is_switchable: bool = False
@@ -164,6 +164,7 @@ def prefetch(resolved: ResolvedView) -> None:
     if Role.WEIGHTS in run.trace:
         text = run.trace.axis_position("text", resolved.leading)
         weights = _pool_weights(run, text)
+        _layer_ranges(run, text)
         if _are_head_measures_cheap(run):
             _measure_heads(run, resolved.leading)
         if resolved.view.head_order is HeadOrder.ALIKE:
@@ -223,7 +224,7 @@ def _present_weights(resolved: ResolvedView) -> LayerOverviewPanel:
         shown=frozenset((layer, head) for head in resolved.heads),
         edits=edits,
         map_name=view.colouring.sequential,
-        is_by_row=max(trace.sides) > MIN_PERCENTILE_TOKENS,
+        ranges=_layer_ranges(run, text),
         block=_block_size(run),
         tokens=run.texts[text],
         is_switchable=run.reading is not None and run.reading.are_heads_switchable,
@@ -301,6 +302,14 @@ def _pool_weights(run: Run, text: int) -> np.ndarray:
 
     pooled: np.ndarray = weights.cached_result(("overview", block, text), make)
     return pooled
+
+
+def _layer_ranges(run: Run, text: int) -> tuple[AutomaticRange, ...]:
+    """Return the range of the weights of each layer, as on the board."""
+    trace, name = run.trace, Role.WEIGHTS
+    shown = [(trace, trace.cached_stage(name))]
+    places = [trace.leading_index(layer=at, text=text) for at in range(trace.count("layer"))]
+    return tuple(automatic_range(shown, [place], name, is_share=True) for place in places)
 
 
 def _are_head_measures_cheap(run: Run) -> bool:
@@ -411,11 +420,13 @@ def present_overview(
         )
     layers = np.concatenate([panel.layers for panel in panels])
     by_number = np.argsort(layers)
+    ranges = [found for panel in panels for found in panel.ranges]
     weights = np.concatenate(arrays)[by_number]
     whole = replace(
         panels[0],
         weights=weights,
         layers=tuple(layers[by_number].tolist()),
+        ranges=tuple(ranges[at] for at in by_number),
         order=order,
         shown=frozenset(),
         values={

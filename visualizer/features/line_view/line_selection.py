@@ -12,16 +12,16 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.masks import MaskingSpec, allowed_in_text
 from visualizer.attention.roles import Role
-from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
+from visualizer.heatmap.colour_range import automatic_range
 from visualizer.session.view_options import FOLLOW_PINNED, ColourLimits, LineSide, LineToken
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.cached_tensor import CachedTensor
-    from visualizer.attention.display_transforms import WeightTransform
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
     from visualizer.session.resolved_view import ResolvedView
@@ -100,8 +100,8 @@ class LineRequest(Struct, frozen=True):
         The maximum number of lines drawn per query and head.
     top : int
         The maximum number of lines requested per query and head; 0 for all.
-    is_by_query : bool
-        Whether strength is relative to the query's largest weight rather than to 1.
+    limits : ColourLimits
+        Whether strength is relative to the automatic range, to the query's largest weight, or to 1.
     """
 
     stage: str
@@ -112,7 +112,7 @@ class LineRequest(Struct, frozen=True):
     top: int
     threshold: float
     masking: MaskingSpec
-    is_by_query: bool
+    limits: ColourLimits
 
     @property
     def count(self) -> int:
@@ -128,7 +128,6 @@ def line_request(resolved: ResolvedView) -> LineRequest:
     heads = resolved.drawn_heads if solo is None else (solo,)
     top = options.top if options.top < trace.tokens else 0
     room = max(1, MAX_LINES // (len(heads) * trace.tokens))
-    is_long = colouring.limits is ColourLimits.AUTO and trace.tokens > MIN_PERCENTILE_TOKENS
     return LineRequest(
         stage=stage,
         lens=trace.supported_transform(view.lens),
@@ -138,7 +137,7 @@ def line_request(resolved: ResolvedView) -> LineRequest:
         top=top,
         threshold=options.threshold,
         masking=MaskingSpec.of(trace.spec_at(resolved.leading), stage),
-        is_by_query=is_long or colouring.limits is ColourLimits.ROW,
+        limits=colouring.limits,
     )
 
 
@@ -156,7 +155,9 @@ def prefetch_key(resolved: ResolvedView) -> Hashable:
 def prefetch(resolved: ResolvedView) -> None:
     """Read the largest weights before `present_lines`; called on the worker."""
     if prefetch_key(resolved) is not None:
-        _read_largest(resolved.run, line_request(resolved))
+        request = line_request(resolved)
+        _read_largest(resolved.run, request)
+        automatic_end(resolved.run, request)
 
 
 def line_tensor(run: Run, request: LineRequest) -> CachedTensor:
@@ -238,7 +239,9 @@ def line_weight(run: Run, request: LineRequest, place: tuple[int, ...]) -> float
 
 def line_strength(run: Run, request: LineRequest, query: int, weight: float) -> float:
     """Return the strength, from 0 to 1, at which a weight of a query is drawn."""
-    full = full_strength_weights(request, _largest_of_queries(run, request))
+    full = full_strength_weights(
+        request, _largest_of_queries(run, request), automatic_end(run, request)
+    )
     return min(1.0, abs(weight) / float(full[query]))
 
 
@@ -276,8 +279,8 @@ def _build_selection(
     """Build the selection sorted by weight; heads in `place` are indices into the drawn heads."""
     heads, queries, keys = place
     largest = _largest_of_queries(run, request)
-    full = full_strength_weights(request, largest)
-    strongest = float((largest / full).max(initial=0)) or 1.0
+    full = full_strength_weights(request, largest, automatic_end(run, request))
+    strongest = min(1.0, float((largest / full).max(initial=0))) or 1.0
     drawn = np.array(request.heads)[heads], queries, keys
     return sort_lines(drawn, weights, full[queries], strongest, is_thinned)
 
@@ -313,10 +316,29 @@ def _largest_of_queries(run: Run, request: LineRequest) -> np.ndarray:
     return largest
 
 
-def full_strength_weights(request: LineRequest, largest: np.ndarray) -> np.ndarray:
-    """Return the weight that is drawn at full strength for each query."""
-    if not request.is_by_query:
-        largest = np.full_like(largest, max(1.0, float(largest.max(initial=0))))
+def automatic_end(run: Run, request: LineRequest) -> float | None:
+    """Return the end of the automatic range; None if other limits are chosen."""
+    if request.limits is not ColourLimits.AUTO:
+        return None
+    shown = [(run.trace, line_tensor(run, request))]
+    is_share = request.lens is not WeightTransform.TIMES_VALUE
+    return automatic_range(shown, [request.leading], request.stage, is_share).end
+
+
+def full_strength_weights(
+    request: LineRequest, largest: np.ndarray, end: float | None
+) -> np.ndarray:
+    """Return the weight that is drawn at full strength for each query.
+
+    Parameters
+    ----------
+    largest : numpy.ndarray
+        The largest weight of each query.
+    end : float or None
+        The result of `automatic_end`.
+    """
+    if request.limits is not ColourLimits.ROW:
+        largest = np.full_like(largest, end or max(1.0, float(largest.max(initial=0))))
     return np.where(largest > 0, largest, 1)
 
 

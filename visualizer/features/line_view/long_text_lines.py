@@ -19,6 +19,7 @@ from visualizer.attention.masks import allowed_cells
 from visualizer.features.line_view.line_selection import (
     LineRequest,
     SelectedLines,
+    automatic_end,
     full_strength_weights,
     has_line,
     line_request,
@@ -181,16 +182,22 @@ class StrongestLines:
 
     Parameters
     ----------
+    end : float or None
+        The end of the automatic range, if it is chosen.
     pinned : int or None
         The query that lines are always drawn for.
     """
 
     def __init__(
-        self, found: StrongestWeights, request: LineRequest, pinned: int | None = None
+        self,
+        found: StrongestWeights,
+        request: LineRequest,
+        end: float | None = None,
+        pinned: int | None = None,
     ) -> None:
         largest = np.abs(found.weights[..., 0]).max(axis=0)  # query
-        full = full_strength_weights(request, largest)
-        strongest = float((largest / full).max(initial=0)) or 1.0
+        full = full_strength_weights(request, largest, end)
+        strongest = min(1.0, float((largest / full).max(initial=0))) or 1.0
         passing = has_line(found.weights, request)
         if request.top:
             passing[..., request.top :] = False
@@ -227,11 +234,14 @@ def strongest_lines(resolved: ResolvedView) -> StrongestLines | None:
     """Return the lines selected from the weights read so far; None before the first head."""
     wanted = queries_to_read(resolved)
     found = cached_weights(resolved.run, wanted)
-    return _select_lines(found, wanted.request, pinned_query(resolved)) if found else None
+    if not found:
+        return None
+    end = automatic_end(resolved.run, wanted.request)
+    return _select_lines(found, wanted.request, end, pinned_query(resolved))
 
 
 @lru_cache(maxsize=4)
 def _select_lines(
-    found: StrongestWeights, request: LineRequest, pinned: int | None
+    found: StrongestWeights, request: LineRequest, end: float | None, pinned: int | None
 ) -> StrongestLines:
-    return StrongestLines(found, request, pinned)
+    return StrongestLines(found, request, end, pinned)

@@ -38,7 +38,7 @@ from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
 from visualizer.session.pane import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
-from visualizer.session.view_options import PANE_TITLE, LineSide, LineToken
+from visualizer.session.view_options import PANE_TITLE, ColourLimits, LineSide, LineToken
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -295,7 +295,7 @@ def _build_notes(run: Run, request: LineRequest, counted: str) -> tuple[str, ...
         notes.append(counted)
     if request.threshold:
         notes.append(f"{_NUMBER_NAMES[request.lens]} ≥ {request.threshold:g}")
-    if request.is_by_query:
+    if request.limits is ColourLimits.ROW:
         notes.append("opacity relative to each query’s largest weight")
     return tuple(notes)
 

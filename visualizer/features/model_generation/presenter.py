@@ -16,6 +16,7 @@ from visualizer.generation.generated_tokens_presenter import (
 )
 from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.generation.next_tokens_presenter import NextTokensPanel
+from visualizer.heatmap.colour_range import AutomaticRange, find_range, sample_cells
 from visualizer.language.sampling import Sampling
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.model_panes import RUNNING_MESSAGE
@@ -66,7 +67,12 @@ class HeadRows(Struct, frozen=True, eq=False):
     def title(self) -> str:
         """Title that names the head, counted from 1."""
         layer, head = self.head
-        return f"Layer {layer + 1}, head {head + 1}: weights from 0 to 1"
+        return f"Layer {layer + 1}, head {head + 1}: weights from 0 to {self.range}"
+
+    @property
+    def range(self) -> AutomaticRange:
+        """The range of the colours of these rows."""
+        return find_range([sample_cells(self.weights, ~np.isnan(self.weights))], is_share=True)
 
     @property
     def last_token_sentence(self) -> str:

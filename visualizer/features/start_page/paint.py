@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPainterPath, QPen
+from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen
 
 from visualizer.features.start_page.presenter import Example, PictureData
 from visualizer.format import format_number
@@ -16,6 +16,7 @@ from visualizer.heatmap.colour_mapping import (
     colour_image,
     dark_text_entries,
 )
+from visualizer.heatmap.colour_range import find_range, sample_cells
 from visualizer.session.view_options import AUTOMATIC_MAP, DEFAULT_MAP
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
@@ -80,7 +81,7 @@ def _paint_training(painter: QPainter, area: QRectF, numbers: PictureData, theme
     top = area.center().y() - (side + below) / 2
     for at, (step, share) in enumerate(zip(numbers.steps, numbers.shares, strict=True)):
         box = _aligned_square(left + at * (side + gap), top, side)
-        paint_weights(painter, box, numbers.learned[at], theme)
+        _paint_weights(painter, box, numbers, at, theme)
         under = QRectF(box.left() - gap / 2, box.bottom() + 4, side + gap, below - 4)
         first = QRectF(under.left(), under.top(), under.width(), font_metrics(LARGE).height())
         second = QRectF(under.left(), first.bottom(), under.width(), line)
@@ -121,7 +122,7 @@ def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureData, theme: 
 
 def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
     """Paint the weights of the trained head, with the attended letters as arcs."""
-    letters, weights = numbers.letters, numbers.learned[-1]
+    letters = numbers.letters
     room = font_metrics(SMALL).horizontalAdvance("m") + 6
     line = font_metrics(SMALL).height() + 2
     gap = 24 * text_scale()
@@ -131,7 +132,7 @@ def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureData, theme:
     wide = room + side + gap + step * len(letters)
     left, top = area.center().x() - wide / 2, area.center().y() - (side + line) / 2 + line
     box = _aligned_square(left + room, top, side)
-    paint_weights(painter, box, weights, theme)
+    _paint_weights(painter, box, numbers, -1, theme)
     if cell >= MIN_LABELLED_ROW_PX * text_scale():
         _label_rows(painter, QRectF(left, box.top(), room - 6, side), letters, theme)
         for key, letter in enumerate(letters):
@@ -193,26 +194,23 @@ def _stroke_path(
     painter.drawPath(path)
 
 
-def paint_weights(painter: QPainter, box: QRectF, weights: np.ndarray, theme: Theme) -> None:
-    """Paint causal weights from 0 to 1 [query, key] in the default colours; hatch masked cells.
+def _paint_weights(
+    painter: QPainter, box: QRectF, numbers: PictureData, at: int, theme: Theme
+) -> None:
+    """Paint the weights of a step in the default colours, which mean the same at every step.
 
     Parameters
     ----------
     box : QRectF
         A square of whole pixels.
     """
-    chosen = (weights * MAX_COLOUR_INDEX + 0.5).clip(0, MAX_COLOUR_INDEX).astype(np.uint8)
-    allowed = np.tri(len(weights), dtype=bool)
+    allowed = np.tri(len(numbers.letters), dtype=bool)
+    samples = [sample_cells(weights, allowed) for weights in numbers.learned]
+    shares = numbers.learned[at] / find_range(samples, is_share=True).end
+    chosen = (shares * MAX_COLOUR_INDEX + 0.5).clip(0, MAX_COLOUR_INDEX).astype(np.uint8)
     chosen[~allowed] = FORBIDDEN
     painter.fillRect(box, QColor(theme.paper))
     painter.drawImage(box, colour_image(chosen, DEFAULT_MAP, theme))
-    cell = box.width() / len(weights)
-    masked = QPainterPath()
-    for query in range(len(weights) - 1):
-        left = box.left() + (query + 1) * cell
-        masked.addRect(QRectF(left, box.top() + query * cell, box.right() - left, cell))
-    painter.fillPath(masked, QColor(theme.paper))
-    painter.fillPath(masked, QBrush(QColor(theme.hairline), Qt.BrushStyle.BDiagPattern))
 
 
 def _paint_numbers(

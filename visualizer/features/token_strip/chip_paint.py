@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPen
+from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
 from visualizer.format import format_short
 from visualizer.heatmap import colour_mapping
@@ -35,6 +35,8 @@ MARGIN, WORD_MARGIN, LETTER_MARGIN = 12, 6, 2
 MIN_ELIDED_LENGTH = 20
 """Minimum length of labels that may be elided."""
 MAX_CACHED_WIDTHS = 50_000
+MAX_NUMBERED_TOKENS = 24
+"""Maximum number of tokens with a number under each token."""
 """Maximum number of distinct labels with cached widths."""
 
 
@@ -78,16 +80,13 @@ def paint_chip(
     if is_filled:
         ink = theme.on_accent
     elif weights and weights.forbidden[token]:
-        fill, ink = theme.paper, theme.quiet
+        fill, ink = theme.mask, theme.quiet
     elif weights and token in weights.known:
         fill, ink = _chip_colours(weights, token, theme)
     inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
     painter.setPen(QPen(QColor(theme.hairline), 1))
     painter.setBrush(QColor(fill))
     painter.drawRoundedRect(inner, CORNER_RADIUS_PX, CORNER_RADIUS_PX)
-    if weights and weights.forbidden[token]:
-        painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
-        painter.drawRoundedRect(inner, CORNER_RADIUS_PX, CORNER_RADIUS_PX)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     if token in tokens.special:
         painter.setPen(QPen(QColor(theme.quiet), 1, Qt.PenStyle.DashLine))
@@ -157,13 +156,12 @@ def _paint_backgrounds(
                 painter.fillRect(box, QColor(theme.accent))
                 inks[at] = theme.on_accent
         return inks
-    hatch, inks = QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern), []
-    table = colour_mapping.colour_table(weights.map, theme)
+    inks, table = [], colour_mapping.colour_table(weights.map, theme)
     light = colour_mapping.dark_text_entries(weights.map, theme)
     entries = weight_colour_indices(weights.values[[token for token, _ in words]], weights)
     for (token, box), entry in zip(words, entries.tolist(), strict=True):
         if weights.forbidden[token]:
-            painter.fillRect(box, hatch)
+            painter.fillRect(box, QColor(theme.mask))
             inks.append(theme.quiet)
         elif token not in weights.known:
             inks.append(theme.ink)

@@ -11,6 +11,7 @@ from PySide6.QtGui import QAccessible, QColor, QImage, QKeySequence, QPainter, Q
 from PySide6.QtWidgets import QSizePolicy
 
 from visualizer.features.token_strip.chip_paint import (
+    MAX_NUMBERED_TOKENS,
     LabelWidths,
     paint_chip,
     paint_words,
@@ -20,7 +21,6 @@ from visualizer.features.token_strip.chip_paint import (
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
 from visualizer.format import format_count, format_number
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.session.token_selection import tokens_between
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.chip_area import CHIP_GAP_PX, ChipScrollArea, WrappedChips, chip_height
@@ -246,7 +246,7 @@ class TokenStrip(ChipScrollArea):
     @property
     def _has_numbers(self) -> bool:
         """Whether a number fits under each token."""
-        return len(self.tokens.labels) <= MIN_PERCENTILE_TOKENS
+        return len(self.tokens.labels) <= MAX_NUMBERED_TOKENS
 
     @property
     def _chip_height(self) -> float:

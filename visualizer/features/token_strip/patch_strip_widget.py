@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QBrush, QColor, QImage, QMouseEvent, QPainter, QPen
+from PySide6.QtGui import QColor, QImage, QMouseEvent, QPainter, QPen
 
 from visualizer.features.token_strip.chip_paint import (
+    MAX_NUMBERED_TOKENS,
     frame_strokes,
     paint_chip,
     weight_colour_indices,
@@ -16,7 +17,6 @@ from visualizer.features.token_strip.chip_paint import (
 from visualizer.features.token_strip.chip_strip_widget import TokenStrip
 from visualizer.format import format_short
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.widgets.chip_area import ALIGN_CENTRE, CHIP_GAP_PX, NUMBER_SIZE_PX
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
@@ -86,7 +86,9 @@ def paint_patches(
     if weights:
         least = MIN_NUMBERED_OPACITY if _has_numbers(boxes, pictures.patches) else FAINTEST
         painter.drawImage(whole, _render_overlay(weights, pictures.patches, least, theme))
-        _paint_hatching(painter, boxes, weights, first, theme)
+        for box, is_forbidden in zip(boxes[first:], weights.forbidden[first:], strict=True):
+            if is_forbidden:
+                painter.fillRect(box, QColor(theme.mask))
     if boxes[first].width() >= MIN_OUTLINED_PATCH_PX:
         _paint_grid(painter, whole, pictures.patches, theme)
     if weights and _has_numbers(boxes, pictures.patches):
@@ -116,16 +118,6 @@ def _render_overlay(
     return made.copy()  # the buffer is freed when this function returns
 
 
-def _paint_hatching(
-    painter: QPainter, boxes: Sequence[QRectF], weights: TokenWeights, first: int, theme: Theme
-) -> None:
-    forbidden = QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern)
-    for box, is_forbidden in zip(boxes[first:], weights.forbidden[first:], strict=True):
-        if is_forbidden:
-            painter.fillRect(box, QColor(theme.paper))
-            painter.fillRect(box, forbidden)
-
-
 def _paint_grid(painter: QPainter, whole: QRectF, patches: ImagePatches, theme: Theme) -> None:
     painter.setOpacity(GRID_OPACITY)
     painter.setPen(QPen(QColor(theme.paper), 1))
@@ -142,7 +134,7 @@ def _has_numbers(boxes: Sequence[QRectF], patches: ImagePatches) -> bool:
     """Whether numbers fit into the patches and are shown, as in chips."""
     box, room = boxes[patches.first], font_metrics(NUMBER_SIZE_PX).horizontalAdvance("−0.00") + 4
     return (
-        patches.tokens <= MIN_PERCENTILE_TOKENS
+        patches.tokens <= MAX_NUMBERED_TOKENS
         and box.width() >= room
         and box.height() >= font_metrics(12).height()
     )

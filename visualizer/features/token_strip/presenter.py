@@ -25,7 +25,7 @@ from visualizer.features.token_strip.token_weight_sums import (
 from visualizer.format import format_count, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import cursor_on, present_cursor
-from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
+from visualizer.heatmap.colour_range import AutomaticRange, automatic_range, highest_within
 from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
 from visualizer.session.pane import PanelPresenter, prefetch_only
@@ -34,10 +34,11 @@ from visualizer.session.timeline import StepSize
 from visualizer.session.token_selection import TokenRole, find_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from visualizer.attention.captured_attention import ImagePatches
     from visualizer.attention.run import Run
+    from visualizer.attention.trace import LeadingIndex, Trace
     from visualizer.heatmap.cell_cursor import CellCursor
     from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.view import View
@@ -61,6 +62,8 @@ class TokenWeights(Struct, frozen=True, eq=False):
         The colour map.
     low, high : float
         The limits of the colour bar.
+    is_exceeded : bool
+        Whether a value lies beyond them.
     sentence : str
         A sentence on what the colours show (HTML).
     qualifier : str
@@ -77,6 +80,7 @@ class TokenWeights(Struct, frozen=True, eq=False):
     sentence: str
     known: range = range(sys.maxsize)
     qualifier: str = ""
+    is_exceeded: bool = False
 
     def __eq__(self, other: object) -> bool:
         """Whether both show the same numbers in the same colours."""
@@ -298,17 +302,32 @@ def _present_weights(query: TokenQuery) -> TokenWeights | None:
     finite = values[np.isfinite(values)]
     low, largest = float(finite.min(initial=0)), float(np.abs(finite).max(initial=0))
     chosen = query.resolved.view.colouring
-    if low < 0:
-        colours = (chosen.diverging, -largest, largest)
-    else:  # in a long text nearly all weights would be indistinguishable on a scale up to 1
-        high = max(1.0, largest) if len(query.labels) <= MIN_PERCENTILE_TOKENS else largest or 1.0
-        colours = (chosen.sequential, 0.0, high)
+    high = largest or 1.0
+    if len(query.subjects) == 1:
+        high = _panel_range(query.weights.trace, query.stage, query.weights.leading, low).end
+    colours = (chosen.diverging, -high, high) if low < 0 else (chosen.sequential, 0.0, high)
     says, known = _describe_weights(query), range(len(values))
     if not sums.is_whole:
         says += f"; {sums.read:,} of {sums.rows:,} rows computed so far"
         known = known if query.are_queries else range(sums.read)
     qualifier = query.resolved.run.trace.weights_qualifier(query.stage)
-    return TokenWeights(values, forbidden, *colours, says, known, qualifier)
+    return TokenWeights(
+        values, forbidden, *colours, says, known, qualifier, largest > highest_within(high)
+    )
+
+
+def _panel_range(
+    trace: Trace, stage: str, leading: LeadingIndex, low: float = 0.0
+) -> AutomaticRange:
+    """Return the automatic range of the panels with the weights.
+
+    Parameters
+    ----------
+    low : float
+        The smallest weight; weights below 0 have the range of signed numbers.
+    """
+    shown, is_weights = [(trace, trace.cached_stage(stage))], trace.stage(stage).is_weights
+    return automatic_range(shown, [leading], stage * is_weights, is_weights and low >= 0)
 
 
 def _describe_weights(query: TokenQuery) -> str:
@@ -346,19 +365,24 @@ def head_of_cell(resolved: ResolvedView, cell: Cell | None) -> int | None:
     return cell.head if cell else None
 
 
-def prefetch_key(resolved: ResolvedView) -> str | None:
-    """Return the stage to average over heads for the selected tokens; usually None."""
-    is_folded = head_of_cell(resolved, resolved.pinned) is None and resolved.view.tokens.chosen
-    return resolved.weights_stage(resolved.pinned) if is_folded else None
+def prefetch_key(resolved: ResolvedView) -> Hashable:
+    """Return what to read for the selected tokens; None without any."""
+    if not resolved.view.tokens.chosen:
+        return None
+    is_folded = head_of_cell(resolved, resolved.pinned) is None
+    return resolved.weights_stage(resolved.pinned), is_folded
 
 
 def prefetch(resolved: ResolvedView) -> None:
-    """Prepare the labels and, if needed, the mean over heads; called on the worker."""
+    """Prepare the labels and the values of the selected tokens; called on the worker."""
+    trace = resolved.run.trace
     for axis in ("query", "key"):
         visible_tokens(resolved.run.words(resolved.leading, axis))
-    stage = prefetch_key(resolved)
-    if stage:
-        resolved.run.trace.displayed_stage(stage, by=HeadAggregate.MEAN)
+    if resolved.view.tokens.chosen:
+        stage = resolved.weights_stage(resolved.pinned)
+        _panel_range(trace, stage, resolved.leading)
+        if head_of_cell(resolved, resolved.pinned) is None:
+            trace.displayed_stage(stage, by=HeadAggregate.MEAN)
 
 
 def are_weights_read(resolved: ResolvedView) -> bool:
@@ -382,6 +406,7 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
         return
     end = monotonic() + READ_BATCH_S
     query = _token_query(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
+    _panel_range(query.weights.trace, query.stage, query.weights.leading)
     read_more_sums(query.weights, lambda: is_over() or monotonic() > end)
 
 

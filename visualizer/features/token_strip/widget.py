@@ -21,6 +21,7 @@ from visualizer.features.token_strip.chip_strip_widget import TokenStrip
 from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.format import format_count, format_number
 from visualizer.heatmap import colour_mapping
+from visualizer.heatmap.colour_range import AutomaticRange
 from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
@@ -69,7 +70,7 @@ class TokenColourBar(QWidget):
         if weights is None:
             return
         low = format_number(weights.low, 2) if weights.low else "0"
-        high = format_number(weights.high, 2)
+        high = str(AutomaticRange(weights.high, weights.is_exceeded))
         left, right = (font_metrics(12).horizontalAdvance(end) + SPACING_PX for end in (low, high))
         width = self.width() - left - right
         if width < MIN_BAR_WIDTH_PX * text_scale():

@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.roles import Role
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.panel_colour_scale import MIN_PERCENTILE_TOKENS
 from visualizer.session.pane import PanelPresenter
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import ColourLimits, ColourOptions
@@ -126,8 +125,10 @@ LIMIT_CHOICE_LABELS = {
     ColourLimits.TYPED: "custom, {}",
 }
 SCALE_TOOLTIP = (
-    "The values at the two ends of the colour scale.  Automatic: 0 to 1 for the weights of up "
-    f"to {MIN_PERCENTILE_TOKENS} tokens, and up to the largest weight of each row for longer texts"
+    "The values at the two ends of the colour scale.  Automatic: weights end at a round number "
+    "that at most 10% of the weights of all heads exceed, and at most 2% in rows with 4 or more "
+    "keys; other stages end at the 98th percentile of their magnitudes.  Cells beyond the range "
+    "have a cut corner, and a plus sign stands for them"
 )
 
 
@@ -150,7 +151,7 @@ def _format_limits(colour: ColourScale) -> str:
         return "per panel"
     if colour.is_signed:
         return f"±{colour.high:.3g}"
-    return f"{colour.low:.3g} to {colour.high:.3g}"
+    return f"{colour.low:.3g} to {colour.high:.3g}" + "+" * colour.is_exceeded
 
 
 def _describe_zoom(resolved: ResolvedView) -> tuple[str, str]:

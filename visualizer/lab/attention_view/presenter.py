@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from visualizer.format import format_share, shorten
 from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis, pooling_note
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_lookup import move_cursor, shows_cell
+from visualizer.heatmap.colour_range import AutomaticRange, find_range, sample_heads
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.language.tokenizers import visible_token, visible_tokens
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.view_options import ColourLimits, ColourOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.session.cell_address import Cell
@@ -81,7 +82,7 @@ def present_attention(
     room : int
         Number of cells that fit the side of a panel; larger matrices are pooled.
     colouring : ColourOptions, optional
-        By default from 0 to 1, so that training steps can be compared.
+        Automatic limits by default.
     before : LabAttentionPanel, optional
         The previous panel; its board may be reused.
     """
@@ -110,11 +111,45 @@ def _create_notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:
     return tuple(found)
 
 
+def find_layer_ranges(
+    results: Sequence[ProbeResult], model: ModelKind
+) -> tuple[AutomaticRange, ...]:
+    """Return the automatic range of the weights of each layer, the same for all results."""
+    count = len(results[0].tokens)
+    allowed = np.ones((count, count), dtype=bool) if _is_open(model) else np.tri(count, dtype=bool)
+    return tuple(
+        find_range(
+            [
+                sample_heads(result.weights[layer], allowed)
+                for result in results
+                if result.weights is not None
+            ],
+            is_share=True,
+        )
+        for layer in range(results[0].layers)
+    )
+
+
+def _is_open(model: ModelKind) -> bool:
+    """Whether every token attends to all tokens."""
+    return model is ModelKind.AVERAGE
+
+
 def create_board(
-    result: ProbeResult, model: ModelKind, room: int = 256, colouring: ColourOptions | None = None
+    result: ProbeResult,
+    model: ModelKind,
+    room: int = 256,
+    colouring: ColourOptions | None = None,
+    ranges: tuple[AutomaticRange, ...] = (),
 ) -> Board:
-    """Create the panels: one column per head, one row per layer."""
-    source = LabPanelSource(result, model, room, colouring or ColourOptions())
+    """Create the panels: one column per head, one row per layer.
+
+    Parameters
+    ----------
+    ranges : tuple of AutomaticRange, optional
+        The automatic range of each layer, if several boards share them.
+    """
+    source = LabPanelSource(result, model, room, colouring or ColourOptions(), ranges)
     layers = range(result.layers)
     return Board(
         tuple(tuple(source.panel(layer, head) for layer in layers) for head in range(result.heads))
@@ -125,7 +160,12 @@ class LabPanelSource:
     """Builder of the panels of a board, with the values that they share."""
 
     def __init__(
-        self, result: ProbeResult, model: ModelKind, room: int, colouring: ColourOptions
+        self,
+        result: ProbeResult,
+        model: ModelKind,
+        room: int,
+        colouring: ColourOptions,
+        ranges: tuple[AutomaticRange, ...] = (),
     ) -> None:
         self.result = result
         count = len(result.tokens)
@@ -135,23 +175,35 @@ class LabPanelSource:
             HeatmapAxis(name, labels, self.block) for name in ("query", "key")
         )
         self.side = math.ceil(count / self.block)
-        limits = ColourLimits.ROW if colouring.limits is ColourLimits.ROW else ColourLimits.SHARED
-        self.colour = ColourScale(colouring.sequential, colouring.curve, limits, 0.0, 1.0)
+        is_by_row = colouring.limits is ColourLimits.ROW
+        limits = ColourLimits.ROW if is_by_row else ColourLimits.AUTO
+        if is_by_row:
+            ranges = result.layers * (AutomaticRange(1.0, False),)
+        self.ranges = ranges or find_layer_ranges((result,), model)
+        self.colours = [
+            ColourScale(colouring.sequential, colouring.curve, limits, 0.0, *astuple(one))
+            for one in self.ranges
+        ]
         self.unit = SCORED if result.has_scores else UNIT
-        self.forbidden = None if model is ModelKind.AVERAGE else _later_keys_mask(self.side)
+        self.forbidden = None if _is_open(model) else _later_keys_mask(self.side)
         assert result.weights is not None
         self.values = max_pool(result.weights, self.block)
-        self.ends = self.values.max(axis=-1) if limits is ColourLimits.ROW else None
+        self.ends = self.values.max(axis=-1) if is_by_row else None
 
     def panel(self, layer: int, head: int) -> Heatmap:
         return Heatmap(
             (self.result, layer, head), f"layer {layer + 1}", f"Head {head + 1}", "softmax",
-            head, None, (layer,), f"Layer {layer + 1}", self.values[layer, head],
-            self.rows, self.columns, self.colour, self.forbidden, None, None,
+            head, None, (layer,), self._label(layer), self.values[layer, head],
+            self.rows, self.columns, self.colours[layer], self.forbidden, None, None,
             self._panel_notes(layer, head), self.unit, (self.side, self.side),
             row_ends=None if self.ends is None else self.ends[layer, head],
             layer=layer, is_marked=self._is_best(layer, head),
         )  # fmt: skip
+
+    def _label(self, layer: int) -> str:
+        """Name a layer, and its range if the layers differ."""
+        differs = len(set(self.ranges)) > 1
+        return f"Layer {layer + 1}" + f": 0 to {self.ranges[layer]}" * differs
 
     def _is_best(self, layer: int, head: int) -> bool:
         return self.result.layers * self.result.heads > 1 and self.result.best_head == (layer, head)

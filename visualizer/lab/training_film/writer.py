@@ -30,7 +30,11 @@ from visualizer.lab.attention_view.layout import (
     MIN_PATTERN_SIDE_PX,
     lay_out_layers,
 )
-from visualizer.lab.attention_view.presenter import ATTENTION_MISSING, create_board
+from visualizer.lab.attention_view.presenter import (
+    ATTENTION_MISSING,
+    create_board,
+    find_layer_ranges,
+)
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
 from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline, present_snapshots
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from visualizer.export.formats import ExportFormat
     from visualizer.heatmap.board import Board
     from visualizer.heatmap.board_layout import BoardLayout
+    from visualizer.heatmap.colour_range import AutomaticRange
     from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.lab.training.recorded_losses import MeasuredLoss
     from visualizer.language.training_settings import ModelKind
@@ -85,13 +90,19 @@ class TrainingFilm(Struct, frozen=True, eq=False):
     now: int
     losses: Mapping[int, TrainingAndValidationLoss]
     settings: TrainingFilmSettings
+    ranges: tuple[AutomaticRange, ...]
 
     def __len__(self) -> int:
         return len(self.results)
 
     def board(self, frame: int) -> Board:
-        """Return the panels of a frame."""
-        return create_board(self.results[frame], self.model, colouring=self.settings.colouring)
+        """Return the panels of a frame, whose colours mean the same in every frame."""
+        return create_board(
+            self.results[frame],
+            self.model,
+            colouring=self.settings.colouring,
+            ranges=self.ranges,
+        )
 
     def snapshot_bar(self, frame: int) -> SnapshotTimeline:
         """Return the snapshot bar of a frame, with its step and losses in words."""
@@ -137,7 +148,8 @@ def create_training_film(
         raise InputError(
             "export", "The text changed during the export. Export the animation again."
         )
-    return TrainingFilm(ordered, model, now, losses, settings or TrainingFilmSettings())
+    ranges = find_layer_ranges(ordered, model)
+    return TrainingFilm(ordered, model, now, losses, settings or TrainingFilmSettings(), ranges)
 
 
 SAMPLED_FRAMES = 5

@@ -1,0 +1,230 @@
+"""The automatic range of a colour scale: one rule for every picture of the same numbers.
+
+All heads of a layer share a range. The largest number would be a poor end: the first row of a
+causal mask is always 1, and a few outliers would leave all other cells with the same colour.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from visualizer.attention.cached_tensor import evenly_spaced_rows
+from visualizer.attention.masks import MaskingSpec
+from visualizer.format import format_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from visualizer.attention.cached_tensor import CachedTensor
+    from visualizer.attention.trace import LeadingIndex, Trace
+
+WEIGHT_ENDS = (0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+"""Possible ends of the range of weights."""
+MAX_EXCEEDING_SHARE = 0.1
+"""Maximum share of all allowed weights that exceed the end."""
+MANY_KEYS = 4
+"""Number of allowed keys from which a query's weights are not large merely because they are few."""
+MAX_EXCEEDING_SHARE_OF_MANY = 0.02
+"""Maximum share that exceeds the end among the weights of queries with many allowed keys."""
+PERCENTILE = 98
+"""Percentile of the magnitudes at which the range of other numbers ends."""
+MAX_SAMPLED_CELLS = 2**18
+"""Maximum number of cells of a layer that are counted; of more, only evenly spaced rows are."""
+MIN_SAMPLED_ROWS = 24
+"""Number of rows of each matrix that are counted in any case."""
+SHARE_ROUNDING_TOLERANCE = 1e-3
+"""Relative amount by which rounding to 16 bits may lift a share of 1 above 1."""
+
+
+class RangeSample(Struct, frozen=True, eq=False):
+    """The cells that determine a range.
+
+    Parameters
+    ----------
+    sizes : numpy.ndarray
+        Magnitudes of the finite numbers in allowed cells, [cell].
+    has_many_keys : numpy.ndarray
+        Boolean, [cell]: whether the query of the cell may attend to at least `MANY_KEYS` keys.
+    largest : float
+        The largest magnitude, including those of rows that are not in the sample if it is known.
+    """
+
+    sizes: np.ndarray
+    has_many_keys: np.ndarray
+    largest: float
+
+
+class AutomaticRange(Struct, frozen=True):
+    """The magnitude at the end of a scale, and whether any number exceeds it."""
+
+    end: float
+    is_exceeded: bool
+
+    def __str__(self) -> str:
+        """Format the end; a plus sign stands for the numbers beyond it."""
+        end = f"{self.end:g}" if self.end in WEIGHT_ENDS else format_number(self.end, 2)
+        return end + "+" * self.is_exceeded
+
+
+def automatic_range(
+    shown: Sequence[tuple[Trace | None, CachedTensor]],
+    leadings: Sequence[LeadingIndex],
+    stage: str = "",
+    is_share: bool = False,
+    smallest: float = 0.0,
+) -> AutomaticRange:
+    """Return the common range of tensors, cached with the first of them.
+
+    Parameters
+    ----------
+    shown : sequence of (Trace, CachedTensor)
+        The tensors, each with the trace that it belongs to.
+    leadings : sequence of tuple of int
+        The layers and texts that share the range.
+    stage : str, optional
+        The stage of weights whose mask determines which cells count; all by default.
+    is_share, smallest : bool and float
+        As for `find_range`.
+    """
+    samples = tuple(
+        _sample_tensor(tensor, leading, trace if stage else None, stage)
+        for trace, tensor in shown
+        for leading in leadings
+    )
+    key = ("automatic range", samples, is_share, smallest)
+    found: AutomaticRange = shown[0][1].cached_result(
+        key, lambda: find_range(samples, is_share, smallest)
+    )
+    return found
+
+
+def find_range(
+    samples: Sequence[RangeSample], is_share: bool = False, smallest: float = 0.0
+) -> AutomaticRange:
+    """Return the common range of all samples.
+
+    Weights end at the smallest of `WEIGHT_ENDS` that at most 10 % of all allowed weights exceed,
+    and at most 2 % of those whose query may attend to at least 4 keys. Other numbers, and weights
+    of which too many exceed 1, end at the 98th percentile of their magnitudes, or at the largest if
+    that is 0.
+
+    Parameters
+    ----------
+    is_share : bool
+        Whether the numbers are weights, as shares of a row.
+    smallest : float
+        Only magnitudes above this number count, unless it is 0.
+    """
+    sizes = np.concatenate([sample.sizes for sample in samples])
+    largest = max(sample.largest for sample in samples)
+    ends: Iterable[float] = ()
+    if is_share:
+        has_many_keys = np.concatenate([sample.has_many_keys for sample in samples])
+        ends = (end for end in WEIGHT_ENDS if _is_rarely_exceeded(sizes, has_many_keys, end))
+    elif smallest:
+        sizes = sizes[sizes > smallest]
+    percentile = float(np.percentile(sizes, PERCENTILE)) if sizes.size else 0.0
+    end = next(iter(ends), percentile or largest or 1.0)
+    return AutomaticRange(end, largest > highest_within(end))
+
+
+def _is_rarely_exceeded(sizes: np.ndarray, has_many_keys: np.ndarray, end: float) -> bool:
+    beyond = sizes > sizes.dtype.type(highest_within(end))  # rounded likewise, 0.3 is not above 0.3
+    of_many = np.count_nonzero(beyond & has_many_keys)
+    return bool(
+        np.count_nonzero(beyond) <= MAX_EXCEEDING_SHARE * len(sizes)
+        and of_many <= MAX_EXCEEDING_SHARE_OF_MANY * np.count_nonzero(has_many_keys)
+    )
+
+
+def highest_within(end: float) -> float:
+    """Return the largest number that an end does not cut off: a share of 1 may be rounded up."""
+    return end * (1 + SHARE_ROUNDING_TOLERANCE) if end == WEIGHT_ENDS[-1] else end
+
+
+def _sample_tensor(
+    tensor: CachedTensor, leading: LeadingIndex, trace: Trace | None, stage: str
+) -> RangeSample:
+    """Sample all heads of a tensor in one layer and text.
+
+    A layer with more than `MAX_SAMPLED_CELLS` is estimated from evenly spaced rows, whether its
+    matrices are held or computed block by block. A long text on a model server is estimated from
+    the rows of its coarse preview, in which a block of columns counts as its largest magnitude.
+    Neither depends on the drawn part, so that colours do not change while a picture is refined.
+    """
+    masking = (MaskingSpec.of(trace.spec_at(leading), stage), trace.cut) if trace else None
+
+    def sample() -> RangeSample:
+        heads = tensor.shape[len(leading) : -2]
+        most_rows = _max_sampled_rows(math.prod(heads), tensor.shape[-1])
+        found = []
+        for head in np.ndindex(heads):
+            rows, block, values = tensor.sample_matrix((*leading, *head), most_rows)
+            at = head[0] if head else None
+            allowed = trace.allowed(stage, leading, at, rows) if trace else None
+            is_part = len(rows) < tensor.shape[-2] and not tensor.is_blockwise
+            largest = tensor.row_ends((*leading, *head)).max() if is_part else 0.0
+            found.append(sample_cells(values, allowed, block, float(largest)))
+        return join_samples(found)
+
+    made: RangeSample = tensor.cached_result(("range sample", leading, masking), sample)
+    return made
+
+
+def sample_heads(weights: np.ndarray, allowed: np.ndarray) -> RangeSample:
+    """Sample the weights of a layer, [head, query, key], with the same rows as a tensor's.
+
+    Parameters
+    ----------
+    allowed : numpy.ndarray
+        Boolean, [query, key]: which cells the mask allows.
+    """
+    rows = evenly_spaced_rows(len(allowed), _max_sampled_rows(len(weights), len(allowed)))
+    samples = [sample_cells(head[rows], allowed[rows]) for head in weights]
+    found = join_samples(samples)
+    return replace(found, largest=max(found.largest, float(np.nan_to_num(weights).max(initial=0))))
+
+
+def _max_sampled_rows(matrices: int, columns: int) -> int:
+    """Return how many rows of each matrix of a layer are sampled at most."""
+    return max(MIN_SAMPLED_ROWS, MAX_SAMPLED_CELLS // max(1, matrices * columns))
+
+
+def sample_cells(
+    values: np.ndarray, allowed: np.ndarray | None = None, block: int = 1, largest: float = 0.0
+) -> RangeSample:
+    """Sample rows of one matrix.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        Numbers [row, block of columns].
+    allowed : numpy.ndarray, optional
+        Boolean [row, column]: which cells the mask allows; all by default.
+    block : int
+        Number of columns in a block.
+    largest : float
+        A known largest magnitude of rows that are not sampled.
+    """
+    counts = np.isfinite(values)
+    has_many_keys = np.full(values.shape, allowed is None and values.shape[-1] >= MANY_KEYS)
+    if allowed is not None:
+        has_many_keys |= allowed.sum(axis=-1, keepdims=True) >= MANY_KEYS
+        starts = np.arange(0, allowed.shape[-1], block)
+        counts &= allowed if block == 1 else np.logical_or.reduceat(allowed, starts, axis=-1)
+    sizes = np.abs(values[counts])
+    return RangeSample(sizes, has_many_keys[counts], max(largest, float(sizes.max(initial=0))))
+
+
+def join_samples(samples: Sequence[RangeSample]) -> RangeSample:
+    """Join the samples of the matrices of a layer."""
+    return RangeSample(
+        np.concatenate([sample.sizes for sample in samples]),
+        np.concatenate([sample.has_many_keys for sample in samples]),
+        max(sample.largest for sample in samples),
+    )
