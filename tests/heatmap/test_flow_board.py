@@ -250,13 +250,13 @@ def test_headings_take_the_place_of_the_stage_bar(flow_hand: Hand) -> None:
 
 
 def test_a_very_narrow_board_shows_the_head_with_its_operands(flow_hand: Hand) -> None:
-    flow_hand.window.resize(440, 600)
+    flow_hand.narrow(440)
     flow_hand.until(lambda: flow_hand.board.viewport().width() < 480)
     flow_hand.settle()
     assert _shown(flow_hand) == ["queries", "masked", "weights", "context"]
-    widths = {slot.heatmap.stage: slot.cell_width for slot in flow_hand.board.board_layout.slots}
-    assert max(widths, key=lambda stage: widths[stage]) == "weights"
-    assert widths["weights"] >= 3
+    slots = {slot.heatmap.stage: slot for slot in flow_hand.board.board_layout.slots}
+    assert max(slots, key=lambda stage: slots[stage].cells.width()) == "weights"
+    assert slots["weights"].cell_width >= 3
 
 
 def test_another_layout_is_chosen_again(flow_hand: Hand) -> None:
@@ -367,7 +367,7 @@ def test_headings_are_dragged_to_seek(flow_hand: Hand) -> None:
     assert [stage for stage, _ in sought] == ["queries", "weights", "context"]
     assert all(share == pytest.approx(0.5, abs=0.1) for _, share in sought)
     playhead = flow_hand.window.workspace.screen.view.playhead
-    assert playhead.place == PlaybackPosition("context", 3)
+    assert playhead.place in [PlaybackPosition("context", row) for row in (2, 3)]  # of 6
     assert not playhead.is_playing
     assert not flow_hand.board.motion.is_moving
     assert _placement(flow_hand).layout == before  # nothing moves

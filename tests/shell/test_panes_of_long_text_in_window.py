@@ -188,7 +188,7 @@ def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(
 ) -> None:
     hand = long_text
     pane = open_pane(hand, "Heads")
-    hand.click_cell(Cell("weights", (1, 90, 11)))
+    hand.click_cell(Cell("weights", (0, 90, 11)))
     hand.until(lambda: pane.view.isVisible())
     workspace = hand.window.workspace
 

@@ -172,7 +172,7 @@ def test_dropout_has_a_panel_and_another_draw(hand: Hand) -> None:
     assert (hand.panel("dropped").values != first.values).any()
     np.testing.assert_array_equal(hand.panel("weights").values, weights.values)
     ends = [hand.panel(stage).colour.high for stage in ("weights", "dropped")]
-    assert ends == [1, 2]
+    assert 0 < ends[0] < ends[1]  # the kept weights are scaled up
     hand.press(Qt.Key.Key_T)
     hand.settle()
     assert hand.window.workspace.document.spec.mode is DropoutMode.EVAL

@@ -175,6 +175,12 @@ class Hand:
         self.press(Qt.Key.Key_A)
         self.press(Qt.Key.Key_V)
 
+    def narrow(self, width: int, height: int = 600) -> None:
+        """Make the window so narrow that its panes are folded, and then narrower."""
+        for each in (800, width):
+            self.window.resize(each, height)
+            QApplication.processEvents()
+
     def click(self, widget: QWidget, at: QPoint | None = None) -> None:
         QTest.mouseClick(widget, LEFT, pos=at or widget.rect().center())
 

@@ -48,7 +48,7 @@ class Explainer(ABC):
 
     @abstractmethod
     def formula(self, facts: CellInfo) -> str:
-        """Write the operation for the Cell pane, in words and symbols."""
+        """Write the operation for the Explain pane, in words and symbols."""
 
     def term_name(self, facts: CellInfo, at: int) -> str:
         """Return the name of a term, counted from 0; empty if it is named after its input."""

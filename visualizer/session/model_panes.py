@@ -36,7 +36,7 @@ class HeadScatterOptions(Struct, frozen=True):
 SAVED_NUMBERS_MESSAGE = "These are the saved numbers. Change the text to run the model again."
 MODEL_ERROR_MESSAGE = "The model could not run on this input: {reason}"
 RUNNING_MESSAGE = "The model is running on the text."
-IMAGE_REQUIRED = "Choose an image in Setup, or drop an image file, to run the model."
+IMAGE_REQUIRED = "Choose an image above the heatmaps, or drop an image file, to run the model."
 RUNNING_ON_IMAGE_MESSAGE = "The model is running on the image."
 
 

@@ -135,7 +135,7 @@ class MainWindow(QMainWindow):
         self.facts, self.notice = PlainLabel(), PlainLabel()
         self.provenance = PlainLabel()
         """Origin of the weights; always visible, so that random weights do not appear trained."""
-        self.provenance.setProperty("role", "quiet")
+        self.provenance.setProperty("role", "badge")
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.provenance)
         self.actions_ = CommandMenus(self, COMMANDS)

@@ -36,7 +36,7 @@ READY, WORKING = "Up to date", "Computing…"
 
 
 class ProgressLine(QWidget):
-    """Progress line below the stage bar: a hairline, accented while working."""
+    """Progress line below the settings bar: a hairline, accented while working."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ProgressBar
 

@@ -642,13 +642,13 @@ def test_all_of_the_bar_has_a_name(painter: Painter) -> None:
 
 
 def test_masks_without_room_are_in_a_menu_and_the_chosen_one_is_not(painter: Painter) -> None:
-    painter.window.resize(860, 600)
+    painter.hand.narrow(560)
     bar = painter.bar
     painter.hand.until(bar.more.isVisible)
     assert bar.done.visibleRegion().boundingRect() == bar.done.rect()
-    assert "Window mask" in painter.hand.read_menu(bar.more)
-    painter.hand.choose_in_menu(bar.more, "Window mask")
+    assert "Padding mask" in painter.hand.read_menu(bar.more)
+    painter.hand.choose_in_menu(bar.more, "Padding mask")
     painter.settle()
-    assert bar.boxes[MaskPattern.WINDOW].isVisible()
-    assert bar.buttons[MaskPattern.WINDOW].isChecked()
-    assert "Window mask" not in painter.hand.read_menu(bar.more)
+    assert bar.boxes[MaskPattern.PADDING].isVisible()
+    assert bar.buttons[MaskPattern.PADDING].isChecked()
+    assert "Padding mask" not in painter.hand.read_menu(bar.more)

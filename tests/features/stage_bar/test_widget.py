@@ -97,7 +97,7 @@ def test_stages_without_room_are_in_a_menu(
 
 def test_the_menu_of_stages_is_reached_by_keys(hand: Hand) -> None:
     everything(hand)
-    hand.window.resize(560, 600)
+    hand.narrow(520)
     rail = hand.window.stage_bar
     hand.until(rail.more.isVisible)
     last = [button for button in rail.buttons.values() if button.isVisible()][-1]
@@ -110,7 +110,7 @@ def test_the_menu_of_stages_is_reached_by_keys(hand: Hand) -> None:
 
 def test_the_menu_closes_as_there_are_other_stages(hand: Hand) -> None:
     everything(hand)
-    hand.window.resize(560, 600)
+    hand.narrow(520)
     rail = hand.window.stage_bar
     hand.until(rail.more.isVisible)
     open_ = []
@@ -133,7 +133,7 @@ def test_in_a_wide_window_all_of_it_is_seen(hand: Hand) -> None:
     QApplication.processEvents()  # its buttons are laid out
     assert len(shown(rail)) > 10
     height = rail.height()
-    hand.window.resize(560, 700)
+    hand.narrow(560, 700)
     hand.until(rail.more.isVisible)
     assert rail.height() == height
     hand.window.resize(2200, 800)

@@ -381,7 +381,7 @@ def test_what_is_seen_is_said_while_it_moves(hand: Hand) -> None:
 
 def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
     give_heads(hand, 8)
-    hand.window.resize(560, 600)
+    hand.narrow(440)
     shown = bar(hand)
     hand.until(shown.more.isVisible)
     assert shown.more.accessibleName() == "More view controls"
@@ -395,7 +395,7 @@ def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
 
 def test_the_menu_of_the_bar_does_what_its_controls_do(hand: Hand) -> None:
     give_heads(hand, 8)
-    hand.window.resize(560, 600)
+    hand.narrow(440)
     shown = bar(hand)
     hand.until(shown.more.isVisible)
     hand.choose_in_menu(shown.more, "Visible heads", "Head 2")

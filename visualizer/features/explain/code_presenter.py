@@ -133,7 +133,7 @@ DIALECT_TITLES = {
 
 
 class CodePanelLine(Struct, frozen=True):
-    """One line of the Code pane.
+    """One line of the code.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The Cell pane as a value: the explanation of the current cell.
+"""The explanation of the current cell, for the Explain pane and captions.
 
 A cell of one head is explained by a sentence, its calculation and its largest terms; a cell of
 aggregated heads by the same cell of each head. Weight transforms and comparisons add lines.

@@ -1,7 +1,7 @@
 """Export of a run as a self-contained torch script that recomputes and asserts its numbers.
 
 A script holds the run's inputs (vectors, seeded or custom weights, masks, the cells kept by
-dropout), runs the lines of the Code pane, and asserts the results.
+dropout), runs the lines of the code, and asserts the results.
 """
 
 from __future__ import annotations

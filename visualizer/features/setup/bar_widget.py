@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QRectF, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtCore import QRect, QRectF, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QFont, QFontMetricsF, QPainter
 from PySide6.QtWidgets import (
     QComboBox,
@@ -41,6 +41,7 @@ from visualizer.session.document import LineSplit
 from visualizer.session.setting_definitions import describe_custom_values, format_mask
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import scaled_font, text_scale
+from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import ElidedLabel, PlainLabel, ProblemLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
@@ -123,7 +124,7 @@ CHOICE_TYPES = {"tokenizer": TokenizerKind, "lines": LineSplit}
 CHIP_HEIGHT_PX = 30
 CHIP_PADDING_PX = 9
 CHIP_TEXT_PX = 13
-ARROW_WIDTH_PX = 7
+ARROW_GAP_PX, ARROW_PX = 3, 12
 SENTENCE_WIDTH_PX = 220
 MAX_TEXT_SHARE = 0.6
 """Share of the bar's width that the text may take from the buttons."""
@@ -172,7 +173,7 @@ class ChipButton(QToolButton):
 
     def sizeHint(self) -> QSize:
         scale = text_scale()
-        wide = sum(self._widths()) + (2 * CHIP_PADDING_PX + 5 + ARROW_WIDTH_PX) * scale
+        wide = sum(self._widths()) + (2 * CHIP_PADDING_PX + ARROW_GAP_PX + ARROW_PX) * scale
         return QSize(round(wide) + 1, round(CHIP_HEIGHT_PX * scale))
 
     def minimumSizeHint(self) -> QSize:
@@ -202,18 +203,11 @@ class ChipButton(QToolButton):
         painter.setFont(bold)
         painter.setPen(QColor(theme.warning if self._problem else ink))
         painter.drawText(rest.adjusted(name, 0, 0, 0), middle, self._value)
-        self._paint_arrow(painter, rest.left() + name + value + 5 * scale, scale)
+        side = round(ARROW_PX * scale)
+        left = round(rest.left() + name + value + ARROW_GAP_PX * scale)
+        arrow = QRect(left, (self.height() - side) // 2, side, side)
+        icon("chevron-down", theme.quiet).paint(painter, arrow)
         painter.end()
-
-    def _paint_arrow(self, painter: QPainter, left: float, scale: float) -> None:
-        pen = painter.pen()
-        pen.setColor(QColor(self._theme.quiet))
-        pen.setWidthF(1.3 * scale)
-        painter.setPen(pen)
-        middle, half = self.height() / 2, ARROW_WIDTH_PX * scale / 2
-        tip = (left + half, middle + half / 2)
-        for side in (left, left + 2 * half):
-            painter.drawLine(round(side), round(middle - half / 2), *map(round, tip))
 
 
 class CapturedNotice(QWidget):
