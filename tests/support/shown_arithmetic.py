@@ -81,7 +81,8 @@ def cell_faults(panel: CellPanel, dtype: str = "float32") -> list[str]:
     left, _, right = panel.closing.rpartition("= ")
     values = [evaluate_text(term.value) for term in panel.terms]
     if left == "sum ":
-        values += [evaluate_text(panel.rest.split(": ")[1])] if panel.rest else []
+        notes = filter(None, panel.rest.split(" · "))
+        values += [evaluate_text(note.split(": ")[1].removesuffix(" each")) for note in notes]
         with np.errstate(invalid="ignore"):
             result = float(np.sum(values))
         near = 1e-2 * max(1.0, *map(abs, values)) if np.isfinite(values).all() else 0.0

@@ -402,6 +402,7 @@ class BoardPlacement:
 
     def __init__(self, board: Board, arranger: BoardArranger) -> None:
         self.columns, self.measures = board.columns, arranger.measures
+        self.is_centred = arranger.is_paged
         measures = self.measures
         self.arrangement = one = arranger.best
         self.numbers = {heatmap: at for at, heatmap in enumerate(board.heatmaps)}
@@ -427,18 +428,21 @@ class BoardPlacement:
             spare = min(MAX_ROW_SPACING_PX * self.scale, max(0.0, spare))
             tops, height = measures.top_edges(one, self.side, spare)
         places: list[tuple[int, PanelPosition]] = []
-        width, page_height = 0.0, measures.height if pages > 1 else 0.0
+        edges = [measures.left_edges(one, band, self.side, self.widths) for band in one.bands]
+        width, page_height = max(wide for _, wide in edges), measures.height if pages > 1 else 0.0
+        shift = 0.0
+        if self.is_centred and width < measures.width < math.inf:
+            shift = self._round_to_pixel((measures.width - width) / 2)
         for page in range(pages):
             rows = iter(tops)
-            for band in one.bands:
-                lefts, wide = measures.left_edges(one, band, self.side, self.widths)
-                width = max(width, wide)
+            for band, (own_edges, _) in zip(one.bands, edges, strict=True):
+                lefts = {at: left + shift for at, left in own_edges.items()}
                 for row in range(measures.rows_of(one, band)):
                     top = next(rows) + page * page_height
                     places += self._place_row(band, page, row, top, lefts)
         whole = pages * page_height if pages > 1 else height
         return PlacedPanels(
-            tuple(places), width, whole, measures.head(self.side), one,
+            tuple(places), width + shift, whole, measures.head(self.side), one,
             measures.room(one.side), page=measures.height if pages > 1 else None,
         )  # fmt: skip
 

@@ -65,7 +65,7 @@ class Controllers(FeatureControllers):
         self.board_menu_controller = BoardMenuController(workspace, board, self._menu_actions())
         self.recovery_prompt = RecoveryPrompt(window)
         self.recent_files_menu = RecentFilesMenu(recent_menu, window)
-        self.presenter = PresenterMode(workspace, window, docks, self.board)
+        self.presenter = PresenterMode(workspace, window, docks, self.board, settings_bar)
         self.reduced_motion_controller = ReducedMotionController(window)
         self.settings_controller = SettingsController(
             window,

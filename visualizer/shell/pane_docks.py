@@ -229,7 +229,6 @@ class PaneDock(QDockWidget):
 def _set_up_tab_bar(bar: QTabBar) -> None:
     """Configure a tab bar that Qt created for panes: full titles, no stop in the tab order."""
     bar.setAccessibleName("Panes")
-    bar.setProperty("role", "panes")
     bar.setDrawBase(False)
     bar.setMovable(False)
     bar.setElideMode(Qt.TextElideMode.ElideNone)

@@ -100,9 +100,15 @@ class PresenterMode(QObject):
     """The available keys."""
 
     def __init__(
-        self, workspace: Workspace, window: QMainWindow, docks: PaneDocks, board: QWidget
+        self,
+        workspace: Workspace,
+        window: QMainWindow,
+        docks: PaneDocks,
+        board: QWidget,
+        settings_bar: QWidget,
     ) -> None:
         super().__init__(window)
+        self._settings_bar = settings_bar
         self._workspace, self._window = workspace, window
         self._docks, self._board = docks, board
         self._before: WindowArrangement | None = None
@@ -174,6 +180,7 @@ class PresenterMode(QObject):
 
     def _show_mode(self, font: QFont) -> None:
         QApplication.setFont(font)  # all font sizes derive from it
+        self._settings_bar.setVisible(not self.is_on)
         self._escape.setEnabled(self.is_on)
         self.styleChanged.emit()
 

@@ -153,11 +153,11 @@ def create_style_sheet() -> str:
         QLabel[role="warning"] {{ color: palette(bright-text); }}
         QToolButton[role="menu"]::menu-indicator {{ image: none; width: 0; }}
         QScrollArea, [role="plot"] {{ border: none; }}
-        QTabBar[role="panes"]::tab {{ padding: 9px 5px 7px 5px; border: none;
+        QMainWindow > QTabBar::tab {{ padding: 9px 5px 7px 5px; border: none;
             color: palette(placeholder-text); background: palette(window); }}
-        QTabBar[role="panes"]::tab:selected {{ color: palette(window-text);
+        QMainWindow > QTabBar::tab:selected {{ color: palette(window-text);
             border-bottom: 2px solid palette(window-text); }}
-        QTabBar[role="panes"]::tab:hover {{ color: palette(window-text); }}
+        QMainWindow > QTabBar::tab:hover {{ color: palette(window-text); }}
         QLabel[role="badge"] {{ background: palette(alternate-base); border: 1px solid palette(mid);
             border-radius: 8px; padding: 1px 10px; margin: 1px 8px; }}
         [role="closing"] {{ background: palette(base); padding: 8px 10px 8px 16px;

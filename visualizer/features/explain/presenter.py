@@ -143,7 +143,7 @@ class TermLine(Struct, frozen=True):
     Parameters
     ----------
     share : float
-        Magnitude relative to the largest term, from 0 to 1: the length of its bar.
+        Value relative to the largest magnitude of the terms, from −1 to 1: the length of its bar.
     """
 
     name: str
@@ -243,34 +243,51 @@ def _cell_heading(facts: CellInfo) -> str:
 def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
     """Choose the terms to show: all if they fit, otherwise the largest in their original order.
 
-    Masked keys, which add exactly 0 to a softmax, are only counted.
+    Masked keys, which add exactly 0 to a softmax, and values with a weight of 0 are only counted.
     """
-    terms = explanation.terms
     masked = _masked_terms(explanation)
-    if masked.any() and not masked.all():
-        shown = np.flatnonzero(~masked)
-        if len(shown) <= MAX_SHOWN_TERMS:
-            count = format_count(int(masked.sum()), "masked token")
-            return shown.tolist(), f"{count}: 0 each" if masked.sum() > 1 else f"{count}: 0"
-    if len(terms) <= MAX_SHOWN_TERMS:
-        return list(range(len(terms))), ""
+    allowed = np.flatnonzero(~masked)
+    notes = _count_masked(int(masked.sum()), explanation)
+    if len(allowed) <= MAX_SHOWN_TERMS:
+        return allowed.tolist(), " · ".join(notes)
     sizes = explanation.sizes
     is_share = explanation.rule is CombinationRule.SHARE
     always_shown = explanation.chosen if is_share else int(sizes.argmax())
     order = sorted({always_shown, *indices_of_largest(sizes, MAX_SHOWN_TERMS - 1).tolist()})
-    left = np.delete(terms, order)
+    left = explanation.terms[np.setdiff1d(allowed, order)]
     others = format_count(len(left), "other term")
-    return order, f"{others}: {format_number(float(left.sum()))}"
+    return order, " · ".join([f"{others}: {format_number(float(left.sum()))}", *notes])
 
 
 def _masked_terms(explanation: Explanation) -> np.ndarray:
-    """Return which terms of a row are of masked keys, other than the explained one."""
-    if explanation.rule is not CombinationRule.SHARE or len(explanation.groups) != 1:
-        return np.zeros(len(explanation.terms), bool)
-    read = explanation.groups[0].factors[0].read
-    masked = np.isneginf(np.broadcast_to(read, len(explanation.terms)).astype(float))
-    masked[explanation.chosen] = False
-    return masked
+    """Return which terms are of masked keys or have a weight of 0, but not the explained one."""
+    factor, count = explanation.groups[0].factors[0], len(explanation.terms)
+    none = np.zeros(count, bool)
+    if len(explanation.groups) != 1:
+        return none
+    read = np.broadcast_to(factor.read, count).astype(float)
+    if explanation.rule is CombinationRule.SHARE:
+        masked = np.isneginf(read)
+        masked[explanation.chosen] = False
+    elif explanation.rule is CombinationRule.SUM and _is_weight(factor):
+        masked = read == 0
+    else:
+        return none
+    return none if masked.all() else masked
+
+
+def _is_weight(factor: Factor) -> bool:
+    return factor.name in {Role.WEIGHTS, Role.DROPPED}
+
+
+def _count_masked(count: int, explanation: Explanation) -> list[str]:
+    """Say how many terms are 0 because their keys are masked or their weights are 0."""
+    if not count:
+        return []
+    words = format_count(count, "masked token")
+    if explanation.rule is CombinationRule.SUM:
+        words = f"{format_count(count, 'token')} of weight 0"
+    return [f"{words}: 0{' each' * (count > 1)}"]
 
 
 def _build_term(facts: CellInfo, position: int) -> TermLine:
@@ -293,9 +310,9 @@ def _build_term(facts: CellInfo, position: int) -> TermLine:
         term = group.terms[at].astype(facts.run.trace.spec.dtype.value)
     name = EXPLAINERS[explanation.stage.operation].term_name(facts, position)
     name = name or _term_name(facts, group, at)
-    sizes = explanation.sizes
-    largest = float(sizes.max())
-    share = float(sizes[position]) / largest if 0 < largest < np.inf else 0.0
+    largest = float(explanation.sizes.max())
+    signed = float(np.nan_to_num(explanation.terms[position]))
+    share = signed / largest if 0 < largest < np.inf else 0.0
     return TermLine(name, pieces, format_number(float(term)), is_chosen, share)
 
 

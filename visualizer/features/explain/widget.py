@@ -207,15 +207,22 @@ class _TermsLabel(WrappingLabel):
         wide = self.width() - (lines.values if lines else 0) - BAR_GAP_PX - left
         if document is not None and lines and len(lines.terms) > 1 and wide >= MIN_BAR_WIDTH_PX:
             painter = QPainter(self)
+            least = min(0.0, *(term.share for term in lines.terms))
+            whole = max(0.0, *(term.share for term in lines.terms)) - least or 1.0
+            zero = left - wide * least / whole
             for number, term in enumerate(lines.terms):
                 line = FORMULA_LINES + (number + 1) * self._lines_per_term - 1
                 block = document.findBlockByNumber(line)
                 place = document.documentLayout().blockBoundingRect(block)
                 middle = place.bottom() - self.fontMetrics().height() / 2
-                colour = self._theme.accent if term.is_chosen else self._theme.hairline
-                width = max(1.0, wide * term.share)
-                bar = QRectF(left, middle - BAR_HEIGHT_PX / 2, width, BAR_HEIGHT_PX)
+                colour = self._theme.accent if term.is_chosen else self._theme.border
+                width = max(1.0, wide * abs(term.share) / whole)
+                start = zero - width if term.share < 0 else zero
+                bar = QRectF(start, middle - BAR_HEIGHT_PX / 2, width, BAR_HEIGHT_PX)
                 painter.fillRect(bar, QColor(colour))
+                if least < 0:
+                    axis = QRectF(zero - 0.5, place.top(), 1, place.height())
+                    painter.fillRect(axis, QColor(self._theme.border))
             painter.end()
         super().paintEvent(event)
 
@@ -249,7 +256,7 @@ class ExplainPane(QWidget):
         super().__init__()
         self.setAccessibleName("Explain")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        inner = _ScrolledColumn()
+        self._inner = inner = _ScrolledColumn()
         self._column = column = column_layout(inner, (16, 8, 10, 10), spacing=8)
         self.heading, self.sentence, self.value = (WrappingLabel() for _ in range(3))
         self.terms = _TermsLabel()
@@ -277,9 +284,11 @@ class ExplainPane(QWidget):
         self.closing.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.code_section = CodeSection()
         whole = column_layout(self, (0, 0, 0, 0), spacing=0)
-        whole.addWidget(self.scroll_area, 1)
+        # The sum follows the terms; it stays in sight when there is no room for all of them.
+        whole.addWidget(self.scroll_area, 100)
         whole.addWidget(self.closing)
-        whole.addWidget(self.code_section, 1)
+        whole.addWidget(self.code_section, 100)
+        whole.addStretch(1)
         self._panel: CellPanel | None = None
         self._theme = LIGHT
         self._show_texts()
@@ -293,6 +302,10 @@ class ExplainPane(QWidget):
         self._write_terms()
         self._column.invalidate()
         self._column.activate()
+        self._fit_height()
+
+    def _fit_height(self) -> None:
+        self.scroll_area.setMaximumHeight(self._inner.sizeHint().height())
 
     def add_history_buttons(self, *actions: QAction) -> None:
         """Add buttons next to the heading that go back and forward through the followed cells."""
@@ -320,6 +333,7 @@ class ExplainPane(QWidget):
         if self.isVisible():
             # Lay out before painting; otherwise Qt paints, resizes, and paints again.
             self._column.activate()
+            self._fit_height()
             QCoreApplication.sendEvent(self.scroll_area, QEvent(QEvent.Type.LayoutRequest))
 
     def _show_texts(self) -> None:

@@ -122,11 +122,11 @@ SETTING_CONTROLS: dict[SettingKind, type[SettingControl]] = {
 # Qt returns an item's StrEnum value as a plain string.
 CHOICE_TYPES = {"tokenizer": TokenizerKind, "lines": LineSplit}
 CHIP_HEIGHT_PX = 30
-CHIP_PADDING_PX = 9
+CHIP_PADDING_PX = 8
 CHIP_TEXT_PX = 13
 ARROW_GAP_PX, ARROW_PX = 3, 12
 SENTENCE_WIDTH_PX = 220
-MAX_TEXT_SHARE = 0.6
+MAX_TEXT_SHARE = 0.45
 """Share of the bar's width that the text may take from the buttons."""
 MODEL_CHIP_LETTERS = 24
 
@@ -280,7 +280,7 @@ class SettingsBar(QWidget):
             self.chips[chip.settings[0]] = button
             items.append(RowItem(button, button.add_to_menu if chip.shown else None, rank))
         items.append(RowItem(self.panes_chip, is_wanted=False))
-        self.choices = OverflowRow(CHIP_HEIGHT_PX, "More settings", (0, 0, 0, 0), spacing=6)
+        self.choices = OverflowRow(CHIP_HEIGHT_PX, "More settings", (0, 0, 0, 0), spacing=4)
         self.choices.set_row(items)
         self.choices.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         for popover in self.popovers:
@@ -483,11 +483,10 @@ class SettingsBar(QWidget):
                 chip.name, chip.describe_values(values), chip.find_problem(values)
             )
             for name in chip.settings:
-                state = values[name]
-                is_given = (
-                    state.counts or state.problem or state.setting.kind is not SettingKind.OWN
-                )
-                self.rows[name].setVisible(has_module and bool(is_given))
+                state, is_own = values[name], values[name].setting.kind is SettingKind.OWN
+                is_idle = not (state.counts or state.problem)
+                is_folded = is_idle and (is_own or chip.hides_idle)
+                self.rows[name].setVisible(has_module and not is_folded)
         self.lines.setVisible(has_module)
         self.captured.show_notice(setup.captured)
         name = setup.source

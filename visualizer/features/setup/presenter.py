@@ -96,11 +96,14 @@ class SettingChip(Struct, frozen=True):
         The settings with values in the caption; the first one is the most important.
     settings : tuple of str
         All settings in its editor.
+    hides_idle : bool
+        Whether settings without an effect are hidden instead of disabled.
     """
 
     name: str
     shown: tuple[str, ...]
     settings: tuple[str, ...]
+    hides_idle: bool = False
 
     def describe_values(self, values: Mapping[str, SettingState]) -> str:
         """Return the caption of the values, such as ``16 → 24``."""
@@ -123,8 +126,8 @@ def _create_chips() -> tuple[SettingChip, ...]:
         SettingChip("", ("mechanism",), ("mechanism",)),
         SettingChip("Heads", ("heads",), ("heads", "arrangement", "key_value_heads")),
         SettingChip("Size", ("d_in", "d_out"), ("d_in", "d_out")),
-        SettingChip("Mask", ("mask",), mask),
-        SettingChip("Dropout", ("dropout",), dropout),
+        SettingChip("Mask", ("mask",), mask, hides_idle=True),
+        SettingChip("Dropout", ("dropout",), dropout, hides_idle=True),
     )
     placed = {name for chip in chips for name in chip.settings}
     rest = tuple(setting.name for setting in SETTINGS if setting.name not in placed)

@@ -1,4 +1,4 @@
-"""Text box for the input text: one to three lines high, without an undo history of its own."""
+"""Text box for the input text: one or two lines high, without an undo history of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TEXT_PLACEHOLDER = "Type or paste text"
 LABELS_PLACEHOLDER = "Type or paste tokens"
 """Placeholders of the text box; captured attention has token labels instead of a text."""
-MAX_TEXT_LINES = 3
+MAX_TEXT_LINES = 2
 MAX_MEASURED_LETTERS = 400
 CURSOR_PX = 6
 BOX_PADDING_PX = 3
