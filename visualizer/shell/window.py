@@ -335,6 +335,7 @@ class MainWindow(QMainWindow):
         else:
             self.playback_bar.show_cell()
         self.provenance.setText(status.provenance)
+        self.provenance.setVisible(bool(status.provenance))
         progress = (status.share, status.progress) if status.progress else ()
         self.progress.show_working(status.is_working, self.theme, *progress)
 

@@ -39,6 +39,8 @@ class Theme(Struct, frozen=True):
 
     Parameters
     ----------
+    side : str
+        Background of what surrounds the board: menus, panes and the playback bar.
     field : str
         Background of inputs.
     raised : str
@@ -55,6 +57,7 @@ class Theme(Struct, frozen=True):
 
     name: str
     paper: str
+    side: str
     field: str
     raised: str
     ink: str
@@ -71,15 +74,15 @@ class Theme(Struct, frozen=True):
 
 
 LIGHT = Theme(
-    "light", "#FBFAF8", "#FFFFFF", "#F5F4F1", "#17191D", "#585D66", "#DEDBD5", "#83878F",
+    "light", "#FBFAF8", "#F5F4F1", "#FFFFFF", "#F5F4F1", "#17191D", "#585D66", "#DEDBD5", "#83878F",
     "#1A62E8", "#FFFFFF", "#A8380B", "#909089", "#F3F1ED", LIGHT_HEAD_COLOURS,
 )  # fmt: skip
 DARK = Theme(
-    "dark", "#14161B", "#1B1E25", "#23272F", "#E9EBEF", "#A3A9B4", "#30353F", "#6C737C",
+    "dark", "#14161B", "#191C22", "#1B1E25", "#23272F", "#E9EBEF", "#A3A9B4", "#30353F", "#6C737C",
     "#4F9CFF", "#10131A", "#FFA27A", "#656C75", "#191C22", DARK_HEAD_COLOURS,
 )  # fmt: skip
 PRINT = Theme(
-    "print", "#FFFFFF", "#FFFFFF", "#F4F4F4", "#000000", "#555555", "#DDDDDD", "#777777",
+    "print", "#FFFFFF", "#FFFFFF", "#FFFFFF", "#F4F4F4", "#000000", "#555555", "#DDDDDD", "#777777",
     "#1A62E8", "#FFFFFF", "#A8380B", "#8C8C8C", "#F3F1ED", LIGHT_HEAD_COLOURS,
 )  # fmt: skip
 
@@ -123,6 +126,7 @@ def palette(theme: Theme) -> QPalette:
         QPalette.ColorRole.Link: theme.accent,
         QPalette.ColorRole.Accent: theme.accent,
         QPalette.ColorRole.Mid: theme.hairline,
+        QPalette.ColorRole.Midlight: theme.side,
         QPalette.ColorRole.Dark: theme.border,
         QPalette.ColorRole.BrightText: theme.warning,
     }
@@ -141,9 +145,10 @@ def create_style_sheet() -> str:
     return f"""
         * {{ font-size: {small}px; }}
         QMainWindow::separator {{ background: palette(mid); width: 1px; height: 1px; }}
-        QMenuBar, QStatusBar {{ background: palette(window); color: palette(window-text); }}
+        QMenuBar, QStatusBar {{ background: palette(midlight); color: palette(window-text); }}
         QStatusBar {{ border-top: 1px solid palette(mid); color: palette(placeholder-text); }}
-        QToolBar {{ background: palette(window); border: none; padding: 0; spacing: 0;
+        QToolBar, QToolBar > QWidget {{ background: palette(midlight); }}
+        QToolBar {{ border: none; padding: 0; spacing: 0;
             border-top: 1px solid palette(mid); }}
         QStatusBar QLabel {{ padding: 0 12px; }}
         QStatusBar::item {{ border: none; }}
@@ -154,7 +159,7 @@ def create_style_sheet() -> str:
         QToolButton[role="menu"]::menu-indicator {{ image: none; width: 0; }}
         QScrollArea, [role="plot"] {{ border: none; }}
         QMainWindow > QTabBar::tab {{ padding: 9px 5px 7px 5px; border: none;
-            color: palette(placeholder-text); background: palette(window); }}
+            color: palette(placeholder-text); background: palette(midlight); }}
         QMainWindow > QTabBar::tab:selected {{ color: palette(window-text);
             border-bottom: 2px solid palette(window-text); }}
         QMainWindow > QTabBar::tab:hover {{ color: palette(window-text); }}

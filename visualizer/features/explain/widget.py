@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from PySide6.QtCore import QCoreApplication, QEvent, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QAccessible,
     QColor,
@@ -52,6 +52,8 @@ FACTOR_INDENT_PX = 12
 """Pixels before factors that are on a line below their name."""
 SENTENCE_SIZE_PX, VALUE_SIZE_PX, CLOSING_SIZE_PX = 16, 30, 14
 BAR_GAP_PX, BAR_HEIGHT_PX, MIN_BAR_WIDTH_PX = 8, 8, 20
+MIN_EXPLANATION_PX = 110
+"""Height that the placeholder needs, whatever its width."""
 FORMULA_LINES = 1
 """Lines above the first term."""
 
@@ -279,6 +281,7 @@ class ExplainPane(QWidget):
         self.scroll_area.setWidgetResizable(True)
         self.scroll_area.setAccessibleName("Explanation")
         self.scroll_area.setWidget(inner)
+        inner.installEventFilter(self)
         self.closing = WrappingLabel()
         self.closing.setProperty("role", "closing")
         self.closing.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -304,8 +307,14 @@ class ExplainPane(QWidget):
         self._column.activate()
         self._fit_height()
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() is QEvent.Type.LayoutRequest:  # texts or their font have changed
+            self._fit_height()
+        return False
+
     def _fit_height(self) -> None:
-        self.scroll_area.setMaximumHeight(self._inner.sizeHint().height())
+        least = round(MIN_EXPLANATION_PX * text_scale())
+        self.scroll_area.setMaximumHeight(max(least, self._inner.sizeHint().height()))
 
     def add_history_buttons(self, *actions: QAction) -> None:
         """Add buttons next to the heading that go back and forward through the followed cells."""

@@ -275,10 +275,10 @@ class SettingsBar(QWidget):
         ]
         self.panes_chip = ChipButton("Explain")
         self.panes_chip.setToolTip(plain_tooltip("Show or hide the panes on the right"))
-        for rank, chip in enumerate(CHIPS):
+        for chip in CHIPS:
             button = self._create_chip(chip.name or chip.shown[0], self._create_editor(chip))
             self.chips[chip.settings[0]] = button
-            items.append(RowItem(button, button.add_to_menu if chip.shown else None, rank))
+            items.append(RowItem(button, button.add_to_menu if chip.shown else None, chip.rank))
         items.append(RowItem(self.panes_chip, is_wanted=False))
         self.choices = OverflowRow(CHIP_HEIGHT_PX, "More settings", (0, 0, 0, 0), spacing=4)
         self.choices.set_row(items)

@@ -98,12 +98,15 @@ class SettingChip(Struct, frozen=True):
         All settings in its editor.
     hides_idle : bool
         Whether settings without an effect are hidden instead of disabled.
+    rank : int
+        Chips with a high rank move to the menu first if there is no room for all.
     """
 
     name: str
     shown: tuple[str, ...]
     settings: tuple[str, ...]
     hides_idle: bool = False
+    rank: int = 0
 
     def describe_values(self, values: Mapping[str, SettingState]) -> str:
         """Return the caption of the values, such as ``16 → 24``."""
@@ -123,11 +126,11 @@ def _in_group(group: SettingGroup) -> tuple[str, ...]:
 def _create_chips() -> tuple[SettingChip, ...]:
     mask, dropout = _in_group(SettingGroup.MASK), _in_group(SettingGroup.DROPOUT)
     chips = (
-        SettingChip("", ("mechanism",), ("mechanism",)),
+        SettingChip("", ("mechanism",), ("mechanism",), rank=2),
         SettingChip("Heads", ("heads",), ("heads", "arrangement", "key_value_heads")),
-        SettingChip("Size", ("d_in", "d_out"), ("d_in", "d_out")),
-        SettingChip("Mask", ("mask",), mask, hides_idle=True),
-        SettingChip("Dropout", ("dropout",), dropout, hides_idle=True),
+        SettingChip("Size", ("d_in", "d_out"), ("d_in", "d_out"), rank=3),
+        SettingChip("Mask", ("mask",), mask, hides_idle=True, rank=1),
+        SettingChip("Dropout", ("dropout",), dropout, hides_idle=True, rank=4),
     )
     placed = {name for chip in chips for name in chip.settings}
     rest = tuple(setting.name for setting in SETTINGS if setting.name not in placed)
@@ -143,7 +146,7 @@ def describe_value(state: SettingState) -> str:
     setting, value = state.setting, state.value
     if setting.kind is SettingKind.CHOICE:
         words: str = dict(setting.choices)[value]
-        return words if setting.name == "mechanism" else words.lower()
+        return words.removesuffix(" attention") if setting.name == "mechanism" else words.lower()
     return f"{value:g}" if isinstance(value, float) else f"{value:,}"
 
 
