@@ -160,7 +160,7 @@ def test_one_key_goes_from_part_to_part(hand: Hand) -> None:
         found.append(named(QApplication.focusWidget() or hand.window))
         assert hand.window.rect().contains(hand.window.focus_ring.geometry())
     assert found == [
-        "Step", "Heads", "Sentence", "Input", "Panel layout", "Heatmaps", "Step",
+        "Step", "Heads", "Sentence", "Input", "Flow of one head", "Heatmaps", "Step",
     ]  # fmt: skip
     hand.press(Qt.Key.Key_F12, Qt.KeyboardModifier.ShiftModifier)
     assert named(QApplication.focusWidget() or hand.window) == "Heatmaps"

@@ -47,6 +47,8 @@ class StatusLine(Struct, frozen=True):
 
     Parameters
     ----------
+    remedy : tuple of (field, text)
+        A change that fixes the first problem, and its description; empty if there is none.
     provenance : str
         Where the weights come from, such as "untrained: random weights, seed 123".
     progress : str
@@ -61,6 +63,7 @@ class StatusLine(Struct, frozen=True):
     progress: str = ""
     share: float = 1.0
     provenance: str = ""
+    remedy: tuple[str, str] = ("", "")
 
 
 STATUS_PANEL: PanelId[StatusLine] = PanelId("Status")
@@ -213,9 +216,10 @@ def _present_status(moment: ScreenInputs) -> StatusLine:
     run, painting = moment.resolved.run, moment.panel(MASK_EDIT_PANEL)
     facts = (describe_computation(run), board_presenter.describe_exactness(moment.resolved))
     text = painting.status if painting else "  ·  ".join(filter(None, facts))
-    notices = (*_describe_problems(moment.panel(SETUP_PANEL)), *run.notices)
+    problem, remedy = _describe_problem(moment.panel(SETUP_PANEL))
+    notices = (*filter(None, (problem,)), *run.notices)
     provenance = describe_view_provenance(moment.resolved)
-    return StatusLine(text, notices, moment.is_working, progress, share, provenance)
+    return StatusLine(text, notices, moment.is_working, progress, share, provenance, remedy)
 
 
 def _describe_progress(moment: ScreenInputs) -> str:
@@ -225,9 +229,20 @@ def _describe_progress(moment: ScreenInputs) -> str:
     return RUNNING_MESSAGE.format(tokens=tokens, share=int(100 * moment.progress.share))
 
 
-def _describe_problems(setup: SetupPanel) -> tuple[str, ...]:
-    """Repeat problems above the heatmaps, as their settings may be scrolled out of view."""
-    wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
-    others = [field.problem for field in (setup.second, setup.image) if field]
-    wrong += [problem.sentence for problem in (setup.problem, *others) if problem.sentence]
-    return tuple(f"The heatmaps were not updated. {sentence}" for sentence in wrong[:1])
+def _describe_problem(setup: SetupPanel) -> tuple[str, tuple[str, str]]:
+    """Repeat the first problem above the heatmaps, as the editor of its setting may be closed."""
+    found = [
+        (shown.problem.sentence, (shown.setting.name, shown.remedy_text))
+        for shown in setup.settings
+        if shown.problem
+    ]
+    fields = (("text", setup), ("second", setup.second), ("image", setup.image))
+    found += [
+        (field.problem.sentence, (name, field.problem.remedy_text))
+        for name, field in fields
+        if field and field.problem.sentence
+    ]
+    if not found:
+        return "", ("", "")
+    sentence, remedy = found[0]
+    return f"The heatmaps were not updated. {sentence}", remedy

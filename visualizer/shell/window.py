@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.fonts import apply_text_size, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_escape
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.status_bar import ProgressLine, add_status_bar
 from visualizer.widgets.theme import ColourScheme, apply_theme, create_style_sheet, theme_of
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
     from visualizer.shell.injected_services import Services
+    from visualizer.shell.panel_presenters import StatusLine
 
 
 class DropHandler(QObject):
@@ -132,7 +134,7 @@ class MainWindow(QMainWindow):
         self._panes_later.timeout.connect(self._show_panes)
         self._drawn_later = QTimer(self, singleShot=True, interval=0)
         self._drawn_later.timeout.connect(self._show_drawn_panes)
-        self.facts, self.notice = PlainLabel(), PlainLabel()
+        self.facts, self.notice = PlainLabel(), RichLabel()
         self.provenance = PlainLabel()
         """Origin of the weights; always visible, so that random weights do not appear trained."""
         self.provenance.setProperty("role", "badge")
@@ -268,12 +270,20 @@ class MainWindow(QMainWindow):
                 self.panes[pane.id].show_screen(screen, self.theme)
         status = screen.panel(STATUS_PANEL)
         self._show_facts(screen)
-        self.notice.setText("\n".join(status.notices))
-        self.notice.setVisible(bool(status.notices))
+        self._show_notices(status)
         self.announcer.show_screen(screen)
         self.controllers.presenter.show_theme(self.theme)
         self.show_commands()
         screen.panels.build_all()
+
+    def _show_notices(self, status: StatusLine) -> None:
+        """Show notices above the board, the first one with a link that fixes its problem."""
+        lines = [escape(notice) for notice in status.notices]
+        field, remedy = status.remedy
+        if remedy:
+            lines[0] += f" <a href='{field}'>{escape(remedy)}</a>"
+        self.notice.setText("<br>".join(lines))
+        self.notice.setVisible(bool(lines))
 
     def show_refined(self) -> None:
         """Show new results of a long text; nothing else of the screen has changed."""
@@ -335,6 +345,10 @@ class MainWindow(QMainWindow):
         else:
             self.playback_bar.show_cell()
         self.provenance.setText(status.provenance)
+        role = "warning badge" if "untrained" in status.provenance else "badge"
+        if role != self.provenance.property("role"):
+            self.provenance.setProperty("role", role)
+            self.provenance.style().polish(self.provenance)
         self.provenance.setVisible(bool(status.provenance))
         progress = (status.share, status.progress) if status.progress else ()
         self.progress.show_working(status.is_working, self.theme, *progress)
@@ -457,6 +471,7 @@ def _connect_signals(window: MainWindow) -> None:
     to.connect(window.statusBar().showMessage, window.show_bug)
     to.connect_board()
     to.connect_settings_bar()
+    window.notice.linkActivated.connect(to.setup.apply_remedy)
     window.settings_bar.panes_chip.clicked.connect(window.docks.toggle_right)
     to.mask_edit_controller.follow_bar(window.stroke_controller, window.mask_edit_bar)
     window.mask_edit_bar.left.connect(board.setFocus)

@@ -163,8 +163,10 @@ def create_style_sheet() -> str:
         QMainWindow > QTabBar::tab:selected {{ color: palette(window-text);
             border-bottom: 2px solid palette(window-text); }}
         QMainWindow > QTabBar::tab:hover {{ color: palette(window-text); }}
-        QLabel[role="badge"] {{ background: palette(alternate-base); border: 1px solid palette(mid);
-            border-radius: 8px; padding: 1px 10px; margin: 1px 8px; }}
+        QLabel[role="warning badge"] {{ color: palette(bright-text); }}
+        QLabel[role$="badge"] {{ background: palette(alternate-base);
+            border: 1px solid palette(mid); border-radius: 8px;
+            padding: 1px 10px; margin: 1px 8px; }}
         [role="closing"] {{ background: palette(base); padding: 8px 10px 8px 16px;
             border-top: 1px solid palette(mid); border-bottom: 1px solid palette(mid); }}
         [role="popover"] {{ background: palette(window); border: 1px solid palette(dark);

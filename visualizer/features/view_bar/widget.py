@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
 
 BAR_HEIGHT_PX = 26
+BACK_LABEL = "‹ Flow board"
 MAX_HEAD_CHIPS = 8
 DOT_SIZE_PX = 8
 LAYOUT_LABELS = {
@@ -103,8 +104,11 @@ class ViewBar(OverflowRow):
         zoom = [
             self._create_button(key, actions, words) for key, words in ZOOM_BUTTON_TEXTS.items()
         ]
+        back = self._create_button("view.show_flow", actions, BACK_LABEL)
+        back.fill = None  # always in the row
         self.set_row(
             (
+                back,
                 RowItem(self.box, list_entry(self.box), rank=2),
                 RowItem(self.chips, self._add_heads, rank=1),
                 RowItem(self.heads_button, self._add_heads, rank=1),
