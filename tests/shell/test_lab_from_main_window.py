@@ -203,7 +203,8 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     pinned = windows.all[-1].workspace.view.pinned
     assert pinned
     assert pinned.place == (1, 2, 0)
-    assert hand.window.panes["Explain"].isVisible()
+    hand.window.resize(1280, 800)
+    hand.until(hand.window.panes["Explain"].isVisible)
     assert hand.window.windowTitle() == "repeat-1, layer 2, step 1,500[*] — Attention Visualizer"
     assert hand.window.isWindowModified()
     hand.window.controllers.export_controller.export()

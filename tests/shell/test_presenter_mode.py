@@ -103,7 +103,7 @@ def test_a_room_sees_the_heatmaps_large(teacher: Hand) -> None:
 def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
     hand.settle()
     hand.key(Key.Key_F4)  # one of the panes is closed, and one in front of another
-    hand.window.docks.by_id["Heads"].toggleViewAction().trigger()
+    hand.window.docks.by_id["Heads"].hide()
     hand.board.setFocus()
     QApplication.processEvents()
     before, places = arrangement(hand.window), edges(hand.window)

@@ -14,4 +14,4 @@ def panels_of_another_run(hand: Hand) -> list[Heatmap]:
     if resolved is None:
         return []
     held = {id(resolved.run.trace.displayed_stage(panel.stage)) for panel in panels}
-    return [panel for panel in panels if id(panel.key[0]) not in held]  # type: ignore[index]
+    return [panel for panel in panels if id(panel.key[1]) not in held]  # type: ignore[index]

@@ -460,9 +460,12 @@ class PaneDocks(QObject):
 
     def _open_right(self) -> list[str]:
         """Return the open panes on the right, the one in front last; before that, the first."""
-        right = [pane.id for pane in reversed(PANES) if pane.area is Area.RIGHT]
-        shown = [id_ for id_ in right if not self.by_id[id_].isHidden()]
-        return sorted(shown, key=lambda id_: id_ in self._seen)
+        right = [pane for pane in reversed(PANES) if pane.area is Area.RIGHT]
+        shown = [pane for pane in right if not self.by_id[pane.id].isHidden()]
+        direct = Qt.FindChildOption.FindDirectChildrenOnly
+        bars = self._window.findChildren(QTabBar, options=direct)
+        in_front = {bar.tabText(bar.currentIndex()) for bar in bars}
+        return [pane.id for pane in sorted(shown, key=lambda pane: pane.title in in_front)]
 
     def _fold(self) -> None:
         self._folded = self._open_right()

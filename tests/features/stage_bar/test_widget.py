@@ -60,7 +60,7 @@ def test_a_stage_that_goes_while_the_mouse_is_down_on_it_is_not_toggled(hand: Ha
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "scale"), [((1000, 700), 1), ((800, 600), 1), ((1000, 700), 1.5)])
+@pytest.mark.parametrize(("size", "scale"), [((560, 700), 1), ((520, 600), 1), ((760, 700), 1.5)])
 def test_stages_without_room_are_in_a_menu(
     hand: Hand, size: tuple[int, int], scale: float, usual_font: None
 ) -> None:
@@ -68,10 +68,10 @@ def test_stages_without_room_are_in_a_menu(
     if scale > 1:
         QApplication.setFont(larger_font(scale))
         hand.window.set_scheme("light")
-    hand.window.resize(*size)
+    hand.narrow(*size)
     rail = hand.window.stage_bar
     hand.until(rail.more.isVisible)
-    QApplication.processEvents()
+    hand.settle()
     assert rail.more.accessibleName() == "More stages"
     assert rail.more.geometry().right() <= rail.width()
     items = hand.window.workspace.screen.panel(STAGE_BAR_PANEL)
