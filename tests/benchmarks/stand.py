@@ -224,7 +224,7 @@ class Stand:
 
     def open_lines(self) -> None:
         """Open their pane, and wait until they are there."""
-        self.window.docks.by_id["Lines"].toggleViewAction().trigger()
+        self.window.docks.docks["Lines"].toggleViewAction().trigger()
         view = self.window.panes["Lines"].view
         self.until_painted(lambda: self.drawn_lines > 0, view)
         self.settle()

@@ -38,6 +38,7 @@ from visualizer.session.provenance import (
     describe_lab_provenance,
     describe_provenance,
     describe_view_provenance,
+    has_random_weights,
 )
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document
@@ -144,14 +145,16 @@ def test_a_model_of_the_lab_says_the_step_of_its_snapshot(tmp_path: Path) -> Non
     (tmp_path / "run" / "snapshots").mkdir(parents=True)
     beginning = tmp_path / "run" / "snapshots" / "00000000.safetensors"
     write_weights(beginning, build_model(about.settings, len(about.tokens)), about)
-    for path, said in (
-        (example_run.EXAMPLE_FOLDER, "trained, step 1,500 (trained_example)"),
-        (beginning, "untrained: random weights, step 0 (run)"),
+    for path, said, is_random in (
+        (example_run.EXAMPLE_FOLDER, "trained, step 1,500 (trained_example)", False),
+        (beginning, "untrained: random weights, step 0 (run)", True),
     ):
         opened = open_model(path, Device.CPU)
         assert opened.folder.training_step in (0, 1500)
         saved, _ = open_as_document(path, Document(text=example_run.EXAMPLE_TEXT))
-        assert describe_provenance(run_document(saved.document, None)) == said
+        run = run_document(saved.document, None)
+        assert describe_provenance(run) == said
+        assert has_random_weights(run) is is_random
 
 
 # ----------------------------------------------------------------------- every surface

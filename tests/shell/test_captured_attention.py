@@ -180,6 +180,9 @@ def test_what_needs_a_module_cannot_be_asked_for(opened: Opened) -> None:
 @pytest.mark.parametrize("shape", [(1, 1, 5, 40), (1, 1, 40, 5), (1, 2, 1, 30), (2, 1, 30, 1)])
 def test_any_sides_are_walked_and_looked_at_closer(opened: Opened, shape: tuple[int, ...]) -> None:
     hand = opened(weights(*shape))
+    hand.until(lambda: hand.window.docks.are_heatmaps_shown == (shape[0] == 1))
+    hand.window.docks.show_heatmaps()
+    hand.settle()
     hand.board.setFocus()
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Right):
         hand.key(key)

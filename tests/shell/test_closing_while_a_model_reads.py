@@ -52,12 +52,12 @@ def test_no_pane_is_opened_once_the_window_is_closed(hand: Hand, tiny_model_fold
         window.controllers.document_controller.abandon()
         window.close()
 
-    seen = window.docks.by_id["Layers"].visibilityChanged
+    seen = window.docks.by_id["Next token"].visibilityChanged
     seen.connect(lambda: QTimer.singleShot(0, close))  # before the next pane's turn
     window.controllers.document_controller.open(tiny_model_folder)
     hand.until(lambda: not window.isVisible())
     later: list[bool] = []
     QTimer.singleShot(5, lambda: later.append(True))  # after the next pane's turn
     hand.until(lambda: bool(later))
-    assert "Layers" in window.panes
-    assert "Next token" not in window.panes
+    assert "Next token" in window.panes
+    assert "Layers" not in window.panes

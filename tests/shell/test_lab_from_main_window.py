@@ -236,5 +236,5 @@ def test_a_model_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
     assert hand.chips == tuple(EXAMPLE_TEXT)
-    assert hand.window.panes["Layers"].isVisible()
+    hand.until(hand.window.panes["Layers"].isVisible)
     hand.window.controllers.document_controller.abandon()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.window_input import Hand
-    from visualizer.features.layer_overview.widget import LayerOverviewPane
+    from visualizer.features.layer_overview.widget import LayerOverviewPage
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 
@@ -151,13 +151,21 @@ def test_it_reads_what_is_typed(model_window: Hand, folder: Path) -> None:
     assert hand.window.workspace.run is run
 
 
-def open_layers(hand: Hand) -> LayerOverviewPane:
+def open_layers(hand: Hand) -> LayerOverviewPage:
     """Bring the overview of all layers to the front."""
     hand.window.docks.open("Layers")
-    pane: LayerOverviewPane = hand.window.panes["Layers"]
+    pane: LayerOverviewPage = hand.window.panes["Layers"]
     hand.until(pane.isVisible)
     hand.settle()
     return pane
+
+
+def head_in_front(hand: Hand) -> tuple[int, int]:
+    """The layer and the head that the flow board shows."""
+    resolved = hand.window.workspace.screen.resolved
+    assert resolved
+    assert resolved.flow
+    return resolved.leading[0], resolved.flow.head
 
 
 def test_all_heads_are_seen_at_once_and_a_click_shows_one(model_window: Hand) -> None:
@@ -178,10 +186,9 @@ def test_all_heads_are_seen_at_once_and_a_click_shows_one(model_window: Hand) ->
         pane.grid.viewport(), Qt.MouseButton.LeftButton, pos=pane.grid.rect_of(at).center()
     )
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS_PANEL).shown == {(1, 2)}
-    resolved = hand.window.workspace.screen.resolved
-    assert resolved
-    assert (resolved.leading, resolved.heads) == ((1,), (2,))
+    assert not pane.isVisible()
+    assert hand.board.isVisible()
+    assert head_in_front(hand) == (1, 2)
 
 
 def test_heads_are_sorted_by_what_they_do(model_window: Hand) -> None:
@@ -209,7 +216,7 @@ def test_keys_go_through_the_heads(model_window: Hand) -> None:
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Return):
         QTest.keyClick(grid, key)
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS_PANEL).shown == {(1, 1)}
+    assert head_in_front(hand) == (1, 1)
 
 
 def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
@@ -536,7 +543,7 @@ def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) 
     grid = hand.window.panes["Layers"].grid
     QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=grid.rect_of(0).center())
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS_PANEL).shown == {panel.places[0]}
+    assert head_in_front(hand) == panel.places[0]
 
 
 def open_and_fail(hand: Hand, folder: Path) -> str:

@@ -166,7 +166,7 @@ def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand
     assert not hand.window.isWindowModified()  # it can be opened again at any time
     assert recent_files.load_recent_files(app_settings.user_data_folder()) == ()
     hand.until(hand.window.panes["Next token"].isVisible)
-    assert hand.window.panes["Layers"].isVisible()
+    hand.until(hand.window.panes["Layers"].isVisible)
     before = hand.window.workspace.screen.panel(NEXT_TOKEN_PANEL).rows[0]
     assert (before.token, before.probability > 0.99) == ("j", True)
     pane = hand.window.panes["Next token"]

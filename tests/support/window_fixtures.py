@@ -165,13 +165,15 @@ def hand(window: MainWindow, qtbot: QtBot) -> Hand:
 
 @pytest.fixture
 def model_window(hand: Hand, tiny_model_folder: Path) -> Hand:
-    """A window in which a model reads `TEXT_OF_MODEL`."""
+    """A window in which a model reads `TEXT_OF_MODEL`, with its heatmaps in front."""
     hand.type_sentence(TEXT_OF_MODEL)
     hand.settle()
     hand.window.controllers.document_controller.open(tiny_model_folder)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
     hand.until(lambda: hand.window.panes["Next token"].isVisible())
+    hand.window.docks.show_heatmaps()
+    hand.settle()
     return hand
 
 

@@ -14,6 +14,8 @@ from visualizer.language.tokenizers import visible_token
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from visualizer.attention.model_reading import NextToken
+
 MAX_TOKEN_BARS = 12
 AXIS_LIMITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Possible upper ends of the bars' axis."""
@@ -55,6 +57,15 @@ class NextTokenBar(Struct, frozen=True):
     def shares(self) -> str:
         """The sampling probability and the model's, abbreviated."""
         return f"{format_short_share(self.chosen)} (model {format_short_share(self.expected)})"
+
+
+def describe_next_tokens(rows: Sequence[NextToken], is_edited: bool) -> str:
+    """Describe the most likely tokens, with their probabilities without edits of the model."""
+    sentences = []
+    for row in rows:
+        before = f", without edits {format_share(row.probability_of_all_heads)}" * is_edited
+        sentences.append(f"“{row.token}” {format_share(row.probability)}{before}")
+    return "; ".join(sentences) + "." * bool(sentences)
 
 
 def format_short_share(share: float) -> str:

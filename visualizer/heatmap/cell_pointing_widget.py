@@ -96,8 +96,6 @@ class CellScrollArea(QAbstractScrollArea):
         step = ARROW_STEPS.get(Qt.Key(event.key()))
         if step and not has_command_modifier(event):
             self.moved.emit(*step)
-        elif event.key() == Qt.Key.Key_Escape:
-            self.cellClicked.emit(None)
         else:
             super().keyPressEvent(event)
 

@@ -18,10 +18,11 @@ Panel = TypeVar("Panel")
 
 
 class Area(Enum):
-    """Side of the heatmaps on which a pane is placed."""
+    """Where a pane is placed: on a side of the heatmaps, or in their place."""
 
     LEFT = "left"
     RIGHT = "right"
+    CENTRE = "centre"
 
 
 def _return_none(*given: object) -> None:
@@ -99,6 +100,10 @@ class Pane(Struct, frozen=True):
         Whether a screen has content for it; the pane is open only then.
     opens_for_model : bool
         Whether it opens when a new model starts to run.
+    subject : callable, optional
+        For a pane in the centre: names what it shows of a screen, empty if nothing. It opens when
+        the name changes, and when Esc has nothing left to undo in the heatmaps. Its widget has a
+        signal `heatmapsRequested`.
     opened_by : tuple of str
         Ids of the commands that open it to show their results.
     commands : mapping
@@ -118,6 +123,7 @@ class Pane(Struct, frozen=True):
     is_painted_first: bool = False
     opens_with: Callable[[Screen], bool] | None = None
     opens_for_model: bool = False
+    subject: Callable[[Screen], str] | None = None
     opened_by: tuple[str, ...] = ()
     commands: Mapping[str, Callable[[Any], object]] = {}
 

@@ -38,6 +38,14 @@ def describe_provenance(run: Run, layer: int | None = None) -> str:
     return describe_lab_provenance(reading.training_step, run.source, shown)
 
 
+def has_random_weights(run: Run) -> bool:
+    """Whether any weights are random, so that patterns of the heads are due to chance."""
+    if run.trace.has_module:
+        given = {name for name, _ in run.trace.spec.counting_weights}
+        return any(name not in given for name in run.trace.spec.weight_names)
+    return run.reading is not None and run.reading.is_of_lab and run.reading.training_step == 0
+
+
 def describe_lab_provenance(step: int | None, run_name: str, shown: str = "") -> str:
     """Describe weights of the language lab after a number of steps.
 

@@ -31,6 +31,7 @@ from PySide6.QtWidgets import (
 from shiboken6 import isValid
 
 from visualizer.session.pane import Area
+from visualizer.shell.centre_page import CentrePage, needs_heatmaps
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.commands import tooltip_with_shortcut
 from visualizer.widgets.fonts import text_scale
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMenu
 
+    from visualizer.session.document import Document
     from visualizer.session.pane import Pane
     from visualizer.session.screen import Screen
+    from visualizer.session.view import View
 
 
 class PaneFocusCycle:
@@ -239,10 +242,10 @@ def _set_up_tab_bar(bar: QTabBar) -> None:
 
 
 class PaneDocks(QObject):
-    """The window's dock widgets, by the ids of their panes."""
+    """The window's dock widgets and the page in its centre, by the ids of their panes."""
 
     changed = Signal(object)
-    """The ids of the visible panes; for tabbed panes, only the front one."""
+    """The ids of the panes whose panels are needed; of tabbed panes, only the one in front."""
 
     def __init__(
         self, window: QMainWindow, finish: Callable[[Pane, Any], object], home: QWidget
@@ -254,6 +257,12 @@ class PaneDocks(QObject):
         self._filled: set[str] = set()
         """Panes with `opens_with` for which the last screen had content."""
         self._model_folder = ""
+        self._subjects: dict[str, str] = {}
+        """The subjects of the panes in the centre."""
+        self._awaited: frozenset[str] = frozenset()
+        """Panes in the centre that open once their panels are computed."""
+        self._shown: tuple[Document, View] | None = None
+        """The document and the view of the last screen."""
         self._to_open: list[str] = []
         """Panes to open for a new model, one at a time."""
         self._folded: list[str] = []
@@ -262,14 +271,20 @@ class PaneDocks(QObject):
         self._next = QTimer(self, singleShot=True, interval=1)
         self._next.timeout.connect(self._open_next)
         self.panes = PaneWidgets(self._place_pane)
-        self.by_id: dict[str, PaneDock] = {}
+        self.docks: dict[str, PaneDock] = {}
+        self.pages: dict[str, CentrePage] = {}
+        """The panes that are shown in place of the heatmaps."""
         window.installEventFilter(self)  # before Qt creates the tab bars
         window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         self.actions: dict[str, QAction] = {}
         """The action that brings each pane to the front, or closes it if it is in front."""
         for pane in PANES:
-            self.by_id[pane.id] = _make_dock(window, pane, self.panes, home)
+            if pane.area is Area.CENTRE:
+                self.pages[pane.id] = CentrePage(pane, window, self.panes, home)
+            else:
+                self.docks[pane.id] = _make_dock(window, pane, self.panes, home)
             self.actions[pane.id] = self._create_action(pane)
+        self.by_id: dict[str, PaneDock | CentrePage] = {**self.docks, **self.pages}
 
     def fill(self) -> None:
         """Create the panes that are created at once, and arrange all."""
@@ -290,14 +305,15 @@ class PaneDocks(QObject):
     def reset(self) -> None:
         """Arrange the panes as in a new window."""
         for pane in PANES:
-            self._window.addDockWidget(SIDES[pane.area], self.by_id[pane.id])
+            if pane.id in self.docks:
+                self._window.addDockWidget(SIDES[pane.area], self.docks[pane.id])
         self._arrange_docks()
         self.restore_content_panes()
 
     def _arrange_docks(self) -> None:
         """Tabify the docks of each side, with the first one in front."""
-        for area in Area:
-            docks = [self.by_id[pane.id] for pane in PANES if pane.area is area]
+        for area in SIDES:
+            docks = [self.docks[pane.id] for pane in PANES if pane.area is area]
             for dock in docks[1:]:
                 self._window.tabifyDockWidget(docks[0], dock)
         for pane in PANES:
@@ -307,10 +323,18 @@ class PaneDocks(QObject):
 
     def _resize_to_defaults(self) -> None:
         scale = PaneScale.of(self._window)
-        self._resize_docks({self.by_id[pane.id]: scale.default_width(pane) for pane in PANES})
+        self._resize_docks(
+            {
+                self.docks[pane.id]: scale.default_width(pane)
+                for pane in PANES
+                if pane.id in self.docks
+            }
+        )
 
-    def _place_pane(self, pane: Pane, widget: QWidget) -> None:
+    def _place_pane(self, pane: Pane, widget: Any) -> None:
         self.by_id[pane.id].setWidget(widget)
+        if pane.id in self.pages:
+            widget.heatmapsRequested.connect(self.pages[pane.id].hide)
         if not pane.is_made_at_once:
             self._insert_into_tab_order(pane)
         self._finish(pane, widget)
@@ -355,6 +379,11 @@ class PaneDocks(QObject):
         """The ids of the visible panes; for tabbed panes, only the front one."""
         return self._seen
 
+    @property
+    def _wanted(self) -> frozenset[str]:
+        """The ids of the panes whose panels are needed."""
+        return self._seen | self._awaited
+
     def visible_panes(self) -> list[QWidget]:
         """List the widgets of the visible panes, in the order of `PANES`."""
         return [self.panes[pane.id] for pane in PANES if pane.id in self._seen]
@@ -377,6 +406,44 @@ class PaneDocks(QObject):
         for pane in PANES:
             if pane.id in changed:
                 self.by_id[pane.id].setVisible(pane.id in filled)
+            if pane.subject:
+                self._follow_subject(pane, pane.subject(screen))
+        if awaited := self._awaited & screen.view.panes:
+            self._awaited = frozenset()
+            for id_ in awaited:
+                self.open(id_)
+        view = screen.wanted
+        before, self._shown = self._shown, (screen.document, view)
+        if before and before[0] is screen.document and needs_heatmaps(before[1], view):
+            self.show_heatmaps()
+
+    def _follow_subject(self, pane: Pane, subject: str) -> None:
+        """Open a pane in the centre for a new subject; close it when its subject is gone."""
+        if subject == self._subjects.get(pane.id, ""):
+            return
+        self._subjects[pane.id] = subject
+        if subject:
+            self._open_later([pane.id])
+        else:
+            self._to_open = [id_ for id_ in self._to_open if id_ != pane.id]
+            self._awaited -= {pane.id}
+            self.by_id[pane.id].hide()
+
+    def show_heatmaps(self) -> None:
+        """Close the pane that is shown in place of the heatmaps."""
+        for page in self.pages.values():
+            page.hide()
+
+    def leave_heatmaps(self) -> None:
+        """Open the pane in the centre that has a subject again."""
+        for id_ in self.pages:
+            if self._subjects.get(id_):
+                self.open(id_)
+
+    @property
+    def are_heatmaps_shown(self) -> bool:
+        """Whether no pane is shown in place of the heatmaps."""
+        return all(page.isHidden() for page in self.pages.values())
 
     def restore_content_panes(self) -> None:
         """Show only those panes that the last screen had content for, after a new arrangement."""
@@ -388,8 +455,11 @@ class PaneDocks(QObject):
         """Open the panes that only models use, when a new model starts to run."""
         is_new, self._model_folder = folder not in ("", self._model_folder), folder
         if is_new:
-            self._to_open = [pane.id for pane in PANES if pane.opens_for_model]
-            self._next.start()
+            self._open_later([pane.id for pane in PANES if pane.opens_for_model])
+
+    def _open_later(self, ids: list[str]) -> None:
+        self._to_open += [id_ for id_ in ids if id_ not in self._to_open]
+        self._next.start()
 
     def _open_next(self) -> None:
         """Open one pane, and the next one after pending updates and events.
@@ -397,9 +467,15 @@ class PaneDocks(QObject):
         Opening all at once would block the window, and Qt brings a tab to the front only after the
         other tabs have been laid out.
         """
-        self.open(self._to_open.pop(0))
-        if self._to_open:
-            self._next.start()
+        if not self._to_open:
+            return
+        id_ = self._to_open.pop(0)
+        if id_ in self.pages:  # the heatmaps stay until its content is there
+            self._awaited |= {id_}
+            self.changed.emit(self._wanted)
+        else:
+            self.open(id_)
+        self._next.start()
 
     def open_for_commands(self, actions: Mapping[str, QAction]) -> None:
         """Open the pane of a command's results when the command is used."""
@@ -430,7 +506,9 @@ class PaneDocks(QObject):
         """Adapt panes of default width to a new window width or text size."""
         now, widths = PaneScale.of(self._window), {}
         for pane in PANES:
-            dock = self.by_id[pane.id]
+            if pane.id not in self.docks:
+                continue
+            dock = self.docks[pane.id]
             least, was = dock.minimumSizeHint().width(), before.default_width(pane)
             wanted = max(least, now.default_width(pane))
             is_usual = was - 1 <= dock.width() <= max(least, was) + 1
@@ -480,7 +558,7 @@ class PaneDocks(QObject):
 
     def _keep_widths(self) -> None:
         """Give the space of a closed pane to the heatmaps, not to the remaining panes."""
-        widths = {dock: dock.width() for dock in self.by_id.values() if dock.isVisible()}
+        widths = {dock: dock.width() for dock in self.docks.values() if dock.isVisible()}
         self._resize_docks(widths)
 
     def _update_visible_panes(self, is_seen: bool) -> None:
@@ -489,22 +567,22 @@ class PaneDocks(QObject):
         pane = frozenset({self.sender().objectName()})
         self._seen = self._seen | pane if is_seen else self._seen - pane
         self.actions[self.sender().objectName()].setChecked(is_seen)
-        for dock in self.by_id.values():
+        for dock in self.docks.values():
             tabbed = self._window.tabifiedDockWidgets(dock)
             dock.show_title(all(other.isHidden() for other in tabbed))
         if not self._is_held:
-            self.changed.emit(self._seen)
+            self.changed.emit(self._wanted)
 
     @contextmanager
     def batch_changes(self) -> Iterator[None]:
         """Emit `changed` at most once, at the end of the context."""
-        before, self._is_held = self._seen, True
+        before, self._is_held = self._wanted, True
         try:
             yield
         finally:
             self._is_held = False
-        if self._seen != before:
-            self.changed.emit(self._seen)
+        if self._wanted != before:
+            self.changed.emit(self._wanted)
 
 
 def _make_dock(window: QMainWindow, pane: Pane, panes: PaneWidgets, home: QWidget) -> PaneDock:

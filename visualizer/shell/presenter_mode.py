@@ -140,7 +140,7 @@ class PresenterMode(QObject):
         self._before = WindowArrangement(window.saveState(), window.windowState(), font)
         with self._painted_once():
             with self._docks.batch_changes():
-                for dock in self._docks.by_id.values():
+                for dock in self._docks.docks.values():
                     dock.hide()
             window.menuBar().setFixedHeight(0)  # not hidden, so that its shortcuts work
             window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
@@ -185,13 +185,17 @@ class PresenterMode(QObject):
         self.styleChanged.emit()
 
     def go_back(self) -> None:
-        """Leave mask editing; else unpin the cell; else leave presenter mode."""
+        """Leave mask editing; else unpin the cell, leave presenter mode, or leave the heatmaps."""
         if self._workspace.screen.panel(MASK_EDIT_PANEL):
             self.paintingLeft.emit()
         elif self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned:
             self.cellLeft.emit()
-        else:
+        elif self.is_on:
             self.leave()
+        elif self._workspace.wanted.pinned:  # a cell that playback computes later
+            self.cellLeft.emit()
+        elif self._board.hasFocus():
+            self._docks.leave_heatmaps()
 
     def blank_screen(self) -> None:
         """Cover everything but the status bar."""

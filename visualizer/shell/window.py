@@ -204,7 +204,7 @@ class MainWindow(QMainWindow):
         self.notice.setWordWrap(True)
         bars = (self.settings_bar, self.progress, self.notice, self.stage_bar, self.view_bar)
         above = (*bars, self.mask_edit_bar, self.compare_bar)
-        for widget in (*above, self.board):
+        for widget in (*above, self.board, *self.docks.pages.values()):
             column.addWidget(widget)
         for bar in (self.stage_bar, self.view_bar):
             bar.hide()
@@ -258,12 +258,14 @@ class MainWindow(QMainWindow):
         self.view_bar.show_screen(screen, self.theme)
         # On the flow board, headings and tabs take their place, except to leave a zoom.
         is_grid = screen.resolved is not None and screen.resolved.flow is None
-        self.stage_bar.setVisible(is_grid)
-        self.view_bar.setVisible(is_grid or bool(screen.panel(VIEW_CONTROLS_PANEL).part))
+        is_zoomed = bool(screen.panel(VIEW_CONTROLS_PANEL).part)
+        self.docks.follow_screen(screen)
+        are_shown = self.docks.are_heatmaps_shown
+        self.stage_bar.setVisible(is_grid and are_shown)
+        self.view_bar.setVisible((is_grid or is_zoomed) and are_shown)
         self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT_PANEL))
         self.compare_bar.show_screen(screen)
         self.playback_bar.show_screen(screen, self.theme)
-        self.docks.follow_screen(screen)
         self.docks.follow_model(screen.document.model.folder if screen.document.model else "")
         for pane in PANES:
             if pane.id in self.panes and not pane.is_painted_first:

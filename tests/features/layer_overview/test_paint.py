@@ -31,7 +31,7 @@ def test_every_cell_has_the_colour_of_its_weight(side: int) -> None:
     inner = side - max(1, round(0.09 * side))
     for layer, head, row, column in np.ndindex(2, 2, 5, 5):
         places = [int((at + 0.5) * inner / 5) for at in (column, row)]
-        x, y = head * side + places[0], layer * side + places[1]
+        x, y = layer * side + places[0], head * side + places[1]
         weight = float(two_layers()[layer, head, row, column])
         wanted = QColor(int(colours[round(weight * MAX_COLOUR_INDEX)])).name()
         assert colour(made, x, y) == wanted

@@ -61,7 +61,7 @@ def two_layers() -> np.ndarray:
 
 def test_each_head_of_each_layer_is_there_and_named() -> None:
     panel = layers_of(two_layers())
-    assert panel.places == ((0, 0), (0, 1), (1, 0), (1, 1))
+    assert panel.places == ((0, 0), (1, 0), (0, 1), (1, 1))
     assert panel.columns == 2
     assert panel.weights is not None
     np.testing.assert_allclose(panel.weights, two_layers(), atol=1e-7)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtGui import QFontMetricsF
 
-from visualizer.features.next_token.widget import widest_share_width
 from visualizer.generation.next_tokens_presenter import format_short_share
+from visualizer.generation.token_bars_widget import widest_share_width
 from visualizer.widgets.fonts import scaled_font
 
 if TYPE_CHECKING:

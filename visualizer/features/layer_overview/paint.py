@@ -19,7 +19,9 @@ from visualizer.heatmap.colour_mapping import (
 from visualizer.session.head_order import HeadOrder
 
 if TYPE_CHECKING:
-    from visualizer.features.layer_overview.presenter import LayerOverviewPanel
+    from collections.abc import Sequence
+
+    from visualizer.features.layer_overview.presenter import LayerHeadIndex, LayerOverviewPanel
     from visualizer.widgets.theme import Theme
 
 DEFAULT_SPACING_PX = 32
@@ -44,7 +46,7 @@ def paint_overview(panel: LayerOverviewPanel, title: str, side: int, theme: Them
     line = math.ceil(metrics.height())
     left = math.ceil(metrics.horizontalAdvance("0000"))
     top, below = 3 * line, 3 * line
-    names = f"{title}\n{_describe_scale(panel)}".split("\n")
+    names = f"{title}\n{describe_scale(panel)}".split("\n")
     width = left + heads.width() + line
     width = max(width, math.ceil(max(map(metrics.horizontalAdvance, names))) + 2 * line)
     picture = QImage(width, top + heads.height() + below, QImage.Format.Format_RGB32)
@@ -59,10 +61,7 @@ def paint_overview(panel: LayerOverviewPanel, title: str, side: int, theme: Them
         _paint_numbers(painter, panel, (left, top), side, metrics)
     foot = top + heads.height()
     bar = QRectF(left, foot + 0.6 * line, min(heads.width(), 120 * scale), 0.5 * line)
-    colours = colour_image(
-        np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None], panel.map_name, theme
-    )
-    painter.drawImage(bar, colours)
+    painter.drawImage(bar, paint_scale(panel, theme))
     painter.drawText(QRectF(line / 2, foot + 1.4 * line, width, line), names[1])
     painter.end()
     return picture
@@ -90,7 +89,14 @@ def _heatmap_side(side: int) -> int:
     return side - max(1, round(GAP_SHARE * side))
 
 
-def _describe_scale(panel: LayerOverviewPanel) -> str:
+def paint_scale(panel: LayerOverviewPanel, theme: Theme) -> QImage:
+    """Return the colours from the smallest to the largest weight, one pixel high."""
+    colours = np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
+    return colour_image(colours, panel.map_name, theme)
+
+
+def describe_scale(panel: LayerOverviewPanel) -> str:
+    """Describe the values at the ends of the colours."""
     ends = dict.fromkeys(map(str, panel.ranges))
     end = next(iter(ends)) if len(ends) == 1 else "the range of each layer"
     pooled = f", max-pooled {panel.block} × {panel.block}" if panel.block > 1 else ""
@@ -108,16 +114,14 @@ def _paint_numbers(
     line = metrics.height()
     every = max(1, math.ceil(line / side))
     flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-    for row, layer in enumerate(panel.layers):
-        if row % every == 0:
-            place = QRectF(0, top + row * side, left - 5, (1 - GAP_SHARE) * side)
-            painter.drawText(place, flags | Qt.TextFlag.TextDontClip, str(layer + 1))
-    every = max(1, math.ceil(metrics.horizontalAdvance(f"{panel.columns} ") / side))
+    for row in range(0, len(panel.places) // panel.columns, every):
+        place = QRectF(0, top + row * side, left - 5, (1 - GAP_SHARE) * side)
+        painter.drawText(place, flags | Qt.TextFlag.TextDontClip, str(row + 1))
+    every = max(1, math.ceil(metrics.horizontalAdvance(f"{max(panel.layers) + 1} ") / side))
     for column in range(0, panel.columns, every):
         place = QRectF(left + column * side, top - line, (1 - GAP_SHARE) * side, line)
-        painter.drawText(
-            place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, str(column + 1)
-        )
+        words = str(panel.layers[column] + 1)
+        painter.drawText(place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, words)
 
 
 def paint_overview_grid(
@@ -137,7 +141,7 @@ def paint_overview_grid(
     columns = columns or panel.columns
     assert panel.weights is not None
     inner = _heatmap_side(side)
-    cells = _resize_cells(_colour_indices(panel), inner)  # place, row, column
+    cells = _resize_cells(_colour_indices(panel, panel.places), inner)  # place, row, column
     rows, high = -(-len(cells) // columns), side + below
     whole = np.full((rows * columns, high, side), DROPPED, np.uint8)
     whole[: len(cells), :inner, :inner] = cells
@@ -145,10 +149,16 @@ def paint_overview_grid(
     return indexed_image(grid.reshape(rows * high, columns * side), panel.map_name, theme)
 
 
-def _colour_indices(panel: LayerOverviewPanel) -> np.ndarray:
-    """Return the colour of each pooled weight, [place, row, column], in the order of the heads."""
+def paint_head(panel: LayerOverviewPanel, place: LayerHeadIndex, side: int, theme: Theme) -> QImage:
+    """Return the heatmap of one head, `side` pixels high and wide."""
+    cells = _resize_cells(_colour_indices(panel, (place,)), side)
+    return indexed_image(cells[0], panel.map_name, theme)
+
+
+def _colour_indices(panel: LayerOverviewPanel, places: Sequence[LayerHeadIndex]) -> np.ndarray:
+    """Return the colour of each pooled weight of some heads, [place, row, column]."""
     assert panel.weights is not None
-    layers, heads = np.array(panel.places).T
+    layers, heads = np.array(places).T
     weights = panel.weights[layers, heads]
     is_blank = np.isnan(weights)
     weights = np.where(is_blank, 0, weights)

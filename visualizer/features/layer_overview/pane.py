@@ -1,4 +1,4 @@
-"""Layers pane: all heads of all layers."""
+"""Layers pane: all heads of all layers, in place of the heatmaps."""
 
 from __future__ import annotations
 
@@ -9,26 +9,37 @@ from visualizer.session.pane import Area, Pane
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
-    from visualizer.features.layer_overview.widget import LayerOverviewPane
+    from visualizer.features.layer_overview.widget import LayerOverviewPage
+    from visualizer.session.screen import Screen
 
 
-def connect(pane: LayerOverviewPane, to: FeatureControllers) -> None:
-    """Connect the head order and showing a head in the heatmaps."""
+def connect(pane: LayerOverviewPage, to: FeatureControllers) -> None:
+    """Connect the head order, opening a head on the flow board, and ablation."""
     pane.orderChosen.connect(to.view_controller.set_head_order)
-    pane.headChosen.connect(to.view_controller.show_head_of_layer)
+    pane.headChosen.connect(to.view_controller.open_head)
     pane.headAblationToggled.connect(to.head_edit_controller.toggle_ablation)
     pane.firstHeadsAblated.connect(to.head_edit_controller.ablate_heads)
+
+
+def find_subject(screen: Screen) -> str:
+    """Return the name of the model or of the attention of several layers; else an empty text."""
+    resolved = screen.resolved
+    if resolved is None:
+        return ""
+    if resolved.model_of_run:
+        return resolved.model_of_run.folder
+    return (resolved.run.source or "attention") * (resolved.run.trace.count("layer") > 1)
 
 
 PANE = Pane(
     "Layers",
     "Layers",
     "All heads of all layers as small heatmaps",
-    "visualizer.features.layer_overview.widget:LayerOverviewPane",
+    "visualizer.features.layer_overview.widget:LayerOverviewPage",
     connect,
     "Shift+F8",
-    Area.RIGHT,
-    opens_for_model=True,
+    Area.CENTRE,
+    subject=find_subject,
     opened_by=("head_edit.sort_by_change",),
     panel=PANEL,
 )

@@ -14,12 +14,14 @@ from visualizer.attention.head_measures import measure_patterns, measure_uniform
 from visualizer.attention.masks import MaskingSpec, any_allowed_in_blocks
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
+from visualizer.features.layer_overview.findings import Finding, find_strongest_heads
 from visualizer.format import format_count, format_share
 from visualizer.heatmap.colour_range import AutomaticRange, automatic_range
 from visualizer.session.document import Document
 from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_order_row
 from visualizer.session.model_panes import HIDDEN_MESSAGE
 from visualizer.session.pane import PanelPresenter, prefetch_only
+from visualizer.session.provenance import has_random_weights
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.screen import PanelId
 from visualizer.session.view import View
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.blockwise_tensor import BlockwiseTensor
     from visualizer.attention.head_measures import HeadMeasures
+    from visualizer.attention.model_reading import NextToken
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
     from visualizer.models.model_source import ModelSource
@@ -42,6 +45,7 @@ PATTERN_ORDERS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE
 """Orders by an attention pattern; the most prominent pattern of a head is named."""
 SIMILARITY_SIDE_CELLS = 8
 """Number of cells per side to which weights are pooled before heads are compared."""
+MAX_NEXT_TOKENS, MAX_LAST_WORDS = 8, 6
 SCORES_ONLY_MESSAGE = "This file contains scores only; the overview needs attention weights."
 SAMPLED_NOTICE = (
     "Long text: each heatmap shows one row in {block:,}, and only the last earlier occurrence of a "
@@ -71,7 +75,8 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     places : tuple of LayerHeadIndex
         The heads in that order.
     columns : int
-        Number of heads per row.
+        Number of heads per row; of layers, if the heads are in the order of the layers, which are
+        then side by side.
     shown : frozenset of LayerHeadIndex
         The heads on the board.
     edits : mapping
@@ -94,6 +99,16 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         Each measure of a head with uniform attention over the allowed keys.
     note : str
         Which weights are shown, and what is omitted for a long text, as sentences.
+    findings : tuple of Finding
+        The strongest head of each pattern that stands out.
+    is_random : bool
+        Whether weights of the model are random, so that no pattern of a head is a finding.
+    next_tokens : tuple of NextToken
+        The most likely next tokens; empty if the model predicts none.
+    end_of_text : str
+        The last words before these tokens.
+    is_edited : bool
+        Whether they were computed with an edited model.
     """
 
     weights: np.ndarray | None = None
@@ -113,6 +128,11 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     values: Mapping[str, np.ndarray] = {}
     uniform: Mapping[str, float] = {}
     note: str = ""
+    findings: tuple[Finding, ...] = ()
+    is_random: bool = False
+    next_tokens: tuple[NextToken, ...] = ()
+    end_of_text: str = ""
+    is_edited: bool = False
 
     def name(self, place: LayerHeadIndex) -> str:
         """Return the name of a head."""
@@ -196,6 +216,8 @@ def present_layers(
             values={**values, **panel.values},
             uniform={name: float(getattr(uniform, name)[0]) for name in MEASURES},
         )
+    if not panel.is_random:
+        panel = replace(panel, findings=find_strongest_heads(panel.values, panel.uniform))
     if previous and _differ_in_ablations_only(previous, panel):
         places = previous.places  # keep the order while heads are ablated or restored
     else:
@@ -220,7 +242,7 @@ def _present_weights(resolved: ResolvedView) -> LayerOverviewPanel:
         weights,
         layers=numbers,
         order=view.head_order,
-        columns=heads,
+        columns=_count_columns(view.head_order, *weights.shape[:2]),
         shown=frozenset((layer, head) for head in resolved.heads),
         edits=edits,
         map_name=view.colouring.sequential,
@@ -229,7 +251,23 @@ def _present_weights(resolved: ResolvedView) -> LayerOverviewPanel:
         tokens=run.texts[text],
         is_switchable=run.reading is not None and run.reading.are_heads_switchable,
         note=_weights_note(run),
+        is_random=has_random_weights(run),
+        next_tokens=_likely_tokens(run),
+        end_of_text=" ".join(
+            (resolved.computed or resolved.document).text.split()[-MAX_LAST_WORDS:]
+        ),
+        is_edited=run.reading is not None and run.reading.is_edited,
     )
+
+
+def _count_columns(order: HeadOrder, layers: int, heads: int) -> int:
+    """Return the number of heads per row: layers are side by side."""
+    return layers if order is HeadOrder.LAYER else heads
+
+
+def _likely_tokens(run: Run) -> tuple[NextToken, ...]:
+    found = run.reading.next_tokens if run.reading else ()
+    return tuple(sorted(found, key=lambda row: -row.probability))[:MAX_NEXT_TOKENS]
 
 
 def _weights_note(run: Run) -> str:
@@ -348,6 +386,8 @@ def _order_places(
 ) -> tuple[LayerHeadIndex, ...]:
     assert panel.weights is not None
     layer_count, head_count = panel.weights.shape[:2]
+    if panel.order is HeadOrder.LAYER:
+        return tuple((layer, head) for head in range(head_count) for layer in range(layer_count))
     places = [(layer, head) for layer in range(layer_count) for head in range(head_count)]
     row = find_order_row(panel.order)
     if panel.order is HeadOrder.ALIKE:
@@ -428,6 +468,7 @@ def present_overview(
         layers=tuple(layers[by_number].tolist()),
         ranges=tuple(ranges[at] for at in by_number),
         order=order,
+        columns=_count_columns(order, *weights.shape[:2]),
         shown=frozenset(),
         values={
             name: np.concatenate([panel.values[name] for panel in panels])[by_number]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.format import format_share, shorten
+from visualizer.generation.next_tokens_presenter import describe_next_tokens
 from visualizer.language.tokenizers import visible_token
 from visualizer.models.model_source import (
     HeadEdit,
@@ -132,14 +133,7 @@ class NextTokenPanel(Struct, frozen=True):
     @property
     def description(self) -> str:
         """The rows as sentences, for screen readers."""
-        if not self.rows:
-            return self.message
-        sentences = []
-        for row in self.rows:
-            before = f", without edits {format_share(row.probability_of_all_heads)}"
-            all_heads = before if self.is_edited else ""
-            sentences.append(f"“{row.token}” {format_share(row.probability)}{all_heads}")
-        return "; ".join(sentences) + "."
+        return describe_next_tokens(self.rows, self.is_edited) or self.message
 
 
 NEXT_TOKEN_PANEL: PanelId[NextTokenPanel] = PanelId("Next token")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QAccessible, QColor, QFontMetricsF, QPainter, QPen
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
@@ -16,31 +16,20 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL, NextTokenPanel
-from visualizer.generation.next_tokens_presenter import format_short_share
-from visualizer.language.tokenizers import visible_token
+from visualizer.generation.token_bars_widget import TokenBars
 from visualizer.models.model_source import MAX_HEAD_SCALE, MAX_SOURCE_LENGTH, HeadEditKind
-from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.fonts import scaled_font, text_scale
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.setting_controls import combo_box
-from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QPaintEvent
-
-    from visualizer.attention.model_reading import NextToken
     from visualizer.session.screen import Screen
+    from visualizer.widgets.theme import Theme
 
 PANE_WIDTH_PX = 252
-ROW_HEIGHT_PX = 22
-"""Height of a row, in pixels at the default text size."""
 LEGEND = "Bars: with edits. Thin lines and grey numbers: without edits."
-WIDEST_SHARES = (0.9999, 0.0001, 0.996, 1.0)
-"""Probabilities with the widest percentages: almost 1, almost 0, with a decimal, and whole."""
-
-
 UNEDITED = ""
 """Value of the choice that removes edits of heads."""
 EDIT_CHOICES = (
@@ -149,7 +138,7 @@ class NextTokenPane(QScrollArea):
             label.setText(words)
             label.setVisible(bool(words))
         self._show_choice(panel)
-        self.bars.show_rows(panel, theme)
+        self.bars.show_rows(panel.rows, panel.is_edited, theme)
         self.restore_all_button.setVisible(panel.has_changes)
 
     def _show_choice(self, panel: NextTokenPanel) -> None:
@@ -179,78 +168,3 @@ class NextTokenPane(QScrollArea):
     def _choose_kind(self) -> None:
         self.kindChosen.emit(self.kind.currentData())
         self.focus_value()
-
-
-class TokenBars(QWidget):
-    """Probability bars of the next tokens; thin lines show the probabilities without edits."""
-
-    ACCESSIBLE_ROLE = QAccessible.Role.Table
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setAccessibleName("Probabilities of the next token")
-        self._panel, self._theme = NextTokenPanel(), LIGHT
-
-    @property
-    def rows(self) -> tuple[NextToken, ...]:
-        """The rows on display, from top to bottom."""
-        return self._panel.rows
-
-    def show_rows(self, panel: NextTokenPanel, theme: Theme) -> None:
-        """Show the rows of a panel."""
-        self._panel, self._theme = panel, theme
-        set_accessible_value(self, panel.description)
-        self.setVisible(bool(panel.rows))
-        self.setFixedHeight(max(1, len(panel.rows) * self._line_height))
-        self.update()
-
-    @property
-    def _line_height(self) -> int:
-        return round(ROW_HEIGHT_PX * text_scale())
-
-    def sizeHint(self) -> QSize:
-        return QSize(round(PANE_WIDTH_PX * text_scale()), len(self._panel.rows) * self._line_height)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter, label_font = QPainter(self), scaled_font(12)
-        painter.setFont(label_font)
-        metrics = QFontMetricsF(label_font)
-        name_width = min(0.3 * self.width(), 110 * text_scale())
-        share_width = widest_share_width(metrics) + 4
-        columns = 2 if self._panel.is_edited else 1
-        room = max(1.0, self.width() - name_width - columns * share_width)
-        for at, row in enumerate(self._panel.rows):
-            top, line = at * self._line_height, self._line_height
-            self._paint_name(painter, metrics, row.token, QRectF(0, top, name_width - 6, line))
-            bar = QRectF(name_width, top + 0.2 * line, room * row.probability, 0.6 * line)
-            painter.fillRect(bar, QColor(self._theme.accent))
-            painter.setPen(QColor(self._theme.ink))
-            flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-            place = QRectF(self.width() - columns * share_width, top, share_width, line)
-            painter.drawText(place, flags, format_short_share(row.probability))
-            if self._panel.is_edited:
-                self._paint_before(painter, row, place.translated(share_width, 0), name_width, room)
-
-    def _paint_name(
-        self, painter: QPainter, metrics: QFontMetricsF, token: str, place: QRectF
-    ) -> None:
-        painter.setPen(QColor(self._theme.ink))
-        short = metrics.elidedText(visible_token(token), Qt.TextElideMode.ElideRight, place.width())
-        flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(place, flags, short)
-
-    def _paint_before(
-        self, painter: QPainter, row: NextToken, place: QRectF, left: float, room: float
-    ) -> None:
-        quiet = QColor(self._theme.quiet)
-        painter.setPen(QPen(quiet, 2))
-        at = left + room * row.probability_of_all_heads
-        painter.drawLine(round(at), round(place.top() + 3), round(at), round(place.bottom() - 3))
-        painter.setPen(quiet)
-        flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(place, flags, format_short_share(row.probability_of_all_heads))
-
-
-def widest_share_width(metrics: QFontMetricsF) -> float:
-    """Return the width in pixels of the widest percentage in `WIDEST_SHARES`."""
-    return max(metrics.horizontalAdvance(format_short_share(share)) for share in WIDEST_SHARES)

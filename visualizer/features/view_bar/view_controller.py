@@ -324,6 +324,11 @@ class ViewController(QObject):
         if run.trace.spec.heads > 1:
             self._workspace.change_view(heads=frozenset({head}))
 
+    def open_head(self, layer: int, head: int) -> None:
+        """Show a head of a layer, by its indices in the run, in front on the flow board."""
+        self.show_flow()
+        self.show_head_of_layer(layer, head)
+
     def show_head_of_model(self, number: int, head: int) -> None:
         """Show a head of a layer, by the layer's number in the model; −1 keeps the shown heads."""
         run = self._workspace.run

@@ -1,0 +1,87 @@
+"""The strongest head of each attention pattern, if the pattern is clearly stronger than chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from visualizer.format import format_share
+from visualizer.session.head_order import HeadOrder, find_order_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PATTERNS = (
+    HeadOrder.INDUCTION,
+    HeadOrder.PREVIOUS,
+    HeadOrder.DUPLICATE,
+    HeadOrder.OWN,
+    HeadOrder.FIRST,
+)
+MIN_SHARE_ABOVE_CHANCE = 0.25
+"""Minimum part of the way from chance to a weight of 1 that the strongest head covers."""
+MIN_SHARE_OF_UNIFORM_ENTROPY = 0.75
+SPREAD_TITLE, SPREAD_READS = "Spread", "attends to many tokens"
+
+
+class Finding(Struct, frozen=True):
+    """The strongest head of a pattern.
+
+    Parameters
+    ----------
+    place : tuple of int
+        The index of the layer in the run, and the head.
+    reads : str
+        What the head attends to.
+    value, chance : str
+        Its measure, and that of uniform attention.
+    """
+
+    title: str
+    place: tuple[int, int]
+    reads: str
+    value: str
+    chance: str
+
+
+def find_strongest_heads(
+    values: Mapping[str, np.ndarray], uniform: Mapping[str, float]
+) -> tuple[Finding, ...]:
+    """Return the strongest head of each pattern that is clearly stronger than chance.
+
+    Parameters
+    ----------
+    values : mapping
+        Each measure of every head, [layer, head]; NaN if a head has none.
+    uniform : mapping
+        Each measure of a head with uniform attention.
+    """
+    return tuple(_iterate_findings(values, uniform)) if uniform else ()
+
+
+def _iterate_findings(
+    values: Mapping[str, np.ndarray], uniform: Mapping[str, float]
+) -> Iterator[Finding]:
+    for order in PATTERNS:
+        row = find_order_row(order)
+        place, value = _find_largest(values[row.measure])
+        chance = uniform[row.measure]
+        if value >= chance + MIN_SHARE_ABOVE_CHANCE * (1 - chance) and chance < 1:
+            shares = f"mean weight {format_share(value)}", format_share(chance)
+            yield Finding(row.title.removesuffix(" first"), place, row.reads, *shares)
+    place, value = _find_largest(values["entropy"])
+    chance = uniform["entropy"]
+    if value >= MIN_SHARE_OF_UNIFORM_ENTROPY * chance and chance > 0:
+        yield Finding(
+            SPREAD_TITLE, place, SPREAD_READS, f"entropy {value:.2f} bits", f"{chance:.2f} bits"
+        )
+
+
+def _find_largest(values: np.ndarray) -> tuple[tuple[int, int], float]:
+    """Return the head with the largest value, and the value; NaN if there is none."""
+    if np.isnan(values).all():
+        return (0, 0), float("nan")
+    layer, head = divmod(int(np.nanargmax(values)), values.shape[1])
+    return (layer, head), float(values[layer, head])
