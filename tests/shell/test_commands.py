@@ -12,7 +12,7 @@ import torch
 from PySide6.QtCore import QObject, QPoint, Qt, qVersion
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog, QPlainTextEdit, QSpinBox
+from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QSpinBox
 from shiboken6 import Shiboken, isValid
 
 import visualizer
@@ -259,7 +259,7 @@ def test_every_setting_by_keys(hand: Hand) -> None:
     hand.until(lambda: not seed.visibleRegion().isEmpty())
     hand.key(Qt.Key.Key_Escape)
     assert not seed.isVisible()
-    assert hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").isVisible()
+    assert hand.find(QComboBox, "mask QComboBox").isVisible()
 
 
 def in_turn(kind: MapKind) -> list[ColourMap]:

@@ -236,7 +236,8 @@ def test_the_layout_is_set_back(open_window: Open, qtbot: QtBot) -> None:
     window = open_window()
     window.resize(1280, 800)
     QApplication.processEvents()
-    places = {id_: dock.geometry() for id_, dock in window.docks.by_id.items() if dock.isVisible()}
+    in_front = window.docks.visible_pane_ids
+    places = {id_: window.docks.by_id[id_].geometry() for id_ in in_front}
     hidden = docks(window)
     window.docks.by_id["Tokens"].close()
     window.docks.open("Shapes")

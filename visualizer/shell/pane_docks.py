@@ -36,6 +36,7 @@ from visualizer.shell.pane_table import PANES
 from visualizer.widgets.commands import tooltip_with_shortcut
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.layouts import column_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -205,8 +206,11 @@ class PaneDock(QDockWidget):
     def __init__(self, pane: Pane, window: QMainWindow, panes: PaneWidgets, home: QWidget) -> None:
         super().__init__(pane.title, window)
         self._pane, self._panes, self._home = pane, panes, home
+        holder = QWidget()  # a dock without a widget would limit the width of all tabs
+        self._column = column_layout(holder, (0, 0, 0, 0))
+        super().setWidget(holder)
         self._title = PaneTitle(pane.title)
-        self.setTitleBarWidget(self._title)  # the dock can be dragged by it
+        self.setTitleBarWidget(self._title)
         self.visibilityChanged.connect(self._prepare)
 
     def setVisible(self, visible: bool) -> None:
@@ -215,10 +219,18 @@ class PaneDock(QDockWidget):
             self._home.setFocus(Qt.FocusReason.OtherFocusReason)
         super().setVisible(visible)
 
+    def setWidget(self, widget: QWidget) -> None:
+        self._column.addWidget(widget)
+
     def _prepare(self, is_in_front: bool) -> None:
-        """Create the pane once it is in front; tabs behind others cost nothing."""
+        """Create the pane once it is in front; tabs behind others cost nothing.
+
+        Qt leaves panes behind others visible beyond the window, where the tab key would reach them.
+        """
         if is_in_front and isValid(self._home):
             self._panes[self._pane.id]
+        if self._pane.id in self._panes:
+            self._panes[self._pane.id].setVisible(is_in_front)
 
     def show_title(self, is_shown: bool) -> None:
         """Show the title, or leave it to the tab."""

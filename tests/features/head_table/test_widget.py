@@ -13,7 +13,6 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTableView
 
-from tests.support.window_input import Hand
 from visualizer.attention import trace
 from visualizer.attention.head_measures import HeadMeasures, measure_layerwise
 from visualizer.features.head_table.presenter import (
@@ -48,7 +47,8 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QImage
     from pytestqt.qtbot import QtBot
 
-    from tests.support.window_fixtures import Open
+    from tests.support.window_input import Hand
+
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 LEFT = Qt.MouseButton.LeftButton
@@ -472,16 +472,6 @@ def test_the_window_sorts_by_head_once_the_column_sorted_by_has_gone(hand: Hand)
     hand.settle()
     assert order(pane.view) == ["2", "1", "Mean"]
     assert pane.view.model().columnCount() == last
-
-
-@pytest.mark.slow
-def test_it_is_there_again_the_next_time(open_window: Open, qtbot: QtBot) -> None:
-    first = Hand(qtbot, open_window())
-    open_pane(first)
-    first.window.close()
-    second = Hand(qtbot, open_window())
-    second.settle()
-    assert order(heads_of(second).view) == ["1", "2", "Mean"]
 
 
 def test_all_cells_of_another_table_are_told_to_have_changed_and_none_of_an_empty_one(
