@@ -93,7 +93,8 @@ class HighlightedStep(Struct, frozen=True):
     position : int
         Index on the timeline.
     ms : float or None
-        Display time in milliseconds; None while playback is paused.
+        Display time in milliseconds; None while playback is paused, and 0 for the quick rows of a
+        tour, during which its full row is highlighted.
     kind : MotionKind
         How the inputs become the result.
     terms : StepTerms or None
@@ -247,16 +248,16 @@ def present_highlights(resolved: ResolvedView) -> Highlights:
         return _prediction_highlights(resolved, resolved.prediction)
     if resolved.place is None:
         return Highlights()
-    step = resolved.timeline.step(resolved.place)
+    described = resolved.described_place
+    step = resolved.timeline.step(described or resolved.place)
     extents = computed_extents(resolved.timeline, resolved.place)
     computations = step_computations(resolved, step)
     position = resolved.timeline.position(resolved.place)
     terms = _step_terms(resolved, step)
     operation = resolved.run.trace.stage(step.stage).operation
     kind = MOTION_KINDS[operation] if terms else MotionKind.MOVE
-    highlighted = HighlightedStep(
-        position, _step_duration_ms(resolved, position), computations, kind, terms
-    )
+    ms = _step_duration_ms(resolved, position) if described == resolved.place else 0.0
+    highlighted = HighlightedStep(position, ms, computations, kind, terms)
     blocks = highlighted_blocks(computations)
     return Highlights(extents, blocks, resolved.step_cell, step=highlighted)
 
