@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from visualizer.attention.roles import Role
 from visualizer.explanations.cell_terms import CombinationRule
 from visualizer.explanations.explain import explain
+from visualizer.explanations.step_values import parenthesize_negative
 from visualizer.explanations.user_prediction import judge_prediction
+from visualizer.format import format_number
 from visualizer.heatmap.cell_lookup import largest_in_block
 from visualizer.heatmap.step_motion_phases import MOTION_KINDS, MotionKind
 from visualizer.session.timeline import Step
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 MAX_MOTION_TERMS = 128
 """Maximum number of keys of a row that are shown one by one in a motion."""
+MAX_FORM_DECIMALS = 3
 
 
 class ComputedExtent(Struct, frozen=True):
@@ -76,6 +79,8 @@ class StepTerms(Struct, frozen=True):
         The numbers read for each factor of the terms.
     chosen : int
         Index of the term that belongs to the cell, or of the largest.
+    form : str
+        The terms in words, such as "exp(score − 0.5)"; empty for products.
     """
 
     names: tuple[str, ...]
@@ -83,6 +88,7 @@ class StepTerms(Struct, frozen=True):
     terms: tuple[float, ...]
     chosen: int
     value: float
+    form: str = ""
 
 
 class HighlightedStep(Struct, frozen=True):
@@ -282,7 +288,13 @@ def _step_terms(resolved: ResolvedView, step: Step) -> StepTerms | None:
         terms,
         explanation.chosen if is_share else int(explanation.sizes.argmax()),
         explanation.value,
+        _share_form(factors[0]) if is_share else "",
     )
+
+
+def _share_form(score: Factor) -> str:
+    shift = parenthesize_negative(format_number(score.shift, MAX_FORM_DECIMALS))
+    return score.form.format(f"score − {shift}" if score.shift else "score")
 
 
 def _step_duration_ms(resolved: ResolvedView, position: int) -> float | None:
