@@ -83,6 +83,14 @@ def test_words_that_do_not_fit_continue_on_the_next_line(
         assert elide_html(html, room, PIXELS) != html
 
 
+def test_a_result_at_the_end_is_never_elided() -> None:
+    shown, is_whole = wrap_html(HTML, width(HTML) / 2, PIXELS, 1, " = <b>0.24</b>")
+    assert not is_whole
+    assert shown.endswith(f"{ELLIPSIS} = <b>0.24</b>")
+    assert width(shown) <= width(HTML) / 2
+    assert wrap_html(HTML, 2 * width(HTML), PIXELS, 1, " = 1") == (f"{HTML} = 1", True)
+
+
 def test_a_smaller_type_is_used_before_words_are_left_out(qtbot: QtBot) -> None:
     label = CaptionLabel("What happens", (PIXELS, 10))
     qtbot.addWidget(label)

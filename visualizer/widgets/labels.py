@@ -137,7 +137,7 @@ class CaptionLabel(RichLabel):
 
     def __init__(self, name: str, pixels: tuple[int, ...], lines: int = 1) -> None:
         super().__init__()
-        self._html, self._pixels, self._lines = "", pixels, lines
+        self._html, self._result, self._pixels, self._lines = "", "", pixels, lines
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setAccessibleDescription(name)
@@ -145,12 +145,12 @@ class CaptionLabel(RichLabel):
     @property
     def full_text(self) -> str:
         """The whole text without markup."""
-        return plain_from_html(self._html)
+        return plain_from_html(self._html + self._result)
 
-    def show_html(self, html: str) -> None:
-        """Set the text."""
-        if html != self._html:
-            self._html = html
+    def show_html(self, html: str, result: str = "") -> None:
+        """Set the text, and its end, which is never elided."""
+        if (html, result) != (self._html, self._result):
+            self._html, self._result = html, result
             self.setAccessibleName(self.full_text)
             self._fit_text()
 
@@ -175,7 +175,7 @@ class CaptionLabel(RichLabel):
     def _fit_text(self) -> None:
         room = self.contentsRect().width()
         for pixels in self._pixels:
-            shown, is_whole = wrap_html(self._html, room, pixels, self._lines)
+            shown, is_whole = wrap_html(self._html, room, pixels, self._lines, self._result)
             if is_whole:
                 break
         self.setToolTip("" if is_whole else plain_tooltip(self.full_text))
@@ -187,8 +187,13 @@ def plain_from_html(html: str) -> str:
     return sub(" +", " ", unescape(sub("<[^>]*>", "", html)))
 
 
-def wrap_html(html: str, room: float, pixels: int, lines: int) -> tuple[str, bool]:
-    """Return HTML in at most so many lines, the last elided, and whether all of it fits."""
+def wrap_html(
+    html: str, room: float, pixels: int, lines: int, result: str = ""
+) -> tuple[str, bool]:
+    """Return HTML in at most so many lines, and whether all of it fits.
+
+    The last line is elided, except for the result at its end.
+    """
     wrapped = []
     for _ in range(lines - 1):
         line, rest = _break_html(html, room, pixels)
@@ -196,8 +201,9 @@ def wrap_html(html: str, room: float, pixels: int, lines: int) -> tuple[str, boo
             break
         wrapped.append(line)
         html = rest
-    last = elide_html(html, room, pixels)
-    return "<br>".join([*wrapped, *filter(None, [last])]), last == html
+    bold = QFontMetricsF(scaled_font(pixels, QFont.Weight.Bold))
+    last = elide_html(html, room - bold.horizontalAdvance(plain_from_html(result)), pixels)
+    return "<br>".join([*wrapped, *filter(None, [last + result])]), last == html
 
 
 def elide_html(html: str, room: float, pixels: int) -> str:

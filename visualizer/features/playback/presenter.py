@@ -166,10 +166,10 @@ def format_step_count(bar: PlaybackBarState) -> str:
     return f"{bar.position + 1:,} of {bar.count:,}"
 
 
-def equation_to_html(equation: Equation | None, theme: Theme) -> str:
-    """Format an equation as HTML with its operands in the accent colour."""
+def equation_to_html(equation: Equation | None, theme: Theme) -> tuple[str, str]:
+    """Format an equation as HTML with its operands in the accent colour, and its result."""
     if equation is None:
-        return ""
+        return "", ""
     parts = "".join(
         f"<span style='color:{theme.accent}'>{escape(part.text)}</span>"
         if part.is_highlighted
@@ -177,7 +177,7 @@ def equation_to_html(equation: Equation | None, theme: Theme) -> str:
         for part in equation.parts
     )
     left = f"<span style='color:{theme.quiet}'>{escape(equation.left)} = </span>{parts}"
-    return f"{left} = <b>{escape(equation.result)}</b>" if equation.result else left
+    return left, f" = <b>{escape(equation.result)}</b>" if equation.result else ""
 
 
 PANEL = PanelPresenter(
