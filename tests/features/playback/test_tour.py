@@ -44,7 +44,7 @@ def play(
 def test_text_explanation_highlights_and_code_are_those_of_one_cell(
     view: View, hovered: Cell | None
 ) -> None:
-    cells = {}
+    cells: dict[str, Cell] = {}
     for place in PLACES:
         assert place is not None
         screen = play(place, replace(view, hovered=hovered))
