@@ -326,7 +326,6 @@ def check_picture(hand: Hand, ratio: float) -> None:
     board, edge = hand.board, 4
     seen = QRectF(board.viewport().rect()).translated(board.scroll_offset())
     seen.setTop(seen.top() + board.board_layout.head + edge)  # the titles cover what is above
-    seen.setBottom(seen.bottom() - 1)  # the last row of pixels may be visible in part
     shown = _picture(board.viewport().size(), ratio, hand.window.theme)
     board.viewport().render(shown)
     anew = _picture(board.viewport().size(), ratio, hand.window.theme)

@@ -48,7 +48,7 @@ LEFT_COMMANDS = (
 )
 PLAY_COMMAND = "playback.toggle"
 RIGHT_COMMANDS = ("playback.toggle_loop", "playback.predict")
-ROW_HEIGHT_PX, PLAY_BUTTON_PX, ICON_PX, PLAY_ICON_PX = 92, 38, 20, 18
+ROW_HEIGHT_PX, PLAY_BUTTON_PX, ICON_PX, PLAY_ICON_PX = 94, 38, 20, 18
 SENTENCE_PX, EQUATION_PX = (17, 15, 13), (13,)
 SENTENCE_LINES = 2
 HINT = "Point at a number to see how it is computed. Press Space to play the computation."
