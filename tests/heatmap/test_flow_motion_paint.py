@@ -14,7 +14,8 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from tests.support.image_pixels import rgb_of
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
-from visualizer.attention.spec import BlockKind, MaskKind
+from visualizer.attention.spec import BlockKind, MaskKind, NormalisationKind
+from visualizer.format import format_number
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.flow_motion_paint import FlowMotion, flow_motion
@@ -198,6 +199,40 @@ def test_cards_stay_on_the_board(words: int, stage: str) -> None:
         card = Played(run, stage, row).motion.card
         if card is not None:
             assert QRectF(0, 0, *SIZE).contains(card.area)
+
+
+@pytest.mark.parametrize("words", [1, 6, 12, 64])
+@pytest.mark.parametrize("stage", ["scores", "weights"])
+def test_cards_cover_neither_computed_cells_nor_thumbnails(words: int, stage: str) -> None:
+    run = a_run(" ".join(words * ["word"]), d_in=8, d_out=8, heads=4)
+    for row in {0, words // 2, words - 1}:
+        played = Played(run, stage, row)
+        card = played.motion.card
+        assert card is not None
+        assert played.placement.thumbnails
+        target = played.slot(stage)
+        done = target.cell(0, 0).united(target.cell(row, words - 1))
+        before = [played.slot(name).cells for name in ("input", "queries", "keys", "values")]
+        above = [slot.cells for slot in played.placement.operands if slot]
+        tabs = [slot.cells for slot in played.placement.thumbnails]
+        for area in (done, *before, *above, *tabs):
+            assert not card.area.intersects(area)
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        (NormalisationKind.NAIVE_SOFTMAX, "exp(score)"),
+        (NormalisationKind.SOFTMAX, "exp(score − {})"),
+        (NormalisationKind.SUM, "score"),
+    ],
+)
+def test_a_card_names_its_numbers(kind: NormalisationKind, form: str) -> None:
+    run = a_run(normalisation=kind, mask=MaskKind.NONE)
+    card = Played(run, "weights").motion.card
+    assert isinstance(card, SoftmaxCard)
+    largest = run.trace.read(run.trace.stage("weights").reads[0], (0, 3)).max()
+    assert card.terms.form == form.format(format_number(float(largest), 3))
 
 
 def test_a_block_has_motions_too() -> None:

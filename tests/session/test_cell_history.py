@@ -131,7 +131,7 @@ def test_to_let_go_is_to_forget_and_a_trail_has_an_end() -> None:
     for step in range(MAX_TRAIL_CELLS + 20):
         view = pin_cell(view, Cell("weights", (0, step % 6, 0)))
     assert len(view.past) == MAX_TRAIL_CELLS
-    assert pin_cell(view, None) == View()
+    assert pin_cell(view, None) == View(last_pinned=view.pinned)
 
 
 def test_weights_of_layers_are_no_cells() -> None:

@@ -380,6 +380,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "comparison": st.none() | COMPARISONS,
     "table": TABLES,
     "tokens": TOKENS,
+    "last_pinned": st.none() | CELLS,
     "past": TRAILS,
     "future": TRAILS,
     "lines": LINES,

@@ -1,4 +1,4 @@
-"""A caption has one line of one height; what does not fit is elided by whole words."""
+"""A caption has lines of one height; what does not fit is elided by whole words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QFont, QFontMetricsF
 
 from visualizer.widgets.fonts import scaled_font
-from visualizer.widgets.labels import ELLIPSIS, CaptionLabel, elide_html, plain_from_html
+from visualizer.widgets.labels import (
+    ELLIPSIS,
+    CaptionLabel,
+    elide_html,
+    plain_from_html,
+    wrap_html,
+)
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -52,8 +58,52 @@ def test_what_is_elided_ends_with_a_whole_word(parts: list[tuple[str, bool]], ro
     assert start == ELLIPSIS or rest.startswith(" ")
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "bb", "c&d", "long"]), st.booleans()), min_size=1),
+    st.integers(60, 400),
+)
+def test_words_that_do_not_fit_continue_on_the_next_line(
+    parts: list[tuple[str, bool]], room: int
+) -> None:
+    html = " ".join(
+        f"<b>{escape(word)} {escape(word)}</b>" if is_bold else escape(word)
+        for word, is_bold in parts
+    )
+    shown, is_whole = wrap_html(html, room, PIXELS, 2)
+    lines = shown.split("<br>")
+    assert len(lines) <= 2
+    assert all(line.count("<b>") == line.count("</b>") for line in lines)
+    assert all(width(line) <= room for line in lines if "<b>" not in line)
+    said = " ".join(map(plain_from_html, lines))
+    if is_whole:
+        assert said == plain_from_html(html)
+    else:
+        assert plain_from_html(html).startswith(said.removesuffix(ELLIPSIS))
+        assert len(lines) == 2
+        assert elide_html(html, room, PIXELS) != html
+
+
+def test_a_result_at_the_end_is_never_elided() -> None:
+    shown, is_whole = wrap_html(HTML, width(HTML) / 2, PIXELS, 1, " = <b>0.24</b>")
+    assert not is_whole
+    assert shown.endswith(f"{ELLIPSIS} = <b>0.24</b>")
+    plain = QFontMetricsF(scaled_font(PIXELS))
+    assert plain.horizontalAdvance(plain_from_html(shown)) <= width(HTML) / 2
+    assert wrap_html(HTML, 2 * width(HTML), PIXELS, 1, " = 1") == (f"{HTML} = 1", True)
+
+
+def test_a_smaller_type_is_used_before_words_are_left_out(qtbot: QtBot) -> None:
+    label = CaptionLabel("What happens", (PIXELS, 10))
+    qtbot.addWidget(label)
+    label.resize(round(width(HTML) * 0.75), 30)
+    label.show()
+    label.show_html(HTML)
+    assert label.toolTip() == ""
+    assert "10px" in label.text()
+
+
 def test_the_height_does_not_depend_on_the_text(qtbot: QtBot) -> None:
-    label = CaptionLabel("What happens", PIXELS)
+    label = CaptionLabel("What happens", (PIXELS, 13), 2)
     qtbot.addWidget(label)
     heights = set()
     for text in ("", HTML, 20 * HTML):
@@ -63,7 +113,7 @@ def test_the_height_does_not_depend_on_the_text(qtbot: QtBot) -> None:
 
 
 def test_the_whole_text_is_in_the_tooltip_if_it_is_elided(qtbot: QtBot) -> None:
-    label = CaptionLabel("What happens", PIXELS)
+    label = CaptionLabel("What happens", (PIXELS,))
     qtbot.addWidget(label)
     label.resize(round(width(HTML)) + 4, 30)
     label.show()

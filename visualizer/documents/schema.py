@@ -193,7 +193,18 @@ _NAMES: dict[str, Any] = {
 }
 
 UNSAVED_FIELDS: dict[type, frozenset[str]] = {
-    View: frozenset({"hovered", "lesson", "panes", "room", "small_room", "attribution", "scatter"}),
+    View: frozenset(
+        {
+            "hovered",
+            "last_pinned",
+            "lesson",
+            "panes",
+            "room",
+            "small_room",
+            "attribution",
+            "scatter",
+        }
+    ),
     Playhead: frozenset({"is_playing"}),
     TableSelection: frozenset({"document", "problem"}),
     Comparison: frozenset({"kept", "derived_tensors", "tally"}),

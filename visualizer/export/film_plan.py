@@ -128,10 +128,15 @@ def rounding_note(settings: FigureSettings) -> str:
     return f"Animations must have an even number of pixels, so {given} becomes {rounded}."
 
 
-def plan_film(trace: Trace, settings: FilmSettings) -> FilmPlan:
+def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None) -> FilmPlan:
     """Plan a film; a range that the run does not have becomes the nearest one.
 
     Motion is omitted if a step is shorter than twice its motion, or if the film would be too long.
+
+    Parameters
+    ----------
+    full_row : int or None
+        The row that a tour shows in full; None for one in the middle.
 
     Raises
     ------
@@ -141,7 +146,7 @@ def plan_film(trace: Trace, settings: FilmSettings) -> FilmPlan:
     """
     if trace.is_blockwise:
         raise InputError("export", LONG_TEXT_ERROR)
-    timeline = Timeline.of(trace, settings.grain)
+    timeline = Timeline.of(trace, settings.grain, full_row)
     first, last = 0, len(timeline) - 1
     if settings.span:
         first = min(timeline.position(settings.span[0]), last)
@@ -169,6 +174,7 @@ def plan_film(trace: Trace, settings: FilmSettings) -> FilmPlan:
             *(
                 MOTION_SHARES
                 if position.stage in moving_stages
+                and timeline.described_place(position) == position
                 and timeline.duration_ms(step) / settings.speed >= 2 * MOTION_MS
                 else ()
             ),

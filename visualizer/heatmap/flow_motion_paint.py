@@ -62,6 +62,8 @@ LIFT_PX = 4
 MARGIN_PX = 12
 """Maximum extent of lifted operands, frames and shadows beyond the areas that they belong to."""
 SPLIT_WIDTH_PX = 10
+TAB_LABEL_PX = 24
+"""Height of the name of a head above its thumbnail."""
 SPLIT_TEXT = "= 1 row"
 TRAVEL_PHASES = {
     MotionKind.MOVE: Phase.TRAVEL,
@@ -282,7 +284,8 @@ def _score_motion(
     colours = _factor_colours(motion.placement, at, computation, leading, motion.theme)
     if {len(one) for one in colours} != {len(step.terms.terms)}:
         colours = ()  # pooled cells show other numbers
-    card = ScoreCard.of(step.terms, cell, seen, colours)
+    occupied = _occupied_areas(motion.placement, highlights)
+    card = ScoreCard.of(step.terms, cell, seen, occupied, colours)
     return replace(motion, kind=MotionKind.SCORE, operands=operands, card=card)
 
 
@@ -340,7 +343,7 @@ def _softmax_motion(
     operands = tuple(MovingCells(copy(area), area, target) for area in areas if area)
     if not operands or step is None or step.terms is None:
         return None
-    card = SoftmaxCard.of(step.terms, target, seen)
+    card = SoftmaxCard.of(step.terms, target, seen, _occupied_areas(motion.placement, highlights))
     before = _score_colours(motion, slot, computation, target)
     return replace(motion, kind=MotionKind.SOFTMAX, operands=operands, card=card, before=before)
 
@@ -414,6 +417,21 @@ def _layer_operand(
         return ()
     area = QRectF(target.left(), operand.cells.top(), target.width(), operand.cells.height())
     return (MovingCells(copy(area), area, _centred(area, target)),)
+
+
+def _occupied_areas(placement: FlowPlacement, highlights: Highlights) -> list[QRectF]:
+    """Return the areas of computed cells and of the tabs of the heads."""
+    rows = {extent.stage: extent.rows for extent in highlights.computed_extents}
+    tab = TAB_LABEL_PX * text_scale()
+    areas = [slot.cells.adjusted(0, -tab, 0, 0) for slot in placement.thumbnails]
+    areas += [slot.cells for slot in placement.operands if slot]
+    for slot in filter(None, placement.slots):
+        shown, cells = slot.heatmap.rows.visible_range, QRectF(slot.cells)
+        last = min(rows.get(slot.heatmap.stage, shown.stop), shown.stop) - 1
+        if last >= shown.start:
+            cells.setBottom(slot.cell(last, slot.heatmap.columns.visible_range.start).bottom())
+            areas.append(cells)
+    return areas
 
 
 def _shown_area(placement: FlowPlacement, block: HighlightBlock) -> QRectF | None:

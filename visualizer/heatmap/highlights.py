@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from visualizer.attention.roles import Role
 from visualizer.explanations.cell_terms import CombinationRule
 from visualizer.explanations.explain import explain
+from visualizer.explanations.step_values import parenthesize_negative
 from visualizer.explanations.user_prediction import judge_prediction
+from visualizer.format import format_number
 from visualizer.heatmap.cell_lookup import largest_in_block
 from visualizer.heatmap.step_motion_phases import MOTION_KINDS, MotionKind
 from visualizer.session.timeline import Step
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 MAX_MOTION_TERMS = 128
 """Maximum number of keys of a row that are shown one by one in a motion."""
+MAX_FORM_DECIMALS = 3
 
 
 class ComputedExtent(Struct, frozen=True):
@@ -76,6 +79,8 @@ class StepTerms(Struct, frozen=True):
         The numbers read for each factor of the terms.
     chosen : int
         Index of the term that belongs to the cell, or of the largest.
+    form : str
+        The terms in words, such as "exp(score − 0.5)"; empty for products.
     """
 
     names: tuple[str, ...]
@@ -83,6 +88,7 @@ class StepTerms(Struct, frozen=True):
     terms: tuple[float, ...]
     chosen: int
     value: float
+    form: str = ""
 
 
 class HighlightedStep(Struct, frozen=True):
@@ -93,7 +99,8 @@ class HighlightedStep(Struct, frozen=True):
     position : int
         Index on the timeline.
     ms : float or None
-        Display time in milliseconds; None while playback is paused.
+        Display time in milliseconds; None while playback is paused, and 0 for the quick rows of a
+        tour, during which its full row is highlighted.
     kind : MotionKind
         How the inputs become the result.
     terms : StepTerms or None
@@ -247,16 +254,16 @@ def present_highlights(resolved: ResolvedView) -> Highlights:
         return _prediction_highlights(resolved, resolved.prediction)
     if resolved.place is None:
         return Highlights()
-    step = resolved.timeline.step(resolved.place)
+    described = resolved.described_place
+    step = resolved.timeline.step(described or resolved.place)
     extents = computed_extents(resolved.timeline, resolved.place)
     computations = step_computations(resolved, step)
     position = resolved.timeline.position(resolved.place)
     terms = _step_terms(resolved, step)
     operation = resolved.run.trace.stage(step.stage).operation
     kind = MOTION_KINDS[operation] if terms else MotionKind.MOVE
-    highlighted = HighlightedStep(
-        position, _step_duration_ms(resolved, position), computations, kind, terms
-    )
+    ms = _step_duration_ms(resolved, position) if described == resolved.place else 0.0
+    highlighted = HighlightedStep(position, ms, computations, kind, terms)
     blocks = highlighted_blocks(computations)
     return Highlights(extents, blocks, resolved.step_cell, step=highlighted)
 
@@ -281,7 +288,13 @@ def _step_terms(resolved: ResolvedView, step: Step) -> StepTerms | None:
         terms,
         explanation.chosen if is_share else int(explanation.sizes.argmax()),
         explanation.value,
+        _share_form(factors[0]) if is_share else "",
     )
+
+
+def _share_form(score: Factor) -> str:
+    shift = parenthesize_negative(format_number(score.shift, MAX_FORM_DECIMALS))
+    return score.form.format(f"score − {shift}" if score.shift else "score")
 
 
 def _step_duration_ms(resolved: ResolvedView, position: int) -> float | None:

@@ -17,7 +17,7 @@ from visualizer.heatmap.step_motion_phases import Phase
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from visualizer.heatmap.highlights import StepTerms
     from visualizer.widgets.theme import Theme
@@ -77,23 +77,40 @@ class CardTerms(Struct, frozen=True):
         return cls(tuple(order), int(np.count_nonzero(left)), float(left.sum()))
 
 
-def place_card(width: float, height: float, target: QRectF, seen: QRectF) -> QRectF:
-    """Place a card next to its target: below or above a wide one, otherwise on the right or left.
+def place_card(
+    width: float, height: float, target: QRectF, seen: QRectF, occupied: Sequence[QRectF] = ()
+) -> QRectF:
+    """Place a card next to its target, where it covers as little as possible.
 
-    It never covers the target, unless there is no other room.
+    A card of a wide target is rather below it, others rather on its right.
+
+    Parameters
+    ----------
+    occupied : sequence of QRectF
+        Areas with numbers; the card covers its target only if there is no other room.
     """
     gap = TARGET_GAP_PX * text_scale()
     below = QRectF(target.center().x() - width / 2, target.bottom() + gap, width, height)
     above = QRectF(below.left(), target.top() - gap - height, width, height)
     middle = target.center().y() - height / 2
-    right = QRectF(target.right() + gap, middle, width, height)
-    left = QRectF(target.left() - gap - width, middle, width, height)
+    ends = (y for one in occupied for y in (one.top() - gap - height, one.bottom() + gap))
+    tops = sorted({middle, *ends}, key=lambda top: abs(top - middle))
+    right = [QRectF(target.right() + gap, top, width, height) for top in tops]
+    left = [QRectF(target.left() - gap - width, top, width, height) for top in tops]
     is_wide = target.width() > width / 2
-    for place in (below, above, right, left) if is_wide else (right, left, below, above):
-        moved = _move_into(place, seen)
-        if not moved.intersects(target):
-            return moved
-    return _move_into(below, seen)
+    places = (below, *right, *left, above) if is_wide else (*right, *left, below, above)
+    moved = [_move_into(place, seen) for place in places]
+
+    def covered_px(place: QRectF) -> tuple[int, int]:
+        return _shared_px(place, target), sum(_shared_px(place, one) for one in occupied)
+
+    return min(moved, key=covered_px)
+
+
+def _shared_px(one: QRectF, other: QRectF) -> int:
+    """Return the size of the area that two areas have in common, in square pixels."""
+    shared = one.intersected(other)
+    return round(shared.width() * shared.height())
 
 
 def _move_into(area: QRectF, seen: QRectF) -> QRectF:
@@ -129,13 +146,15 @@ class ScoreCard(Struct, frozen=True, eq=False):
         terms: StepTerms,
         target: QRectF,
         seen: QRectF,
+        occupied: Sequence[QRectF] = (),
         colours: tuple[tuple[CellColours, ...], ...] = (),
     ) -> ScoreCard:
         shown, scale = CardTerms.of(terms, MAX_PRODUCTS), text_scale()
         columns = len(shown.order) + (shown.others > 0)
         width = (2 * PADDING_PX + 22 + max(2, columns) * NUMBER_PX) * scale
         height = (2 * PADDING_PX + (2 + len(terms.factors)) * LINE_PX) * scale
-        return cls(terms, shown, place_card(width, height, target, seen), target, colours)
+        area = place_card(width, height, target, seen, occupied)
+        return cls(terms, shown, area, target, colours)
 
     def sum_at(self, progress: float) -> float:
         """Return the sum of the products shown at a progress from 0 to 1; at 1, the value."""
@@ -230,14 +249,16 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
     area: QRectF
 
     @classmethod
-    def of(cls, terms: StepTerms, target: QRectF, seen: QRectF) -> SoftmaxCard:
+    def of(
+        cls, terms: StepTerms, target: QRectF, seen: QRectF, occupied: Sequence[QRectF] = ()
+    ) -> SoftmaxCard:
         shown, scale = CardTerms.of(terms, MAX_BARS), text_scale()
         allowed = tuple(at for at in shown.order if terms.terms[at] != 0)
         shown = CardTerms(allowed or shown.order, shown.others, shown.rest)
-        lines = len(shown.order) + (shown.others > 0) + 1
+        lines = len(shown.order) + (shown.others > 0) + 2
         width = (2 * PADDING_PX + NAME_PX + BAR_PX + NUMBER_PX) * scale
         height = (2 * PADDING_PX + 4 + lines * LINE_PX) * scale
-        return cls(terms, shown, place_card(width, height, target, seen))
+        return cls(terms, shown, place_card(width, height, target, seen, occupied))
 
     @property
     def total(self) -> float:
@@ -262,11 +283,14 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         bars = [(self._name(at), terms[at], at == self.terms.chosen) for at in self.shown.order]
         if self.shown.others:
             bars.append((f"{self.shown.others:,} more", self.shown.rest, False))
+        across, line_height = self.area.width() - 2 * PADDING_PX * scale, LINE_PX * scale
+        form = f"{self.terms.form} ÷ sum" if divided >= 0.5 else self.terms.form
+        _draw(painter, QRectF(left, top, across, line_height), form, theme.quiet, ALIGN_RIGHT)
+        top += line_height
         for row, (name, term, is_chosen) in enumerate(bars):
-            line = QRectF(left, top + row * LINE_PX * scale, 0, LINE_PX * scale)
+            line = QRectF(left, top + row * line_height, 0, line_height)
             self._paint_bar_line(painter, line, name, term, is_chosen, (grown, divided), theme)
-        foot = QRectF(left, top + (len(bars) * LINE_PX + 4) * scale,
-                      self.area.width() - 2 * PADDING_PX * scale, LINE_PX * scale)  # fmt: skip
+        foot = QRectF(left, top + len(bars) * line_height + 4 * scale, across, line_height)
         painter.setPen(QPen(QColor(theme.hairline), 1))
         painter.drawLine(foot.topLeft(), foot.topRight())
         total = format_number(self.total, DECIMALS)

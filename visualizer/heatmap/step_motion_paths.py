@@ -26,6 +26,8 @@ MOTION_MS = 200
 """Minimum duration of a motion in milliseconds; quicker steps have none."""
 MAX_MOTION_SHARE = 0.8
 """Part of a step during which its inputs move, unless that is shorter than a motion."""
+MAX_SLOWDOWN = 2
+"""Maximum duration of a motion in a played step, as a multiple of that in a step by hand."""
 
 MAX_BLOCK_PARTS = 16
 """Maximum number of parts of a block that move separately; more are grouped."""
@@ -44,12 +46,13 @@ class MotionPath(Struct, frozen=True):
 
 
 def motion_duration_ms(step: HighlightedStep, full_ms: int) -> int:
-    """Return how long the inputs of a step move: less than in full if steps follow quickly."""
-    return (
-        full_ms
-        if step.ms is None
-        else max(MOTION_MS, min(full_ms, int(MAX_MOTION_SHARE * step.ms)))
-    )
+    """Return how long the inputs of a step move: shorter or longer than `full_ms` if it is played.
+
+    If steps follow quickly, there is less time; in a long one, there is time to read the numbers.
+    """
+    if step.ms is None:
+        return full_ms
+    return max(MOTION_MS, min(MAX_SLOWDOWN * full_ms, int(MAX_MOTION_SHARE * step.ms)))
 
 
 def starts_motion(before: HighlightedStep | None, after: HighlightedStep | None) -> bool:

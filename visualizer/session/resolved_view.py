@@ -25,7 +25,7 @@ from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import no_samples_reason
-from visualizer.session.timeline import Timeline, caption_cell
+from visualizer.session.timeline import StepSize, Timeline, caption_cell
 from visualizer.session.zoom_ranges import clamp_zoom
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import ModelSource
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
-    from visualizer.session.timeline import PlaybackPosition
+    from visualizer.session.timeline import PlaybackPosition, Step
     from visualizer.session.user_prediction import Prediction
     from visualizer.session.view import View
     from visualizer.session.zoom_ranges import ZoomRange
@@ -356,7 +356,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def timeline(self) -> Timeline:
         """All steps of the run at the playback granularity."""
-        return Timeline.of(self.run.trace, self.view.playhead.grain)
+        return view_timeline(self.run, self.view)
 
     def is_computed_later(self, cell: Cell) -> bool:
         """Whether a cell is computed in a later step."""
@@ -381,7 +381,9 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def pointed(self) -> Cell | None:
-        """The hovered cell, or else the pinned one."""
+        """The hovered cell, or else the pinned one; None while steps are played."""
+        if self.is_playing:
+            return None
         return self.hovered_when_reached or self.pinned_when_reached
 
     @property
@@ -397,18 +399,45 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     def step_key(self) -> Hashable:
         """The cache key of the current step's caption."""
         view = self.view
-        room = (view.room, view.zoom)
-        return self.run, self.leading, room, self.caption_head, view.playhead, self.prediction
+        shown = view.room, view.zoom, toured_cell(self.run, view)
+        return self.run, self.leading, shown, self.caption_head, view.playhead, self.prediction
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether steps are played."""
+        return self.place is not None and self.view.playhead.is_playing
+
+    @property
+    def described_place(self) -> PlaybackPosition | None:
+        """The position whose step is described; while a tour plays, that of its full row."""
+        if self.place is None or not self.is_playing:
+            return self.place
+        return self.timeline.described_place(self.place)
+
+    @property
+    def described_step(self) -> Step | None:
+        """The step that is described, or its part that computes the cell of a tour."""
+        if self.described_place is None:
+            return None
+        step, cell = self.timeline.step(self.described_place), toured_cell(self.run, self.view)
+        trace = self.run.trace
+        if cell is None or self.timeline.grain is not StepSize.TOUR:
+            return step
+        row, column = cell.place[-2:]
+        is_there = row in step.rows and column in step.columns
+        if not is_there or trace.stage(cell.stage).dims != trace.stage(step.stage).dims:
+            return step
+        return replace(step, columns=range(column, column + 1))
 
     @cached_property
     def step_cell(self) -> Cell | None:
-        """The cell of the current step, described while no cell is hovered.
+        """The cell of the step that is described, explained while no cell is hovered.
 
         The numbers of the cell are prefetched; for a large step, the worker does this.
         """
-        if self.place is None:
+        step = self.described_step
+        if step is None:
             return None
-        step = self.timeline.step(self.place)
         return Cell(step.stage, caption_cell(self.run, self.leading, step, self.caption_head))
 
     @cached_property
@@ -530,6 +559,17 @@ def existing_cell(run: Run, cell: Cell | None) -> Cell | None:
     fits = len(sizes) == len(cell.place)
     inside = fits and all(at < size for at, size in zip(cell.place, sizes, strict=True))
     return cell if inside else None
+
+
+def toured_cell(run: Run, view: View) -> Cell | None:
+    """Return the cell whose row a tour shows in full: the pinned one, or the one unpinned last."""
+    return existing_cell(run, view.pinned) or existing_cell(run, view.last_pinned)
+
+
+def view_timeline(run: Run, view: View) -> Timeline:
+    """Return the steps of a run at the granularity of a view."""
+    cell = toured_cell(run, view)
+    return Timeline.of(run.trace, view.playhead.grain, cell.place[-2] if cell else None)
 
 
 def not_comparable_reason(run: Run, comparison: Comparison) -> str:

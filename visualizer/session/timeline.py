@@ -45,23 +45,17 @@ class StepSize(StrEnum):
 STEP_MS = {StepSize.STAGE: 4000.0, StepSize.ROW: 2000.0, StepSize.CELL: 750.0}
 """Duration of a step at normal speed: long enough to read its caption, or to follow its inputs."""
 
-TOUR_MS = 20_000.0
-"""Duration of a tour at normal speed."""
-TOUR_SECONDS: dict[str, float] = {
-    Role.INPUT: 1.2,
-    Role.QUERIES: 0.8,
-    Role.KEYS: 0.8,
-    Role.VALUES: 0.8,
-    Role.SCORES: 4.0,
-    Role.SCALED: 1.0,
-    Role.MASKED: 1.4,
-    Role.WEIGHTS: 4.0,
-    Role.CONTEXT: 3.6,
-    Role.CONCAT: 0.8,
-    Role.OUTPUT: 1.6,
+TOUR_MS = 24_000.0
+"""Duration of a tour at normal speed, unless a run has many stages."""
+MIN_TOUR_STAGE_MS = 1500.0
+"""Minimum duration of a stage in a tour: long enough to read its caption."""
+TOUR_SHARES: dict[str, float] = {
+    Role.SCORES: 2.3,
+    Role.WEIGHTS: 2.5,
+    Role.CONTEXT: 2.1,
+    Role.OUTPUT: 0.6,
 }
-"""Seconds of a tour by stage; scaled to `TOUR_MS` for the stages of a run."""
-USUAL_TOUR_SECONDS = 1.0
+"""How the rest of a tour is divided; other stages take the minimum."""
 FULL_ROW_SHARE = 0.6
 """Part of a stage's time in a tour that the row shown in full takes."""
 MIN_REST_MS = 1e-6
@@ -112,16 +106,20 @@ class Timeline(Struct, frozen=True, dict=True):
     ----------
     sizes : tuple of (stage, rows, columns)
         In order of computation.
+    full_row : int or None
+        The row that a tour shows in full; None for one in the middle, which has several terms.
     """
 
     sizes: tuple[tuple[str, int, int], ...]
     grain: StepSize
+    full_row: int | None = None
 
     @classmethod
-    def of(cls, trace: Trace, grain: StepSize) -> Timeline:
+    def of(cls, trace: Trace, grain: StepSize, full_row: int | None = None) -> Timeline:
         """Create a timeline from the sizes of a trace's stages."""
         sides = ((name, trace.shape(name)[-2:]) for name in trace.names)
-        return cls(tuple((name, rows, columns) for name, (rows, columns) in sides), grain)
+        sizes = tuple((name, rows, columns) for name, (rows, columns) in sides)
+        return cls(sizes, grain, full_row)
 
     def __len__(self) -> int:
         return self.starts[-1]
@@ -226,22 +224,27 @@ class Timeline(Struct, frozen=True, dict=True):
     def _stage_ms(self, number: int) -> float:
         if self.grain is not StepSize.TOUR:
             return (self.starts[number + 1] - self.starts[number]) * STEP_MS[self.grain]
-        return TOUR_MS * _tour_seconds(self.sizes[number][0]) / self._tour_seconds
+        rest = max(0.0, TOUR_MS - len(self.sizes) * MIN_TOUR_STAGE_MS)
+        share = TOUR_SHARES.get(self.sizes[number][0], 0.0) / (self._tour_shares or 1.0)
+        return MIN_TOUR_STAGE_MS + share * rest
 
     @cached_property
-    def _tour_seconds(self) -> float:
-        return sum(_tour_seconds(stage) for stage, _, _ in self.sizes)
+    def _tour_shares(self) -> float:
+        return sum(TOUR_SHARES.get(stage, 0.0) for stage, _, _ in self.sizes)
 
-    def described_place(self, place: PlaybackPosition) -> PlaybackPosition | None:
-        """Return the position whose step is described; None to describe the whole stage.
+    def described_place(self, place: PlaybackPosition) -> PlaybackPosition:
+        """Return the position whose step is described while steps are played.
 
-        The quick rows of a tour leave no time to read, so the row shown in full is described from
-        then on, and the stage before it.
+        The quick rows of a tour leave no time to read, so the row shown in full is described
+        during the whole stage.
         """
         if self.grain is not StepSize.TOUR:
             return place
-        full = _full_row(next(size[1] for size in self.sizes if size[0] == place.stage))
-        return PlaybackPosition(place.stage, full) if place.row >= full else None
+        rows = next(size[1] for size in self.sizes if size[0] == place.stage)
+        return PlaybackPosition(place.stage, self._full_row(rows))
+
+    def _full_row(self, rows: int) -> int:
+        return rows // 2 if self.full_row is None else min(self.full_row, rows - 1)
 
     def start_ms(self, position: int) -> float:
         """Return the time at which a step starts; after the last step, the end."""
@@ -253,7 +256,7 @@ class Timeline(Struct, frozen=True, dict=True):
             self.starts[number + 1] - self.starts[number],
         )
         quick, full = self._step_times_ms(number, steps)
-        passed = 1 if within > _full_row(steps) else 0
+        passed = 1 if within > self._full_row(steps) else 0
         return self.stage_starts_ms[number] + within * quick + passed * (full - quick)
 
     def _step_times_ms(self, number: int, steps: int) -> tuple[float, float]:
@@ -276,7 +279,7 @@ class Timeline(Struct, frozen=True, dict=True):
         number = bisect_right(starts, ms) - 1
         steps = self.starts[number + 1] - self.starts[number]
         quick, full = self._step_times_ms(number, steps)
-        within, before = ms - starts[number], _full_row(steps)
+        within, before = ms - starts[number], self._full_row(steps)
         after_full = within - before * quick - full
         if after_full >= 0:
             row = before + 1 + int(after_full / quick)
@@ -290,15 +293,6 @@ class Timeline(Struct, frozen=True, dict=True):
         if stages > 0:
             return self.place(next((start for start in starts if start > position), len(self)))
         return self.place(max((start for start in starts if start < position), default=0))
-
-
-def _tour_seconds(stage: str) -> float:
-    return TOUR_SECONDS.get(stage, USUAL_TOUR_SECONDS)
-
-
-def _full_row(rows: int) -> int:
-    """Return the row that a tour shows in full: one in the middle, which has several terms."""
-    return rows // 2
 
 
 def caption_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tuple[int, ...]:

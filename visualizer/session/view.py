@@ -121,6 +121,8 @@ class View(ImmediateView, frozen=True):
         The active comparison.
     tokens : TokenSelection
         The tokens selected together.
+    last_pinned : Cell or None
+        The cell that was unpinned last.
     past, future : tuple of Cell
         Cells pinned before the current one, and cells to go forward to; nearest last.
     head_order : HeadOrder
@@ -146,6 +148,7 @@ class View(ImmediateView, frozen=True):
     guess: Prediction | None = None
     comparison: Comparison | None = None
     tokens: TokenSelection = field(default_factory=TokenSelection)
+    last_pinned: Cell | None = None
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
     lines: LineOptions = field(default_factory=LineOptions)

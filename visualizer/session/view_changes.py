@@ -34,7 +34,8 @@ MAX_TRAIL_CELLS = 100
 def pin_cell(view: View, cell: Cell | None) -> View:
     """Pin a cell in its layer and record the previous one; unpinning clears the history."""
     if cell is None:
-        return replace(view, pinned=None, past=(), future=())
+        unpinned = view.pinned or view.last_pinned
+        return replace(view, pinned=None, last_pinned=unpinned, past=(), future=())
     if cell == view.pinned:
         return view
     past = (*view.past, *_previous_pin(view, cell))[-MAX_TRAIL_CELLS:]

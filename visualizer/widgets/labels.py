@@ -124,17 +124,20 @@ def fit_line(html: str, room: float) -> tuple[int, bool]:
 
 
 class CaptionLabel(RichLabel):
-    """One line of HTML, elided by whole words; its height never changes with its text.
+    """Lines of HTML, the last elided by whole words; its height never changes with its text.
 
     Parameters
     ----------
-    pixels : int
-        Type size, at normal text size.
+    pixels : tuple of int
+        Type sizes at normal text size, largest first: the first at which the text fits, or the
+        last one.
+    lines : int
+        Maximum number of lines.
     """
 
-    def __init__(self, name: str, pixels: int) -> None:
+    def __init__(self, name: str, pixels: tuple[int, ...], lines: int = 1) -> None:
         super().__init__()
-        self._html, self._pixels = "", pixels
+        self._html, self._result, self._pixels, self._lines = "", "", pixels, lines
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setAccessibleDescription(name)
@@ -142,17 +145,18 @@ class CaptionLabel(RichLabel):
     @property
     def full_text(self) -> str:
         """The whole text without markup."""
-        return plain_from_html(self._html)
+        return plain_from_html(self._html + self._result)
 
-    def show_html(self, html: str) -> None:
-        """Set the text."""
-        if html != self._html:
-            self._html = html
+    def show_html(self, html: str, result: str = "") -> None:
+        """Set the text, and its end, which is never elided."""
+        if (html, result) != (self._html, self._result):
+            self._html, self._result = html, result
             self.setAccessibleName(self.full_text)
             self._fit_text()
 
     def sizeHint(self) -> QSize:
-        return QSize(MIN_WIDTH_PX, math.ceil(QFontMetricsF(scaled_font(self._pixels)).height()))
+        line = QFontMetricsF(scaled_font(self._pixels[0])).lineSpacing()
+        return QSize(MIN_WIDTH_PX, self._lines * math.ceil(line))
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
@@ -169,10 +173,13 @@ class CaptionLabel(RichLabel):
             self.updateGeometry()
 
     def _fit_text(self) -> None:
-        shown = elide_html(self._html, self.contentsRect().width(), self._pixels)
-        self.setToolTip(plain_tooltip(self.full_text) if shown != self._html else "")
-        pixels = round(self._pixels * text_scale())
-        self.setText(f"<span style='font-size:{pixels}px'>{shown}</span>")
+        room = self.contentsRect().width()
+        for pixels in self._pixels:
+            shown, is_whole = wrap_html(self._html, room, pixels, self._lines, self._result)
+            if is_whole:
+                break
+        self.setToolTip("" if is_whole else plain_tooltip(self.full_text))
+        self.setText(f"<span style='font-size:{round(pixels * text_scale())}px'>{shown}</span>")
 
 
 def plain_from_html(html: str) -> str:
@@ -180,27 +187,55 @@ def plain_from_html(html: str) -> str:
     return sub(" +", " ", unescape(sub("<[^>]*>", "", html)))
 
 
+def wrap_html(
+    html: str, room: float, pixels: int, lines: int, result: str = ""
+) -> tuple[str, bool]:
+    """Return HTML in at most so many lines, and whether all of it fits.
+
+    The last line is elided, except for the result at its end.
+    """
+    wrapped = []
+    for _ in range(lines - 1):
+        line, rest = _break_html(html, room, pixels)
+        if not line:
+            break
+        wrapped.append(line)
+        html = rest
+    bold = QFontMetricsF(scaled_font(pixels, QFont.Weight.Bold))
+    last = elide_html(html, room - bold.horizontalAdvance(plain_from_html(result)), pixels)
+    return "<br>".join([*wrapped, *filter(None, [last + result])]), last == html
+
+
 def elide_html(html: str, room: float, pixels: int) -> str:
     """Return a line of HTML, or as many of its first words as fit and an ellipsis."""
+    line, rest = _break_html(html, room, pixels, ELLIPSIS)
+    return line if line or not rest else ELLIPSIS
+
+
+def _break_html(html: str, room: float, pixels: int, ending: str = "") -> tuple[str, str]:
+    """Return as many of the first words as fit, with an ending unless all fit, and the rest."""
     fonts = [scaled_font(pixels), scaled_font(pixels, QFont.Weight.Bold)]
     plain, bold = map(QFontMetricsF, fonts)
     pieces = [piece for piece in split("(<[^>]*>| )", html) if piece]
-    width, opened, fitting, is_after_word = 0.0, list[str](), "", False
+    width, opened, fitting, is_after_word = 0.0, list[str](), ("", html), False
     for at, piece in enumerate(pieces):
         if piece == " ":
-            if is_after_word and width + plain.horizontalAdvance(ELLIPSIS) <= room:
-                closing = "".join(f"</{tag}>" for tag in reversed(opened))
-                fitting = f"{''.join(pieces[:at])}{ELLIPSIS}{closing}"
+            if is_after_word and width + plain.horizontalAdvance(ending) <= room:
+                closing = "".join(f"</{tag[1:-1].split()[0]}>" for tag in reversed(opened))
+                fitting = (
+                    f"{''.join(pieces[:at])}{ending}{closing}",
+                    f"{''.join(opened)}{''.join(pieces[at + 1 :])}",
+                )
         elif piece.startswith("</"):
             opened.pop()
             continue
         elif piece.startswith("<"):
-            opened.append(piece[1:-1].split()[0])
+            opened.append(piece)
             continue
         is_after_word = piece != " "
-        metrics = bold if "b" in opened else plain
+        metrics = bold if "<b>" in opened else plain
         width += metrics.horizontalAdvance(unescape(piece))
-    return html if width <= room else fitting or ELLIPSIS
+    return (html, "") if width <= room else fitting
 
 
 ELLIPSIS = "…"

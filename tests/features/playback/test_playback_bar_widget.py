@@ -42,9 +42,16 @@ def turn(widget: QWidget, angle: QPoint) -> None:
     QApplication.sendEvent(widget, wheel)
 
 
-def test_at_first_everything_is_computed_and_nothing_is_said(viewer: Viewer) -> None:
+def test_at_first_everything_is_computed_and_a_hint_is_shown(viewer: Viewer) -> None:
     assert viewer.place is None
-    assert viewer.said == ""
+    assert viewer.shown.caption == ""
+    assert viewer.said == viewer.bar.caption.accessibleName() != ""
+    hint = viewer.said
+    viewer.hand.hover(Cell("weights", (0, 3, 1)))
+    assert viewer.said != hint
+    viewer.hand.leave()
+    viewer.hand.settle()
+    assert viewer.said == hint
     assert viewer.shown.position == viewer.shown.count == 66
     assert viewer.hand.stages == ["scores", "weights", "context"]
 
@@ -196,6 +203,29 @@ def test_space_plays_after_a_click_on_the_sentence(viewer: Viewer) -> None:
     viewer.hand.press(Qt.Key.Key_Space, NONE)
     viewer.hand.until(lambda: viewer.shown.playhead.is_playing)
     viewer.click("playback.toggle")
+
+
+def test_space_plays_and_pauses_while_a_list_has_the_focus(viewer: Viewer) -> None:
+    viewer.key(Qt.Key.Key_Home)
+    for box in (viewer.bar.grain, viewer.bar.speed):
+        box.setFocus()
+        viewer.hand.press(Qt.Key.Key_Space, NONE)
+        viewer.hand.until(lambda: viewer.shown.playhead.is_playing)
+        assert not box.view().isVisible()
+        viewer.hand.press(Qt.Key.Key_Space, NONE)
+        viewer.hand.until(lambda: not viewer.shown.playhead.is_playing)
+
+
+def test_a_pause_in_a_tour_keeps_the_text(viewer: Viewer, clock: Clock) -> None:
+    viewer.window.controllers.playback_controller.seek_stage("weights")
+    viewer.hand.settle()
+    play(viewer)
+    said, row = viewer.said, viewer.shown.position - viewer.shown.stops[7].start
+    assert row == 0
+    viewer.hand.press(Qt.Key.Key_Space, NONE)
+    viewer.hand.settle()
+    assert viewer.said == said
+    assert viewer.place == PlaybackPosition("weights", 3)
 
 
 def test_a_space_typed_into_the_sentence_is_a_space(viewer: Viewer) -> None:

@@ -31,7 +31,7 @@ from visualizer.export.films.animation_frames import AnimationFrames, FrameMargi
 from visualizer.heatmap.board_arrangement import EDGE
 from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.progress import Progress, no_progress
-from visualizer.session.resolved_view import resolve_view
+from visualizer.session.resolved_view import resolve_view, toured_cell
 from visualizer.session.timeline import PlaybackPosition, Playhead
 
 if TYPE_CHECKING:
@@ -64,7 +64,10 @@ def lay_out_film(
     InputError
         When the film has too many steps, or too many pixels.
     """
-    film = plan_film(snapshot.run.trace, figure_settings.film)
+    played = _played_view(snapshot, figure_settings)
+    chosen = toured_cell(snapshot.run, played)
+    full_row = chosen.place[-2] if chosen else None
+    film = plan_film(snapshot.run.trace, figure_settings.film, full_row)
     page_height = figure_settings.height
     height = figure_settings.height_mm or figure_settings.width_mm * DEFAULT_MAX_ASPECT_RATIO
     check_film_size(figure_settings)
@@ -73,7 +76,7 @@ def lay_out_film(
         dpi=round(film_pixel_ratio(figure_settings) * PIXELS_PER_INCH),
         height_mm=height,
     )
-    snapshot = replace(snapshot, view=_played_view(snapshot, figure_settings))
+    snapshot = replace(snapshot, view=played)
 
     def report_stage(done: int, of: int) -> None:
         progress(0, len(film))
@@ -98,6 +101,7 @@ def _played_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
     view = replace(
         snapshot.view,
         playhead=Playhead(),
+        last_pinned=None,
         guess=None,
         comparison=None,
         spread=False,

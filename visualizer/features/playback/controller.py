@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Qt, QTimer
 
-from visualizer.session.timeline import (
-    PLAYBACK_SPEEDS,
-    PlaybackPosition,
-    Playhead,
-    StepSize,
-    Timeline,
-)
+from visualizer.session.resolved_view import view_timeline
+from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, Playhead, StepSize
 from visualizer.session.user_prediction import Prediction, PredictionQuestion, clear_marks
 from visualizer.session.zoom_ranges import zoom_to_show
 
 if TYPE_CHECKING:
     from visualizer.features.playback.playback_bar_widget import PlaybackBar
+    from visualizer.session.timeline import Timeline
     from visualizer.session.workspace import Workspace
     from visualizer.session.zoom_ranges import ZoomRange
 
@@ -66,7 +62,7 @@ class PlaybackController(QObject):
     def timeline(self) -> Timeline | None:
         """The steps of the shown run; None without a run."""
         run = self._workspace.run
-        return Timeline.of(run.trace, self.playhead.grain) if run else None
+        return view_timeline(run, self._workspace.wanted) if run else None
 
     def stop(self) -> None:
         self._timer.stop()
@@ -79,7 +75,10 @@ class PlaybackController(QObject):
         if timeline is None:
             return
         if self.playhead.is_playing:
-            self._change_playhead(is_playing=False)
+            # The text stays as it is; between the rows of a tour, it is that of the full row.
+            place = timeline.nearest(self.playhead.place)
+            place = timeline.described_place(place) if place else None
+            self._change_playhead(place=place, is_playing=False)
             return
         span, place = self.playhead.span, self.place
         if span and min(timeline.position(place), len(timeline) - 1) == timeline.last_step_index(
@@ -119,7 +118,7 @@ class PlaybackController(QObject):
         self._shown_ms = max(0.0, time - timeline.start_ms(position))
         place = timeline.place(position)
         playhead = replace(self.playhead, place=place, is_playing=is_playing)
-        self._workspace.change_view(playhead=playhead, zoom=self._zoom_at(place))
+        self._workspace.change_view(playhead=playhead, zoom=self._zoom_at(place, is_playing))
 
     def _played_span(self, timeline: Timeline, now: int) -> tuple[int, int]:
         """Return the first and last step to play: those of the lesson's span or of the run."""
@@ -174,13 +173,17 @@ class PlaybackController(QObject):
     def _go_to(self, place: PlaybackPosition | None, **changes: Any) -> None:
         """Go to a position and end any prediction in progress."""
         playhead = replace(self.playhead, place=place, **changes)
-        self._workspace.change_view(playhead=playhead, guess=None, zoom=self._zoom_at(place))
+        zoom = self._zoom_at(place, playhead.is_playing)
+        self._workspace.change_view(playhead=playhead, guess=None, zoom=zoom)
 
-    def _zoom_at(self, place: PlaybackPosition | None) -> ZoomRange | None:
+    def _zoom_at(self, place: PlaybackPosition | None, is_playing: bool) -> ZoomRange | None:
         """Return the zoom, panned just far enough to show the row or cell of the step."""
         run, zoom, grain = self._workspace.run, self._workspace.wanted.zoom, self.playhead.grain
-        if run is None or place is None or grain is StepSize.STAGE:
+        timeline = self.timeline
+        if run is None or timeline is None or place is None or grain is StepSize.STAGE:
             return zoom
+        if is_playing:
+            place = timeline.described_place(place)
         column = place.column if grain is StepSize.CELL else None
         stage = run.trace.stage(place.stage)
         return zoom_to_show(zoom, run.trace.sides, stage, place.row, column)

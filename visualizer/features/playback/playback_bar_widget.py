@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QAccessible, QColor, QPainter, QPalette
+from PySide6.QtGui import QAccessible, QColor, QKeyEvent, QPainter, QPalette
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.features.playback.presenter import (
@@ -16,7 +16,7 @@ from visualizer.features.playback.presenter import (
     format_step_count,
 )
 from visualizer.features.playback.timeline_paint import TimelineSegments, line_height, paint_line
-from visualizer.session.timeline import PLAYBACK_SPEEDS, TOUR_MS, StepSize
+from visualizer.session.timeline import PLAYBACK_SPEEDS, StepSize
 from visualizer.session.user_prediction import PredictionQuestion
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
@@ -32,7 +32,8 @@ from visualizer.widgets.track_slider import TrackSlider
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from PySide6.QtGui import QAction, QKeyEvent, QPaintEvent, QWheelEvent
+    from PySide6.QtCore import QObject
+    from PySide6.QtGui import QAction, QPaintEvent, QWheelEvent
 
     from visualizer.explanations.explain import Equation
     from visualizer.session.screen import Screen
@@ -47,10 +48,13 @@ LEFT_COMMANDS = (
 )
 PLAY_COMMAND = "playback.toggle"
 RIGHT_COMMANDS = ("playback.toggle_loop", "playback.predict")
-ROW_HEIGHT_PX, PLAY_BUTTON_PX, ICON_PX, PLAY_ICON_PX = 76, 38, 20, 18
-SENTENCE_PX, EQUATION_PX = 17, 13
+ROW_HEIGHT_PX, PLAY_BUTTON_PX, ICON_PX, PLAY_ICON_PX = 94, 38, 20, 18
+SENTENCE_PX, EQUATION_PX = (17, 15, 13), (13,)
+SENTENCE_LINES = 2
+HINT = "Point at a number to see how it is computed. Press Space to play the computation."
+"""Text while there is nothing to describe."""
 GRAIN_LABELS = {
-    StepSize.TOUR: f"Tour, {TOUR_MS / 1000:g} s",
+    StepSize.TOUR: "Tour",
     StepSize.STAGE: "By stage",
     StepSize.ROW: "By row",
     StepSize.CELL: "By cell",
@@ -83,7 +87,7 @@ class PlaybackBar(QWidget):
         self.shown: tuple[PlaybackBarState, Theme] | None = None
         self._cell: tuple[str, Equation | None] | None = None
         """Caption and equation of the hovered or pinned cell; None without such a cell."""
-        self.caption = CaptionLabel("Step description", SENTENCE_PX)
+        self.caption = CaptionLabel("Step description", SENTENCE_PX, SENTENCE_LINES)
         self.equation = CaptionLabel("Step equation", EQUATION_PX)
         self.where = PlainLabel()
         self.track = TimelineSlider()
@@ -95,6 +99,8 @@ class PlaybackBar(QWidget):
         self.question = combo_box("Prediction question", QUESTION_LABELS.items())
         self.grain.activated.connect(self._choose_grain)
         self.speed.activated.connect(self._choose_speed)
+        for box in (self.grain, self.speed, self.question):
+            box.installEventFilter(self)
         self.question.activated.connect(self._choose_question)
         self.reveal = QToolButton()
         self.reveal.setDefaultAction(actions["playback.reveal"])
@@ -191,15 +197,17 @@ class PlaybackBar(QWidget):
         self._show_texts()
 
     def _show_texts(self) -> None:
-        """Show the texts of the prediction or of the step that plays, else of the cell or step."""
+        """Show the text of the prediction or the step that plays, else of the cell or the step."""
         if self.shown is None:
             return
         bar, theme = self.shown
         texts = bar.caption, bar.equation
         if self._cell and bar.question is None and not bar.playhead.is_playing:
             texts = self._cell
-        self.caption.show_html(texts[0])
-        self.equation.show_html(equation_to_html(texts[1], theme))
+        is_quiet = not texts[0] and bool(bar.stops)
+        hint = f"<span style='color:{theme.quiet}'>{HINT}</span>" if is_quiet else ""
+        self.caption.show_html(texts[0] or hint)
+        self.equation.show_html(*equation_to_html(texts[1], theme))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -210,6 +218,18 @@ class PlaybackBar(QWidget):
             self.play.reserve_size()
 
     # ------------------------------------------------------------------ user input
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Play or pause on Space if a list has the focus; an open list receives its own keys."""
+        if (
+            isinstance(event, QKeyEvent)
+            and event.type() == QEvent.Type.KeyPress
+            and event.key() == Qt.Key.Key_Space
+            and not event.modifiers()
+        ):
+            self.play.defaultAction().trigger()
+            return True
+        return super().eventFilter(watched, event)
 
     def _choose_grain(self, index: int) -> None:
         self.grainChosen.emit(StepSize(self.grain.itemData(index)))

@@ -45,17 +45,13 @@ def describe_step(run: Run, leading: LeadingIndex, step: Step, head: int) -> str
     block = StepContext(run, leading, step, min(head, run.trace.spec.heads - 1))
     texts = EXPLAINERS[block.stage.operation]
     if len(step.rows) > 1 and run.trace.cached_stage(step.stage).is_blockwise:
-        return _describe_all_rows(block, len(step.rows))
+        told = f"{block.stage.description}, in all {len(step.rows):,} rows"  # without its numbers
+        return block.sentence(told)
     if len(step.rows) > 1:
         return block.sentence(texts.stage_sentence(block))
     if len(step.columns) == run.trace.shape(step.stage)[-1]:
         return block.sentence(texts.row_sentence(block))
     return _describe_cell(block)
-
-
-def _describe_all_rows(block: StepContext, rows: int) -> str:
-    """Describe a stage without its numbers."""
-    return block.sentence(f"{block.stage.description}, in all {rows:,} rows")
 
 
 def _describe_cell(block: StepContext) -> str:
@@ -68,6 +64,10 @@ def _describe_cell(block: StepContext) -> str:
     if not facts.head_phrase or facts.head_phrase in sentence:
         return sentence
     return f"{facts.head_phrase.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"
+
+
+CLOSING = "All steps are computed. Point at a number to see its calculation."
+"""Caption after the last step."""
 
 
 class TimelineSegment(Struct, frozen=True):
@@ -91,7 +91,7 @@ class PlaybackBarState(Struct, frozen=True):
     position : int
         Index of the current step; equals `count` at the end.
     caption : str
-        Caption of the step (HTML); empty outside playback.
+        Caption of the step (HTML); empty outside playback, unless it has just ended.
     question : PredictionQuestion or None
         Question of the prediction in progress.
     """
@@ -137,17 +137,11 @@ def present_playback(
         )
         is_revealed = guess.is_revealed
         return replace(bar, caption=caption_text, question=guess.question, is_revealed=is_revealed)
-    if place is None:
-        return bar
+    step = resolved.described_step
+    if place is None or step is None:
+        return replace(bar, caption=CLOSING * previous.playhead.is_playing)
     run, leading, head = resolved.run, resolved.leading, resolved.caption_head
-    is_playing = resolved.view.playhead.is_playing  # otherwise there is time to read
-    described = timeline.described_place(place) if is_playing else place
-    step = timeline.step(described or place)
     bar = replace(bar, where=_describe_place(run, timeline, place))
-    if described is None:
-        block = StepContext(run, leading, step, head)
-        rows = run.trace.shape(step.stage)[-2]
-        return replace(bar, caption=_describe_all_rows(block, rows))
     return replace(
         bar,
         caption=describe_step(run, leading, step, head),
@@ -172,10 +166,10 @@ def format_step_count(bar: PlaybackBarState) -> str:
     return f"{bar.position + 1:,} of {bar.count:,}"
 
 
-def equation_to_html(equation: Equation | None, theme: Theme) -> str:
-    """Format an equation as HTML with its operands in the accent colour."""
+def equation_to_html(equation: Equation | None, theme: Theme) -> tuple[str, str]:
+    """Format an equation as HTML with its operands in the accent colour, and its result."""
     if equation is None:
-        return ""
+        return "", ""
     parts = "".join(
         f"<span style='color:{theme.accent}'>{escape(part.text)}</span>"
         if part.is_highlighted
@@ -183,7 +177,7 @@ def equation_to_html(equation: Equation | None, theme: Theme) -> str:
         for part in equation.parts
     )
     left = f"<span style='color:{theme.quiet}'>{escape(equation.left)} = </span>{parts}"
-    return f"{left} = <b>{escape(equation.result)}</b>" if equation.result else left
+    return left, f" = <b>{escape(equation.result)}</b>" if equation.result else ""
 
 
 PANEL = PanelPresenter(

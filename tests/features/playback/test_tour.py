@@ -1,0 +1,96 @@
+"""A tour is about one cell at a time: text, explanation, highlights and code agree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import replace
+
+from tests.support.screens import present
+from tests.support.small_runs import a_run
+from visualizer.features.explain.code_presenter import CODE_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL, EXPLAIN_PANE
+from visualizer.features.playback.presenter import PLAYBACK_PANEL
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document
+from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
+from visualizer.session.view import View
+from visualizer.session.view_changes import pin_cell
+
+if TYPE_CHECKING:
+    from visualizer.session.screen import Screen
+
+RUN = a_run()
+STEPS = Timeline.of(RUN.trace, StepSize.TOUR)
+PLACES = [STEPS.place(position) for position in range(len(STEPS))]
+CHOSEN = Cell("weights", (1, 4, 2))
+SHOWN = View(flow=True, panes=frozenset({EXPLAIN_PANE}))
+SQUARE = {"scores", "scaled", "masked", "weights"}
+UNPINNED = pin_cell(pin_cell(SHOWN, CHOSEN), None)
+
+
+def play(
+    place: PlaybackPosition | None, view: View, previous: Screen | None = None, **changes: bool
+) -> Screen:
+    playhead = Playhead(place, StepSize.TOUR, is_playing=True)
+    view = replace(view, playhead=replace(playhead, **changes))
+    return present(Document(spec=RUN.trace.spec), view, RUN, None, False, previous)
+
+
+@pytest.mark.parametrize("view", [SHOWN, replace(SHOWN, pinned=CHOSEN), UNPINNED])
+@pytest.mark.parametrize("hovered", [None, Cell("input", (0, 0))])
+def test_text_explanation_highlights_and_code_are_those_of_one_cell(
+    view: View, hovered: Cell | None
+) -> None:
+    cells: dict[str, Cell] = {}
+    for place in PLACES:
+        assert place is not None
+        screen = play(place, replace(view, hovered=hovered))
+        assert screen.resolved
+        cell = screen.resolved.step_cell
+        bar, explained = screen.panel(PLAYBACK_PANEL), screen.panel(CELL_PANEL)
+        assert cell
+        assert bar.equation
+        assert explained
+        assert cells.setdefault(cell.stage, cell) == cell  # the same during the whole stage
+        assert cell.stage == place.stage
+        assert explained.equation == bar.equation
+        assert f" {cell.place[-2] + 1}, " in explained.heading
+        highlights = screen.panel(BOARD_CONTENTS).step_highlights
+        assert highlights.leading == cell
+        results = [block for block in highlights.blocks if block.is_result]
+        assert {block.rows for block in results} == {range(cell.place[-2], cell.place[-2] + 1)}
+        code = screen.panel(CODE_PANEL)
+        assert code
+        assert code.title.startswith(RUN.trace.stage(cell.stage).title)
+    assert {*cells} == {*RUN.trace.names}
+    if view.pinned or view.last_pinned:
+        assert {cell.place[-2] for cell in cells.values()} == {CHOSEN.place[-2]}
+        assert {cell.place[-1] for name, cell in cells.items() if name in SQUARE} == {2}
+
+
+def test_a_tour_is_about_the_head_of_the_pinned_cell() -> None:
+    screen = play(PlaybackPosition("scores", 4), replace(SHOWN, pinned=CHOSEN))
+    assert screen.resolved
+    assert screen.resolved.step_cell == Cell("scores", (1, 4, 2))
+
+
+def test_only_the_row_shown_in_full_has_a_motion() -> None:
+    moving = []
+    for row in range(6):
+        screen = play(PlaybackPosition("weights", row), replace(SHOWN, pinned=CHOSEN))
+        step = screen.panel(BOARD_CONTENTS).step_highlights.step
+        assert step
+        moving.append(bool(step.ms))
+    assert moving == [row == CHOSEN.place[-2] for row in range(6)]
+
+
+def test_after_the_last_step_a_text_stays() -> None:
+    last = play(PLACES[-1], SHOWN)
+    ended = play(None, SHOWN, last, is_playing=False)
+    assert ended.panel(PLAYBACK_PANEL).caption
+    later = play(None, replace(SHOWN, hovered=CHOSEN), ended, is_playing=False)
+    assert later.panel(PLAYBACK_PANEL) == ended.panel(PLAYBACK_PANEL)
+    assert not play(None, SHOWN, is_playing=False).panel(PLAYBACK_PANEL).caption
