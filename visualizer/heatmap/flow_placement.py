@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TITLE_PX, OPERATION_PX, LABEL_PX, SMALL_LABEL_PX = 14, 11, 13, 11
 MAX_ROW_LABEL_PX, MAX_KEY_LABEL_PX = 120, 72
 INDEX_LABEL_PX = 28
-DOTS_GAP_PX, DOT_PITCH_PX, DOT_RADIUS_PX = 8, 7, 2
+DOTS_GAP_PX, DOT_PITCH_PX, DOT_RADIUS_PX = 9, 9, 2.5
 """Dots after the title of a matrix with several states: distance from it, pitch and size."""
 MAX_LABEL_SHARE = 0.2
 """Maximum width of the labels of the rows, relative to the canvas."""
@@ -133,6 +133,7 @@ def _essential_columns(flow: FlowPanels) -> FlowPanels:
         tuple(flow.titles[at] for at in kept),
         tuple(flow.operations[at] for at in kept),
         flow.earlier,
+        flow.origin,
     )
 
 
