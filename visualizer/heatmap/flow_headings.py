@@ -122,9 +122,7 @@ def layer_at(placement: FlowPlacement, point: QPointF) -> int | None:
     metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
     for at, column in enumerate(placement.panels.columns):
         name, area = operand_name(placement, at)
-        width = metrics.horizontalAdvance(name)
-        if column.layer and name and width <= area.width():
-            area.setWidth(width)
-            if area.contains(point):
-                return at
+        area.setWidth(min(area.width(), metrics.horizontalAdvance(name)))
+        if column.layer and area.contains(point):
+            return at
     return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from visualizer.format import format_number
 from visualizer.heatmap.flow_headings import layer_at, state_at
 from visualizer.heatmap.flow_labels_paint import menu_place_of_flow
@@ -13,16 +15,26 @@ from visualizer.heatmap.panel_margins import format_compact_scale
 from visualizer.session.token_selection import TokenRole
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from PySide6.QtCore import QPointF
 
     from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.board_layout import FlowPlacement, LayerCell, MenuPlace
 
+MAX_NAMED = 3
+"""Maximum number of tokens named for one token."""
 BEYOND = "Cells with a cut corner are beyond the range."
 
 
-def tooltip_at(placement: FlowPlacement, point: QPointF) -> str:
-    """Return the tooltip at a point; empty without one."""
+def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str]) -> str:
+    """Return the tooltip at a point; empty without one.
+
+    Parameters
+    ----------
+    hidden : container of str
+        The stages whose numbers are not visible.
+    """
     cell, named, state = (
         placement.layer_cell_at(point),
         layer_at(placement, point),
@@ -40,7 +52,7 @@ def tooltip_at(placement: FlowPlacement, point: QPointF) -> str:
     if placement.layout.legend.contains(point.x(), point.y()):
         return _describe_scales(placement)
     token = token_at(placement, point)
-    return describe_token(placement, token) if token else ""
+    return f"{describe_token(placement, token, hidden)} Click to select it." if token else ""
 
 
 def token_at(placement: FlowPlacement, point: QPointF) -> MenuPlace | None:
@@ -49,16 +61,34 @@ def token_at(placement: FlowPlacement, point: QPointF) -> MenuPlace | None:
     return place if place and place.token is not None else None
 
 
-def describe_token(placement: FlowPlacement, place: MenuPlace) -> str:
-    """Return what a click on the label of a token shows."""
+def describe_token(placement: FlowPlacement, place: MenuPlace, hidden: Container[str]) -> str:
+    """Return what a token attends to most, or which tokens attend to it most.
+
+    Parameters
+    ----------
+    hidden : container of str
+        The stages whose numbers are not visible.
+    """
     assert place.token is not None
-    is_query = place.role is TokenRole.QUERY
-    panels = placement.panels.panels
+    is_query, panels = place.role is TokenRole.QUERY, placement.panels.panels
     axes = (panel.rows if is_query else panel.columns for panel in panels)
     labels = next(axis.labels for axis in axes if axis.name in {"query", "key", "token"})
-    shown = "which tokens it attends to" if is_query else "which tokens attend to it"
-    name = f"{place.role.value} {place.token + 1:,}"
-    return f"“{labels[place.token]}” ({name}): click to show {shown}."
+    name = f"“{labels[place.token]}” ({place.role.value} {place.token + 1:,})"
+    found = next((one for one in panels if one.is_share and one.stage not in hidden), None)
+    if found is None or found.is_pooled:
+        return f"{name}."
+    rows, columns = found.rows, found.columns
+    own, other = (rows, columns) if is_query else (columns, rows)
+    numbers = found.values if is_query else found.values.T
+    shares = np.nan_to_num(numbers[own.cell(place.token)])
+    largest = [at for at in np.argsort(-shares, kind="stable")[:MAX_NAMED] if shares[at] > 0]
+    if not largest:
+        return f"{name}: all weights are 0."
+    told = ", ".join(f"“{other.labels[other.first(at)]}” {shares[at]:.0%}" for at in largest)
+    head = f" in head {found.head + 1}" if found.head is not None and placement.panels.heads else ""
+    if is_query:
+        return f"{name} attends most to {told}{head}."
+    return f"{name} is attended to most by {told}{head}."
 
 
 def describe_layer(placement: FlowPlacement, at: int) -> str:
@@ -68,8 +98,8 @@ def describe_layer(placement: FlowPlacement, at: int) -> str:
     heatmap = slot.heatmap
     rows, columns = len(heatmap.rows.labels), len(heatmap.columns.labels)
     return (
-        f"{_layer_name(heatmap)}: {rows:,} × {columns:,} weights, which training adjusts. "
-        f"{placement.panels.origin}"
+        f"{_layer_name(heatmap)}: {rows:,} × {columns:,} weights, which training adjusts; "
+        f"here {placement.panels.origin}."
     )
 
 

@@ -26,7 +26,7 @@ from visualizer.heatmap.flow_placement import (
     SMALL_LABEL_PX,
     TITLE_PX,
 )
-from visualizer.heatmap.flow_presenter import BIAS_TEXT, OPERATION_SIGN
+from visualizer.heatmap.flow_presenter import BIAS_TEXT, OPERATION_SIGN, SHORTER_TEXTS
 from visualizer.heatmap.flow_timeline_paint import LINE_PX, heading_line
 from visualizer.heatmap.highlight_paint import uncomputed_areas
 from visualizer.heatmap.panel_margins import format_compact_scale
@@ -296,11 +296,8 @@ def _fitting_operation(operation: str, room: float, metrics: QFontMetricsF) -> s
         plain = layer.removesuffix(BIAS_TEXT)
         texts += [f"{left}{sign}{plain}", f"{sign.lstrip()}{layer}", f"{sign.lstrip()}{plain}"]
     else:
-        words = operation.split()
-        texts += [" ".join(words[:count]) for count in range(len(words) - 1, 0, -1)]
-    fitting = (text for text in texts if metrics.horizontalAdvance(text) <= room)
-    shown = next(fitting, "")
-    return shown.removesuffix(" where")
+        texts += [*SHORTER_TEXTS.get(operation, ()), operation.partition(" where ")[0]]
+    return next((text for text in texts if metrics.horizontalAdvance(text) <= room), "")
 
 
 def _paint_ramp(painter: QPainter, panel: Heatmap, area: QRectF, theme: Theme) -> None:

@@ -42,12 +42,15 @@ TOKEN_VECTORS = "token vectors"
 OPERATION_SIGN = " · "
 """Between a matrix and the layer that it is multiplied by."""
 BIAS_TEXT = " + bias"
+SIDE_BY_SIDE = "heads side by side"
 OPERATION_TEXTS = {
-    Operation.CONCAT_HEADS: "heads side by side",
+    Operation.CONCAT_HEADS: SIDE_BY_SIDE,
     Operation.MASK_BEFORE_SOFTMAX: "−∞ where masked",
     Operation.CAPTURED: "recorded from the model",
 }
 """Descriptions of operations whose symbols are unclear alone."""
+SHORTER_TEXTS = {TOKEN_VECTORS: ("vectors",), SIDE_BY_SIDE: ("side by side", "heads")}
+"""Shorter descriptions, for narrow headings."""
 
 
 def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> FlowPanels:
@@ -74,7 +77,7 @@ def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> Flow
         _panel(resolved, flow.earlier, flow.head, known)
         if flow.earlier and not resolved.run.trace.is_blockwise
         else None,
-        f"Here: {describe_provenance(resolved.run)}.",
+        describe_provenance(resolved.run),
     )
 
 

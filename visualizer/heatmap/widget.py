@@ -633,7 +633,13 @@ class BoardView(BoardCanvas):
             return ""
         if isinstance(place, LayerCell):
             return describe_layer_cell(flow, place)
-        return escape(describe_token(flow, place))
+        return escape(describe_token(flow, place, self._hidden_stages))
+
+    @property
+    def _hidden_stages(self) -> frozenset[str]:
+        """The stages that a prediction covers, or that playback may not have computed."""
+        extents = (extent.stage for extent in self.highlights.computed_extents)
+        return self.highlights.hidden_stages.union(extents)
 
     def _report_leading(self, slot: PanelSlot | None) -> None:
         if slot and not self.board.is_current(slot.heatmap):
@@ -834,7 +840,8 @@ class BoardView(BoardCanvas):
             return True
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             flow = self.board_layout.flow
-            text = tooltip_at(flow, QPointF(event.pos())) if flow else ""
+            point = QPointF(event.pos())
+            text = tooltip_at(flow, point, self._hidden_stages) if flow else ""
             show_tooltip(event.globalPos(), text, self.viewport())
             return True
         return super().viewportEvent(event)
