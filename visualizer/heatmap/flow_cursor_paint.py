@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath
 
-from visualizer.heatmap import colour_mapping, panel_paint
+from visualizer.heatmap import cell_paint, colour_mapping, panel_paint
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import paint_frame
 from visualizer.heatmap.flow_labels_paint import (
@@ -44,6 +44,8 @@ BAND_ALPHA, RIBBON_ALPHA, OTHER_RIBBON_ALPHA = 56, 150, 60
 MIN_RIBBON_PX = 0.4
 """Thinner ribbons are not painted: they would be invisible."""
 MAX_RIBBONS = 128
+LETTERS_PX = 1.5
+"""Distance of letters from the upper and lower edge of their line."""
 
 
 class ShareRibbon(Struct, frozen=True, eq=False):
@@ -110,12 +112,23 @@ class FlowCursor:
             return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         bands = [*self._ribbons()]
+        covered = [*self._covered_numbers([path for path, _ in bands])]
+        for slot, path, indices in covered:
+            painter.save()
+            painter.setClipPath(path, Qt.ClipOperation.IntersectClip)
+            map_name = slot.heatmap.colour.map
+            cell_paint.paint_cells(painter, slot.cells, indices, map_name, theme)
+            painter.restore()
         for path, alpha in bands:
             painter.fillPath(path, translucent(theme.accent, alpha))
+        for slot, path, indices in covered:
+            painter.save()
+            painter.setClipPath(path, Qt.ClipOperation.IntersectClip)
+            panel_paint.paint_numbers(painter, slot, indices, theme)
+            painter.restore()
         for path in self._other_ribbons():
             painter.fillPath(path, translucent(theme.quiet, OTHER_RIBBON_ALPHA))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        self._write_over([path for path, _ in bands], painter, theme)
         for area in self._frames():
             paint_frame(painter, area, FRAME_PX, theme)
         own = self._cell_area()
@@ -123,8 +136,13 @@ class FlowCursor:
             paint_frame(painter, own, CELL_FRAME_PX, theme)
         self.paint_labels(painter, theme)
 
-    def _write_over(self, bands: list[QPainterPath], painter: QPainter, theme: Theme) -> None:
-        """Write the numbers under bands again, over them."""
+    def _covered_numbers(
+        self, bands: list[QPainterPath]
+    ) -> Iterator[tuple[PanelSlot, QPainterPath, np.ndarray]]:
+        """Yield the panels with numbers under bands, which are written again over the bands.
+
+        Each comes with the bands over it, and with the colour indices of its cells.
+        """
         slots = (*self._placement.slots, *self._placement.operands)
         for slot in (one for one in slots if one and one.numbers):
             covered = QPainterPath()
@@ -132,11 +150,7 @@ class FlowCursor:
                 if band.intersects(slot.cells):
                     covered.addPath(band)
             if not covered.isEmpty():
-                painter.save()
-                painter.setClipPath(covered, Qt.ClipOperation.IntersectClip)
-                indices = colour_mapping.colour_indices(slot.heatmap)
-                panel_paint.paint_numbers(painter, slot, indices, theme)
-                painter.restore()
+                yield slot, covered, colour_mapping.colour_indices(slot.heatmap)
 
     # ------------------------------------------------------------------ places
 
@@ -322,10 +336,10 @@ class FlowCursor:
         touched = [
             label
             for label in board_labels(self._placement)
-            if any(label.area.intersects(lit.area) for lit in labels)
+            if any(_text_area(label).intersects(_text_area(lit)) for lit in labels)
         ]
         for label in (*touched, *labels):
-            painter.fillRect(label.area.adjusted(-1, 0, 1, 0), QColor(theme.paper))
+            painter.fillRect(_text_area(label), QColor(theme.paper))
         for label in labels:
             paint_label(painter, label, theme.accent, QFont.Weight.DemiBold)
 
@@ -339,6 +353,12 @@ class FlowCursor:
         for slot, over in key_label_slots(self._placement):
             if self.key is not None and self.key in slot.heatmap.columns.visible_range:
                 yield key_label_at(slot, over, self.key)
+
+
+def _text_area(label: TokenLabel) -> QRectF:
+    """Return the area of a label without the empty space above and below its letters."""
+    across, down = (LETTERS_PX, -1) if label.is_upright else (-1, LETTERS_PX)
+    return label.area.adjusted(across, down, -across, -down)
 
 
 def translucent(colour: str, alpha: int) -> QColor:

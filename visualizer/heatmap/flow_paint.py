@@ -261,14 +261,14 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
     area = QRectF(box.left, 24 * scale, box.width, 16 * scale)
     low, high = format_compact_scale(panel)
     scale_text = f"{low} to {high}" if low else high
-    metrics = font_metrics(OPERATION_PX)
-    right = area.right()
-    wanted = metrics.horizontalAdvance(operation) + 16 * scale
+    metrics, right = font_metrics(OPERATION_PX), area.right()
     if at == placement.panels.focus:
-        ramp = RAMP_PX * scale
         texts = (low, high) if low else (f"−{high.removeprefix('±')}", high.removeprefix("±"))
         widths = [metrics.horizontalAdvance(text) + 6 for text in texts]
-        if wanted + ramp + sum(widths) <= area.width():
+        room, length = area.width() - sum(widths) - 16 * scale, metrics.horizontalAdvance(operation)
+        ramps = [RAMP_PX * scale, RAMP_PX * scale / 2]
+        ramp = next((one for one in ramps if length <= room - one), ramps[0])
+        if _fitting_operation(operation, room - ramp, metrics):
             right -= widths[1]
             painter.setFont(font)
             painter.setPen(QColor(theme.quiet))
@@ -279,8 +279,11 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
             painter.setPen(QColor(theme.quiet))
             painter.drawText(QRectF(right, area.top(), widths[0] - 6, area.height()),
                              ALIGN_RIGHT, texts[0])  # fmt: skip
-    elif wanted + metrics.horizontalAdvance(scale_text) <= area.width():
-        _draw_text(painter, area.left() + wanted, area, scale_text, font, theme.quiet)
+            right -= 16 * scale
+    else:
+        wanted = metrics.horizontalAdvance(operation) + 16 * scale
+        if wanted + metrics.horizontalAdvance(scale_text) <= area.width():
+            _draw_text(painter, area.left() + wanted, area, scale_text, font, theme.quiet)
     shown = _fitting_operation(operation, right - area.left(), metrics)
     if shown:
         _draw_text(painter, area.left(), area, shown, font, theme.quiet)
