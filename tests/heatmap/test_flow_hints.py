@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor
 from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL
 from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.format import format_number
-from visualizer.heatmap.flow_headings import operand_name, state_places
+from visualizer.heatmap.flow_headings_paint import operand_name, state_places
 from visualizer.heatmap.flow_hints import tooltip_at
 from visualizer.heatmap.flow_labels_paint import board_labels
 from visualizer.session.token_selection import TokenRole

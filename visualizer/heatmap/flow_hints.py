@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.format import format_number
-from visualizer.heatmap.flow_headings import layer_at, state_at
+from visualizer.heatmap.flow_headings_paint import layer_at, state_at
 from visualizer.heatmap.flow_labels_paint import menu_place_of_flow
 from visualizer.heatmap.flow_presenter import OPERATION_SIGN
 from visualizer.heatmap.panel_margins import format_compact_scale

@@ -13,7 +13,7 @@ from visualizer.attention.flow_columns import FlowPart
 from visualizer.attention.roles import Role
 from visualizer.attention.stages import axis_word
 from visualizer.heatmap import cell_paint, colour_mapping, panel_paint
-from visualizer.heatmap.flow_headings import STATE_SEPARATOR, operand_name, state_places
+from visualizer.heatmap.flow_headings_paint import STATE_SEPARATOR, operand_name, state_places
 from visualizer.heatmap.flow_labels_paint import board_labels, paint_label, row_label_slot
 from visualizer.heatmap.flow_layout import (
     CARD_FOOT_PX,

@@ -55,7 +55,7 @@ from visualizer.heatmap.flow_cursor_paint import (
     panel_cursor,
     panel_highlights,
 )
-from visualizer.heatmap.flow_headings import layer_at, state_at
+from visualizer.heatmap.flow_headings_paint import layer_at, state_at
 from visualizer.heatmap.flow_hints import (
     describe_layer_cell,
     describe_token,
