@@ -369,7 +369,8 @@ def _paint_concat_heads(painter: QPainter, placement: FlowPlacement, theme: Them
         slot, operand = placement.slots[at], placement.operands[at]
         for head in range(heads):
             ink = QColor(head_colour(head, theme))
-            if slot and Role.CONCAT in column.states:
+            is_wide = not placement.layout.columns[at].is_spine
+            if slot and is_wide and Role.CONCAT in column.states:
                 width = slot.cells.width() / heads
                 left = slot.cells.left() + head * width
                 painter.fillRect(QRectF(left, slot.cells.top() - edge - 2, width - 1, edge), ink)
