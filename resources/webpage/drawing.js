@@ -60,15 +60,28 @@ function marks(panel, ink, table) {
   });
 }
 
-/** Fill masked cells, which have no lines between them. */
+/** Tint masked cells, and strike each through beside its number; small ones share a pattern. */
 function mask(panel, ink) {
-  const {width, height, marks} = panel, columns = panel.shape[1];
+  const {width, height, marks, values} = panel, columns = panel.shape[1];
+  const side = Math.min(width, height), part = width < 24 ? 0.5 : 0.26;
   ink.fillStyle = theme().mask;
+  ink.beginPath();
   marks.forEach((mark, at) => {
-    if (mark & FORBIDDEN) {
-      ink.fillRect(at % columns * width, Math.floor(at / columns) * height, width, height);
+    if (!(mark & FORBIDDEN)) return;
+    const left = at % columns * width, bottom = (Math.floor(at / columns) + 1) * height;
+    ink.fillRect(left, bottom - height, width, height);
+    const share = values[at] === -Infinity ? part : 0.5;
+    for (const [from, to] of side < 8 ? [] : [[0, share], [1 - share, 1]]) {
+      ink.moveTo(left + from * width, bottom - from * height);
+      ink.lineTo(left + to * width, bottom - to * height);
     }
   });
+  ink.globalAlpha = 0.5;
+  ink.strokeStyle = theme().hatch;
+  ink.lineWidth = 1;
+  ink.stroke();
+  if (side < 8) hatch(panel, ink, FORBIDDEN, theme().hatch, 1);
+  ink.globalAlpha = 1;
 }
 
 /** Hatch the cells with a mark, those side by side as one, along so much of their height. */

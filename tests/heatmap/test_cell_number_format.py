@@ -85,12 +85,19 @@ def formats(values: object, **fields: object) -> list[CellNumberFormat]:
     return list(dict.fromkeys(unsized))
 
 
-def test_only_shares_drop_the_zero() -> None:
-    four, three, two = (CellNumberFormat(decimals) for decimals in (4, 3, 2))
+def test_only_numbers_below_one_drop_the_zero() -> None:
+    four, three, two, one = (CellNumberFormat(decimals) for decimals in (4, 3, 2, 1))
     bare = CellNumberFormat(2, omits_leading_zero=True)
     assert formats([[0.25, 0.75]], is_share=True) == [bare, two, three, four]
-    assert formats([[0.25, 0.75]]) == [two, three, four]
-    assert formats([[0.25, 1.25]], is_share=True) == [two, three, four]  # as dropout leaves them
+    assert formats([[0.25, -0.75]]) == [bare, two, three, four]
+    assert bare.write(-0.256) == "−.26"
+    assert formats([[0.25, -1.25]]) == [one, two, three, four]
+    assert formats([[0.25, 1.25]], is_share=True) == [
+        one,
+        two,
+        three,
+        four,
+    ]  # as dropout leaves them
 
 
 def test_large_numbers_need_fewer_decimals() -> None:
@@ -101,7 +108,7 @@ def test_large_numbers_need_fewer_decimals() -> None:
 def test_numbers_that_would_all_be_zero_are_not_shortened() -> None:
     assert formats([[0.004, -0.001]]) == [ONE_FIGURE, CellNumberFormat(4)]
     assert formats([[7e-6, 0.0]], is_share=True) == [ONE_FIGURE, CellNumberFormat(4)]
-    assert [one.decimals for one in formats([[0.04, -0.001]])] == [3, 4]
+    assert [one.decimals for one in formats([[0.04, -0.001]])] == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,7 @@ def test_of_small_numbers_one_figure_is_written(value: float, text: str) -> None
 
 def test_exponents_need_four_decimals_and_room() -> None:
     plain, tiny = formats([[0.5, 0.25]]), formats([[0.5, 1e-7]])
-    assert [one.decimals for one in plain] == [one.decimals for one in tiny] == [2, 3, 4]
+    assert [one.decimals for one in plain] == [one.decimals for one in tiny] == [2, 2, 3, 4]
     cells = [
         next(cell for cell in range(9, 99) if decimals(values, cell) == 4)
         for values in ([[0.5, 0.25]], [[0.5, 1e-7]])

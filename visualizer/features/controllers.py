@@ -105,6 +105,7 @@ class FeatureControllers:
         board.headChosen.connect(view.bring_to_front)
         board.allHeadsRequested.connect(view.show_one_stage)
         board.stageFocused.connect(self.focus_stage)
+        board.tokenChosen.connect(self.token_selection_controller.toggle_token)
         board.scrubbed.connect(self.playback_controller.seek_share)
         board.zoomed.connect(view.zoom_at)
         board.dragged.connect(view.drag)

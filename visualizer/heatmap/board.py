@@ -208,6 +208,8 @@ class FlowPanels(Struct, frozen=True, eq=False):
         How the visible state of each column is computed.
     earlier : Heatmap or None
         The state of a matrix from which playback computes the visible one.
+    origin : str
+        Where the weights of the layers come from.
     """
 
     columns: tuple[FlowColumn, ...]
@@ -219,6 +221,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
     titles: tuple[tuple[str, ...], ...]
     operations: tuple[str, ...]
     earlier: Heatmap | None = None
+    origin: str = ""
 
     @property
     def heads(self) -> int:

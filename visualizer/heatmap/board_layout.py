@@ -262,6 +262,20 @@ class FlowTarget(Struct, frozen=True):
     head: int | None = None
 
 
+class LayerCell(Struct, frozen=True):
+    """A weight of a layer above a column of the flow board.
+
+    Parameters
+    ----------
+    at : int
+        Index of the column.
+    """
+
+    at: int
+    row: int
+    column: int
+
+
 class MenuPlace(Struct, frozen=True):
     """A place of the board with a context menu.
 
@@ -360,6 +374,14 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
                 row, number = place[::-1] if column.is_operand_transposed else place
                 head = () if slot.heatmap.head is None else (slot.heatmap.head,)
                 return Cell(column.operand, (*head, row, number))
+        return None
+
+    def layer_cell_at(self, point: QPointF) -> LayerCell | None:
+        """Return the weight of a layer under a point, above a matrix."""
+        for at, (column, slot) in enumerate(zip(self.panels.columns, self.operands, strict=True)):
+            place = slot.at(point) if slot and not column.operand else None
+            if place:
+                return LayerCell(at, *place)
         return None
 
     def target_at(self, point: QPointF) -> FlowTarget | None:

@@ -64,7 +64,8 @@ class CellNumberFormat(Struct, frozen=True):
             )
         written = f"{abs(value):.{self.decimals}f}"
         if self.omits_leading_zero:
-            return written.removeprefix("0") if abs(value) < 1 - 10**-self.decimals / 2 else "1.0"
+            is_below_one = abs(value) < 1 - 10**-self.decimals / 2
+            written = written.removeprefix("0") if is_below_one else "1.0"
         return f"−{written}" if value < 0 and written.strip("0.") else written
 
 
@@ -134,17 +135,15 @@ def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
 
 def _candidate_formats(found: NumberRange) -> Iterator[CellNumberFormat]:
     """Yield the formats in descending preference, except those in which all numbers would be 0."""
-    fewest = 2 if found.largest_magnitude < 10 else 1 if found.largest_magnitude < 100 else 0
+    most = found.largest_magnitude
+    is_below_one = found.is_share or most < 1
+    fewest = 2 if is_below_one else 1 if most < 100 else 0
     for decimals in range(MAX_DECIMALS, fewest - 1, -1):
-        if (
-            decimals == MAX_DECIMALS
-            or found.largest_magnitude >= 5 * 10**-decimals
-            or not found.largest_magnitude
-        ):
+        if decimals == MAX_DECIMALS or most >= 5 * 10**-decimals or not most:
             yield CellNumberFormat(decimals)
-    if found.largest_magnitude and found.largest_magnitude < MIN_TWO_DECIMAL_VALUE:
+    if most and most < MIN_TWO_DECIMAL_VALUE:
         yield CellNumberFormat(0, has_one_figure=True)
-    elif found.is_share:
+    elif is_below_one:
         yield CellNumberFormat(2, omits_leading_zero=True)
 
 

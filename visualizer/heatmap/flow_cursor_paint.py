@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath
 
+from visualizer.heatmap import cell_paint, colour_mapping, panel_paint
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import paint_frame
 from visualizer.heatmap.flow_labels_paint import (
@@ -31,7 +32,7 @@ from visualizer.widgets.fonts import text_scale
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
+    from visualizer.heatmap.board_layout import FlowPlacement, LayerCell, PanelSlot
     from visualizer.heatmap.highlights import Highlights
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
@@ -43,6 +44,8 @@ BAND_ALPHA, RIBBON_ALPHA, OTHER_RIBBON_ALPHA = 56, 150, 60
 MIN_RIBBON_PX = 0.4
 """Thinner ribbons are not painted: they would be invisible."""
 MAX_RIBBONS = 128
+LETTERS_PX = 1.5
+"""Distance of letters from the upper and lower edge of their line."""
 
 
 class ShareRibbon(Struct, frozen=True, eq=False):
@@ -61,6 +64,22 @@ class ShareRibbon(Struct, frozen=True, eq=False):
     @property
     def path(self) -> QPainterPath:
         return _ribbon(self.start, self.end)
+
+
+def row_area(slot: PanelSlot, row: int) -> QRectF | None:
+    """Return the area of a row of a panel; None if it is not visible."""
+    if row not in slot.heatmap.rows.visible_range:
+        return None
+    band = slot.cell(row, slot.heatmap.columns.visible_range.start)
+    return QRectF(slot.cells.left(), band.top(), slot.cells.width(), band.height())
+
+
+def column_area(slot: PanelSlot, column: int) -> QRectF | None:
+    """Return the area of a column of a panel; None if it is not visible."""
+    if column not in slot.heatmap.columns.visible_range:
+        return None
+    band = slot.cell(slot.heatmap.rows.visible_range.start, column)
+    return QRectF(band.left(), slot.cells.top(), band.width(), slot.cells.height())
 
 
 class FlowCursor:
@@ -92,8 +111,21 @@ class FlowCursor:
         if self._at is None:
             return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-        for path, alpha in self._ribbons():
+        bands = [*self._ribbons()]
+        covered = [*self._covered_numbers([path for path, _ in bands])]
+        for slot, path, indices in covered:
+            painter.save()
+            painter.setClipPath(path, Qt.ClipOperation.IntersectClip)
+            map_name = slot.heatmap.colour.map
+            cell_paint.paint_cells(painter, slot.cells, indices, map_name, theme)
+            painter.restore()
+        for path, alpha in bands:
             painter.fillPath(path, translucent(theme.accent, alpha))
+        for slot, path, indices in covered:
+            painter.save()
+            painter.setClipPath(path, Qt.ClipOperation.IntersectClip)
+            panel_paint.paint_numbers(painter, slot, indices, theme)
+            painter.restore()
         for path in self._other_ribbons():
             painter.fillPath(path, translucent(theme.quiet, OTHER_RIBBON_ALPHA))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
@@ -103,6 +135,22 @@ class FlowCursor:
         if own is not None:
             paint_frame(painter, own, CELL_FRAME_PX, theme)
         self.paint_labels(painter, theme)
+
+    def _covered_numbers(
+        self, bands: list[QPainterPath]
+    ) -> Iterator[tuple[PanelSlot, QPainterPath, np.ndarray]]:
+        """Yield the panels with numbers under bands, which are written again over the bands.
+
+        Each comes with the bands over it, and with the colour indices of its cells.
+        """
+        slots = (*self._placement.slots, *self._placement.operands)
+        for slot in (one for one in slots if one and one.numbers):
+            covered = QPainterPath()
+            for band in bands:
+                if band.intersects(slot.cells):
+                    covered.addPath(band)
+            if not covered.isEmpty():
+                yield slot, covered, colour_mapping.colour_indices(slot.heatmap)
 
     # ------------------------------------------------------------------ places
 
@@ -116,34 +164,20 @@ class FlowCursor:
     def _row_area(self, at: int | None, row: int | None) -> QRectF | None:
         """Return the area of a row of a column."""
         slot = self._slot(at)
-        if slot is None or row is None or row not in slot.heatmap.rows.visible_range:
-            return None
-        band = slot.cell(row, slot.heatmap.columns.visible_range.start)
-        return QRectF(slot.cells.left(), band.top(), slot.cells.width(), band.height())
+        return None if slot is None or row is None else row_area(slot, row)
 
     def _operand_area(self, at: int | None, along: int | None) -> QRectF | None:
         """Return the part of an operand: the column of a transposed one, the row of another."""
         operand = None if at is None else self._placement.operands[at]
         if operand is None or at is None or along is None:
             return None
-        heatmap, cells = operand.heatmap, operand.cells
-        if self._placement.panels.columns[at].is_operand_transposed:
-            if along not in heatmap.columns.visible_range:
-                return None
-            band = operand.cell(heatmap.rows.visible_range.start, along)
-            return QRectF(band.left(), cells.top(), band.width(), cells.height())
-        if along not in heatmap.rows.visible_range:
-            return None
-        band = operand.cell(along, heatmap.columns.visible_range.start)
-        return QRectF(cells.left(), band.top(), cells.width(), band.height())
+        is_transposed = self._placement.panels.columns[at].is_operand_transposed
+        return column_area(operand, along) if is_transposed else row_area(operand, along)
 
     def _operand_column(self, at: int) -> QRectF | None:
         """Return the column above a vector's number: of a layer's weights, or of the values."""
-        operand, column = self._placement.operands[at], self._cell.place[-1]
-        if operand is None or column not in operand.heatmap.columns.visible_range:
-            return None
-        band = operand.cell(operand.heatmap.rows.visible_range.start, column)
-        return QRectF(band.left(), operand.cells.top(), band.width(), operand.cells.height())
+        operand = self._placement.operands[at]
+        return None if operand is None else column_area(operand, self._cell.place[-1])
 
     def _cell_area(self) -> QRectF | None:
         return self._area_in(self._at)
@@ -302,10 +336,10 @@ class FlowCursor:
         touched = [
             label
             for label in board_labels(self._placement)
-            if any(label.area.intersects(lit.area) for lit in labels)
+            if any(_text_area(label).intersects(_text_area(lit)) for lit in labels)
         ]
         for label in (*touched, *labels):
-            painter.fillRect(label.area.adjusted(-1, 0, 1, 0), QColor(theme.paper))
+            painter.fillRect(_text_area(label), QColor(theme.paper))
         for label in labels:
             paint_label(painter, label, theme.accent, QFont.Weight.DemiBold)
 
@@ -319,6 +353,12 @@ class FlowCursor:
         for slot, over in key_label_slots(self._placement):
             if self.key is not None and self.key in slot.heatmap.columns.visible_range:
                 yield key_label_at(slot, over, self.key)
+
+
+def _text_area(label: TokenLabel) -> QRectF:
+    """Return the area of a label without the empty space above and below its letters."""
+    across, down = (LETTERS_PX, -1) if label.is_upright else (-1, LETTERS_PX)
+    return label.area.adjusted(across, down, -across, -down)
 
 
 def translucent(colour: str, alpha: int) -> QColor:
@@ -374,6 +414,49 @@ def paint_flow_cursor(
     """Paint the chain of the hovered or pinned cell."""
     if cell is not None and not cell.fold:
         FlowCursor(placement, cell).paint(painter, theme)
+
+
+def paint_layer_cell(
+    painter: QPainter, placement: FlowPlacement, cell: LayerCell, theme: Theme
+) -> None:
+    """Frame a weight of a layer, and the columns that it joins: of the input and of the product."""
+    operand, slot = placement.operands[cell.at], placement.slots[cell.at]
+    columns = placement.panels.columns
+    source = (
+        placement.slots[at]
+        for at, one in enumerate(columns)
+        if not set(one.states).isdisjoint(columns[cell.at].reads)
+    )
+    for panel, column in ((next(source, None), cell.row), (slot, cell.column)):
+        area = column_area(panel, column) if panel else None
+        if area is not None:
+            paint_frame(painter, area, FRAME_PX, theme)
+    if operand is None:
+        return
+    own = operand.cell(cell.row, cell.column)
+    area = column_area(slot, cell.column) if slot else None
+    if area is not None:
+        painter.fillPath(_down(own, area), translucent(theme.accent, BAND_ALPHA))
+    paint_frame(painter, own, CELL_FRAME_PX, theme)
+
+
+def paint_token(
+    painter: QPainter, placement: FlowPlacement, token: int, *, is_row: bool, theme: Theme
+) -> None:
+    """Frame the row of a token in every matrix, or the column of a key in each that has keys."""
+    for column, slot, operand in zip(
+        placement.panels.columns, placement.slots, placement.operands, strict=True
+    ):
+        areas = []
+        if slot and is_row:
+            areas.append(row_area(slot, token))
+        elif slot and column.is_query_key:
+            areas.append(column_area(slot, token))
+            if operand and column.is_operand_transposed:
+                areas.append(column_area(operand, token))
+        for area in areas:
+            if area is not None:
+                paint_frame(painter, area, FRAME_PX, theme)
 
 
 def paint_step_labels(

@@ -1,7 +1,8 @@
-"""The labels of tokens on the flow board: words where they fit, otherwise some positions."""
+"""The labels of tokens on the flow board: words, every n-th word, or in long texts positions."""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -16,10 +17,12 @@ from visualizer.heatmap.flow_layout import CARD_PADDING_PX, HEADING_PX
 from visualizer.heatmap.flow_placement import (
     KEY_LABEL_MARGIN_PX,
     LABEL_PX,
+    MAX_LABELLED_TOKENS,
     MAX_ROW_LABEL_PX,
     MIN_LABELLED_CELL_PX,
     OPERATION_PX,
     SMALL_LABEL_PX,
+    TINY_LABEL_PX,
 )
 from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.session.token_selection import TokenRole
@@ -36,7 +39,8 @@ if TYPE_CHECKING:
 POSITION_STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000)
 MIN_UPRIGHT_PX = 30
 """Minimum height of upright words; with less room, positions are shown."""
-WIDE_ROW_PX = 16
+WIDE_ROW_PX, MIN_SMALL_LABEL_PX = 16, 12
+"""Distances of rows from which their words are large and small, rather than tiny."""
 
 
 class TokenLabel(Struct, frozen=True):
@@ -130,11 +134,9 @@ def row_label(
     """Return the label of a drawn row, as wide as its text."""
     scale, room = text_scale(), placement.layout.row_labels
     height = slot.cell_height
-    size = (
-        (LABEL_PX if height >= WIDE_ROW_PX * scale else SMALL_LABEL_PX)
-        if is_word
-        else (OPERATION_PX)
-    )
+    size = _word_size(height) if is_word else OPERATION_PX
+    if is_word and height >= WIDE_ROW_PX * scale:
+        size = LABEL_PX
     metrics = QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold))
     widest = min(MAX_ROW_LABEL_PX * scale, max(room.width, room.left + room.width) - 8 * scale)
     shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, widest)
@@ -143,6 +145,11 @@ def row_label(
     middle = slot.cells.top() + (cell + 0.5) * height
     area = QRectF(right - width, middle - line / 2, width, line)
     return TokenLabel(shown, area, size, is_word)
+
+
+def _word_size(pitch: float) -> int:
+    """Return the size of words at a distance."""
+    return SMALL_LABEL_PX if pitch >= MIN_SMALL_LABEL_PX * text_scale() else TINY_LABEL_PX
 
 
 @lru_cache(maxsize=64)
@@ -173,9 +180,10 @@ def _axis_labels(
         Distance between two drawn cells.
     """
     seen = axis.visible_range
-    is_large = axis.block == 1 and pitch >= MIN_LABELLED_CELL_PX * text_scale()
-    if is_words and is_large and axis.is_token:
-        for at in seen:
+    step = math.ceil(MIN_LABELLED_CELL_PX * text_scale() / pitch)
+    is_short = step == 1 or len(axis.labels) <= MAX_LABELLED_TOKENS
+    if is_words and is_short and axis.block == 1 and axis.is_token:
+        for at in seen[::step]:
             yield axis.cell(at), axis.labels[at], True
         return
     for at in shown_positions(seen, pitch / axis.block, room):
@@ -206,7 +214,8 @@ def key_label_at(slot: PanelSlot, over: PanelSlot, key: int) -> TokenLabel:
 
 
 def _are_upright(slot: PanelSlot, labels: list[tuple[int, str, bool]]) -> bool:
-    metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
+    size = _word_size(slot.cell_width)
+    metrics = QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold))
     widest = max((metrics.horizontalAdvance(text) for _, text, _ in labels), default=0)
     return widest + 4 > slot.cell_width
 
@@ -220,7 +229,7 @@ def _label_height(over: PanelSlot) -> float:
 def _key_label(
     slot: PanelSlot, over: PanelSlot, cell: int, text: str, *, is_word: bool, is_upright: bool
 ) -> TokenLabel:
-    size = SMALL_LABEL_PX if is_word else OPERATION_PX
+    size = _word_size(slot.cell_width) if is_word else OPERATION_PX
     metrics = QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold))
     middle = over.cells.left() + (cell + 0.5) * slot.cell_width
     foot = over.cells.top() - KEY_LABEL_MARGIN_PX * text_scale()

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen
 
 from visualizer.attention.flow_columns import FlowPart
+from visualizer.attention.roles import Role
 from visualizer.attention.stages import axis_word
 from visualizer.heatmap import cell_paint, colour_mapping, panel_paint
+from visualizer.heatmap.flow_headings_paint import STATE_SEPARATOR, operand_name, state_places
 from visualizer.heatmap.flow_labels_paint import board_labels, paint_label, row_label_slot
 from visualizer.heatmap.flow_layout import (
     CARD_FOOT_PX,
@@ -19,16 +21,12 @@ from visualizer.heatmap.flow_layout import (
     STACK_EDGE_PX,
 )
 from visualizer.heatmap.flow_placement import (
-    DOT_PITCH_PX,
     DOT_RADIUS_PX,
-    DOTS_GAP_PX,
     OPERATION_PX,
     SMALL_LABEL_PX,
     TITLE_PX,
-    dots_width,
-    title_width,
 )
-from visualizer.heatmap.flow_presenter import OPERATION_SIGN
+from visualizer.heatmap.flow_presenter import BIAS_TEXT, OPERATION_SIGN, SHORTER_TEXTS
 from visualizer.heatmap.flow_timeline_paint import LINE_PX, heading_line
 from visualizer.heatmap.highlight_paint import uncomputed_areas
 from visualizer.heatmap.panel_margins import format_compact_scale
@@ -46,10 +44,9 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 CARD_RADIUS_PX = 8
-STATE_SEPARATOR = "  ›  "
 RAMP_PX = 72
-TITLE_GAP_PX = 8
 HEAD_DOT_PX, DOTTED_NAME_PX, TAB_FOOT_PX = 8, 13, 8
+HEAD_EDGE_PX = 3
 TURNS = ("‹", "›")
 SUBSCRIPT_PX = 9
 ALL_HEADS = "All heads"
@@ -81,8 +78,9 @@ def paint_frame(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
         _paint_operand_name(painter, placement, at, theme)
     for label in board_labels(placement):
         paint_label(painter, label, theme.ink if label.is_word else theme.quiet)
-    _paint_axis_names(painter, placement, theme)
     _paint_tabs(painter, placement, theme)
+    _paint_axis_names(painter, placement, theme)
+    _paint_concat_heads(painter, placement, theme)
     _paint_residual_line(painter, placement, theme)
 
 
@@ -176,12 +174,16 @@ def _paint_card(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
     painter.setBrush(QColor(theme.paper))
     painter.drawRoundedRect(area, CARD_RADIUS_PX * scale, CARD_RADIUS_PX * scale)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-    if placement.panels.thumbnails:
-        hue = QColor(head_colour(placement.panels.front, theme))
-        top = CARD_RADIUS_PX * scale
-        painter.fillRect(
-            QRectF(area.left() - 1, area.top() + top, LINE_PX, area.height() - 2 * top), hue
-        )
+
+
+def _paint_head_edge(painter: QPainter, outline: QPainterPath, head: int, theme: Theme) -> None:
+    """Paint the left edge of the card, and of its tab if it is there, in the head's colour."""
+    left = outline.boundingRect().left()
+    edge = QPainterPath()
+    edge.addRect(QRectF(left, outline.boundingRect().top(), LINE_PX, 1e4))
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.fillPath(outline.intersected(edge), QColor(head_colour(head, theme)))
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
 def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
@@ -190,8 +192,6 @@ def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: 
     if column.is_hidden:
         return
     is_focus = at == placement.panels.focus
-    scale = text_scale()
-    box = _rect(column.heading)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(theme.ink if is_focus else theme.border))
@@ -199,17 +199,8 @@ def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: 
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     if column.is_spine:
         return
-    title = QRectF(box.left(), 4 * scale, _title_room(placement, at), 20 * scale)
-    _paint_states(painter, placement, at, title, theme)
+    _paint_states(painter, placement, at, theme)
     _paint_operation(painter, placement, at, theme)
-
-
-def _title_room(placement: FlowPlacement, at: int) -> float:
-    """Return the width of a heading, with the gap to the next one where headings may be cut."""
-    columns = placement.layout.columns
-    own = columns[at].heading
-    after = next((one.heading.left for one in columns[at + 1 :] if not one.is_hidden), own.right)
-    return max(own.width, after - TITLE_GAP_PX * text_scale() - own.left)
 
 
 def _paint_spine_title(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
@@ -231,39 +222,24 @@ def _paint_spine_title(painter: QPainter, placement: FlowPlacement, at: int, the
     painter.restore()
 
 
-def _paint_states(
-    painter: QPainter, placement: FlowPlacement, at: int, area: QRectF, theme: Theme
-) -> None:
+def _paint_states(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
     """Paint the names of the states if they fit, otherwise that of the visible one with dots."""
-    titles = placement.panels.titles[at]
-    states = placement.panels.columns[at].states
-    shown = states.index(placement.panels.panels[at].stage)
-    strong = scaled_font(TITLE_PX, QFont.Weight.DemiBold)
-    plain = scaled_font(TITLE_PX)
-    width = sum(map(title_width, titles))
-    width += (len(titles) - 1) * font_metrics(TITLE_PX).horizontalAdvance(STATE_SEPARATOR)
-    x = area.left()
-    if width <= area.width():
-        for number, title in enumerate(titles):
-            if number:
-                x = _draw_text(painter, x, area, STATE_SEPARATOR, plain, theme.quiet)
-            is_shown = number == shown
-            font = strong if is_shown else plain
-            x = _draw_text(painter, x, area, title, font, theme.ink if is_shown else theme.quiet)
-        return
-    if title_width(titles[shown]) > area.width():
-        return  # a narrow canvas: see the layout
-    x = _draw_text(painter, x, area, titles[shown], strong, theme.ink)
-    if x + dots_width(len(titles)) > area.right() + 1:
-        return
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-    painter.setPen(Qt.PenStyle.NoPen)
-    scale = text_scale()
-    for number in range(len(titles)):
-        centre = QPointF(x + (DOTS_GAP_PX + DOT_PITCH_PX * number) * scale, area.center().y() + 1)
-        painter.setBrush(QColor(theme.ink if number == shown else theme.hairline))
-        painter.drawEllipse(centre, DOT_RADIUS_PX * scale, DOT_RADIUS_PX * scale)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    strong, plain = scaled_font(TITLE_PX, QFont.Weight.DemiBold), scaled_font(TITLE_PX)
+    radius, end = DOT_RADIUS_PX * text_scale(), None
+    for place in state_places(placement, at):
+        ink = theme.ink if place.is_shown else theme.quiet
+        if place.is_dot:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(theme.ink if place.is_shown else theme.border))
+            painter.drawEllipse(place.area.center() + QPointF(0, 1), radius, radius)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+            continue
+        area = place.area
+        if end is not None:
+            _draw_text(painter, end, area, STATE_SEPARATOR, plain, theme.quiet)
+        font = strong if place.is_shown else plain
+        end = _draw_text(painter, area.left(), area, place.title, font, ink)
 
 
 def _draw_text(
@@ -285,14 +261,14 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
     area = QRectF(box.left, 24 * scale, box.width, 16 * scale)
     low, high = format_compact_scale(panel)
     scale_text = f"{low} to {high}" if low else high
-    metrics = font_metrics(OPERATION_PX)
-    right = area.right()
-    wanted = metrics.horizontalAdvance(operation) + 16 * scale
+    metrics, right = font_metrics(OPERATION_PX), area.right()
     if at == placement.panels.focus:
-        ramp = RAMP_PX * scale
         texts = (low, high) if low else (f"−{high.removeprefix('±')}", high.removeprefix("±"))
         widths = [metrics.horizontalAdvance(text) + 6 for text in texts]
-        if wanted + ramp + sum(widths) <= area.width():
+        room, length = area.width() - sum(widths) - 16 * scale, metrics.horizontalAdvance(operation)
+        ramps = [RAMP_PX * scale, RAMP_PX * scale / 2]
+        ramp = next((one for one in ramps if length <= room - one), ramps[0])
+        if _fitting_operation(operation, room - ramp, metrics):
             right -= widths[1]
             painter.setFont(font)
             painter.setPen(QColor(theme.quiet))
@@ -303,19 +279,28 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
             painter.setPen(QColor(theme.quiet))
             painter.drawText(QRectF(right, area.top(), widths[0] - 6, area.height()),
                              ALIGN_RIGHT, texts[0])  # fmt: skip
-    elif wanted + metrics.horizontalAdvance(scale_text) <= area.width():
-        _draw_text(painter, area.left() + wanted, area, scale_text, font, theme.quiet)
+            right -= 16 * scale
+    else:
+        wanted = metrics.horizontalAdvance(operation) + 16 * scale
+        if wanted + metrics.horizontalAdvance(scale_text) <= area.width():
+            _draw_text(painter, area.left() + wanted, area, scale_text, font, theme.quiet)
     shown = _fitting_operation(operation, right - area.left(), metrics)
     if shown:
         _draw_text(painter, area.left(), area, shown, font, theme.quiet)
 
 
 def _fitting_operation(operation: str, room: float, metrics: QFontMetricsF) -> str:
-    """Return an operation, without the matrix on its left or without its details if it must be."""
-    layer = operation.partition(OPERATION_SIGN)[2]
-    shorter = f"{OPERATION_SIGN.lstrip()}{layer}" if layer else operation.partition(" where ")[0]
-    fitting = (text for text in (operation, shorter) if metrics.horizontalAdvance(text) <= room)
-    return next(fitting, "")
+    """Return an operation, shortened by whole words if it must be.
+
+    A product first loses its bias, and then the matrix on the left.
+    """
+    texts, (left, sign, layer) = [operation], operation.partition(OPERATION_SIGN)
+    if sign:
+        plain = layer.removesuffix(BIAS_TEXT)
+        texts += [f"{left}{sign}{plain}", f"{sign.lstrip()}{layer}", f"{sign.lstrip()}{plain}"]
+    else:
+        texts += [*SHORTER_TEXTS.get(operation, ()), operation.partition(" where ")[0]]
+    return next((text for text in texts if metrics.horizontalAdvance(text) <= room), "")
 
 
 def _paint_ramp(painter: QPainter, panel: Heatmap, area: QRectF, theme: Theme) -> None:
@@ -325,28 +310,15 @@ def _paint_ramp(painter: QPainter, panel: Heatmap, area: QRectF, theme: Theme) -
 
 def _paint_operand_name(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
     """Paint the name of the panel above a column."""
-    slot = placement.operands[at]
-    if slot is None:
+    if placement.operands[at] is None:
         return
-    column, scale = placement.panels.columns[at], text_scale()
+    name, area = operand_name(placement, at)
     painter.setFont(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.quiet))
-    line = 16 * scale
-    if column.is_operand_transposed:
-        name = f"{slot.heatmap.title[:1]}ᵀ"
-        area = QRectF(slot.cells.left() - 26 * scale, slot.cells.center().y() - line / 2,
-                      22 * scale, line)  # fmt: skip
+    if placement.panels.columns[at].is_operand_transposed:
         painter.drawText(area, ALIGN_RIGHT, name)
-        return
-    name = (
-        slot.heatmap.symbol
-        if column.operand and len(slot.heatmap.symbol) == 1
-        else (slot.heatmap.title)
-    )
-    layout, left = placement.layout, slot.cells.left()
-    after = (one.cells.left for one in layout.columns[at + 1 :] if not one.is_hidden)
-    room = next(after, layout.size.width) - left - 2
-    _paint_name(painter, QRectF(left, slot.cells.top() - line - 1, room, line), name)
+    else:
+        _paint_name(painter, area, name)
 
 
 def _paint_name(painter: QPainter, area: QRectF, name: str) -> None:
@@ -387,17 +359,46 @@ def _paint_axis_names(painter: QPainter, placement: FlowPlacement, theme: Theme)
                 _draw_text(painter, left, area, name, font, theme.quiet)
 
 
+def _paint_concat_heads(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
+    """Paint the colours of the heads above their columns of Concat, and next to rows of W_o."""
+    heads, columns = placement.panels.heads, placement.panels.columns
+    if heads < 2:
+        return
+    edge = HEAD_EDGE_PX * text_scale()
+    for at, column in enumerate(columns):
+        slot, operand = placement.slots[at], placement.operands[at]
+        for head in range(heads):
+            ink = QColor(head_colour(head, theme))
+            is_wide = not placement.layout.columns[at].is_spine
+            if slot and is_wide and Role.CONCAT in column.states:
+                width = slot.cells.width() / heads
+                left = slot.cells.left() + head * width
+                painter.fillRect(QRectF(left, slot.cells.top() - edge - 2, width - 1, edge), ink)
+            if operand and column.layer and Role.CONCAT in column.reads:
+                height = operand.cells.height() / heads
+                top = operand.cells.top() + head * height
+                left = operand.cells.left() - edge - 2
+                painter.fillRect(QRectF(left, top, edge, height - 1), ink)
+
+
 # ------------------------------------------------------------------ below the rows
 
 
 def _paint_tabs(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
     scale, tabs = text_scale(), placement.layout.tabs
     names, has_dots = _tab_names(placement)
+    radius, outline = CARD_RADIUS_PX * scale, QPainterPath()
+    if placement.layout.card:
+        outline.addRoundedRect(_rect(placement.layout.card), radius, radius)
     for name, slot, tab in zip(names, placement.thumbnails, tabs.heads, strict=False):
         is_front = slot.heatmap.head == placement.panels.front
         area = QRectF(tab.left, tab.top, tab.width, slot.cells.bottom() - tab.top)
         if is_front:
-            _paint_front_tab(painter, area.adjusted(0, 0, 0, TAB_FOOT_PX * scale), theme)
+            area.adjust(0, 0, 0, TAB_FOOT_PX * scale)
+            _paint_front_tab(painter, area, theme)
+            path = QPainterPath()
+            path.addRoundedRect(area.adjusted(0, -2 * radius, 0, 0), radius, radius)
+            outline = outline.united(path)
         left = slot.cells.left()
         if has_dots and slot.heatmap.head is not None:
             _paint_head_dot(painter, left, area.top() + 11 * scale, slot.heatmap.head, theme)
@@ -406,6 +407,8 @@ def _paint_tabs(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
         weight = QFont.Weight.DemiBold if is_front else QFont.Weight.Normal
         font = scaled_font(SMALL_LABEL_PX, weight)
         _draw_text(painter, left, line, name, font, theme.ink if is_front else theme.quiet)
+    if placement.panels.thumbnails and not outline.isEmpty():
+        _paint_head_edge(painter, outline, placement.panels.front, theme)
     for tab, head, name in zip(tabs.turns, placement.turned_heads, TURNS, strict=False):
         area = QRectF(tab.left, tab.top, tab.width, 40 * scale)
         painter.setFont(scaled_font(TITLE_PX))

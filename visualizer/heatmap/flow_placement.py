@@ -33,15 +33,17 @@ if TYPE_CHECKING:
     from visualizer.attention.flow_columns import FlowColumn
     from visualizer.heatmap.board import Board, Heatmap
 
-TITLE_PX, OPERATION_PX, LABEL_PX, SMALL_LABEL_PX = 14, 11, 13, 11
+TITLE_PX, OPERATION_PX, LABEL_PX, SMALL_LABEL_PX, TINY_LABEL_PX = 14, 11, 13, 11, 9
 MAX_ROW_LABEL_PX, MAX_KEY_LABEL_PX = 120, 72
 INDEX_LABEL_PX = 28
-DOTS_GAP_PX, DOT_PITCH_PX, DOT_RADIUS_PX = 8, 7, 2
+DOTS_GAP_PX, DOT_PITCH_PX, DOT_RADIUS_PX = 9, 9, 2.5
 """Dots after the title of a matrix with several states: distance from it, pitch and size."""
 MAX_LABEL_SHARE = 0.2
 """Maximum width of the labels of the rows, relative to the canvas."""
-MIN_LABELLED_CELL_PX = 11
-"""Minimum size of cells labelled with words."""
+MIN_LABELLED_CELL_PX = 10
+"""Minimum distance of words, in the smallest text."""
+MAX_LABELLED_TOKENS = 64
+"""Maximum number of tokens some of which are labelled with words if not all fit."""
 MIN_ROOM_CELLS = 16
 PAGE_ASPECT_RATIO = 0.62
 """Height of a board on a page relative to its width, unless it needs less or more."""
@@ -133,6 +135,7 @@ def _essential_columns(flow: FlowPanels) -> FlowPanels:
         tuple(flow.titles[at] for at in kept),
         tuple(flow.operations[at] for at in kept),
         flow.earlier,
+        flow.origin,
     )
 
 
@@ -239,7 +242,7 @@ def _row_labels(flow: FlowPanels) -> tuple[str, ...]:
 
 def _row_label_width(labels: tuple[str, ...]) -> float:
     scale = text_scale()
-    if len(labels) > 64:  # too many for words
+    if len(labels) > MAX_LABELLED_TOKENS:
         last = (f"{len(labels):,}",)
         position = _widest_text(last, OPERATION_PX, QFont.Weight.DemiBold, system_font())
         return max(INDEX_LABEL_PX * scale, position + 2)
@@ -251,7 +254,7 @@ def _key_label_height(flow: FlowPanels) -> float:
     scale = text_scale()
     focus = flow.panels[flow.focus]
     keys = focus.columns.labels
-    if not focus.columns.is_token or len(keys) > 64:
+    if not focus.columns.is_token or len(keys) > MAX_LABELLED_TOKENS:
         return 20 * scale
     return min(MAX_KEY_LABEL_PX * scale, _widest_label(keys) + 2 * KEY_LABEL_MARGIN_PX * scale)
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
+from visualizer.attention.layer_operations import LinearLayer
+from visualizer.attention.spec import BIAS_SUFFIX
+from visualizer.attention.stages import Operation, parameter_names
 from visualizer.explanations.explain import explain
 from visualizer.heatmap.board import (
     FlowPanels,
@@ -19,6 +22,7 @@ from visualizer.heatmap.board import (
 from visualizer.heatmap.colour_range import find_range, sample_cells
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.panel_presenter import PanelSource
+from visualizer.session.provenance import describe_provenance
 from visualizer.session.resolved_view import PoolingExtent
 from visualizer.session.view_options import ColourCurve, ColourLimits
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.flow_columns import FlowColumn
     from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import Trace
     from visualizer.explanations.cell_terms import Factor
     from visualizer.session.resolved_view import FlowView, ResolvedView
 
@@ -36,6 +41,16 @@ MAX_THUMBNAIL_CELLS = 64
 TOKEN_VECTORS = "token vectors"
 OPERATION_SIGN = " · "
 """Between a matrix and the layer that it is multiplied by."""
+BIAS_TEXT = " + bias"
+SIDE_BY_SIDE = "heads side by side"
+OPERATION_TEXTS = {
+    Operation.CONCAT_HEADS: SIDE_BY_SIDE,
+    Operation.MASK_BEFORE_SOFTMAX: "−∞ where masked",
+    Operation.CAPTURED: "recorded from the model",
+}
+"""Descriptions of operations whose symbols are unclear alone."""
+SHORTER_TEXTS = {TOKEN_VECTORS: ("vectors",), SIDE_BY_SIDE: ("side by side", "heads")}
+"""Shorter descriptions, for narrow headings."""
 
 
 def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> FlowPanels:
@@ -62,6 +77,7 @@ def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> Flow
         _panel(resolved, flow.earlier, flow.head, known)
         if flow.earlier and not resolved.run.trace.is_blockwise
         else None,
+        describe_provenance(resolved.run),
     )
 
 
@@ -83,12 +99,24 @@ def _short_title(stage: Stage) -> str:
 
 
 def _operation(resolved: ResolvedView, column: FlowColumn, panel: Heatmap) -> str:
-    """Return how the visible state of a column is computed, in a few characters."""
-    stage = resolved.run.trace.stage(panel.stage)
+    """Return how the visible state of a column is computed, in a few words."""
+    trace = resolved.run.trace
+    stage = trace.stage_at(panel.stage, resolved.leading)
     if stage.name == column.layer_stage and stage.reads:
-        read = _short_title(resolved.run.trace.stage(stage.reads[0]))
-        return f"{read}{OPERATION_SIGN}{_layer_symbol(column.layer)}"
+        read = _short_title(trace.stage(stage.reads[0]))
+        bias = BIAS_TEXT if _has_bias(trace, stage) else ""
+        return f"{read}{OPERATION_SIGN}{_layer_symbol(column.layer)}{bias}"
+    if stage.operation in OPERATION_TEXTS:
+        return OPERATION_TEXTS[stage.operation]
     return stage.symbol if len(stage.symbol) > 1 else TOKEN_VECTORS
+
+
+def _has_bias(trace: Trace, stage: Stage) -> bool:
+    """Whether a bias is added to the product of a layer."""
+    if isinstance(stage.step, LinearLayer):
+        return stage.step.has_bias
+    names = (name for layer in stage.parameters for name in parameter_names(trace.spec, layer))
+    return any(name.endswith(BIAS_SUFFIX) for name in names)
 
 
 class ThumbnailSource(PanelSource):

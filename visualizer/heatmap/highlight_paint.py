@@ -15,7 +15,7 @@ from visualizer.heatmap.cell_cursor_paint import (
     paint_frame,
 )
 from visualizer.heatmap.panel_margins import row_sums_width
-from visualizer.heatmap.panel_paint import cell_areas
+from visualizer.heatmap.panel_paint import MIN_STRUCK_CELL_PX, cell_areas, paint_mask
 from visualizer.widgets.fonts import scaled_font
 
 if TYPE_CHECKING:
@@ -277,21 +277,19 @@ def _paint_underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
     painter.fillRect(line, QColor(theme.accent))
 
 
-MIN_TINTED_CELL_PX = 8
-"""Minimum cell size in pixels at which the tint of the mask is visible."""
-
-
 def paint_mask_changes(
     painter: QPainter, slot: PanelSlot, fresh: PendingCells, theme: Theme
 ) -> None:
-    """Tint newly forbidden cells, blank newly allowed ones; fill tiny cells with the accent."""
+    """Mark newly masked cells, blank newly allowed ones; fill tiny cells with the accent."""
     if fresh.forbidden.shape != slot.heatmap.values.shape:
         return  # belongs to a pending board of a different size
+    is_tiny = min(slot.cell_width, slot.cell_height) < MIN_STRUCK_CELL_PX
     painter.save()
+    if not is_tiny:
+        paint_mask(painter, slot, fresh.forbidden, theme)
     painter.translate(slot.cells.topLeft())
     painter.setPen(Qt.PenStyle.NoPen)
-    is_tiny = min(slot.cell_width, slot.cell_height) < MIN_TINTED_CELL_PX
-    for cells, colour in ((fresh.forbidden, theme.mask), (fresh.allowed, theme.paper)):
-        painter.setBrush(QColor(theme.accent if is_tiny else colour))
+    painter.setBrush(QColor(theme.accent if is_tiny else theme.paper))
+    for cells in (fresh.forbidden, fresh.allowed) if is_tiny else (fresh.allowed,):
         painter.drawRects(cell_areas(slot, cells))
     painter.restore()

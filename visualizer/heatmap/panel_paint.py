@@ -35,8 +35,11 @@ from visualizer.heatmap.panel_margins_paint import (
     paint_panel_title,
 )
 from visualizer.widgets.fonts import scaled_font, system_font
+from visualizer.widgets.theme import mix_with_background
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.widgets.theme import Theme
 
@@ -45,6 +48,10 @@ NOTCH_SHARE, NOTCH_SIZE_LIMITS_PX = 0.22, (2.5, 8.0)
 """Size of the notch of cells beyond the range, in cells and in pixels."""
 NOTCH_OPACITY, ZERO_OPACITY = 0.7, 0.6
 LARGE_CELL_PX = 20
+MIN_STRUCK_CELL_PX = 8
+"""Minimum side of masked cells with a line of their own."""
+MASK_LINE_SHARE = 0.26
+"""Part of the line of a masked cell on each side of its number."""
 
 
 def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -68,7 +75,7 @@ def paint_values(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     _paint_cells(painter, slot, indices, theme)
     _paint_marks(painter, slot, theme)
     _paint_out_of_range(painter, slot, indices, theme)
-    _paint_numbers(painter, slot, indices, theme)
+    paint_numbers(painter, slot, indices, theme)
     _paint_sums(painter, slot, theme)
 
 
@@ -110,12 +117,40 @@ def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def paint_mask(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Theme) -> None:
-    """Fill masked cells, which have no lines between them, unlike cells with a number."""
+    """Tint masked cells, with a diagonal line in each, so that none looks like a number near 0.
+
+    Cells too small for a line of their own share a sparse pattern. The line leaves out a written
+    number, which is −∞.
+    """
+    areas, ink = cell_areas(slot, cells), mix_with_background(theme.hatch, theme.mask)
+    painter.save()
+    painter.translate(slot.cells.topLeft())
+    # Lines that leave the panel would remain on its pixmap when its values change.
+    painter.setClipRect(QRectF(QPointF(), slot.cells.size()), Qt.ClipOperation.IntersectClip)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(theme.mask))
-    painter.translate(slot.cells.topLeft())
-    painter.drawRects(cell_areas(slot, cells))
-    painter.translate(-slot.cells.topLeft())
+    painter.drawRects(areas)
+    if min(slot.cell_width, slot.cell_height) >= MIN_STRUCK_CELL_PX:
+        painter.setPen(QPen(QColor(ink), 1))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        painter.drawLines(list(_mask_lines(slot, cells)))
+    else:
+        cell_paint.paint_hatching(painter, areas, QPointF(), ink)
+    painter.restore()
+
+
+def _mask_lines(slot: PanelSlot, cells: np.ndarray) -> Iterator[QLineF]:
+    """Yield the lines of masked cells, relative to the panel, rising to the right."""
+    width, height = slot.cell_width, slot.cell_height
+    has_numbers = slot.numbers is not None
+    for row, column in np.argwhere(cells).tolist():
+        left, bottom = column * width + 1, (row + 1) * height - 1  # no pixel outside of the cell
+        line = QLineF(left, bottom, left + width - 2, bottom - height + 2)
+        if has_numbers and slot.heatmap.values[row, column] == -math.inf:
+            yield QLineF(line.p1(), line.pointAt(MASK_LINE_SHARE))
+            yield QLineF(line.pointAt(1 - MASK_LINE_SHARE), line.p2())
+        else:
+            yield line
 
 
 def cell_areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
@@ -169,7 +204,8 @@ def _paint_out_of_range(
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
+def paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
+    """Write the numbers of cells in the ink that is readable on their colours."""
     heatmap, numbers = slot.heatmap, slot.numbers
     if numbers is None:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from html import escape
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import (
@@ -21,6 +22,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
+    QHelpEvent,
     QImage,
     QNativeGestureEvent,
     QPainter,
@@ -36,6 +38,7 @@ from visualizer.heatmap.board_layout import (
     BoardLayout,
     FlowPlacement,
     FlowTarget,
+    LayerCell,
     MenuPlace,
     PanelSlot,
 )
@@ -46,9 +49,18 @@ from visualizer.heatmap.cell_lookup import belongs_to_panel, cell_at
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.flow_cursor_paint import (
     paint_flow_cursor,
+    paint_layer_cell,
     paint_step_labels,
+    paint_token,
     panel_cursor,
     panel_highlights,
+)
+from visualizer.heatmap.flow_headings_paint import layer_at, state_at
+from visualizer.heatmap.flow_hints import (
+    describe_layer_cell,
+    describe_token,
+    token_at,
+    tooltip_at,
 )
 from visualizer.heatmap.flow_labels_paint import menu_place_of_flow, menu_place_of_labels
 from visualizer.heatmap.flow_motion_paint import flow_motion
@@ -64,8 +76,10 @@ from visualizer.heatmap.margins_cache import (
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.heatmap.step_motion_paint import MovingPanels, moving_cells
+from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.input_filters import ROTATION_PER_NOTCH, WheelNotches, has_command_modifier
+from visualizer.widgets.labels import show_tooltip
 from visualizer.widgets.painted_message import paint_message
 
 if TYPE_CHECKING:
@@ -101,6 +115,8 @@ class BoardCanvas(CellScrollArea):
         self.highlights = Highlights()
         self._fresh: Mapping[DrawnStage, PendingCells] = {}
         self._message = ""
+        self._marked_place: LayerCell | MenuPlace | None = None
+        """The weight of a layer or the label of a token under the pointer."""
         self._is_stale = self._is_to_arrange = False
         self.board_layout = BoardLayout((), 0, 0, 0)
         self._seen = QSize()
@@ -249,7 +265,7 @@ class BoardCanvas(CellScrollArea):
             return  # the signal has already replaced the board by one with this many cells
         self._stages = [column[0].column for column in self.board.columns]
         old = {id(slot.heatmap): slot for slot in self.board_layout.all_slots}
-        self.board_layout = layout
+        self.board_layout, self._marked_place = layout, None
         unmoved = {
             id(slot.heatmap)
             for slot in self.board_layout.all_slots
@@ -414,6 +430,12 @@ class BoardCanvas(CellScrollArea):
         """Paint the labels of a playback step, or the chain of the current cell."""
         if self.highlights.step:
             paint_step_labels(painter, flow, self.highlights.leading, self._theme)
+        elif isinstance(self._marked_place, LayerCell):
+            paint_layer_cell(painter, flow, self._marked_place, self._theme)
+        elif self._marked_place and self._marked_place.token is not None:
+            is_row = self._marked_place.role is TokenRole.QUERY
+            token = self._marked_place.token
+            paint_token(painter, flow, token, is_row=is_row, theme=self._theme)
         else:
             cell = self.cell_cursor.hovered or self.cell_cursor.pinned
             paint_flow_cursor(painter, flow, cell, self._theme)
@@ -534,6 +556,12 @@ class BoardView(BoardCanvas):
     """Emits the place of a context menu, and where to open it on the screen."""
     stageFocused = Signal(str)
     """Emits the stage to show as large as fits on the flow board."""
+    tokenChosen = Signal(int, TokenRole)
+    """Emits a token whose label was clicked, and its role."""
+    layerChosen = Signal(str)
+    """Emits a layer whose name was clicked."""
+    described = Signal()
+    """Emitted when `description` changes."""
     scrubbed = Signal(str, float)
     """Emits a stage and the fraction of it to seek to, while a heading is dragged."""
 
@@ -567,10 +595,51 @@ class BoardView(BoardCanvas):
         self._report_leading(self.slot_at(point))
         # While the mask is edited, the cursor is that of the brush.
         if self.board_layout.flow and self.viewport().cursor().shape() in TARGET_CURSORS:
-            self.viewport().setCursor(TARGET_CURSORS[self._flow_target(point) is not None])
+            self.viewport().setCursor(TARGET_CURSORS[self._is_target(point)])
+        self._mark_place(point if cell is None else None)
         if cell != self._pointed:
             self._pointed = cell
             self.cellHovered.emit(cell)
+
+    def forget_pointed(self) -> None:
+        self._mark_place(None)
+        super().forget_pointed()
+
+    def _is_target(self, point: QPointF) -> bool:
+        """Whether a click at a point of the flow board chooses something other than a cell."""
+        flow = self.board_layout.flow
+        is_target = self._flow_target(point) is not None
+        return is_target or (
+            flow is not None
+            and (layer_at(flow, point) is not None or token_at(flow, point) is not None)
+        )
+
+    def _mark_place(self, point: QPointF | None) -> None:
+        """Mark the weight of a layer or the label of a token at a point of the flow board."""
+        flow = self.board_layout.flow
+        place = None
+        if flow and point is not None:
+            place = flow.layer_cell_at(point) or token_at(flow, point)
+        if place != self._marked_place:
+            self._marked_place = place
+            self._schedule_paint()
+            self.described.emit()
+
+    @property
+    def description(self) -> str:
+        """The sentence about the weight or the token under the pointer (HTML); usually empty."""
+        flow, place = self.board_layout.flow, self._marked_place
+        if flow is None or place is None:
+            return ""
+        if isinstance(place, LayerCell):
+            return describe_layer_cell(flow, place)
+        return escape(describe_token(flow, place, self._hidden_stages))
+
+    @property
+    def _hidden_stages(self) -> frozenset[str]:
+        """The stages that a prediction covers, or that playback may not have computed."""
+        extents = (extent.stage for extent in self.highlights.computed_extents)
+        return self.highlights.hidden_stages.union(extents)
 
     def _report_leading(self, slot: PanelSlot | None) -> None:
         if slot and not self.board.is_current(slot.heatmap):
@@ -585,7 +654,9 @@ class BoardView(BoardCanvas):
             self._scrub = target, event.position()
             return
         if target:
-            self._choose_target(target)
+            self._choose_target(target, event.position())
+            return
+        if self._choose_text(event.position()):
             return
         slot = self.slot_at(event.position())
         self._report_leading(slot)
@@ -598,11 +669,28 @@ class BoardView(BoardCanvas):
         flow = self.board_layout.flow
         return flow.target_at(point) if flow else None
 
-    def _choose_target(self, target: FlowTarget) -> None:
-        """Bring a head to the front, show all heads, or enlarge a matrix or its next state."""
+    def _choose_text(self, point: QPointF) -> bool:
+        """Choose the token or the layer that a text names; return whether there is one."""
+        flow = self.board_layout.flow
+        token = token_at(flow, point) if flow else None
+        named = layer_at(flow, point) if flow else None
+        if token and token.token is not None:
+            self.tokenChosen.emit(token.token, token.role)
+        elif flow and named is not None:
+            self.layerChosen.emit(flow.panels.columns[named].layer)
+        return token is not None or named is not None
+
+    def _choose_target(self, target: FlowTarget, point: QPointF) -> None:
+        """Bring a head to the front, show all heads, or enlarge a matrix or its next state.
+
+        The name or the dot of a state shows that state.
+        """
         flow = self.board_layout.flow
         assert flow is not None
-        if target.column is not None:
+        state = state_at(flow, point)
+        if target.column is not None and state and not state.is_shown:
+            self.stageFocused.emit(state.stage)
+        elif target.column is not None:
             states = flow.panels.columns[target.column].states
             shown = states.index(flow.panels.panels[target.column].stage)
             is_next = target.column == flow.panels.focus
@@ -667,7 +755,7 @@ class BoardView(BoardCanvas):
         if self._grip and not self._is_dragging:
             self.cellClicked.emit(self.cell_at(event.position()))
         elif self._scrub and not self._is_dragging:
-            self._choose_target(self._scrub[0])
+            self._choose_target(*self._scrub)
         self._grip, self._scrub, self._is_dragging = None, None, False
         self.viewport().unsetCursor()
 
@@ -749,6 +837,12 @@ class BoardView(BoardCanvas):
                 ROTATION_PER_NOTCH
                 * math.log(max(1 + event.value(), MIN_PINCH_FACTOR), WHEEL_ZOOM_FACTOR),
             )
+            return True
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            flow = self.board_layout.flow
+            point = QPointF(event.pos())
+            text = tooltip_at(flow, point, self._hidden_stages) if flow else ""
+            show_tooltip(event.globalPos(), text, self.viewport())
             return True
         return super().viewportEvent(event)
 

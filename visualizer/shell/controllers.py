@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from visualizer.attention.spec import OWN_LAYERS
 from visualizer.export.export_controller import ExportController
 from visualizer.features.controllers import FeatureControllers
+from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL
 from visualizer.heatmap.board_menu_controller import BoardMenuActions, BoardMenuController
+from visualizer.session.view import TableSelection
 from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.presenter_mode import PresenterMode
@@ -63,6 +66,7 @@ class Controllers(FeatureControllers):
         )
         self.copy_script = self.export_controller.copy_script
         self.board_menu_controller = BoardMenuController(workspace, board, self._menu_actions())
+        board.layerChosen.connect(self._show_layer_numbers)
         self.recovery_prompt = RecoveryPrompt(window)
         self.recent_files_menu = RecentFilesMenu(recent_menu, window)
         self.presenter = PresenterMode(workspace, window, docks, self.board, settings_bar)
@@ -102,6 +106,15 @@ class Controllers(FeatureControllers):
             view.show_one_stage,
             self.token_selection_controller.select_token,
         )
+
+    def _show_layer_numbers(self, layer: str) -> None:
+        """Show the weights of a layer of a module in the pane of numbers."""
+        run = self.workspace.run
+        name = next((own for own, one in OWN_LAYERS.items() if one == layer), "")
+        if run and name in run.trace.spec.weight_names:
+            head = self.workspace.wanted.table.head
+            self.workspace.change_view(table=TableSelection(name, head))
+            self.docks.open(NUMBER_TABLE_PANEL.name)
 
     def _explain(self) -> None:
         """Show the pane that explains the pinned cell."""

@@ -338,11 +338,17 @@ class MainWindow(QMainWindow):
             self.pending_screen.panels.drop_unbuilt()
         self.pending_screen = None
 
+    def show_facts(self) -> None:
+        """Show the caption and the status line."""
+        self._show_facts(self.workspace.screen)
+
     def _show_facts(self, screen: Screen) -> None:
         status, cell_panel = screen.panel(STATUS_PANEL), screen.panel(CELL_PANEL)
         self.facts.setText(status.progress or status.facts)
         is_pointed = screen.resolved is not None and screen.resolved.pointed is not None
-        if cell_panel and is_pointed:
+        if self.board.description:
+            self.playback_bar.show_cell(self.board.description)
+        elif cell_panel and is_pointed:
             self.playback_bar.show_cell(cell_panel.caption, cell_panel.equation)
         else:
             self.playback_bar.show_cell()
@@ -484,6 +490,7 @@ def _connect_signals(window: MainWindow) -> None:
     window.stage_bar.stageToggled.connect(to.go_to_stage)
     window.stage_bar.soloStageRequested.connect(to.view_controller.show_stage_alone)
     board.pageChanged.connect(window.statusBar().showMessage)
+    board.described.connect(window.show_facts)
     board.roomChanged.connect(window.set_available_height)
     board.painted.connect(window.painted)
     workspace.changed.connect(window.show_screen)

@@ -406,8 +406,7 @@ def gated(gate: Gate, open_window: Open, qtbot: QtBot) -> Painter:
 
 def test_what_is_painted_is_seen_before_its_numbers(gated: Painter, gate: Gate) -> None:
     opened, closed = weights(0, 4), weights(4, 1)
-    masked = gated.colours(weights(1, 5))
-    assert masked == {LIGHT.mask}
+    assert LIGHT.mask in gated.colours(weights(1, 5))
     for cell in (opened, closed):
         gated.press(cell)
         gated.release(cell)
@@ -415,7 +414,7 @@ def test_what_is_painted_is_seen_before_its_numbers(gated: Painter, gate: Gate) 
     assert gated.workspace.is_working
     assert gated.mask == CAUSAL
     assert gated.colours(opened) == {LIGHT.paper}
-    assert gated.colours(closed) == masked
+    assert LIGHT.mask in gated.colours(closed)
     gate.open()
     gated.settle()
     expected = painted((0, 4))
@@ -424,7 +423,7 @@ def test_what_is_painted_is_seen_before_its_numbers(gated: Painter, gate: Gate) 
     painting = gated.workspace.screen.panel(MASK_EDIT_PANEL)
     assert painting is not None
     assert painting.pending_cells == {}
-    assert gated.colours(closed) == masked
+    assert LIGHT.mask in gated.colours(closed)
     assert LIGHT.paper not in gated.colours(opened)
 
 
@@ -457,7 +456,7 @@ def test_a_mask_that_cannot_be_used_is_painted_all_the_same(painter: Painter) ->
     QApplication.processEvents()
     assert "A row that contains −∞ has no finite sum" in words(painter.window.notice)
     painter.hand.leave()
-    assert painter.colours(weights(0, 4)) == {LIGHT.mask}
+    assert LIGHT.mask in painter.colours(weights(0, 4))
     painter.window.controllers.setup.apply_remedy("normalisation")
     painter.settle()
     assert painter.mask[0] == [1, 1, 1, 1, 0, 1]

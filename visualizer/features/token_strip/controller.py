@@ -48,6 +48,14 @@ class TokenSelectionController(QObject):
         """Select one token as a query or as a key."""
         self._update_selection(chosen=frozenset({token}), match=None, role=role)
 
+    def toggle_token(self, token: int, role: TokenRole) -> None:
+        """Select one token as a query or as a key; deselect it if it is selected alone."""
+        now = self._current_selection
+        if now.chosen == {token} and now.role is role:
+            self.deselect_all()
+        else:
+            self.select_token(token, role)
+
     def hover_token(self, token: int | None) -> None:
         """Hover the cell that corresponds to a token under the pointer."""
         resolved = self._workspace.screen.resolved

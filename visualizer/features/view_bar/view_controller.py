@@ -67,6 +67,8 @@ class ViewController(QObject):
         self._before = self._wanted
         self._pending_pin: _PendingPin | None = None
         """The row may not have arrived from a server yet."""
+        self._front = 0
+        """The head that was last in front on the flow board."""
         workspace.changed.connect(self._pin_largest)
 
     def follow_bar(self, bar: ViewBar) -> None:
@@ -173,8 +175,20 @@ class ViewController(QObject):
         }[BoardArrangement(layout)]()
 
     def show_flow(self) -> None:
-        """Show the whole computation of one head in one picture."""
-        self._workspace.change_view(flow=True, large=None, folds=frozenset(), spread=False)
+        """Show the whole computation of one head in one picture: of the last one, after all."""
+        heads = self._wanted.heads
+        if heads is None:
+            heads = frozenset({self._front})
+        self._workspace.change_view(
+            flow=True, heads=heads, large=None, folds=frozenset(), spread=False
+        )
+
+    def _leave_flow(self, **changes: Any) -> None:
+        """Show panels instead of the flow board, and remember the head in front."""
+        resolved = self._workspace.wanted_resolved
+        if resolved and resolved.flow:
+            self._front = resolved.flow.head
+        self._workspace.change_view(flow=False, **changes)
 
     def focus_stage(self, stage: str) -> None:
         """Show a stage of the flow as large as fits; unpin a cell of another of its states."""
@@ -196,7 +210,7 @@ class ViewController(QObject):
         """Show the stages side by side, one row per head."""
         stages = self._wanted.stages
         several = stages if len(stages) > 1 else View().stages
-        self._workspace.change_view(heads=None, stages=several, large=None, flow=False)
+        self._leave_flow(heads=None, stages=several, large=None)
 
     def show_one_stage(self) -> None:
         """Show one stage for all heads: that of the pinned cell, else the last with heads."""
@@ -212,12 +226,12 @@ class ViewController(QObject):
         shares = [name for name in with_heads if run.trace.stage(name).is_weights]
         last = (shares or with_heads or [run.trace.attention])[-1]
         stage = pinned.stage if pinned and pinned.head is not None else last
-        self._workspace.change_view(stages=frozenset({stage}), heads=None, flow=False)
+        self._leave_flow(stages=frozenset({stage}), heads=None)
 
     def show_in_all_heads(self, stage: str) -> None:
         """Show one stage for all heads."""
         self.show_stage_alone(stage)
-        self._workspace.change_view(heads=None, flow=False)
+        self._leave_flow(heads=None)
 
     def show_only_head(self, head: int) -> None:
         """Show the selected stages of one head side by side."""

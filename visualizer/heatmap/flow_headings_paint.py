@@ -1,0 +1,128 @@
+"""Places the parts of the flow board's headings: names of states or their dots, and operands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QFont, QFontMetricsF
+
+from visualizer.heatmap.flow_placement import (
+    DOT_PITCH_PX,
+    DOTS_GAP_PX,
+    SMALL_LABEL_PX,
+    TITLE_PX,
+    dots_width,
+    title_width,
+)
+from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QPointF
+
+    from visualizer.heatmap.board_layout import FlowPlacement
+
+STATE_SEPARATOR = "  ›  "
+TITLE_GAP_PX = 8
+
+
+class StatePlace(Struct, frozen=True):
+    """A state of a matrix in its heading.
+
+    Parameters
+    ----------
+    title : str
+        Its name.
+    area : QRectF
+        The area of its name or dot.
+    is_dot : bool
+        Whether a dot stands for it.
+    """
+
+    stage: str
+    title: str
+    area: QRectF
+    is_shown: bool
+    is_dot: bool = False
+
+
+def state_places(placement: FlowPlacement, at: int) -> tuple[StatePlace, ...]:
+    """Return the names of a column's states; if they do not fit, the visible one and dots."""
+    column = placement.layout.columns[at]
+    if column.is_hidden or column.is_spine:
+        return ()
+    titles, states = placement.panels.titles[at], placement.panels.columns[at].states
+    shown = states.index(placement.panels.panels[at].stage)
+    scale, room, left = text_scale(), _title_room(placement, at), column.heading.left
+    top, height = 4 * scale, 20 * scale
+    gap = font_metrics(TITLE_PX).horizontalAdvance(STATE_SEPARATOR)
+    found = []
+    if sum(map(title_width, titles)) + (len(titles) - 1) * gap <= room:
+        for number, title in enumerate(titles):
+            weight = QFont.Weight.DemiBold if number == shown else QFont.Weight.Normal
+            width = QFontMetricsF(scaled_font(TITLE_PX, weight)).horizontalAdvance(title)
+            area = QRectF(left, top, width, height)
+            found.append(StatePlace(states[number], title, area, number == shown))
+            left += width + gap
+        return tuple(found)
+    width = title_width(titles[shown])
+    if width > room:
+        return ()  # a narrow canvas: see the layout
+    found = [StatePlace(states[shown], titles[shown], QRectF(left, top, width, height), True)]
+    if len(states) == 1 or width - 2 + dots_width(len(states)) > room + 1:
+        return tuple(found)
+    left += width - 2 + (DOTS_GAP_PX - DOT_PITCH_PX / 2) * scale
+    pitch = DOT_PITCH_PX * scale
+    for number, title in enumerate(titles):
+        area = QRectF(left + number * pitch, top, pitch, height)
+        found.append(StatePlace(states[number], title, area, number == shown, is_dot=True))
+    return tuple(found)
+
+
+def _title_room(placement: FlowPlacement, at: int) -> float:
+    """Return the width of a heading, with the gap to the next one where headings may be cut."""
+    columns = placement.layout.columns
+    own = columns[at].heading
+    after = next((one.heading.left for one in columns[at + 1 :] if not one.is_hidden), own.right)
+    return max(own.width, after - TITLE_GAP_PX * text_scale() - own.left)
+
+
+def state_at(placement: FlowPlacement, point: QPointF) -> StatePlace | None:
+    """Return the state whose name or dot is under a point."""
+    places = (
+        place
+        for at in range(len(placement.layout.columns))
+        for place in state_places(placement, at)
+        if place.area.contains(point)
+    )
+    return next(places, None)
+
+
+def operand_name(placement: FlowPlacement, at: int) -> tuple[str, QRectF]:
+    """Return the name of the panel above a column, and the room for it; empty without one."""
+    slot = placement.operands[at]
+    if slot is None:
+        return "", QRectF()
+    column, scale, heatmap = placement.panels.columns[at], text_scale(), slot.heatmap
+    line, cells = 16 * scale, slot.cells
+    if column.is_operand_transposed:
+        place = QRectF(cells.left() - 26 * scale, cells.center().y() - line / 2, 22 * scale, line)
+        return f"{heatmap.title[:1]}ᵀ", place
+    layout = placement.layout
+    after = (one.cells.left for one in layout.columns[at + 1 :] if not one.is_hidden)
+    room = next(after, layout.size.width) - cells.left() - 2
+    is_symbol = bool(column.operand) and len(heatmap.symbol) == 1
+    area = QRectF(cells.left(), cells.top() - line - 1, room, line)
+    return heatmap.symbol if is_symbol else heatmap.title, area
+
+
+def layer_at(placement: FlowPlacement, point: QPointF) -> int | None:
+    """Return the column whose layer is named at a point."""
+    metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
+    for at, column in enumerate(placement.panels.columns):
+        name, area = operand_name(placement, at)
+        area.setWidth(min(area.width(), metrics.horizontalAdvance(name)))
+        if column.layer and area.contains(point):
+            return at
+    return None

@@ -1,0 +1,151 @@
+"""The texts about a point of the flow board: tooltips, and captions where there is no cell."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.format import format_number
+from visualizer.heatmap.flow_headings_paint import layer_at, state_at
+from visualizer.heatmap.flow_labels_paint import menu_place_of_flow
+from visualizer.heatmap.flow_presenter import OPERATION_SIGN
+from visualizer.heatmap.panel_margins import format_compact_scale
+from visualizer.session.token_selection import TokenRole
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from PySide6.QtCore import QPointF
+
+    from visualizer.heatmap.board import Heatmap
+    from visualizer.heatmap.board_layout import FlowPlacement, LayerCell, MenuPlace
+
+MAX_NAMED = 3
+"""Maximum number of tokens named for one token."""
+BEYOND = "Cells with a cut corner are beyond the range."
+
+
+def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str]) -> str:
+    """Return the tooltip at a point; empty without one.
+
+    Parameters
+    ----------
+    hidden : container of str
+        The stages whose numbers are not visible.
+    """
+    cell, named, state = (
+        placement.layer_cell_at(point),
+        layer_at(placement, point),
+        state_at(placement, point),
+    )
+    if cell or named is not None:
+        at = cell.at if cell else named
+        assert at is not None
+        return describe_layer(placement, at)
+    if state and not state.is_shown:
+        return f"Show {state.title}"
+    target = placement.target_at(point)
+    if target and target.column is not None:
+        return _describe_heading(placement, target.column)
+    if placement.layout.legend.contains(point.x(), point.y()):
+        return _describe_scales(placement)
+    token = token_at(placement, point)
+    return f"{describe_token(placement, token, hidden)} Click to select it." if token else ""
+
+
+def token_at(placement: FlowPlacement, point: QPointF) -> MenuPlace | None:
+    """Return the label of a token at a point."""
+    place = menu_place_of_flow(placement, point)
+    return place if place and place.token is not None else None
+
+
+def describe_token(placement: FlowPlacement, place: MenuPlace, hidden: Container[str]) -> str:
+    """Return what a token attends to most, or which tokens attend to it most.
+
+    Parameters
+    ----------
+    hidden : container of str
+        The stages whose numbers are not visible.
+    """
+    assert place.token is not None
+    is_query, panels = place.role is TokenRole.QUERY, placement.panels.panels
+    axes = (panel.rows if is_query else panel.columns for panel in panels)
+    labels = next(axis.labels for axis in axes if axis.name in {"query", "key", "token"})
+    name = f"“{labels[place.token]}” ({place.role.value} {place.token + 1:,})"
+    found = next((one for one in panels if one.is_share and one.stage not in hidden), None)
+    if found is None or found.is_pooled:
+        return f"{name}."
+    rows, columns = found.rows, found.columns
+    own, other = (rows, columns) if is_query else (columns, rows)
+    numbers = found.values if is_query else found.values.T
+    shares = np.nan_to_num(numbers[own.cell(place.token)])
+    largest = [at for at in np.argsort(-shares, kind="stable")[:MAX_NAMED] if shares[at] > 0]
+    if not largest:
+        return f"{name}: all weights are 0."
+    told = ", ".join(f"“{other.labels[other.first(at)]}” {shares[at]:.0%}" for at in largest)
+    head = f" in head {found.head + 1}" if found.head is not None and placement.panels.heads else ""
+    if is_query:
+        return f"{name} attends most to {told}{head}."
+    return f"{name} is attended to most by {told}{head}."
+
+
+def describe_layer(placement: FlowPlacement, at: int) -> str:
+    """Return the name, the shape and the origin of the weights above a column."""
+    slot = placement.operands[at]
+    assert slot is not None
+    heatmap = slot.heatmap
+    rows, columns = len(heatmap.rows.labels), len(heatmap.columns.labels)
+    return (
+        f"{_layer_name(heatmap)}: {rows:,} × {columns:,} weights, which training adjusts; "
+        f"here {placement.panels.origin}."
+    )
+
+
+def describe_layer_cell(placement: FlowPlacement, cell: LayerCell) -> str:
+    """Return the sentence of one weight of a layer (HTML)."""
+    slot, panels = placement.operands[cell.at], placement.panels
+    assert slot is not None
+    heatmap, column = slot.heatmap, panels.columns[cell.at]
+    result = panels.titles[cell.at][column.states.index(column.layer_stage)]
+    source = panels.operations[cell.at].partition(OPERATION_SIGN)[0]
+    value = heatmap.values[heatmap.rows.cell(cell.row), heatmap.columns.cell(cell.column)]
+    pooled = f", the largest of {heatmap.rows.block} × {heatmap.columns.block}"
+    return (
+        f"Row {cell.row + 1:,}, column {cell.column + 1:,} of {escape(_layer_name(heatmap))}: "
+        f"the weight of column {cell.row + 1:,} of {escape(source)} in column "
+        f"{cell.column + 1:,} of {escape(result)}. <b>{format_number(float(value))}</b>"
+        f"{pooled if heatmap.is_pooled else ''}"
+    )
+
+
+def _layer_name(heatmap: Heatmap) -> str:
+    return heatmap.title + (f" of head {heatmap.head + 1}" if heatmap.head is not None else "")
+
+
+def _describe_heading(placement: FlowPlacement, at: int) -> str:
+    """Return the states, the operation and the range of a column."""
+    titles, panel = placement.panels.titles[at], placement.panels.panels[at]
+    operation = placement.panels.operations[at]
+    states = f" (states: {' › '.join(titles)})" if len(titles) > 1 else ""
+    shown = titles[placement.panels.columns[at].states.index(panel.stage)]
+    return f"{shown}{states}: {operation}. Colours: {_range_text(panel)}"
+
+
+def _range_text(panel: Heatmap) -> str:
+    low, high = format_compact_scale(panel)
+    whole = f"{low} to {high}" if low else high
+    return f"{whole}. {BEYOND}" if high.endswith("+") else f"{whole}."
+
+
+def _describe_scales(placement: FlowPlacement) -> str:
+    """Return the range of the colours of each matrix."""
+    panels = placement.panels
+    shown = {}
+    for column, titles, panel in zip(panels.columns, panels.titles, panels.panels, strict=True):
+        low, high = format_compact_scale(panel)
+        title = titles[column.states.index(panel.stage)]
+        shown[title] = f"{title}: {low} to {high}" if low else f"{title}: {high}"
+    is_beyond = any(text.endswith("+") for text in shown.values())
+    return "\n".join(("Range of the colours", *shown.values(), *([f"+ {BEYOND}"] * is_beyond)))
