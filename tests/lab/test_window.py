@@ -1054,9 +1054,10 @@ def test_the_theme_chosen_is_that_of_the_program(student: Student) -> None:
         QApplication.setPalette(palette(DARK if scheme == "light" else LIGHT))  # another window's
         student.window.set_scheme(scheme)
         paper = QApplication.palette().color(QPalette.ColorRole.Window).name()
-        assert paper == theme_of(ColourScheme(scheme)).paper.lower()
+        theme = theme_of(ColourScheme(scheme))
+        assert paper == theme.paper.lower()
         bar = student.window.statusBar().grab().toImage()
-        assert bar.pixelColor(2, bar.height() // 2).name() == paper
+        assert bar.pixelColor(2, bar.height() // 2).name() == theme.side.lower()
 
 
 def test_the_run_that_is_open_is_not_deleted(student: Student) -> None:

@@ -326,6 +326,7 @@ def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
 def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand) -> None:
     hand = model_window
     workspace, pane = hand.window.workspace, hand.window.panes["Explain"]
+    hand.window.docks.open("Explain")
     workspace.show_leading((1,))
     hand.settle()
     hand.click_cell(Cell("weights", (0, 3, 1)))

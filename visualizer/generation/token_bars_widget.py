@@ -68,7 +68,7 @@ class TokenBars(QWidget):
             top, line = at * self._line_height, self._line_height
             self._paint_name(painter, metrics, row.token, QRectF(0, top, name_width - 6, line))
             bar = QRectF(name_width, top + 0.2 * line, max(1.0, room * row.probability), 0.6 * line)
-            painter.fillRect(bar, QColor(self._theme.accent))
+            painter.fillRect(bar, QColor(self._theme.ink))
             painter.setPen(QColor(self._theme.ink))
             flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
             place = QRectF(self.width() - columns * share_width, top, share_width, line)

@@ -114,6 +114,10 @@ class HighlightedStep(Struct, frozen=True):
     terms: StepTerms | None = None
 
 
+MAX_SEARCHED_CELLS = 256
+"""Maximum size of a block that is searched for inputs if its corners have none."""
+
+
 def computed_extents(timeline: Timeline, place: PlaybackPosition) -> tuple[ComputedExtent, ...]:
     """Return the computed part of each stage, including this step."""
     return tuple(
@@ -163,8 +167,11 @@ def _input_blocks(trace: Trace, step: Step, before: tuple[int, ...]) -> list[Hig
     heads = ((row, at) for at in _first_columns_of_heads(trace, step))
     cells = dict.fromkeys([(row, column), *heads, (step.rows[-1], step.columns[-1])])
     factors = [_input_factors(trace, step.stage, (*before, *cell)) for cell in cells]
-    if len({tuple(one.name for one in each) for each in factors}) > 1:
-        # For example, the context vectors of an edited head do not belong to any stage.
+    count = len(step.rows) * len(step.columns)
+    is_hollow = not any(factors) and 1 < count <= MAX_SEARCHED_CELLS
+    if is_hollow or len({tuple(one.name for one in each) for each in factors}) > 1:
+        # For example, the context vectors of an edited head do not belong to any stage, and
+        # without scores, masked weights at the corners are computed from nothing.
         return [block for half in _split_step(step) for block in _input_blocks(trace, half, before)]
     found = []
     for low, high in zip(factors[0], factors[-1], strict=True):

@@ -17,11 +17,12 @@ from visualizer.widgets.accessibility import (
     install_factory,
     set_accessible_value,
 )
+from visualizer.widgets.input_filters import is_escape
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QMouseEvent
+    from PySide6.QtGui import QKeyEvent, QMouseEvent
 
     from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.lab.attention_view.presenter import LabAttentionPanel
@@ -66,6 +67,13 @@ class LabAttentionView(QWidget):
         self.setFocusProxy(self.board)
         self._pinned: Cell | None = None
         install_factory()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Unpin on Esc, which the board leaves to what surrounds it."""
+        if is_escape(event):
+            self.cellClicked.emit(None)
+        else:
+            super().keyPressEvent(event)
 
     def show_attention(self, panel: LabAttentionPanel, theme: Theme) -> None:
         self.notices.setText("\n".join(panel.notices))
