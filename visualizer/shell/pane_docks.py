@@ -405,12 +405,6 @@ class PaneDocks(QObject):
         self.by_id[id_].show()
         self.by_id[id_].raise_()
 
-    def show_pane_of(self, widget: QWidget) -> Any:
-        """Show the pane that holds a widget, and return it."""
-        id_ = next(id_ for id_, dock in self.by_id.items() if dock.isAncestorOf(widget))
-        self.by_id[id_].show()
-        return self.panes[id_]
-
     def follow_screen(self, screen: Screen) -> None:
         """Open and close the panes that are open only while a screen has content for them."""
         filled = {pane.id for pane in PANES if pane.opens_with and pane.opens_with(screen)}
