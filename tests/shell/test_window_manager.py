@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def paper(window: MainWindow) -> str:
-    """Give the colour of the bar below, as it is painted."""
+    """Give the colour of the bar below the board, as it is painted."""
     bar = window.statusBar()
     image = QImage(bar.size(), QImage.Format.Format_RGB32)
     image.fill(0)
@@ -37,7 +37,7 @@ def paper(window: MainWindow) -> str:
 def are_alike(windows: list[MainWindow], theme: Theme) -> bool:
     """Whether all have a theme, and are painted."""
     return all(
-        window.updatesEnabled() and window.theme is theme and paper(window) == theme.paper
+        window.updatesEnabled() and window.theme is theme and paper(window) == theme.side
         for window in windows
     )
 

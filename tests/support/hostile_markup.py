@@ -44,7 +44,7 @@ def is_hostile(text: str) -> bool:
 
 def is_escaped(html: str) -> bool:
     """Whether hostile texts in some HTML are escaped, with all their characters visible."""
-    seen = QTextDocumentFragment.fromHtml(html).toPlainText()
+    seen = " ".join(QTextDocumentFragment.fromHtml(html).toPlainText().split())  # lines may break
     return all(
         html.count(mark) == seen.count(mark) == seen.count(f"{SIGNS[mark]}{mark}") for mark in MARKS
     )
