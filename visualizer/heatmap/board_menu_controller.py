@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class BoardMenuActions(Struct, frozen=True):
-    """What the entries of the menus call.
+    """The controllers that menu entries call.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ def _title_room(placement: FlowPlacement, at: int) -> float:
 
 
 def state_at(placement: FlowPlacement, point: QPointF) -> StatePlace | None:
-    """Return the state whose name or dot is under a point."""
+    """Return the state of the name or dot under a point."""
     places = (
         place
         for at in range(len(placement.layout.columns))
@@ -118,7 +118,7 @@ def operand_name(placement: FlowPlacement, at: int) -> tuple[str, QRectF]:
 
 
 def layer_at(placement: FlowPlacement, point: QPointF) -> int | None:
-    """Return the column whose layer is named at a point."""
+    """Return the column of the layer name at a point."""
     metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
     for at, column in enumerate(placement.panels.columns):
         name, area = operand_name(placement, at)

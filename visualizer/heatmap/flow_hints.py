@@ -1,4 +1,4 @@
-"""The texts about a point of the flow board: tooltips, and captions where there is no cell."""
+"""Texts for a point of the flow board: tooltips, and captions outside of cells."""
 
 from __future__ import annotations
 

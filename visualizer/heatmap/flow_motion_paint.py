@@ -160,7 +160,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         return tuple(one.at(way) for one in self.operands)
 
     def _paint_operands(self, painter: QPainter, share: float) -> None:
-        """Paint the operands, lifted and on their way."""
+        """Paint the operands while they are lifted and travel."""
         lift = LIFT_PX * text_scale() * dimming(self.kind, share)
         painter.setOpacity(1 - self.progress(share, VANISHING_PHASES[self.kind]))
         for one, area in zip(self.operands, self.operand_areas(share), strict=True):
@@ -170,7 +170,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         painter.setOpacity(1)
 
     def _paint_shares(self, painter: QPainter, share: float) -> None:
-        """Paint a row of weights that splits, its shares on their way, and the stack of values."""
+        """Paint the shares of a row of weights as they travel, and the stack of values."""
         split, flow = self.progress(share, Phase.SPLIT), self.progress(share, Phase.FLOW)
         painter.setOpacity(1 - self.progress(share, Phase.LAND))
         for one in self.operands:
@@ -212,7 +212,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         painter.restore()
 
     def _paint_split_text(self, painter: QPainter) -> None:
-        """Say next to the shares that they are as high as the row, if there is room."""
+        """Label the shares as being together as high as the row, if the label fits."""
         first, last = self.ribbons[0], self.ribbons[-1].start
         scale, middle = text_scale(), (first.start.top() + last.bottom()) / 2
         left = first.start.left() + (SPLIT_WIDTH_PX + 6) * scale

@@ -43,7 +43,7 @@ MAX_LABEL_SHARE = 0.2
 MIN_LABELLED_CELL_PX = 10
 """Minimum distance of words, in the smallest text."""
 MAX_LABELLED_TOKENS = 64
-"""Maximum number of tokens some of which are labelled with words if not all fit."""
+"""Maximum number of tokens for labels with every n-th word, if not all words fit."""
 MIN_ROOM_CELLS = 16
 PAGE_ASPECT_RATIO = 0.62
 """Height of a board on a page relative to its width, unless it needs less or more."""

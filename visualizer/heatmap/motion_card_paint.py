@@ -209,7 +209,7 @@ class ScoreCard(Struct, frozen=True, eq=False):
             _draw(painter, cell, rest, theme.quiet, ALIGN_CENTRE)
 
     def _paint_sum(self, painter: QPainter, line: QRectF, met: float, theme: Theme) -> None:
-        """Paint the sum so far as a number and as a bar, whose full length is that of all terms."""
+        """Paint the sum so far as a number and as a bar; all terms fill the bar."""
         scale = text_scale()
         left = line.left() + PADDING_PX * scale
         _draw(painter, QRectF(left, line.top(), 18 * scale, line.height()), "Σ", theme.quiet,

@@ -528,7 +528,7 @@ HEAD_KEYS = {
 }
 """Keys of the flow board, with the head that each brings to the front."""
 TARGET_CURSORS = (Qt.CursorShape.ArrowCursor, Qt.CursorShape.PointingHandCursor)
-"""Cursors beside and on headings and tabs of the flow board."""
+"""Mouse cursors next to and over headings and tabs of the flow board."""
 WHEEL_ZOOM_FACTOR = 1.25
 """Zoom factor per notch of the wheel."""
 PAGE_MESSAGE_MS = 5_000
@@ -571,7 +571,7 @@ class BoardView(BoardCanvas):
         self._grip: tuple[PanelSlot, QPointF, QPointF] | None = None
         self._is_dragging = False
         self._scrub: tuple[FlowTarget, QPointF] | None = None
-        """The pressed heading, and where it was pressed."""
+        """The pressed heading, and the position of the press."""
         self._wheel = WheelNotches()
         self._pending_notches, self._zoom_point = 0, QPointF()
         self.zoom_timer = QTimer(self, singleShot=True, interval=0)

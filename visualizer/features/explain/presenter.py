@@ -281,7 +281,7 @@ def _is_weight(factor: Factor) -> bool:
 
 
 def _count_masked(count: int, explanation: Explanation) -> list[str]:
-    """Say how many terms are 0 because their keys are masked or their weights are 0."""
+    """Describe the number of terms that are 0 because of a mask or a weight of 0."""
     if not count:
         return []
     words = format_count(count, "masked token")

@@ -287,7 +287,7 @@ class ExplainPane(QWidget):
         self.closing.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.code_section = CodeSection()
         whole = column_layout(self, (0, 0, 0, 0), spacing=0)
-        # The sum follows the terms; it stays in sight when there is no room for all of them.
+        # The sum follows the terms; it stays in sight if only some of them fit.
         whole.addWidget(self.scroll_area, 100)
         whole.addWidget(self.closing)
         whole.addWidget(self.code_section, 100)

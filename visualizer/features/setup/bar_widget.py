@@ -238,8 +238,8 @@ class CapturedNotice(QWidget):
 class SettingsBar(QWidget):
     """The input text, and one button for each group of settings.
 
-    `chosen` carries the name of a setting, its value and whether the edit goes on; `textTyped` and
-    `textTooLong` concern the text, `secondTyped` and `secondTooLong` the second text of a model.
+    `chosen` carries the name of a setting, its value and whether the edit continues; `textTyped`
+    and `textTooLong` concern the text, `secondTyped` and `secondTooLong` a model's second text.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
@@ -476,7 +476,7 @@ class SettingsBar(QWidget):
             self.image_problem.show_problem(field.problem.sentence, field.problem.remedy_text)
 
     def _show_chips(self, setup: SetupPanel) -> None:
-        """Show the values of a module's settings; for captured attention, where it is from."""
+        """Show the values of a module's settings; for captured attention, its source."""
         values, has_module = setup.by_name(), not setup.captured
         for chip in CHIPS:
             self.chips[chip.settings[0]].show_value(

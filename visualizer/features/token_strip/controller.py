@@ -49,7 +49,7 @@ class TokenSelectionController(QObject):
         self._update_selection(chosen=frozenset({token}), match=None, role=role)
 
     def toggle_token(self, token: int, role: TokenRole) -> None:
-        """Select one token as a query or as a key; deselect it if it is selected alone."""
+        """Select one token as a query or as a key; deselect it if it is the only one."""
         now = self._current_selection
         if now.chosen == {token} and now.role is role:
             self.deselect_all()

@@ -20,7 +20,7 @@ def connect(pane: TokenPane, to: FeatureControllers) -> None:
 PANE = Pane(
     "Tokens",
     "Tokens",
-    "What the selected tokens attend to, or what attends to them",
+    "The sentence, coloured by the attention of or to the selected tokens",
     "visualizer.features.token_strip.widget:TokenPane",
     connect,
     "F4",
