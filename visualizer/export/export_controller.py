@@ -99,7 +99,7 @@ class ExportController(QObject):
         Parameters
         ----------
         stage : str
-            The stage whose panel is the figure at first; by default, the figure of the last export.
+            The figure of its panel is chosen at first; by default, the last exported figure.
         """
         self._stage = stage
         if sys.modules.keys() >= set(DIALOG_MODULES):

@@ -34,7 +34,7 @@ class Finding(Struct, frozen=True):
     place : tuple of int
         The index of the layer in the run, and the head.
     reads : str
-        What the head attends to.
+        The description of the keys that the head attends to.
     value, chance : str
         Its measure, and that of uniform attention.
     """

@@ -162,10 +162,10 @@ class LayerOverviewPage(QWidget):
         across = width - (tokens_width + MARGIN_PX) * has_tokens
         room = QSize(across, max(1, self.height() - used))
         least = self.findings.height_within(width, 0)
-        beside = QSize(across, max(1, room.height() - least))
-        is_roomy = self.grid.spacing_within(beside) >= MIN_SPACING_WITH_FINDINGS_PX * scale
-        are_shown = self.findings.has_content and is_roomy and beside.height() > least / 2
-        size = self.grid.size_within(beside if are_shown else room)
+        room_of_grid = QSize(across, max(1, room.height() - least))
+        is_roomy = self.grid.spacing_within(room_of_grid) >= MIN_SPACING_WITH_FINDINGS_PX * scale
+        are_shown = self.findings.has_content and is_roomy and room_of_grid.height() > least / 2
+        size = self.grid.size_within(room_of_grid if are_shown else room)
         self.grid.setFixedSize(size)
         self.findings.setVisible(are_shown)
         if are_shown:
