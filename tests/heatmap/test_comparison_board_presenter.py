@@ -80,7 +80,7 @@ def test_each_side_shows_its_own_numbers_in_the_same_colours() -> None:
             np.testing.assert_array_equal(a.values, CAUSAL.trace.read("weights", (head,)))
             np.testing.assert_array_equal(b.values, FREE.trace.read("weights", (head,)))
             assert a.colour == b.colour
-            np.testing.assert_array_equal(a.row_ends, b.row_ends)
+            np.testing.assert_array_equal(a.ends, b.ends)
     shown = board(a_run(seed=1), a_view(a_run(seed=2), stages=frozenset({"scores"})))
     assert column(shown, ComparedSide.A).colour == column(shown, ComparedSide.B).colour
 

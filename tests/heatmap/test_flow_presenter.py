@@ -23,8 +23,10 @@ from visualizer.attention.spec import (
 from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board import Board, FlowPanels, Heatmap
 from visualizer.heatmap.board_presenter import present_board
+from visualizer.heatmap.colour_mapping import colour_indices
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
+from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -144,6 +146,19 @@ def test_every_module_has_a_flow_of_its_own_numbers(case: Case) -> None:
         head = () if panel.head is None else (panel.head,)
         whole = run.trace.read(panel.stage, (*made.leading, *head))
         np.testing.assert_array_equal(panel.values, whole)
+
+
+@pytest.mark.parametrize("limits", ColourLimits)
+@pytest.mark.parametrize("curve", ColourCurve)
+def test_transposed_keys_have_the_colours_of_the_keys(
+    curve: ColourCurve, limits: ColourLimits
+) -> None:
+    flow = _by_stage(_flow(a_run(), colouring=ColourOptions(curve, limits)))
+    for shown in filter(None, (one for pair in flow.values() for one in pair)):
+        assert colour_indices(shown).shape == shown.values.shape
+    above, keys = flow["masked"][1], flow["keys"][0]
+    assert above is not None
+    np.testing.assert_array_equal(colour_indices(above).T, colour_indices(keys))
 
 
 def test_sums_of_rows_are_next_to_the_matrix_and_not_next_to_thumbnails() -> None:

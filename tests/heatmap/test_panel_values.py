@@ -231,8 +231,8 @@ def test_the_ends_of_rows_are_those_of_the_whole_row(given_: Looked) -> None:
     heatmap, (numbers, _) = given_.panel, given_.numbers()
     sizes = np.where(np.isfinite(numbers), np.abs(numbers), 0)
     expected = [sizes[row].max() for row in blocks(heatmap.rows)]
-    assert heatmap.row_ends is not None
-    np.testing.assert_allclose(heatmap.row_ends, expected, rtol=1e-5)
+    assert heatmap.ends is not None
+    np.testing.assert_allclose(heatmap.ends[:, 0], expected, rtol=1e-5)
 
 
 @given(looked(colouring=ColourOptions(limits=ColourLimits.PANEL)))
@@ -448,8 +448,8 @@ def test_rows_of_which_a_coarser_picture_is_known_lie_within_their_own_range(
     run.trace.cached_stage("weights").draw_coarse_rows(4, 4, (0, slice(None), slice(None)))
     shown = panel(run, "weights", 0, colouring=ColourOptions(limits=ColourLimits.ROW))
     assert shown.values.shape == (60, 60)
-    assert shown.row_ends is not None
-    assert (shown.values <= shown.row_ends[:, None]).all()
+    assert shown.ends is not None
+    assert (shown.values <= shown.ends).all()
     assert (shown.values.max(-1) > 0).all()
 
 

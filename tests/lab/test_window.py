@@ -249,8 +249,8 @@ def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
     student.press(Qt.Key.Key_5)
     panel = views.panel.board.heatmaps[0]
     assert panel.colour.limits is ColourLimits.ROW
-    assert panel.row_ends is not None
-    np.testing.assert_array_equal(panel.row_ends, panel.values.max(axis=-1))
+    assert panel.ends is not None
+    np.testing.assert_array_equal(panel.ends, panel.values.max(axis=-1, keepdims=True))
     assert student.window.menus.by_id["heatmaps.toggle_row_limits"].isChecked()
     student.press(Qt.Key.Key_5)
     assert views.panel.board.heatmaps[0].colour.limits is ColourLimits.AUTO

@@ -46,7 +46,9 @@ def a_heatmap(values: Any, **fields: Any) -> Heatmap:
     }
     given |= fields
     if given["colour"].limits is ColourLimits.ROW:
-        given["row_ends"] = np.abs(np.where(np.isfinite(numbers), numbers, 0)).max(axis=1)
+        given["ends"] = np.abs(np.where(np.isfinite(numbers), numbers, 0)).max(
+            axis=1, keepdims=True
+        )
     return Heatmap(**given)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from visualizer.attention.trace import LeadingIndex
 from visualizer.session.cell_address import ComparedSide
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
-
-    import numpy as np
 
     from visualizer.attention.display_transforms import HeadAggregate
     from visualizer.attention.flow_columns import FlowColumn
@@ -116,8 +116,9 @@ class Heatmap(Struct, frozen=True, eq=False):
         The unit of its values.
     side : tuple of int
         Rows and columns of drawn cells without zoom, for which space is reserved.
-    row_ends : numpy.ndarray or None
-        The maximum of each row or block of rows, if the colour scale is by row.
+    ends : numpy.ndarray or None
+        The largest magnitude of each row or block of rows, [row, 1], if the colour scale is by row;
+        [1, column] if the panel is transposed.
     hidden : numpy.ndarray or None
         Boolean, of the same shape as the values: cells that are not drawn.
     uneven_rows : numpy.ndarray or None
@@ -154,7 +155,7 @@ class Heatmap(Struct, frozen=True, eq=False):
     notes: tuple[str, ...]
     unit: str
     side: tuple[int, int]
-    row_ends: np.ndarray | None = None
+    ends: np.ndarray | None = None
     hidden: np.ndarray | None = None
     uneven_rows: np.ndarray | None = None
     part: ComparedSide = ComparedSide.PLAIN
@@ -165,6 +166,23 @@ class Heatmap(Struct, frozen=True, eq=False):
     layer: int | None = None
     is_marked: bool = False
     is_share: bool = False
+
+    def transposed(self, key: Hashable) -> Heatmap:
+        """Return its transpose, with the same colour in each cell; row sums are left out."""
+        turned = {
+            name: None if cells is None else np.ascontiguousarray(cells.T)
+            for name in ("values", "forbidden", "dropped", "ends", "hidden", "uneven_rows")
+            for cells in [getattr(self, name)]
+        }
+        return replace(
+            self,
+            key=key,
+            rows=self.columns,
+            columns=self.rows,
+            side=self.side[::-1],
+            sums=None,
+            **turned,
+        )
 
     @property
     def column(self) -> tuple[str | None, str]:

@@ -119,9 +119,9 @@ def _mirror_signed(sizes: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _scale_ends(heatmap: Heatmap) -> tuple[float | np.ndarray, float | np.ndarray]:
     colour = heatmap.colour
-    if heatmap.row_ends is None:
+    if heatmap.ends is None:
         return colour.low, colour.high
-    high = np.maximum(heatmap.row_ends[:, None], np.finfo(np.float32).tiny)
+    high = np.maximum(heatmap.ends, np.finfo(np.float32).tiny)
     return (-high if colour.is_signed else np.zeros_like(high)), high
 
 
@@ -133,11 +133,17 @@ def _log_positions(
 
 
 def _rank_positions(heatmap: Heatmap) -> np.ndarray:
-    """Return the quantile of each value in its panel or row; ties count half."""
+    """Return the quantile of each value in its panel or range of its own; ties count half."""
     sizes = np.abs(heatmap.values) if heatmap.colour.is_signed else heatmap.values
     counts = is_on_scale(sizes, heatmap.marks)
-    if heatmap.row_ends is None:
+    if heatmap.ends is None:
         return _rank_among(sizes, sizes[counts])
+    if heatmap.ends.shape != (len(sizes), 1):  # transposed: a range of each column
+        return _rank_rows(sizes.T, counts.T).T
+    return _rank_rows(sizes, counts)
+
+
+def _rank_rows(sizes: np.ndarray, counts: np.ndarray) -> np.ndarray:
     rows = [_rank_among(row, row[own]) for row, own in zip(sizes, counts, strict=True)]
     return np.stack(rows)
 

@@ -188,15 +188,7 @@ def _stage_operand(
         return known[key]
     if not column.is_operand_transposed:
         return replace(source, key=key)
-    return replace(
-        source,
-        key=key,
-        values=np.ascontiguousarray(source.values.T),
-        rows=source.columns,
-        columns=source.rows,
-        side=source.side[::-1],
-        is_only_panel=True,
-    )
+    return replace(source.transposed(key), is_only_panel=True)
 
 
 def _layer_operand(
@@ -239,7 +231,7 @@ def _layer_operand(
         dropped=None,
         hidden=None,
         sums=None,
-        row_ends=None,
+        ends=None,
         notes=(),
         side=pooled.shape,
         is_only_panel=True,

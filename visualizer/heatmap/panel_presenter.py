@@ -231,10 +231,11 @@ class PanelSource:
         ends, block = self._row_maxima(), self.extent.blocks[0]
         if block > 1:
             ends = np.maximum.reduceat(ends, np.arange(0, len(ends), block))
-        shown: np.ndarray = ends[self.extent.cells[0]]
+        shown: np.ndarray = ends[self.extent.cells[0]][:, None]
         if self.tensor.is_blockwise:  # rows that were not read have values of a coarser picture
             sizes = np.abs(values)
-            shown = np.maximum(shown, sizes.max(-1, initial=0, where=np.isfinite(sizes)))
+            largest = sizes.max(-1, initial=0, where=np.isfinite(sizes), keepdims=True)
+            shown = np.maximum(shown, largest)
         return shown
 
     def _forbidden_cells(self, masking: MaskingSpec) -> np.ndarray:

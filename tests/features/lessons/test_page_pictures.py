@@ -74,8 +74,8 @@ def heatmaps(title: str) -> tuple[Heatmap, ...]:
 def colours(heatmap: Heatmap) -> np.ndarray:
     """The place of each cell on the colour scale, from 0 to 1; NaN where it has none."""
     low, high = np.array(heatmap.colour.low), np.array(heatmap.colour.high)
-    if heatmap.row_ends is not None:
-        high = heatmap.row_ends.reshape(-1, 1)
+    if heatmap.ends is not None:
+        high = heatmap.ends
         low = -high if heatmap.colour.is_signed else 0 * high
     with np.errstate(divide="ignore", invalid="ignore"):
         places = (heatmap.values.astype(float) - low) / (high - low)

@@ -142,10 +142,10 @@ def test_colours_by_row_end_at_each_rows_largest() -> None:
     )
     assert reading.weights is not None
     for panel in board.heatmaps:
-        assert panel.row_ends is not None
+        assert panel.ends is not None
         assert panel.layer is not None
         own = reading.weights[panel.layer, panel.head]
-        assert np.array_equal(panel.row_ends, own.max(axis=1))
+        assert np.array_equal(panel.ends, own.max(axis=1, keepdims=True))
 
 
 @given(st.integers(1, 40), st.integers(1, 12))

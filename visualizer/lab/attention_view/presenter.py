@@ -188,7 +188,7 @@ class LabPanelSource:
         self.forbidden = None if _is_open(model) else _later_keys_mask(self.side)
         assert result.weights is not None
         self.values = max_pool(result.weights, self.block)
-        self.ends = self.values.max(axis=-1) if is_by_row else None
+        self.ends = self.values.max(axis=-1, keepdims=True) if is_by_row else None
 
     def panel(self, layer: int, head: int) -> Heatmap:
         return Heatmap(
@@ -196,7 +196,7 @@ class LabPanelSource:
             head, None, (layer,), self._label(layer), self.values[layer, head],
             self.rows, self.columns, self.colours[layer], self.forbidden, None, None,
             self._panel_notes(layer, head), self.unit, (self.side, self.side),
-            row_ends=None if self.ends is None else self.ends[layer, head],
+            ends=None if self.ends is None else self.ends[layer, head],
             layer=layer, is_marked=self._is_best(layer, head),
         )  # fmt: skip
 
