@@ -345,6 +345,8 @@ def _drag_headings(hand: Hand, stage: str, *others: str) -> list[tuple[str, floa
     """Press the line of a stage, drag it to the middle of others, and tell where that sought."""
     viewport, timeline = hand.board.viewport(), FlowTimeline(_placement(hand))
     sought: list[tuple[str, float]] = []
+    began: list[None] = []
+    hand.board.motion.began.connect(lambda: began.append(None))
     hand.board.scrubbed.connect(lambda stage, share: sought.append((stage, share)))
 
     def point(name: str, share: float) -> QPoint:
@@ -358,6 +360,7 @@ def _drag_headings(hand: Hand, stage: str, *others: str) -> list[tuple[str, floa
         hand.settle()
     QTest.mouseRelease(viewport, Qt.MouseButton.LeftButton, pos=point(others[-1], 0.5))
     hand.settle()
+    assert began == []  # nothing moves while steps are sought
     return sought
 
 
@@ -424,9 +427,8 @@ def test_the_knob_is_where_playback_is(flow_hand: Hand) -> None:
     assert image.pixelColor(round(x) + KNOB_PX, below).name() != ink.lower()
 
 
-def test_the_bar_of_the_flow_board_has_no_timeline_and_one_height(flow_hand: Hand) -> None:
+def test_the_playback_bar_has_one_height(flow_hand: Hand) -> None:
     bar = flow_hand.window.playback_bar
-    assert not bar.track.isVisible()
     height = bar.height()
     flow_hand.hover(Cell("weights", (0, 3, 1)))
     assert flow_hand.caption
@@ -436,7 +438,19 @@ def test_the_bar_of_the_flow_board_has_no_timeline_and_one_height(flow_hand: Han
     assert bar.height() == height
     flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
     flow_hand.settle()
-    assert bar.track.isVisible()
+    assert bar.height() == height
+
+
+def test_playback_of_other_panels_is_on_the_flow_board(flow_hand: Hand) -> None:
+    flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
+    flow_hand.settle()
+    assert flow_hand.shown.flow is None
+    flow_hand.window.controllers.playback_controller.seek_stage("scores")
+    flow_hand.settle()
+    assert flow_hand.shown.flow is not None
+    flow_hand.window.controllers.playback_controller.go_to_end()
+    flow_hand.settle()
+    assert flow_hand.shown.flow is None
 
 
 def test_numbers_of_a_matrix_stay_until_its_next_state_is_computed(flow_hand: Hand) -> None:

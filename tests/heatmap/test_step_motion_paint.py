@@ -9,20 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QRectF
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtGui import QImage
 
 from tests.support.image_pixels import rgb_of
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.colour_mapping import colour_indices, colour_table
+from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlights import present_highlights
 from visualizer.heatmap.step_motion_paint import (
     MovingCells,
     moving_cells,
-    paint_moving_cells,
     painted_area,
 )
 from visualizer.heatmap.step_motion_phases import ease
@@ -47,7 +46,7 @@ def played(
     board = present_board(resolved(run, view), Board())
     step = present_highlights(resolved(run, view)).step
     assert step
-    return lay_out_board(board, 1600, 1200).slots, step
+    return place_flow(board, 1600, 1200, 1).slots, step
 
 
 def slot_of(slots: tuple[PanelSlot, ...], stage: str, head: int | None = 0) -> PanelSlot:
@@ -71,14 +70,14 @@ def test_cells_are_copied_in_their_colours_and_go_where_they_are_used() -> None:
         assert one.end == scores.cell(3, key)
     (query,) = starts_within(cells, slot_of(slots, "queries"))
     assert query.end == scores.cell(3, 0).united(scores.cell(3, 5))
-    assert len(cells) == 2 * (6 + 1)
+    assert len(cells) == 6 + 1
 
 
 def test_what_is_out_of_sight_is_left_out() -> None:
     slots, step = played(a_run(d_out=6), PlaybackPosition("scores", 3))
     first = QRectF(slot_of(slots, "queries").cells.united(slot_of(slots, "scores").cells))
     seen = moving_cells(slots, step, LIGHT, first)
-    assert len(seen) == 7  # those of the first head
+    assert len(seen) == 7
     without = tuple(one for one in slots if one.heatmap.stage != "queries")
     assert len(moving_cells(without, step, LIGHT, first)) == 6
     assert moving_cells(slots, step, LIGHT, QRectF(-50, -50, 20, 20)) == ()
@@ -122,19 +121,3 @@ def test_a_motion_goes_straight_from_its_start_to_its_end(
     area = one.at(ease(share))
     assert start.united(end).adjusted(-1e-6, -1e-6, 1e-6, 1e-6).contains(area)
     assert painted_area(area).contains(area.toAlignedRect())
-
-
-@given(rectangles, rectangles, st.floats(0, 1))
-def test_nothing_is_painted_beside_the_area_that_is_painted_anew(
-    start: QRectF, end: QRectF, share: float
-) -> None:
-    picture = QImage(2, 1, QImage.Format.Format_RGB32)
-    picture.fill(QColor("red"))
-    one = MovingCells(picture, start, end)
-    image = QImage(1010, 1010, QImage.Format.Format_RGB32)
-    image.fill(QColor(LIGHT.paper))
-    painter = QPainter(image)
-    paint_moving_cells(painter, (one,), share, LIGHT)
-    painter.fillRect(painted_area(one.at(share)), QColor(LIGHT.paper))
-    painter.end()
-    assert (rgb_of(image) == int(LIGHT.paper[1:], 16)).all()

@@ -20,7 +20,7 @@ from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, Hand
 from visualizer.features.lessons.presenter import LESSON_PANEL
 from visualizer.features.line_view.widget import AttentionLinesView
-from visualizer.features.playback.playback_bar_widget import TimelineSlider
+from visualizer.features.playback.playback_bar_widget import ALL_COMPUTED
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.widget import BoardCanvas, BoardView
 from visualizer.lab.window import LabWindow
@@ -69,7 +69,6 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
     hand.settle()
     for widget, role, name in (
         (window.board, ROLE.Chart, "Heatmaps"),
-        (window.playback_bar.track, ROLE.Slider, "Step"),
         (window.playback_bar, ROLE.ToolBar, "Playback"),
         (window.stage_bar, ROLE.ToolBar, "Stages"),
         (window.progress, ROLE.ProgressBar, "Progress"),
@@ -112,7 +111,7 @@ def test_every_widget_that_paints_itself_has_a_role(qapp: QApplication) -> None:
         if module.name.endswith(WIDGET_MODULES):
             import_module(module.name)
     painting = [kind for kind in _derived(QWidget) if "paintEvent" in vars(kind)]
-    assert {BoardView, AttentionLinesView, TimelineSlider, MinimapWidget} <= {
+    assert {BoardView, AttentionLinesView, MinimapWidget} <= {
         *painting,
         *_derived(BoardCanvas),
     }
@@ -152,8 +151,7 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
     hand.settle()
     hand.leave()
     assert "6 tokens" in heard(window.board).value
-    assert heard(window.playback_bar.track).value == "All steps computed"
-    assert heard(window.playback_bar).value == "Paused"
+    assert heard(window.playback_bar).value == f"Paused: {ALL_COMPUTED}"
     assert heard(window.stage_bar).value == "Scores, Weights, Context"
     assert heard(window.progress).value == "Up to date"
     assert heard(window.panes["Tokens"].strip).value == ""
@@ -169,12 +167,12 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
 def test_values_of_playback(viewer: Viewer) -> None:
     viewer.key(Qt.Key.Key_Home)
     viewer.key(Qt.Key.Key_Space)
-    assert heard(viewer.bar).value == "Playing"
+    assert heard(viewer.bar).value.startswith("Playing: Input")
     viewer.key(Qt.Key.Key_Space)
-    assert heard(viewer.bar).value == "Paused"
+    assert heard(viewer.bar).value.startswith("Paused: Input")
     viewer.window.controllers.playback_controller.seek_stage("scores")
     viewer.hand.settle()
-    assert heard(viewer.bar.track).value == "Scores, row 1 of 6"
+    assert heard(viewer.bar).value == "Paused: Scores, row 1 of 6"
     assert heard(viewer.bar.caption).name == viewer.said
     assert heard(viewer.bar.caption).role is ROLE.StaticText
     assert heard(viewer.bar.caption).description == "Step description"

@@ -13,7 +13,7 @@ from tests.support.accessible_text import heard
 from tests.support.colour_vision import contrast
 from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, Hand
-from visualizer.features.playback.playback_bar_widget import TimelineSlider
+from visualizer.features.playback.playback_bar_widget import PlaybackBar
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import text_scale
@@ -82,7 +82,7 @@ def arrangement(window: MainWindow) -> dict[str, object]:
         "window": (window.geometry(), window.windowState()),
         "menu": window.menuBar().height(),
         "type": (QApplication.font(), text_scale()),
-        "tracks": window.playback_bar.track.sizeHint(),
+        "bar": window.playback_bar.sizeHint().height(),
         "icons": {button.iconSize().width() for button in window.findChildren(QToolButton)},
         "theme": window.theme,
     }
@@ -280,4 +280,4 @@ def test_what_is_remembered_is_how_it_was_before(open_window: Open, usual_size: 
     assert panes(again) == before
     assert again.width() == window.width()
     assert window.height() - again.height() < FRAME
-    assert again.findChild(TimelineSlider) is not None
+    assert again.findChild(PlaybackBar) is not None

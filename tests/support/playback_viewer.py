@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtTest import QTest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QToolButton
 
 if TYPE_CHECKING:
@@ -57,12 +56,6 @@ class Viewer:
         buttons = self.bar.findChildren(QToolButton)
         (button,) = (one for one in buttons if one.defaultAction() is wanted)
         self.hand.click(button)
-        self.hand.settle()
-
-    def click_track(self, position: int) -> None:
-        track = self.bar.track
-        x = round(track.segments.x_of(position))
-        QTest.mouseClick(track, Qt.MouseButton.LeftButton, pos=QPoint(x, 8))
         self.hand.settle()
 
     def choose(self, name: str, words_: str) -> None:

@@ -41,19 +41,6 @@ EXTENT_LABELS = {
     FigureExtent.ALL: "All stages, all heads",
     FigureExtent.CELLS: "One panel, one pixel per cell",
 }
-FILM_EXTENT_LABELS = {
-    FigureExtent.SHOWN: "Shown heads",
-    FigureExtent.HEAD: "One head",
-    FigureExtent.HEADS: "All heads",
-}
-"""Extents of a film; its steps determine the stages."""
-_HEADS_OF = {
-    FigureExtent.FLOW: FigureExtent.HEAD,
-    FigureExtent.PANEL: FigureExtent.HEAD,
-    FigureExtent.STAGES: FigureExtent.SHOWN,
-    FigureExtent.ALL: FigureExtent.HEADS,
-    FigureExtent.CELLS: FigureExtent.HEAD,
-}
 CELL_FORMAT = ".png"
 """Format that supports one pixel per cell."""
 PAPER_LABELS = {
@@ -65,7 +52,7 @@ CUSTOM_PRESET = "Custom size"
 """Preset name for figure settings that match no preset."""
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
 """Fields that a preset sets."""
-_FILMS = ("extent", "paper", "points", "title", "has_caption", "has_marks", "film")
+_FILMS = ("paper", "points", "title", "has_caption", "has_marks", "film")
 _DOCUMENT = ("carries_document", "has_all_layers")
 _CELLS = frozenset({"extent", "paper", "dpi", *_DOCUMENT})
 _FIGURES = (*_SIZE, "extent", "title", "has_caption", "has_marks", *_DOCUMENT)
@@ -138,8 +125,6 @@ class ExportSettings(Struct, frozen=True):
     @property
     def extent_labels(self) -> dict[FigureExtent, str]:
         """Extents that this format supports, with their labels."""
-        if self.format.kind is FormatKind.FILM:
-            return FILM_EXTENT_LABELS
         if self.suffix == CELL_FORMAT:
             return EXTENT_LABELS
         return {one: words for one, words in EXTENT_LABELS.items() if one is not FigureExtent.CELLS}
@@ -153,9 +138,7 @@ class ExportSettings(Struct, frozen=True):
         )
         if figure_settings.extent in self.extent_labels:
             return figure_settings
-        is_film = self.format.kind is FormatKind.FILM
-        extent = _HEADS_OF[figure_settings.extent] if is_film else FigureExtent.PANEL
-        return replace(figure_settings, extent=extent)
+        return replace(figure_settings, extent=FigureExtent.PANEL)
 
 
 def matching_preset(figure_settings: FigureSettings) -> str:
@@ -225,8 +208,9 @@ def settings_from_json(text: str) -> ExportSettings:
 
 
 def _add_missing_fields(stored: Any) -> Any:
-    """Add defaults for fields that earlier versions did not store."""
+    """Add defaults for fields that earlier versions did not store, and drop theirs."""
     with suppress(TypeError, KeyError, AttributeError):  # decoding rejects any other structure
+        stored["look"]["film"].pop("panels", None)
         stored["look"]["film"].setdefault("has_motion", FilmSettings().has_motion)
         stored["look"].setdefault("has_all_layers", FigureSettings().has_all_layers)
     return stored

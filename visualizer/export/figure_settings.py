@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 FILM_WIDTHS_PX = (640, 960, 1280, 1920)
 
 
-class FilmPanelChoice(StrEnum):
-    """The panels of a frame: those that the step computes and reads, or all stages."""
-
-    STEP = "step"
-    SPAN = "span"
-
-
 class FilmSettings(Struct, frozen=True):
     """The settings of a film of the computation.
 
@@ -51,7 +44,6 @@ class FilmSettings(Struct, frozen=True):
     grain: StepSize = StepSize.TOUR
     speed: float = 1.0
     loops: bool = True
-    panels: FilmPanelChoice = FilmPanelChoice.STEP
     width: int = 1280
     has_motion: bool = True
     max_frames: int = 5000

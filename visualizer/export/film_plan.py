@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from visualizer.errors import InputError
 from visualizer.format import format_count
-from visualizer.heatmap.step_motion_paths import MOTION_MS
+from visualizer.heatmap.step_motion_paths import MOTION_MS, motion_duration_ms
+from visualizer.heatmap.step_motion_phases import MOTION_KINDS, MotionKind, total_ms
 from visualizer.session.timeline import PlaybackPosition, StepSize, Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from visualizer.attention.trace import Trace
     from visualizer.export.figure_settings import FigureSettings, FilmSettings
@@ -23,8 +24,6 @@ LAST_FRAME_EXTRA_MS = 2000
 """Extra duration of the last frame in ms, to show the result before the film repeats."""
 MOTION_FRAME_MS = 40
 """Duration of a motion frame in ms: a whole number of time units in every format."""
-MOTION_FRAMES = MOTION_MS // MOTION_FRAME_MS
-MOTION_SHARES = tuple((frame + 0.5) / MOTION_FRAMES for frame in range(MOTION_FRAMES))
 
 LONG_TEXT_ERROR = (
     "Animations need complete matrices, which are not available for long texts. Use "
@@ -72,10 +71,9 @@ class FilmPlan(Struct, frozen=True):
         """Return the playback position of a frame."""
         return self.frames[frame].place
 
-    @property
-    def has_motion(self) -> bool:
-        """Whether the film has motion frames."""
-        return len(self.frames) > len(self.steps)
+    def frames_of(self, place: PlaybackPosition) -> Iterator[FilmFrame]:
+        """Yield the frames of a step."""
+        return (frame for frame in self.frames if frame.place == place)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -131,7 +129,7 @@ def rounding_note(settings: FigureSettings) -> str:
 def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None) -> FilmPlan:
     """Plan a film; a range that the run does not have becomes the nearest one.
 
-    Motion is omitted if a step is shorter than twice its motion, or if the film would be too long.
+    Steps that are too short have no motion, and none has if the film would be too long.
 
     Parameters
     ----------
@@ -166,22 +164,26 @@ def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None)
     plan = FilmPlan(timeline, steps, settings.speed, tuple(map(FilmFrame, positions)))
     if not settings.has_motion:
         return plan
-    moving_stages = {stage.name for stage in trace.stages if {*stage.reads} & {*trace.names}}
     frames = tuple(
         FilmFrame(position, share)
         for step, position in zip(steps, positions, strict=True)
-        for share in (
-            *(
-                MOTION_SHARES
-                if position.stage in moving_stages
-                and timeline.described_place(position) == position
-                and timeline.duration_ms(step) / settings.speed >= 2 * MOTION_MS
-                else ()
-            ),
-            None,
-        )
+        for share in (*_motion_shares(trace, timeline, step, position, settings.speed), None)
     )
     return replace(plan, frames=frames) if len(frames) <= settings.max_frames else plan
+
+
+def _motion_shares(
+    trace: Trace, timeline: Timeline, step: int, position: PlaybackPosition, speed: float
+) -> tuple[float, ...]:
+    """Return the fraction of a step's motion in each of its frames; empty without a motion."""
+    stage, ms = trace.stage(position.stage), timeline.duration_ms(step) / speed
+    is_computed = not {*trace.names}.isdisjoint(stage.reads)
+    is_long = ms >= MOTION_MS + MOTION_FRAME_MS  # the last frame shows the result
+    if not (is_computed and is_long and timeline.described_place(position) == position):
+        return ()
+    full_ms = total_ms(MOTION_KINDS.get(stage.operation, MotionKind.MOVE))
+    count = motion_duration_ms(ms, full_ms) // MOTION_FRAME_MS
+    return tuple((frame + 0.5) / count for frame in range(count))
 
 
 def _shown_steps(timeline: Timeline, steps: range, speed: float) -> tuple[int, ...]:

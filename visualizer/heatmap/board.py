@@ -169,19 +169,19 @@ class Heatmap(Struct, frozen=True, eq=False):
 
     def transposed(self, key: Hashable) -> Heatmap:
         """Return its transpose, with the same colour in each cell; row sums are left out."""
-        turned = {
-            name: None if cells is None else np.ascontiguousarray(cells.T)
-            for name in ("values", "forbidden", "dropped", "ends", "hidden", "uneven_rows")
-            for cells in [getattr(self, name)]
-        }
         return replace(
             self,
             key=key,
+            values=np.ascontiguousarray(self.values.T),
             rows=self.columns,
             columns=self.rows,
-            side=self.side[::-1],
+            forbidden=_turned(self.forbidden),
+            dropped=_turned(self.dropped),
             sums=None,
-            **turned,
+            side=self.side[::-1],
+            ends=_turned(self.ends),
+            hidden=_turned(self.hidden),
+            uneven_rows=_turned(self.uneven_rows),
         )
 
     @property
@@ -203,6 +203,10 @@ class Heatmap(Struct, frozen=True, eq=False):
     def is_zoomed(self) -> bool:
         """Whether only a part of it is visible."""
         return self.rows.part is not None or self.columns.part is not None
+
+
+def _turned(cells: np.ndarray | None) -> np.ndarray | None:
+    return None if cells is None else np.ascontiguousarray(cells.T)
 
 
 class FlowPanels(Struct, frozen=True, eq=False):

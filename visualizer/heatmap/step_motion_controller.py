@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPainter
 
     from visualizer.heatmap.board_layout import PanelSlot
+    from visualizer.heatmap.flow_motion_paint import FlowMotion
     from visualizer.heatmap.highlights import HighlightedStep, Highlights
-    from visualizer.heatmap.step_motion_paint import StepMotion
     from visualizer.widgets.theme import Theme
 
     BoardScene = tuple[tuple[PanelSlot, ...], QRectF, Theme]
@@ -50,14 +50,14 @@ class StepMotionController(QObject):
     def __init__(
         self,
         scene: Callable[[], BoardScene],
-        create: Callable[[HighlightedStep], StepMotion | None],
+        create: Callable[[], FlowMotion | None],
         parent: QObject,
     ) -> None:
         super().__init__(parent)
         self._scene, self._create = scene, create
         self._step: HighlightedStep | None = None
         self._is_due = False
-        self._motion: StepMotion | None = None
+        self._motion: FlowMotion | None = None
         self._targets: tuple[QRectF, ...] = ()
         """Areas of the cells that were painted as empty."""
         self._painted = QRegion()
@@ -90,9 +90,9 @@ class StepMotionController(QObject):
         if not self._is_due or self._step is None:
             return
         self._is_due = False
-        self._motion = self._create(self._step)
+        self._motion = self._create()
         if self._motion:
-            self.animation.setDuration(motion_duration_ms(self._step, self._motion.duration_ms))
+            self.animation.setDuration(motion_duration_ms(self._step.ms, self._motion.duration_ms))
             self.animation.start()
             self.began.emit()
         else:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from PySide6.QtCore import QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen, QRegion
+from PySide6.QtGui import QColor, QPainter, QPen
 
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.highlight_paint import is_block_shown, visible_cells
 from visualizer.heatmap.step_motion_paths import motion_paths
-from visualizer.heatmap.step_motion_phases import MotionKind, ease, total_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     import numpy as np
     from PySide6.QtGui import QImage
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from visualizer.heatmap.step_motion_paths import MotionPath
     from visualizer.widgets.theme import Theme
 
-MOTION_OPACITY = 0.7
-MAX_REPAINTED_AREAS = 40
-"""Maximum number of areas repainted separately; more are merged into one."""
 OUTLINE_WIDTH_PX = 3
 """Maximum extent of the outline beyond the cells, in pixels."""
 
@@ -54,42 +50,6 @@ class MovingCells(Struct, frozen=True, eq=False):
             start.width() + (end.width() - start.width()) * progress,
             start.height() + (end.height() - start.height()) * progress,
         )
-
-
-class StepMotion(Protocol):
-    """The motion of one step, painted over the panels."""
-
-    @property
-    def duration_ms(self) -> int:
-        """Duration of the whole motion, without hurry."""
-
-    def paint(self, painter: QPainter, share: float, targets: Sequence[QRectF]) -> None:
-        """Paint a fraction of the motion, from 0 to 1, with the areas of the result as empty."""
-
-    def painted_region(self, share: float) -> QRegion:
-        """Return the area that `paint` covers."""
-
-
-class MovingPanels(Struct, frozen=True, eq=False):
-    """Motion of cells between panels, without dimming the others."""
-
-    cells: tuple[MovingCells, ...]
-    theme: Theme
-
-    @property
-    def duration_ms(self) -> int:
-        return total_ms(MotionKind.MOVE)
-
-    def paint(self, painter: QPainter, share: float, targets: Sequence[QRectF]) -> None:
-        paint_empty_targets(painter, targets, self.theme)
-        paint_moving_cells(painter, self.cells, ease(share), self.theme)
-
-    def painted_region(self, share: float) -> QRegion:
-        region = QRegion()
-        for one in self.cells:
-            region += painted_area(one.at(ease(share)))
-        is_scattered = region.rectCount() > MAX_REPAINTED_AREAS
-        return QRegion(region.boundingRect()) if is_scattered else region
 
 
 def painted_area(area: QRectF) -> QRect:
@@ -199,19 +159,3 @@ def _drawn_cells(axis: HeatmapAxis, span: range) -> slice:
         min(span.stop, axis.visible_range.stop) - 1,
     )
     return slice(axis.cell(first), axis.cell(last) + 1)
-
-
-def paint_moving_cells(
-    painter: QPainter, cells: Iterable[MovingCells], progress: float, theme: Theme
-) -> None:
-    """Paint translucent, outlined images of cells at an eased progress from 0 to 1."""
-    painter.save()
-    painter.setOpacity(MOTION_OPACITY)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    for one in cells:
-        area = one.at(progress)
-        painter.drawImage(area, one.picture)
-        for ink, away in ((theme.paper, 1.5), (theme.accent, 0.5)):
-            painter.setPen(QPen(QColor(ink), 1))
-            painter.drawRect(area.adjusted(-away, -away, away, away))
-    painter.restore()

@@ -45,14 +45,19 @@ class MotionPath(Struct, frozen=True):
     target: HighlightBlock
 
 
-def motion_duration_ms(step: HighlightedStep, full_ms: int) -> int:
+def motion_duration_ms(step_ms: float | None, full_ms: int) -> int:
     """Return how long the inputs of a step move: shorter or longer than `full_ms` if it is played.
 
     If steps follow quickly, there is less time; in a long one, there is time to read the numbers.
+
+    Parameters
+    ----------
+    step_ms : float or None
+        How long the step is shown; None if it is not played.
     """
-    if step.ms is None:
+    if step_ms is None:
         return full_ms
-    return max(MOTION_MS, min(MAX_SLOWDOWN * full_ms, int(MAX_MOTION_SHARE * step.ms)))
+    return max(MOTION_MS, min(MAX_SLOWDOWN * full_ms, int(MAX_MOTION_SHARE * step_ms)))
 
 
 def starts_motion(before: HighlightedStep | None, after: HighlightedStep | None) -> bool:

@@ -75,7 +75,6 @@ from visualizer.heatmap.margins_cache import (
 )
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.step_motion_controller import StepMotionController
-from visualizer.heatmap.step_motion_paint import MovingPanels, moving_cells
 from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.input_filters import ROTATION_PER_NOTCH, WheelNotches, has_command_modifier
@@ -88,9 +87,8 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
     from visualizer.heatmap.board import DrawnStage, PendingCells
-    from visualizer.heatmap.highlights import HighlightedStep
+    from visualizer.heatmap.flow_motion_paint import FlowMotion
     from visualizer.heatmap.margins_cache import PanelPixmap, SparePixmap
-    from visualizer.heatmap.step_motion_paint import StepMotion
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
@@ -186,13 +184,10 @@ class BoardCanvas(CellScrollArea):
         seen = QRectF(self.viewport().rect()).translated(self.scroll_offset())
         return tuple(slots), seen, self._theme
 
-    def _create_motion(self, step: HighlightedStep) -> StepMotion | None:
-        slots, seen, theme = self._moving_scene()
+    def _create_motion(self) -> FlowMotion | None:
+        _, seen, theme = self._moving_scene()
         flow = self.board_layout.flow
-        if flow:
-            return flow_motion(flow, self.highlights, theme, seen, self._copy_cells)
-        cells = moving_cells(slots, step, theme, seen)
-        return MovingPanels(cells, theme) if cells else None
+        return flow_motion(flow, self.highlights, theme, seen, self._copy_cells) if flow else None
 
     def _copy_cells(self, area: QRectF, *, is_earlier: bool = False) -> QImage:
         """Return a picture of an area of the flow board, without highlights.
@@ -204,7 +199,8 @@ class BoardCanvas(CellScrollArea):
         """
         flow, ratio = self.board_layout.flow, self.devicePixelRatioF()
         assert flow is not None
-        image = QImage((area.size() * ratio).toSize(), QImage.Format.Format_RGB32)
+        size = (area.size() * ratio).toSize().expandedTo(QSize(1, 1))  # rows may be that low
+        image = QImage(size, QImage.Format.Format_RGB32)
         image.setDevicePixelRatio(ratio)
         image.fill(QColor(self._theme.paper))
         painter = QPainter(image)

@@ -476,8 +476,6 @@ def resolve_view(
     chosen = view.stages.intersection(run.trace.names) or frozenset({run.trace.attention})
     stages = chosen | ({pinned.stage} if pinned else frozenset())
     leading = run.trace.leading_index(layer=view.layer, text=view.text)
-    if focus:
-        stages = frozenset({focus, *run.trace.stage_at(focus, leading).reads})
     is_foldable = run.trace.spec.heads > 1 and focus is None
     folds = tuple(by for by in HeadAggregate if by in view.folds and is_foldable)
     heads = _shown_heads(run, view, pinned, folds)
@@ -488,7 +486,7 @@ def resolve_view(
     is_laid_over = not (is_spread or comparison or focus) and stages != chosen
     is_single = not (is_spread or comparison or folds or focus)
     flow = None
-    if view.flow and not (is_spread or comparison):
+    if focus or (view.flow and not (is_spread or comparison)):
         flow = _flow_view(run, view, focus, prediction, pinned, heads)
         stages, heads = frozenset(flow.stages), (flow.head,)
         is_laid_over = is_single = False

@@ -484,7 +484,6 @@ def _connect_signals(window: MainWindow) -> None:
     to.mask_edit_controller.follow_bar(window.stroke_controller, window.mask_edit_bar)
     window.mask_edit_bar.left.connect(board.setFocus)
     to.playback_controller.follow_bar(window.playback_bar)
-    window.playback_bar.sought.connect(board.motion.skip_step)
     to.comparison_controller.follow_bar(window.compare_bar)
     to.view_controller.follow_bar(window.view_bar)
     window.stage_bar.stageToggled.connect(to.go_to_stage)

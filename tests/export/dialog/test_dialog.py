@@ -260,10 +260,11 @@ OF_A_FILM = {
         "Last stage",
         "Animation steps",
         "Animation speed",
-        "Panels",
         "Pixels",
     ),
     "Animate inputs",
+    "Loop (begin again at the end)",
+    "Text size, pt",
 }
 
 
@@ -272,7 +273,16 @@ OF_A_FILM = {
     others_slow(
         [
             (".html", {*ON_IT, MARKS, CARRIED}),
-            (".gif", {*ON_IT, MARKS, *OF_A_FILM, "Text size, pt", "Loop (begin again at the end)"}),
+            (
+                ".gif",
+                {
+                    *ON_IT - {"What"},
+                    MARKS,
+                    *OF_A_FILM,
+                    "Text size, pt",
+                    "Loop (begin again at the end)",
+                },
+            ),
             (".csv", {"What"}),
             (".md", {"What"}),
             (".npz", set()),
@@ -299,11 +309,11 @@ def test_what_is_hidden_decides_nothing(hand: Hand, monkeypatch: pytest.MonkeyPa
     choose(dialog, dialog.figure.preset, "Poster")
     choose(dialog, dialog.figure.extent, FigureExtent.ALL)
     choose(dialog, dialog.format, ".gif")
-    assert dialog.figure.extent.currentText() == "All heads"
+    assert not dialog.figure.extent.isVisible()
     monkeypatch.setattr(export_controller, "ask_export_path", lambda *parts: parts[-1]("/a.gif"))
     hand.until(dialog.save.isEnabled)
     hand.click(dialog.save)
-    assert asked == [FigureSettings(extent=FigureExtent.HEADS, points=24)]
+    assert asked == [FigureSettings(points=24)]
 
 
 def film(hand: Hand, figure_settings: FilmSettings) -> ExportDialog:
@@ -580,7 +590,7 @@ FOR_FIGURES = {"Size for", "Lengths in", "Width", "Height", "Resolution, DPI", C
     [
         (".png", {*ON_IT, *FOR_FIGURES, "Text size, pt"}),
         (".html", {*ON_IT, CARRIED}),
-        (".webp", {*ON_IT, *OF_A_FILM - {"First stage", "Last stage"}, "Text size, pt"}),
+        (".webp", {*ON_IT - {"What"}, *OF_A_FILM - {"First stage", "Last stage"}}),
         (".md", {"What"}),
         (".npz", set()),
     ],

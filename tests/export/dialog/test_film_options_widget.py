@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from tests.support.small_runs import a_run
 from tests.support.window_input import PATIENCE_MS
 from visualizer.export.dialog.film_options_widget import FilmOptionsWidget, FilmRange
-from visualizer.export.figure_settings import FigureSettings, FilmPanelChoice, FilmSettings
+from visualizer.export.figure_settings import FigureSettings, FilmSettings
 from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, plan_film
 from visualizer.export.films.film_writer import estimate_film
 from visualizer.format import format_size
@@ -85,7 +85,6 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
     choose(options.first, "Scores")
     choose(options.grain, "By cell")
     choose(options.speed, "8×")
-    choose(options.panels, "all stages, small")
     choose(options.width_, "960 pixels wide")
     QTest.mouseClick(options.motion, Qt.MouseButton.LeftButton)
     film = FilmSettings(
@@ -93,7 +92,6 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
         StepSize.CELL,
         8,
         True,
-        FilmPanelChoice.SPAN,
         960,
         has_motion=False,
     )

@@ -139,7 +139,6 @@ def test_other_formats_have_the_panel() -> None:
         settings = ExportSettings(suffix, CELLS)
         assert FigureExtent.CELLS not in settings.extent_labels
         assert settings.figure_settings.extent is FigureExtent.PANEL
-    assert ExportSettings(".gif", CELLS).figure_settings.extent is FigureExtent.HEAD
 
 
 def test_a_preview_is_a_first_picture() -> None:

@@ -7,6 +7,7 @@ from itertools import groupby
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
@@ -14,12 +15,11 @@ from visualizer.export.figure_settings import FilmSettings
 from visualizer.export.film_plan import (
     LAST_FRAME_EXTRA_MS,
     MOTION_FRAME_MS,
-    MOTION_SHARES,
     FilmPlan,
     plan_film,
 )
 from visualizer.export.formats import FORMATS, FormatKind, unavailable_reason
-from visualizer.heatmap.step_motion_paths import MOTION_MS
+from visualizer.heatmap.step_motion_paths import MAX_MOTION_SHARE, MAX_SLOWDOWN, MOTION_MS
 from visualizer.optional_packages import missing_package_message
 from visualizer.session.timeline import (
     PLAYBACK_SPEEDS,
@@ -111,41 +111,52 @@ def test_roundings_do_not_add_up(grain: StepSize, speed: float, unit: int, first
     assert film.seconds == pytest.approx(sum(durations) * unit / 1000, abs=unit / 1000)
 
 
+def moves(film: FilmPlan) -> bool:
+    """Whether a film has frames in which inputs move."""
+    return len(film) > len(film.steps)
+
+
 @given(
     grain=st.sampled_from([*STEP_MS]),
     speed=st.sampled_from(PLAYBACK_SPEEDS),
     unit=st.sampled_from([1, 10]),
 )
-def test_a_motion_is_at_the_start_of_each_step_that_reads_and_lasts_twice_as_long(
+def test_a_motion_is_at_the_start_of_each_step_that_reads_and_takes_no_time_from_others(
     grain: StepSize, speed: float, unit: int
 ) -> None:
-    bare = plan_film(TRACE, FilmSettings(grain=grain, speed=speed, has_motion=False))
-    film = plan_film(TRACE, FilmSettings(grain=grain, speed=speed))
+    settings = FilmSettings(grain=grain, speed=speed, max_frames=100_000)
+    bare, film = plan_film(TRACE, replace(settings, has_motion=False)), plan_film(TRACE, settings)
     step = STEP_MS[grain] / speed
-    assert not bare.has_motion
-    assert film.has_motion == (step >= 2 * MOTION_MS)
+    assert not moves(bare)
+    assert moves(film) == (step >= MOTION_MS + MOTION_FRAME_MS)
     assert bare.steps == film.steps
     each = [[*frames] for _, frames in groupby(range(len(film)), key=film.place)]
     assert len(each) == len(bare)
     durations = film.durations(unit)
+    assert min(durations) >= 1
     assert tuple(sum(durations[at] for at in frames) for frames in each) == bare.durations(unit)
     for frames, place in zip(each, places(bare), strict=True):
         assert film.place(frames[0]) == place
-        shares = [film.frames[at].motion_progress for at in frames]
-        is_moving = film.has_motion and place.stage != "input"
-        assert shares == [*(MOTION_SHARES if is_moving else ()), None]
+        progress = [film.frames[at].motion_progress for at in frames]
+        shares = [share for share in progress[:-1] if share is not None]
+        assert progress == [*shares, None]
+        assert bool(shares) == (moves(film) and place.stage != "input")
+        assert [0, *shares, 1] == sorted({0, *shares, 1})
         assert all(durations[at] * unit == MOTION_FRAME_MS for at in frames[:-1])
 
 
-def test_the_shares_of_a_motion_grow_between_its_start_and_its_end() -> None:
-    assert [0, *MOTION_SHARES, 1] == sorted({0, *MOTION_SHARES, 1})
-    assert len(MOTION_SHARES) * MOTION_FRAME_MS == MOTION_MS
+@pytest.mark.parametrize(("stage", "full_ms"), [("queries", 600), ("weights", 900)])
+def test_a_motion_lasts_as_long_as_in_the_window(stage: str, full_ms: int) -> None:
+    span = (PlaybackPosition(stage), stage)
+    film = plan_film(TRACE, FilmSettings(span, StepSize.STAGE))
+    assert STEP_MS[StepSize.STAGE] > 2 * full_ms / MAX_MOTION_SHARE
+    assert len(film) - 1 == MAX_SLOWDOWN * full_ms // MOTION_FRAME_MS
 
 
 def test_a_film_becomes_no_longer_than_can_be_written_by_its_motion() -> None:
     most = len(plan_film(TRACE, FilmSettings()))
     assert len(plan_film(TRACE, FilmSettings(max_frames=most))) == most
-    assert not plan_film(TRACE, FilmSettings(max_frames=most - 1)).has_motion
+    assert not moves(plan_film(TRACE, FilmSettings(max_frames=most - 1)))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 
-from tests.support.accessible_text import heard
 from tests.support.playback_viewer import NONE
 from tests.support.window_input import words
 from visualizer.features.playback import controller
@@ -60,7 +59,6 @@ def test_home_is_the_first_step_and_end_shows_all_again(viewer: Viewer) -> None:
     before = viewer.picture()
     viewer.key(Qt.Key.Key_Home)
     assert viewer.place == PlaybackPosition("input")
-    assert viewer.hand.stages == ["input"]
     assert "Your" in viewer.said
     viewer.key(Qt.Key.Key_End)
     assert viewer.place is None
@@ -123,7 +121,7 @@ def test_arrows_step_and_skip_stages_unless_a_cell_is_pinned(viewer: Viewer) -> 
 
 def test_arrows_with_other_keys_do_not_step(viewer: Viewer) -> None:
     viewer.key(Qt.Key.Key_Home)
-    for widget in (viewer.hand.board, viewer.bar.track):
+    for widget in (viewer.hand.board, viewer.bar.caption):
         widget.setFocus()
         viewer.key(Qt.Key.Key_Right, Qt.KeyboardModifier.AltModifier)
     assert viewer.place == PlaybackPosition("input")
@@ -151,10 +149,11 @@ def test_seeking_equals_stepping(viewer: Viewer) -> None:
         viewer.key(Qt.Key.Key_PageDown)
     stepped = viewer.picture()
     said = viewer.said
-    viewer.click_track(60)
-    assert viewer.shown.position == 60
-    viewer.click_track(26)
-    assert viewer.shown.position == 26
+    playback = viewer.window.controllers.playback_controller
+    for position in (60, 26):
+        playback.seek(position)
+        viewer.hand.settle()
+        assert viewer.shown.position == position
     assert viewer.said == said
     assert viewer.picture() == stepped
 
@@ -220,8 +219,8 @@ def test_a_pause_in_a_tour_keeps_the_text(viewer: Viewer, clock: Clock) -> None:
     viewer.window.controllers.playback_controller.seek_stage("weights")
     viewer.hand.settle()
     play(viewer)
-    said, row = viewer.said, viewer.shown.position - viewer.shown.stops[7].start
-    assert row == 0
+    said = viewer.said
+    assert viewer.place == PlaybackPosition("weights")
     viewer.hand.press(Qt.Key.Key_Space, NONE)
     viewer.hand.settle()
     assert viewer.said == said
@@ -335,7 +334,8 @@ def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> 
     assert viewer.place == PlaybackPosition("weights", 4)
     viewer.hand.type_sentence("one two")
     viewer.hand.settle()
-    assert viewer.shown.position == viewer.shown.stops[7].start + 1  # the last row there is
+    assert viewer.place == PlaybackPosition("weights", 4)
+    assert viewer.shown.where == "Weights, row 2 of 2"  # the last row there is
 
 
 def test_what_is_computed_later_is_empty_and_cannot_be_asked(viewer: Viewer) -> None:
@@ -353,23 +353,6 @@ def test_what_is_computed_later_is_empty_and_cannot_be_asked(viewer: Viewer) -> 
     )
 
 
-def test_the_rail_jumps_while_playing(viewer: Viewer) -> None:
-    viewer.key(Qt.Key.Key_Home)
-    viewer.hand.click(viewer.window.stage_bar.buttons["weights"])
-    viewer.hand.settle()
-    assert viewer.place == PlaybackPosition("weights")
-    assert viewer.hand.stages == ["masked", "weights"]
-
-
-def test_the_track_says_where_it_is_to_a_reader_of_the_screen(viewer: Viewer) -> None:
-    viewer.window.controllers.playback_controller.seek_stage("scores")
-    viewer.window.controllers.playback_controller.step(1)
-    viewer.hand.settle()
-    track = viewer.bar.track
-    assert heard(track).value == "Scores, row 2 of 6"
-    assert (track.minimum(), track.maximum(), track.value()) == (0, 66, 25)
-
-
 def test_the_cell_pane_tells_of_the_leading_cell(viewer: Viewer) -> None:
     viewer.window.controllers.playback_controller.seek_stage("scores")
     viewer.hand.settle()
@@ -377,41 +360,11 @@ def test_the_cell_pane_tells_of_the_leading_cell(viewer: Viewer) -> None:
     assert words(viewer.bar.equation).startswith("score = ")
 
 
-def test_pointing_at_a_head_far_down_does_not_scroll_it_away(viewer: Viewer) -> None:
-    viewer.hand.type_number("d_out", "24")
-    viewer.hand.type_number("heads", "12")
-    viewer.hand.settle()
-    viewer.window.controllers.playback_controller.seek_stage("weights")
-    viewer.hand.settle()
-    bar = viewer.hand.board.verticalScrollBar()
-    bar.setValue(bar.maximum())
-    down = bar.value()
-    assert down > 500
-    viewer.hand.hover(Cell("weights", (11, 0, 0)))
-    assert viewer.window.workspace.screen.panel(BOARD_CONTENTS).cursor.hovered
-    assert bar.value() == down
-
-
 def test_the_wheel_leaves_the_choices_alone(viewer: Viewer) -> None:
     for box in (viewer.bar.grain, viewer.bar.speed):
         before = box.currentIndex()
         turn(box, QPoint(0, -120))
         assert box.currentIndex() == before
-
-
-def test_each_whole_notch_of_the_wheel_over_the_timeline_is_a_step(viewer: Viewer) -> None:
-    viewer.key(Qt.Key.Key_Home)
-    for angle in (QPoint(0, -120), QPoint(0, -240), QPoint(0, 120)):
-        turn(viewer.bar.track, angle)
-    viewer.hand.settle()
-    assert viewer.shown.position == 2
-    for angle in (QPoint(-120, 0), QPoint(), *3 * [QPoint(0, -30)]):
-        turn(viewer.bar.track, angle)  # sideways, the end of a gesture, and too little of a notch
-    viewer.hand.settle()
-    assert viewer.shown.position == 2
-    turn(viewer.bar.track, QPoint(0, -30))
-    viewer.hand.settle()
-    assert viewer.shown.position == 3
 
 
 def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:
@@ -427,5 +380,5 @@ def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:
 def test_the_widget_keeps_no_run_alive(viewer: Viewer) -> None:
     made = viewer.window.workspace.screen.panel(PLAYBACK_PANEL)
     assert made.made_of is not None
-    assert viewer.shown == viewer.bar.track.bar_state == replace(made, made_of=None)
-    assert viewer.shown.made_of is viewer.bar.track.bar_state.made_of is None
+    assert viewer.shown == replace(made, made_of=None)
+    assert viewer.shown.made_of is None

@@ -103,6 +103,8 @@ def test_playing_to_the_end_shows_the_trace(case: Case, grain: StepSize, qtbot: 
         numbers = player.run.trace.read(stage, batch)
         for place_, value in np.ndenumerate(numbers):
             head = place_[0] if len(place_) == 3 else None
+            if head:
+                continue  # only the head in front is shown
             found = shown[(stage, head, *place_[-2:])]
             assert found == value or (np.isnan(found) and np.isnan(value))
             count += 1

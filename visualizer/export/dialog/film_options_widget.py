@@ -12,7 +12,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QWidget
 
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FILM_WIDTHS_PX, FilmPanelChoice, FilmSettings
+from visualizer.export.figure_settings import FILM_WIDTHS_PX, FilmSettings
 from visualizer.export.film_plan import plan_film
 from visualizer.export.films.film_writer import estimate_film
 from visualizer.features.playback.playback_bar_widget import GRAIN_LABELS
@@ -41,11 +41,7 @@ class FilmRange(StrEnum):
 
 
 SHRINKING_POLICY = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-MOTION_TIP = "Show inputs moving to the cells computed from them, in steps of at least 0.4 seconds"
-PANEL_CHOICES = {
-    FilmPanelChoice.STEP: "those of each step",
-    FilmPanelChoice.SPAN: "all stages, small",
-}
+MOTION_TIP = "Show inputs moving to the cells computed from them"
 
 
 class FilmOptionsWidget(QWidget):
@@ -69,7 +65,6 @@ class FilmOptionsWidget(QWidget):
         self.speed = combo_box(
             "Animation speed", [(speed, f"{speed:g}×") for speed in PLAYBACK_SPEEDS]
         )
-        self.panels = combo_box("Panels", PANEL_CHOICES.items())
         self.width_ = combo_box(
             "Pixels", [(width, f"{width:,} pixels wide") for width in FILM_WIDTHS_PX]
         )
@@ -93,7 +88,7 @@ class FilmOptionsWidget(QWidget):
 
     @property
     def _choice_boxes(self) -> tuple[QComboBox, ...]:
-        choices = (self.part, self.first, self.last, self.grain, self.speed, self.panels)
+        choices = (self.part, self.first, self.last, self.grain, self.speed)
         return (*choices, self.width_)
 
     def _lay_out(self) -> None:
@@ -106,7 +101,6 @@ class FilmOptionsWidget(QWidget):
             ("&Up to", self.last),
             ("&Granularity", self.grain),
             ("Sp&eed", self.speed),
-            ("Pa&nels", self.panels),
             ("Si&ze", self.width_),
         ):
             box.setSizeAdjustPolicy(SHRINKING_POLICY)
@@ -153,7 +147,6 @@ class FilmOptionsWidget(QWidget):
             (self.part, self._find_range(film_settings)),
             (self.grain, film_settings.grain),
             (self.speed, film_settings.speed),
-            (self.panels, film_settings.panels),
             (self.width_, film_settings.width),
         ):
             box.setCurrentIndex(max(0, box.findData(value)))
@@ -190,7 +183,6 @@ class FilmOptionsWidget(QWidget):
             StepSize(self.grain.currentData()),
             self.speed.currentData(),
             self.loops.isChecked(),
-            FilmPanelChoice(self.panels.currentData()),
             self.width_.currentData(),
             has_motion=self.motion.isChecked(),
         )

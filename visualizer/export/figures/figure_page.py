@@ -10,9 +10,9 @@ import bisect
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
-from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
+from PySide6.QtCore import QPointF, QRectF, QSize, QSizeF, Qt
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -47,18 +47,16 @@ from visualizer.heatmap.board_presenter import (
 from visualizer.heatmap.cell_cursor_paint import paint_cursor
 from visualizer.heatmap.flow_cursor_paint import (
     paint_flow_cursor,
+    paint_step_labels,
     panel_cursor,
     panel_highlights,
 )
+from visualizer.heatmap.flow_motion_paint import flow_motion
 from visualizer.heatmap.flow_placement import place_flow
+from visualizer.heatmap.flow_timeline_paint import paint_flow_timeline
 from visualizer.heatmap.highlight_paint import paint_highlights
-from visualizer.heatmap.step_motion_paint import (
-    moving_cells,
-    paint_empty_targets,
-    paint_moving_cells,
-    target_areas,
-)
-from visualizer.heatmap.step_motion_phases import ease
+from visualizer.heatmap.highlights import before_step
+from visualizer.heatmap.step_motion_paint import target_areas
 from visualizer.progress import Progress, no_progress
 from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.resolved_view import ResolvedView, resolve_view
@@ -69,10 +67,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.heatmap.board import Board
-    from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
+    from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.heatmap.cell_cursor import CellCursor
+    from visualizer.heatmap.flow_motion_paint import FlowMotion
     from visualizer.heatmap.highlights import Highlights
-    from visualizer.heatmap.step_motion_paint import MovingCells
     from visualizer.session.exportable_snapshot import Snapshot
 
 _PAINTED_WITH = (
@@ -244,6 +242,34 @@ def exact_figure_within(
     )
 
 
+def fit_flow_to_height(
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    board_height: Callable[[FigureContent], float],
+) -> tuple[int, FigureContent, BoardLayout]:
+    """Fit a flow board to the width of a figure and a height.
+
+    Parameters
+    ----------
+    board_height : callable
+        Returns the height for the board of a figure, in pixels of the window.
+
+    Returns
+    -------
+    tuple of (int, FigureContent, BoardLayout)
+        The number of drawn cells per side, with the figure and its layout.
+    """
+    resolved = resolve_figure_view(snapshot, figure_settings)
+    width = figure_settings.width / figure_settings.scale
+    figure = _read_content(resolved, figure_settings)
+    layout = place_flow(figure.board, width, board_height(figure), figure_settings.pixel_ratio)
+    if layout.room == resolved.view.room:
+        return layout.room, figure, layout
+    figure = _read_content(_with_room(resolved, layout.room), figure_settings)
+    fitted = place_flow(figure.board, width, board_height(figure), figure_settings.pixel_ratio)
+    return layout.room, figure, fitted
+
+
 def _choose_colours_again(resolved: ResolvedView) -> ResolvedView:
     """Resolve the view again: its colours date from before its pictures were drawn."""
     return _with_room(resolved, resolved.view.room, resolved.view.small_room)
@@ -371,13 +397,21 @@ def _text_font(size: int) -> QFont:
     return scaled_font(size, QFont.Weight.DemiBold if size > 12 else QFont.Weight.Normal)
 
 
-def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_progress) -> None:
+def paint_page(
+    painter: QPainter,
+    page: FigurePage,
+    progress: Progress = no_progress,
+    *,
+    is_result_hidden: bool = False,
+) -> None:
     """Paint a page; the painter's unit must be 1/96 inch.
 
     Parameters
     ----------
     progress : callable
         Called before each panel with the number of panels painted and their total.
+    is_result_hidden : bool
+        Whether copies of the cells that a playback step computes are left empty.
     """
     figure, theme = page.figure, page.theme
     painter.fillRect(QRectF(QPointF(0, 0), page.size), QColor(theme.paper))
@@ -391,7 +425,9 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
         flow = page.layout.flow
         if flow:
             flow_paint.paint_board(painter, flow, theme)
-            flow_paint.paint_uncomputed(painter, flow, figure.highlights, theme)
+            shown = before_step(figure.highlights) if is_result_hidden else figure.highlights
+            flow_paint.paint_uncomputed(painter, flow, shown, theme)
+            paint_flow_timeline(painter, flow, figure.highlights, theme)
         for done, slot in enumerate(page.layout.slots):
             progress(done, len(page.layout.slots))
             panel_paint.paint_slot(painter, slot, theme)
@@ -402,37 +438,74 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
                     marks = flow_paint.paint_earlier(painter, slot, marks, earlier)
                 paint_highlights(painter, slot, marks, theme)
                 paint_cursor(painter, slot, panel_cursor(flow, figure.cursor), theme)
-        if flow and not figure.highlights.step:
+        if flow and figure.highlights.step:
+            paint_step_labels(painter, flow, figure.highlights.leading, theme)
+        elif flow:
             paint_flow_cursor(painter, flow, figure.cursor.pinned, theme)
         panel_margins_paint.paint_column_heads(painter, page.layout.column_heads, theme)
     finally:  # also if the progress callback cancels
         painter.restore()
 
 
-def find_moving_cells(page: FigurePage) -> tuple[MovingCells, ...]:
-    """Return the cells that move between the panels of a page in its playback step."""
-    step = page.figure.highlights.step
-    return moving_cells(_current_slots(page), step, page.theme) if step else ()
+class StepPictures(Struct, frozen=True, eq=False):
+    """Pictures of the cells of a page with a flow board, without highlights.
 
-
-def _current_slots(page: FigurePage) -> list[PanelSlot]:
-    return [slot for slot in page.layout.slots if page.figure.board.is_current(slot.heatmap)]
-
-
-def paint_motion(
-    painter: QPainter, page: FigurePage, cells: tuple[MovingCells, ...], share: float
-) -> None:
-    """Paint the moving cells of a page after a fraction (0 to 1) of their motion.
-
-    During the motion, the cells that they move to are empty.
+    Parameters
+    ----------
+    ratio : float
+        Pixels for 1/96 inch.
+    drawn : dict
+        The board by whether the earlier state of a matrix is shown.
     """
+
+    page: FigurePage
+    ratio: float
+    drawn: dict[bool, QImage] = field(default_factory=dict)
+
+    def __call__(self, area: QRectF, *, is_earlier: bool = False) -> QImage:
+        """Return a picture of an area of the board."""
+        if is_earlier not in self.drawn:
+            self.drawn[is_earlier] = self._draw(is_earlier)
+        whole, scale = self.drawn[is_earlier], self.page.scale * self.ratio
+        return whole.copy(QRectF(area.topLeft() * scale, area.size() * scale).toAlignedRect())
+
+    def _draw(self, is_earlier: bool) -> QImage:
+        page, scale = self.page, self.page.scale * self.ratio
+        flow = page.layout.flow
+        assert flow is not None
+        image = QImage(
+            (page.panels.size() * scale).toSize().expandedTo(QSize(1, 1)),
+            QImage.Format.Format_RGB32,
+        )
+        image.fill(QColor(page.theme.paper))
+        painter = QPainter(image)
+        painter.scale(scale, scale)
+        flow_paint.paint_board(painter, flow, page.theme)
+        for slot in page.layout.slots:
+            shown = flow.earlier if is_earlier and flow.has_earlier(slot) else None
+            panel_paint.paint_slot(painter, shown or slot, page.theme)
+        painter.end()
+        return image
+
+
+def step_motion(page: FigurePage, ratio: float) -> FlowMotion | None:
+    """Return the motion of the playback step of a page, if it has one."""
+    flow = page.layout.flow
+    if flow is None or page.figure.highlights.step is None:
+        return None
+    seen = QRectF(QPointF(0, 0), page.panels.size())
+    pictures = StepPictures(page, ratio)
+    return flow_motion(flow, page.figure.highlights, page.theme, seen, pictures)
+
+
+def paint_motion(painter: QPainter, page: FigurePage, motion: FlowMotion, share: float) -> None:
+    """Paint a fraction (0 to 1) of the motion of a page; the computed cells are empty."""
     painter.save()
     painter.scale(page.scale, page.scale)
     painter.translate(page.at + page.panels.topLeft())
     step = page.figure.highlights.step
-    if cells and step:
-        paint_empty_targets(painter, target_areas(_current_slots(page), step), page.theme)
-    paint_moving_cells(painter, cells, ease(share), page.theme)
+    assert step is not None
+    motion.paint(painter, share, target_areas(page.layout.slots, step))
     painter.restore()
 
 

@@ -1,7 +1,4 @@
-"""Frames of a film: each is a figure of one playback step with margins and moving cells.
-
-The margin below the panels shows the description of the step, its calculation and the track.
-"""
+"""Frames of a film: each is the flow board at one playback step, with its motion and a caption."""
 
 from __future__ import annotations
 
@@ -10,25 +7,26 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QTextDocument
+from PySide6.QtCore import QRectF, QSizeF
+from PySide6.QtGui import QPainter, QTextDocument
 from shiboken6 import Shiboken
 
 from visualizer.export.figures.figure_page import (
-    find_moving_cells,
     paint_motion,
     paint_page,
     paint_text,
+    step_motion,
 )
 from visualizer.export.figures.rasterization import create_image, image_words
 from visualizer.features.playback.presenter import (
     PlaybackBarState,
     equation_to_html,
-    format_step_count,
     present_playback,
 )
-from visualizer.features.playback.timeline_paint import TimelineSegments, paint_track, track_height
+from visualizer.heatmap.board_arrangement import EDGE
+from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.cell_cursor import present_cursor
+from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlights import present_highlights
 from visualizer.session.resolved_view import resolve_view
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
@@ -42,20 +40,23 @@ if TYPE_CHECKING:
 
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.export.film_plan import FilmPlan
-    from visualizer.heatmap.step_motion_paint import MovingCells
+    from visualizer.heatmap.flow_motion_paint import FlowMotion
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.timeline import PlaybackPosition
     from visualizer.session.view import View
     from visualizer.widgets.theme import Theme
 
 
+SPACING_PX = 6
+
+
 class FrameMargins(Struct, frozen=True, eq=False):
-    """The title, step sentence and track around the panels, in full size even if panels shrink.
+    """The title, step caption and figure caption around the board.
 
     Parameters
     ----------
     words : QRectF
-        The rectangle of the step's sentence, in pixels of the window as all rectangles here.
+        The rectangle of the step's caption, in pixels of the window as all rectangles here.
     scale : float
         The scale relative to the window.
     """
@@ -69,17 +70,34 @@ class FrameMargins(Struct, frozen=True, eq=False):
 
     def paint(self, painter: QPainter, bar: PlaybackBarState, theme: Theme) -> None:
         painter.scale(self.scale, self.scale)
-        paint_text(painter, self.title_at, self.title, 20, theme.ink)
+        paint_text(painter, self.title_at.adjusted(0, EDGE / 2, 0, 0), self.title, 20, theme.ink)
         paint_text(painter, self.caption_at, self.caption, 12, theme.quiet)
-        paint_caption(painter, self.words, bar, theme)
+        line = QRectF(self.words.topLeft(), QSizeF(self.words.width(), _line_height()))
+        paint_caption_line(painter, line, bar.caption, theme)
+        line.translate(0, _line_height() + SPACING_PX * text_scale())
+        equation = "".join(equation_to_html(bar.equation, theme))
+        paint_caption_line(painter, line, equation, theme)
+
+
+def caption_height() -> float:
+    """Return the height of the sentence and the equation, the same for every step."""
+    return 2 * _line_height() + SPACING_PX * text_scale()
+
+
+def _line_height() -> float:
+    """Return the height of a line: one in large text, or two in the smallest."""
+    return max(
+        font_metrics(FONT_SIZES_PX[0]).height(), 2 * font_metrics(FONT_SIZES_PX[-1]).height()
+    )
 
 
 class PaintedStep(Struct, frozen=True, eq=False):
-    """A painted step without its moving cells, its page, and the cells that move over it."""
+    """A painted step: its result, and the page below its motion if it has one."""
 
-    still: QImage
+    result: QImage
     page: FigurePage
-    cells: tuple[MovingCells, ...]
+    motion: FlowMotion | None = None
+    before: QImage | None = None
 
 
 class AnimationFrames(Struct, frozen=True, eq=False):
@@ -87,19 +105,21 @@ class AnimationFrames(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    pages : dict
-        The page by the computed stage.
+    first : FigurePage
+        The page of the first step.
     margins : FrameMargins
-        The parts over and under the panels.
+        The parts over and under the board.
     size : tuple of int
         Width and height of every frame in pixels; even, as video encoders need.
+    ratio : float
+        Pixels for 1/96 inch of the page.
     latest_steps : dict
         The most recently painted step, by its playback position.
     """
 
     snapshot: Snapshot
     film: FilmPlan
-    pages: dict[str, FigurePage]
+    first: FigurePage
     margins: FrameMargins
     size: tuple[int, int]
     ratio: float
@@ -122,83 +142,62 @@ class AnimationFrames(Struct, frozen=True, eq=False):
 
     def page(self, frame: int) -> tuple[FigurePage, PlaybackBarState]:
         """Return the page of a frame, and its playback bar."""
-        snapshot = self.snapshot
+        snapshot, first = self.snapshot, self.first
         resolved = resolve_view(
             snapshot.document, self.view(frame), snapshot.run, snapshot.document
         )
-        highlights = present_highlights(resolved)
-        page = self.pages[self.film.place(frame).stage]
-        figure = replace(page.figure, cursor=present_cursor(resolved), highlights=highlights)
-        return replace(page, figure=figure), present_playback(
-            resolved, PlaybackBarState(), highlights
+        board, highlights = (
+            present_board(resolved, first.figure.board),
+            present_highlights(resolved),
         )
+        figure = replace(
+            first.figure, board=board, cursor=present_cursor(resolved), highlights=highlights
+        )
+        size, ratio = first.panels.size(), self.ratio * first.scale
+        layout = place_flow(board, size.width(), size.height(), ratio)
+        page = replace(first, figure=figure, layout=layout)
+        return page, present_playback(resolved, PlaybackBarState(), highlights)
 
     def picture(self, frame: int) -> QImage:
-        """Paint a frame; the static part of a step is painted once for all of its frames."""
+        """Paint a frame; the static parts of a step are painted once for all of its frames."""
         place, motion_progress = self.film.place(frame), self.film.frames[frame].motion_progress
         step = self.latest_steps.get(place)
         if step is None:
             step = self._paint_step(frame)
             self.latest_steps.clear()
             self.latest_steps[place] = step
-        image = step.still.copy()
-        if motion_progress is not None:
-            painter = QPainter(image)
-            painter.scale(self.ratio, self.ratio)
-            paint_motion(painter, step.page, step.cells, motion_progress)
-            painter.end()
+        if motion_progress is None or step.motion is None or step.before is None:
+            return step.result.copy()
+        image = step.before.copy()
+        painter = QPainter(image)
+        painter.scale(self.ratio, self.ratio)
+        paint_motion(painter, step.page, step.motion, motion_progress)
+        painter.end()
         return image
 
     def _paint_step(self, frame: int) -> PaintedStep:
         page, bar = self.page(frame)
+        place = self.film.place(frame)
+        is_moving = any(one.motion_progress is not None for one in self.film.frames_of(place))
+        motion = step_motion(page, self.ratio) if is_moving else None
+        before = self._paint_page(page, bar, is_result_hidden=True) if motion else None
+        return PaintedStep(self._paint_page(page, bar), page, motion, before)
+
+    def _paint_page(
+        self, page: FigurePage, bar: PlaybackBarState, *, is_result_hidden: bool = False
+    ) -> QImage:
         image = create_image(*self.size)
         image.fill(page.theme.paper)
         painter = QPainter(image)
         painter.scale(self.ratio, self.ratio)
-        paint_page(painter, page)
+        paint_page(painter, page, is_result_hidden=is_result_hidden)
         self.margins.paint(painter, bar, page.theme)
         painter.end()
-        cells = find_moving_cells(page) if self.film.has_motion else ()
-        return PaintedStep(image, page, cells)
+        return image
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
         return image_words(self.picture(frame))
-
-
-SPACING_PX = 6
-
-
-def caption_height() -> float:
-    """Return the height of the part under the panels, the same for every step."""
-    return 2 * _line_height() + track_height() + 2 * SPACING_PX * text_scale()
-
-
-def _line_height() -> float:
-    """Return the height of a line: one in large text, or two in the smallest."""
-    return max(
-        font_metrics(FONT_SIZES_PX[0]).height(), 2 * font_metrics(FONT_SIZES_PX[-1]).height()
-    )
-
-
-def paint_caption(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme: Theme) -> None:
-    """Draw the sentence and calculation of a step, and the track."""
-    sentence = QRectF(area.left(), area.top(), area.width(), _line_height())
-    paint_caption_line(painter, sentence, bar.caption, theme)
-    calculation = sentence.translated(0, _line_height() + SPACING_PX * text_scale())
-    equation = "".join(equation_to_html(bar.equation, theme))
-    paint_caption_line(painter, calculation, equation, theme)
-    count = format_step_count(bar)
-    count_width = font_metrics(12).horizontalAdvance(f"{bar.count:,} of {bar.count:,}")
-    painter.save()
-    painter.translate(area.left(), calculation.bottom() + SPACING_PX * text_scale())
-    track_width = area.width() - count_width - 12
-    painter.setFont(scaled_font(12))
-    painter.setPen(QColor(theme.quiet))
-    count_area = QRectF(track_width, 0, area.width() - track_width, font_metrics(12).height())
-    painter.drawText(count_area, Qt.AlignmentFlag.AlignRight, count)
-    paint_track(painter, TimelineSegments(bar, track_width), theme)
-    painter.restore()
 
 
 _THREAD_STATE = threading.local()

@@ -1,7 +1,4 @@
-"""Lays out the frames of a film of the computation on pages of one size.
-
-The panels of all stages have the same cell size and origin, so that nothing jumps between stages.
-"""
+"""Lays out a film: the flow board of one head, played on a page with a title and captions."""
 
 from __future__ import annotations
 
@@ -16,34 +13,28 @@ from visualizer.export.figure_settings import (
     PIXELS_PER_INCH,
     FigureExtent,
     FigureSettings,
-    FilmPanelChoice,
     resolve_figure_view,
 )
 from visualizer.export.figures.figure_page import (
     PAPER_THEMES,
-    FigureContent,
     FigurePage,
-    figure_content,
+    fit_flow_to_height,
     text_height,
 )
-from visualizer.export.film_plan import FilmPlan, plan_film
+from visualizer.export.film_plan import plan_film
 from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, caption_height
 from visualizer.heatmap.board_arrangement import EDGE
-from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.progress import Progress, no_progress
-from visualizer.session.resolved_view import resolve_view, toured_cell
-from visualizer.session.timeline import PlaybackPosition, Playhead
+from visualizer.session.resolved_view import toured_cell
+from visualizer.session.timeline import Playhead
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.board import Board
-    from visualizer.heatmap.board_layout import BoardLayout
+    from visualizer.export.figures.figure_page import FigureContent
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.view import View
 
-DEFAULT_MAX_ASPECT_RATIO = 0.7
-"""Largest height / width without a given height, so that numbers are readable."""
-TALL_MAX_ASPECT_RATIO = 1.25
-"""Largest height / width without a given height for many heads below each other."""
+ASPECT_RATIO = 9 / 16
+"""Height / width without a given height."""
 MAX_SIDE_PX = 4096
 """Maximum side of a film in pixels that common players support."""
 SPACING_PX = 8
@@ -57,33 +48,48 @@ def lay_out_film(
     Parameters
     ----------
     progress : callable
-        Called at each stage; an exception that it raises cancels the work.
+        Called once with the number of frames; an exception that it raises cancels the work.
 
     Raises
     ------
     InputError
         When the film has too many steps, or too many pixels.
     """
+    check_film_size(figure_settings)
     played = _played_view(snapshot, figure_settings)
     chosen = toured_cell(snapshot.run, played)
     full_row = chosen.place[-2] if chosen else None
     film = plan_film(snapshot.run.trace, figure_settings.film, full_row)
-    page_height = figure_settings.height
-    height = figure_settings.height_mm or figure_settings.width_mm * DEFAULT_MAX_ASPECT_RATIO
-    check_film_size(figure_settings)
+    progress(0, len(film))
+    ratio = film_pixel_ratio(figure_settings)
     figure_settings = replace(
         figure_settings,
-        dpi=round(film_pixel_ratio(figure_settings) * PIXELS_PER_INCH),
-        height_mm=height,
+        extent=FigureExtent.FLOW,
+        has_marks=True,
+        dpi=round(ratio * PIXELS_PER_INCH),
+        height_mm=figure_settings.height_mm or figure_settings.width_mm * ASPECT_RATIO,
     )
-    snapshot = replace(snapshot, view=played)
-
-    def report_stage(done: int, of: int) -> None:
-        progress(0, len(film))
-
-    figures = _read_figures(snapshot, film, figure_settings, report_stage)
-    layouts = _lay_out_stages(figures, figure_settings, report_stage)
-    return _place_stages(snapshot, film, figures, layouts, figure_settings, page_height)
+    playhead = replace(played.playhead, place=film.place(0))
+    snapshot = replace(snapshot, view=replace(played, playhead=playhead))
+    height = (figure_settings.height or 0) / figure_settings.scale
+    room, figure, layout = fit_flow_to_height(
+        snapshot, figure_settings, lambda figure: height - _margins_height(figure, figure_settings)
+    )
+    margins = _lay_out_margins(figure, figure_settings, layout.height)
+    page = FigurePage(
+        figure,
+        layout,
+        QSizeF(figure_settings.width, figure_settings.height or 0),
+        scale=figure_settings.scale,
+        at=QPointF(0, 0),
+        title=QRectF(),
+        panels=QRectF(0, margins.title_at.bottom(), layout.width, layout.height),
+        caption=QRectF(),
+        theme=PAPER_THEMES[figure_settings.paper],
+        fits=True,
+    )
+    snapshot = replace(snapshot, view=replace(snapshot.view, room=room))
+    return AnimationFrames(snapshot, film, page, margins, _even_size(page.size * ratio), ratio)
 
 
 def check_film_size(figure_settings: FigureSettings) -> None:
@@ -97,116 +103,41 @@ def check_film_size(figure_settings: FigureSettings) -> None:
 
 
 def _played_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
-    """Return the view to play: the figure's heads, without comparison or large panel."""
+    """Return the view to play: without a comparison, a prediction or an enlarged stage."""
+    film = figure_settings.film
     view = replace(
         snapshot.view,
-        playhead=Playhead(),
-        last_pinned=None,
+        playhead=Playhead(grain=film.grain, speed=film.speed, is_playing=True),
         guess=None,
         comparison=None,
         spread=False,
         large=None,
-        flow=False,
+        last_pinned=None,
     )
-    view = resolve_figure_view(replace(snapshot, view=view), figure_settings).view
-    film = figure_settings.film
-    playhead = Playhead(grain=film.grain, speed=film.speed, is_playing=True)
-    return replace(view, playhead=playhead, folds=frozenset())
+    return resolve_figure_view(
+        replace(snapshot, view=view), replace(figure_settings, extent=FigureExtent.FLOW)
+    ).view
 
 
-def _read_figures(
-    snapshot: Snapshot, film: FilmPlan, figure_settings: FigureSettings, progress: Progress
-) -> dict[str, FigureContent]:
-    """Read the panels of each stage; if all stages are shown, all share one figure."""
-    rows = len(resolve_view(snapshot.document, snapshot.view, snapshot.run).drawn_heads)
-    # All heads must be visible at once.
-    height = (figure_settings.height_mm or figure_settings.width_mm) / rows
-    figure_settings = replace(
-        figure_settings, extent=FigureExtent.SHOWN, has_marks=True, height_mm=height
-    )
-    if figure_settings.film.panels is FilmPanelChoice.SPAN:
-        reads = (snapshot.run.trace.stage(stage).reads for stage in film.stages)
-        stages = frozenset({*film.stages, *(name for names in reads for name in names)})
-        figure = figure_content(
-            replace(snapshot, view=replace(snapshot.view, stages=stages)), figure_settings
-        )
-        return dict.fromkeys(film.stages, figure)
-    figures = {}
-    for stage in film.stages:
-        progress(0, 1)
-        playhead = replace(snapshot.view.playhead, place=PlaybackPosition(stage))
-        figures[stage] = figure_content(
-            replace(snapshot, view=replace(snapshot.view, playhead=playhead)), figure_settings
-        )
-    return figures
-
-
-def _place_stages(
-    snapshot: Snapshot,
-    film: FilmPlan,
-    figures: dict[str, FigureContent],
-    layouts: dict[str, BoardLayout],
-    figure_settings: FigureSettings,
-    page_height: float | None,
-) -> AnimationFrames:
-    """Reserve the area of the largest panels for every stage.
-
-    Parameters
-    ----------
-    page_height : float or None
-        The height of the page; None to fit the content.
-    """
-    first, width = next(iter(figures.values())), figure_settings.width / figure_settings.scale
-    panels_width = max(layout.width for layout in layouts.values())
-    panels_height = max(layout.height for layout in layouts.values())
-    available = _panel_room(first, figure_settings)
-    if page_height is None:
-        tall = available + width * (TALL_MAX_ASPECT_RATIO - DEFAULT_MAX_ASPECT_RATIO)
-        available = max(available, min(panels_height, tall))
-    scale = max(0.01, min(1.0, width / panels_width, available / panels_height))
-    margins = _lay_out_margins(first, figure_settings, panels_height * scale)
-    left = _round_to_pixels((width - panels_width * scale) / 2, figure_settings.pixel_ratio)
-    top = margins.words.top() - SPACING_PX - panels_height * scale
-    bottom = margins.caption_at.bottom() * figure_settings.scale
-    size = QSizeF(figure_settings.width, page_height or bottom)
-    pages = {
-        stage: FigurePage(
-            replace(figure, title="", caption=""),
-            layouts[stage],
-            size,
-            scale=figure_settings.scale * scale,
-            at=QPointF(0, 0),
-            title=QRectF(),
-            panels=QRectF(left / scale, top / scale, panels_width, panels_height),
-            caption=QRectF(),
-            theme=PAPER_THEMES[figure_settings.paper],
-            fits=True,
-        )
-        for stage, figure in figures.items()
-    }
-    ratio = film_pixel_ratio(figure_settings)
-    return AnimationFrames(snapshot, film, pages, margins, _even_size(size * ratio), ratio)
-
-
-def _panel_room(figure: FigureContent, figure_settings: FigureSettings) -> float:
-    """Return the height available to panels, in pixels of the window."""
-    margins = _lay_out_margins(figure, figure_settings, 0)
-    return (figure_settings.height or 0) / figure_settings.scale - margins.caption_at.bottom()
+def _margins_height(figure: FigureContent, figure_settings: FigureSettings) -> float:
+    """Return the height around the board, in pixels of the window."""
+    return _lay_out_margins(figure, figure_settings, 0).caption_at.bottom()
 
 
 def _lay_out_margins(
-    figure: FigureContent, figure_settings: FigureSettings, panels: float
+    figure: FigureContent, figure_settings: FigureSettings, board_height: float
 ) -> FrameMargins:
-    """Lay out the margins above and below panels of a given height."""
+    """Lay out the margins above and below a board of a given height."""
     width = figure_settings.width / figure_settings.scale
     title_height = text_height(figure.title, 20, width)
     across = width - 2 * EDGE
-    top = _round_to_pixels(title_height, figure_settings.pixel_ratio) + panels + SPACING_PX
-    below = top + caption_height()
+    top = _round_to_pixels(title_height, figure_settings.pixel_ratio)
+    words = QRectF(EDGE, top + board_height + SPACING_PX, across, caption_height())
+    below = words.bottom() + EDGE / 2
     return FrameMargins(
         figure.title,
-        QRectF(EDGE, EDGE / 2, across, title_height),
-        QRectF(EDGE, top, across, caption_height()),
+        QRectF(EDGE, 0, across, top),
+        words,
         figure.caption,
         QRectF(EDGE, below, across, text_height(figure.caption, 12, width)),
         figure_settings.scale,
@@ -226,39 +157,3 @@ def _even_size(size: QSizeF) -> tuple[int, int]:
     """Round a size to even numbers of pixels."""
     width, height = (max(1, math.ceil(side / 2 - 0.01)) for side in (size.width(), size.height()))
     return 2 * width, 2 * height
-
-
-def _lay_out_stages(
-    figures: dict[str, FigureContent], figure_settings: FigureSettings, progress: Progress
-) -> dict[str, BoardLayout]:
-    """Lay all stages out with the same cell size, the largest that fits all.
-
-    Panels that are pooled differently have cell sizes as close as whole pixels allow.
-    """
-    width, ratio = figure_settings.width / figure_settings.scale, figure_settings.pixel_ratio
-    height = _panel_room(next(iter(figures.values())), figure_settings)
-    boards = [*{figure.board: None for figure in figures.values()}]
-    cell = math.inf
-    while True:
-        layouts: dict[Board, BoardLayout] = {}
-        for board in boards:
-            progress(0, 1)
-            layouts[board] = lay_out_board(board, width, height, ratio, cell)
-        sides = [_token_side(board, layout) for board, layout in layouts.items()]
-        if min(sides) > min(cell, max(sides)) - 1e-6:
-            break
-        cell = min(sides)  # another arrangement may be better only with smaller cells
-    return {stage: layouts[figure.board] for stage, figure in figures.items()}
-
-
-def _token_side(board: Board, layout: BoardLayout) -> float:
-    """Return the side that a token would have in a layout's panels without zoom and pooling."""
-    tokens = max(
-        len(axis.labels)
-        for heatmap in board.heatmaps
-        for axis in (heatmap.rows, heatmap.columns)
-        if axis.is_token
-    )
-    assert layout.place_panels is not None
-    assert layout.place_panels.arrangement is not None  # no panel of a film is large
-    return layout.place_panels.arrangement.side / tokens

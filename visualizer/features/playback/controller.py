@@ -39,9 +39,6 @@ class PlaybackController(QObject):
 
     def follow_bar(self, bar: PlaybackBar) -> None:
         """Connect the playback bar."""
-        bar.sought.connect(self.seek)
-        bar.stepped.connect(self.step)
-        bar.skipped.connect(self.skip)
         bar.grainChosen.connect(self.set_grain)
         bar.speedChosen.connect(self.set_speed)
         bar.questionChosen.connect(self.set_question)

@@ -1,4 +1,7 @@
-"""The playback bar: transport buttons, caption and equation in one row, and a thin timeline."""
+"""The playback bar: transport buttons, caption and equation in one row.
+
+The headings of the flow board are the timeline.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +18,21 @@ from visualizer.features.playback.presenter import (
     equation_to_html,
     format_step_count,
 )
-from visualizer.features.playback.timeline_paint import TimelineSegments, line_height, paint_line
 from visualizer.session.timeline import PLAYBACK_SPEEDS, StepSize
 from visualizer.session.user_prediction import PredictionQuestion
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import DISABLED_OPACITY, icon
-from visualizer.widgets.input_filters import WheelNotches, has_command_modifier
 from visualizer.widgets.labels import CaptionLabel, PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import combo_box
 from visualizer.widgets.theme import LIGHT
-from visualizer.widgets.track_slider import TrackSlider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from PySide6.QtCore import QObject
-    from PySide6.QtGui import QAction, QPaintEvent, QWheelEvent
+    from PySide6.QtGui import QAction, QPaintEvent
 
     from visualizer.explanations.explain import Equation
     from visualizer.session.screen import Screen
@@ -53,6 +52,7 @@ SENTENCE_PX, EQUATION_PX = (17, 15, 13), (13,)
 SENTENCE_LINES = 2
 HINT = "Point at a number to see how it is computed. Press Space to play the computation."
 """Text while there is nothing to describe."""
+ALL_COMPUTED = "all steps computed"
 GRAIN_LABELS = {
     StepSize.TOUR: "Tour",
     StepSize.STAGE: "By stage",
@@ -66,16 +66,12 @@ QUESTION_LABELS = {
 
 
 class PlaybackBar(QWidget):
-    """Controls to play, pause, step and seek; caption and equation of the cell or the step.
+    """Controls to play, pause and step; caption and equation of the cell or the step.
 
-    Its height is reserved, so that no text moves the heatmaps. On the flow board, the headings are
-    the timeline; otherwise, a thin one is above the controls.
+    Its height is reserved, so that no text moves the heatmaps.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
-    sought = Signal(object)
-    stepped = Signal(int)
-    skipped = Signal(int)
     grainChosen = Signal(object)
     speedChosen = Signal(float)
     questionChosen = Signal(object)
@@ -90,10 +86,6 @@ class PlaybackBar(QWidget):
         self.caption = CaptionLabel("Step description", SENTENCE_PX, SENTENCE_LINES)
         self.equation = CaptionLabel("Step equation", EQUATION_PX)
         self.where = PlainLabel()
-        self.track = TimelineSlider()
-        self.track.sought.connect(self.sought)
-        self.track.stepped.connect(self.stepped)
-        self.track.skipped.connect(self.skipped)
         self.grain = combo_box("Steps", GRAIN_LABELS.items())
         self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in PLAYBACK_SPEEDS])
         self.question = combo_box("Prediction question", QUESTION_LABELS.items())
@@ -109,7 +101,6 @@ class PlaybackBar(QWidget):
         self._row = QWidget()
         self._row.setLayout(self._build_row(actions))
         column = column_layout(self, (12, 0, 12, 0), spacing=0)
-        column.addWidget(self.track)
         column.addWidget(self._row)
         self._reserve_height()
 
@@ -158,14 +149,12 @@ class PlaybackBar(QWidget):
     @property
     def readers(self) -> tuple[QWidget, ...]:
         """Focusable widgets that leave the playback keys to the window."""
-        return self.track, self.caption, self.equation
+        return self.caption, self.equation
 
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         wanted = screen.wanted
-        # The headings of the flow board are its timeline.
-        self.track.setVisible(not (screen.resolved and screen.resolved.flow))
         self.grain.setCurrentIndex(self.grain.findData(wanted.playhead.grain))
         self.speed.setCurrentIndex(self.speed.findData(wanted.playhead.speed))
         if wanted.guess:
@@ -177,9 +166,9 @@ class PlaybackBar(QWidget):
             return
         bar = replace(bar, made_of=None)  # it would keep the run alive until the bar changes
         self.shown = (bar, theme)
-        self.track.show_playback(bar, theme)
         self.play.show_playback(bar.playhead.is_playing, theme)
-        set_accessible_value(self, "Playing" if bar.playhead.is_playing else "Paused")
+        state = "Playing" if bar.playhead.is_playing else "Paused"
+        set_accessible_value(self, f"{state}: {bar.where or ALL_COMPUTED}")
         self.where.setText(format_step_count(bar))
         self._show_texts()
         self.question.setVisible(bar.question is not None)
@@ -204,7 +193,7 @@ class PlaybackBar(QWidget):
         texts = bar.caption, bar.equation
         if self._cell and bar.question is None and not bar.playhead.is_playing:
             texts = self._cell
-        is_quiet = not texts[0] and bool(bar.stops)
+        is_quiet = not texts[0] and bar.count > 0
         hint = f"<span style='color:{theme.quiet}'>{HINT}</span>" if is_quiet else ""
         self.caption.show_html(texts[0] or hint)
         self.equation.show_html(*equation_to_html(texts[1], theme))
@@ -287,75 +276,3 @@ def _create_button(action: QAction) -> QToolButton:
 
 def _icon_size() -> QSize:
     return QSize(ICON_PX, ICON_PX) * text_scale()
-
-
-MAX_STEP = 2**31 - 1
-
-# Number of steps or stages to move by, per key.
-STEP_KEYS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
-STAGE_KEYS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
-
-
-class TimelineSlider(TrackSlider):
-    """Thin timeline with one segment per stage; click or drag to seek."""
-
-    ACCESSIBLE_ROLE = QAccessible.Role.Slider
-    sought = Signal(object)
-    stepped = Signal(int)
-    skipped = Signal(int)
-
-    def __init__(self) -> None:
-        keys = "Left and Right move by one step, Up and Down by one stage."
-        super().__init__("Step", keys, 120)
-        self.setProperty(OWN_FOCUS_PROPERTY, True)
-        self.bar_state, self._wheel = PlaybackBarState(), WheelNotches()
-
-    @property
-    def preferred_height(self) -> float:
-        return line_height()
-
-    def show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
-        if bar is self.bar_state and theme is self._theme:
-            return
-        self.bar_state, self._theme = bar, theme
-        largest = min(max(1, bar.count), MAX_STEP)
-        self.setRange(0, largest)
-        self.setValue(bar.position * largest // max(1, bar.count))
-        set_accessible_value(self, bar.where or "All steps computed")
-        self.update()
-
-    @property
-    def segments(self) -> TimelineSegments:
-        return TimelineSegments(self.bar_state, self.width())
-
-    # ------------------------------------------------------------------ drawing
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if not self.bar_state.stops:
-            return
-        painter = QPainter(self)
-        paint_line(painter, self.segments, self._theme)
-        self.paint_focus(painter)
-        painter.end()
-
-    # ------------------------------------------------------------------ user input
-
-    def point_at(self, x: float) -> None:
-        position = self.segments.position_at(x)
-        if position != self.bar_state.position:
-            self.sought.emit(position)
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        if notches := self._wheel.count(event.angleDelta().y()):  # zero for horizontal scrolling
-            self.stepped.emit(-notches)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        key = Qt.Key(event.key())
-        if has_command_modifier(event):
-            event.ignore()
-        elif key in STEP_KEYS:
-            self.stepped.emit(STEP_KEYS[key])
-        elif key in STAGE_KEYS:
-            self.skipped.emit(STAGE_KEYS[key])
-        else:
-            event.ignore()

@@ -70,19 +70,6 @@ CLOSING = "All steps are computed. Point at a number to see its calculation."
 """Caption after the last step."""
 
 
-class TimelineSegment(Struct, frozen=True):
-    """One stage on the timeline.
-
-    Parameters
-    ----------
-    start : int
-        Index of its first step.
-    """
-
-    title: str
-    start: int
-
-
 class PlaybackBarState(Struct, frozen=True):
     """The contents of the playback bar.
 
@@ -98,7 +85,6 @@ class PlaybackBarState(Struct, frozen=True):
 
     position: int = 0
     count: int = 0
-    stops: tuple[TimelineSegment, ...] = ()
     playhead: Playhead = field(default_factory=Playhead)
     where: str = ""
     caption: str = ""
@@ -118,14 +104,9 @@ def present_playback(
     if previous.made_of == resolved.step_key:
         return previous
     guess, place, timeline = resolved.prediction, resolved.place, resolved.timeline
-    stops = tuple(
-        TimelineSegment(stage.title, start)
-        for stage, start in zip(resolved.run.trace.stages, timeline.starts, strict=False)
-    )
     bar = PlaybackBarState(
         timeline.position(PlaybackPosition(guess.stage) if guess else place),
         len(timeline),
-        stops,
         resolved.view.playhead,
         made_of=resolved.step_key,
     )
