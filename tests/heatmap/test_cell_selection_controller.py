@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QApplication, QCheckBox
 from tests.support.window_input import CONTROL, SHIFT, words
 from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.session.cell_address import Cell
-from visualizer.widgets.buttons import SoloToggleButton
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -223,42 +222,38 @@ def test_a_cell_can_be_copied(hand: Hand) -> None:
     assert [line.split("\t")[0] for line in copied[3:5]] == ["Your", "journey"]
 
 
-# ------------------------------------------------------------------------------------ the rail
+# ---------------------------------------------------------------------------------- the stages
 
 
-def test_the_rail_shows_and_hides_stages(hand: Hand) -> None:
+def test_the_menu_shows_and_hides_stages(hand: Hand) -> None:
     weights = hand.panel("weights")
-    hand.click(hand.window.stage_bar.buttons["scaled"])
+    hand.toggle_stage("scaled")
     hand.settle()
     assert hand.stages == ["scores", "scaled", "weights", "context"]
     assert hand.panel("weights") is weights
-    hand.click(hand.window.stage_bar.buttons["scores"])
-    hand.click(hand.window.stage_bar.buttons["context"])
+    hand.toggle_stage("scores")
+    hand.toggle_stage("context")
     hand.settle()
     assert hand.stages == ["scaled", "weights"]
-    checked = [
-        button.item
-        for button in hand.window.stage_bar.findChildren(SoloToggleButton)
-        if button.isChecked() and button.isVisible()
-    ]
-    assert checked == ["scaled", "weights"]
+    read = hand.read_menu(hand.window.view_bar.stages_button)
+    assert [title for title, is_shown in read.items() if is_shown] == ["Scaled", "Weights"]
 
 
 def test_the_last_stage_stays(hand: Hand) -> None:
     for stage in ("scores", "context", "weights", "weights"):
-        hand.click(hand.window.stage_bar.buttons[stage])
+        hand.toggle_stage(stage)
     hand.settle()
     assert hand.stages == ["weights"]
-    assert hand.window.stage_bar.buttons["weights"].isChecked()
+    assert hand.read_menu(hand.window.view_bar.stages_button)["Weights"]
 
 
 def test_the_last_stage_stays_when_a_mask_takes_others_away(hand: Hand) -> None:
-    hand.click(hand.window.stage_bar.buttons["masked"])
+    hand.toggle_stage("masked")
     for stage in ("scores", "context", "weights"):
-        hand.click(hand.window.stage_bar.buttons[stage])
+        hand.toggle_stage(stage)
     hand.settle()
     assert hand.stages == ["masked"]
     hand.click(hand.find(QCheckBox, "causal QCheckBox"), QPoint(8, 8))
     hand.settle()
     assert hand.stages != []
-    assert [button for button in hand.window.stage_bar.buttons.values() if button.isChecked()]
+    assert any(hand.read_menu(hand.window.view_bar.stages_button).values())

@@ -13,8 +13,6 @@ from PySide6.QtTest import QTest
 from tests.support.image_pixels import rgb_of
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL, GRID_NOTICE
-from visualizer.features.view_bar.presenter import BoardArrangement
-from visualizer.features.view_bar.widget import LAYOUT_LABELS
 from visualizer.heatmap.flow_timeline_paint import (
     KNOB_PX,
     FlowTimeline,
@@ -33,15 +31,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def flow_hand(hand: Hand) -> Hand:
-    """Choose the flow board in the list of layouts."""
-    box = hand.window.view_bar.box
-    hand.click(box)
-    view = box.view()
-    QTest.keyClick(view, Qt.Key.Key_Home)
-    for _ in range(box.findText(LAYOUT_LABELS[BoardArrangement.FLOW])):
-        QTest.keyClick(view, Qt.Key.Key_Down)
-    QTest.keyClick(view, Qt.Key.Key_Return)
-    hand.activate()
+    """Return from the panels to the flow board."""
+    hand.click(hand.window.view_bar.buttons["view.show_flow"])
     hand.settle()
     return hand
 
@@ -242,11 +233,11 @@ def test_a_heading_is_a_place_on_the_timeline_during_playback(flow_hand: Hand) -
     assert place.stage == "weights"
 
 
-def test_headings_take_the_place_of_the_stage_bar(flow_hand: Hand) -> None:
-    assert not flow_hand.window.stage_bar.isVisible()
-    flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
+def test_headings_take_the_place_of_the_view_bar(flow_hand: Hand) -> None:
+    assert not flow_hand.window.view_bar.isVisible()
+    flow_hand.window.controllers.view_controller.show_all_panels()
     flow_hand.settle()
-    assert flow_hand.window.stage_bar.isVisible()
+    assert flow_hand.window.view_bar.isVisible()
 
 
 def test_a_very_narrow_board_shows_the_head_with_its_operands(flow_hand: Hand) -> None:
@@ -260,7 +251,7 @@ def test_a_very_narrow_board_shows_the_head_with_its_operands(flow_hand: Hand) -
 
 
 def test_another_layout_is_chosen_again(flow_hand: Hand) -> None:
-    flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
+    flow_hand.window.controllers.view_controller.show_all_panels()
     flow_hand.settle()
     assert flow_hand.shown.flow is None
 
@@ -436,13 +427,13 @@ def test_the_playback_bar_has_one_height(flow_hand: Hand) -> None:
     flow_hand.window.controllers.playback_controller.seek_stage("scores")
     flow_hand.settle()
     assert bar.height() == height
-    flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
+    flow_hand.window.controllers.view_controller.show_all_panels()
     flow_hand.settle()
     assert bar.height() == height
 
 
 def test_playback_of_other_panels_is_on_the_flow_board(flow_hand: Hand) -> None:
-    flow_hand.window.controllers.view_controller.arrange(BoardArrangement.ALL)
+    flow_hand.window.controllers.view_controller.show_all_panels()
     flow_hand.settle()
     assert flow_hand.shown.flow is None
     flow_hand.window.controllers.playback_controller.seek_stage("scores")

@@ -10,7 +10,6 @@ from PySide6.QtCore import QPoint, QPointF
 from PySide6.QtGui import QColor
 
 from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL
-from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.format import format_number
 from visualizer.heatmap.flow_headings_paint import operand_name, state_places
 from visualizer.heatmap.flow_hints import tooltip_at
@@ -52,7 +51,7 @@ def _middle(box: Box) -> QPointF:
 
 @pytest.fixture
 def flow_hand(hand: Hand) -> Hand:
-    hand.window.controllers.view_controller.arrange(BoardArrangement.FLOW)
+    hand.window.controllers.view_controller.show_flow()
     hand.settle()
     return hand
 
@@ -161,7 +160,7 @@ def test_after_all_heads_the_same_head_is_in_front(flow_hand: Hand) -> None:
         leave()
         flow_hand.settle()
         assert flow_hand.board.board_layout.flow is None
-        view.arrange(BoardArrangement.FLOW)
+        view.show_flow()
         flow_hand.settle()
         assert _placement(flow_hand).panels.front == 1
     np.testing.assert_array_equal(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
+from PySide6.QtCore import QRectF, QSizeF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from tests.support.hand_made_panels import a_heatmap
@@ -39,9 +41,9 @@ def painted(slot: PanelSlot, blocks: tuple[HighlightBlock, ...], theme: Theme) -
 
 def a_slot(side: float) -> PanelSlot:
     heatmap = a_heatmap(np.random.default_rng(3).random((ROWS, COLUMNS), np.float32))
-    slot = lay_out_board(Board(((heatmap,),)), 2000, 2000, 1, side).slots[0]
-    assert slot.cell_width == slot.cell_height == side
-    return slot
+    slot = lay_out_board(Board(((heatmap,),)), 2000, 2000, 1).slots[0]
+    cells = QRectF(slot.cells.topLeft(), QSizeF(COLUMNS * side, ROWS * side))
+    return replace(slot, cells=cells, cell_width=side, cell_height=side)
 
 
 def changed(side: float, rows: range, columns: range, is_made: bool, theme: Theme) -> np.ndarray:

@@ -88,7 +88,7 @@ def test_arrow_keys_walk_by_drawn_cells(hand: Hand) -> None:
 
 def test_from_a_stage_that_was_hidden_one_starts_at_the_first(hand: Hand) -> None:
     hand.click_cell(Cell("context", (0, 1, 0)))
-    hand.click(hand.window.stage_bar.buttons["context"])
+    hand.toggle_stage("context")
     hand.settle()
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Right)
@@ -193,15 +193,9 @@ def test_a_double_click_makes_a_panel_large_and_another_all_heads(hand: Hand) ->
     hand.settle()
     view = hand.window.workspace.view
     assert (view.large, view.heads, view.pinned) == ("scores", frozenset({1}), cell)
-    large, *others = hand.board.board_layout.slots
-    assert large.heatmap.stage == "scores"
-    assert all(large.cells.height() > 1.5 * one.cells.height() for one in others)
-    assert hand.window.view_bar.box.currentText() == "One head, enlarged"
-    hand.board.setFocus()
-    QTest.keyClick(hand.board, Qt.Key.Key_Return)  # the pinned cell's, which is large already
-    hand.settle()
-    assert hand.window.workspace.view.heads is None
-    assert len(hand.board.board_layout.slots) == 6
+    flow = hand.shown.flow
+    assert flow is not None
+    assert (flow.front, flow.panels[flow.focus].stage) == (1, "scores")
 
 
 def test_a_link_to_a_panel_that_is_not_shown_moves_no_panel(hand: Hand) -> None:
@@ -229,23 +223,11 @@ def test_a_link_to_a_panel_that_is_not_shown_moves_no_panel(hand: Hand) -> None:
     assert hand.window.workspace.view.pinned == Cell("weights", (1, 4, 1))  # where one came from
 
 
-def test_a_double_click_shows_one_head_of_one_stage_and_another_all(hand: Hand) -> None:
-    hand.type_number("d_out", "4")
-    hand.type_number("heads", "2")
-    hand.window.workspace.change_view(stages=frozenset({"weights"}))
-    hand.settle()
-    for heads in (frozenset({1}), None):
-        at = hand.point(Cell("weights", (1, 3, 2)))
-        QTest.mouseDClick(hand.board.viewport(), Qt.MouseButton.LeftButton, pos=at)
-        hand.settle()
-        assert hand.window.workspace.view.heads == heads
-
-
 def test_the_bar_of_stages_keeps_a_panel_that_a_link_led_to(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 4, 1)))
     hand.window.controllers.cell_selection_controller.follow_link(Cell("values", (0, 1, 0)))
     hand.settle()
-    hand.window.controllers.go_to_stage("values")
+    hand.toggle_stage("values")
     hand.settle()
     view = hand.window.workspace.view
     assert "values" in view.stages

@@ -13,8 +13,8 @@ from visualizer.attention.spec import NormalisationKind
 from visualizer.errors import InputError
 from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.setup.presenter import SETUP_PANEL
-from visualizer.features.stage_bar.presenter import STAGE_BAR_PANEL
 from visualizer.features.token_strip.presenter import TOKENS_PANEL
+from visualizer.features.view_bar.presenter import VIEW_CONTROLS_PANEL
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import CellCursor
@@ -130,25 +130,19 @@ def test_rows_stand_for_the_token_that_reads_or_is_read() -> None:
     ]
 
 
-# -------------------------------------------------------------------------------- rail, facts
+# ------------------------------------------------------------------------------ stages, facts
 
 
-def test_the_rail_has_every_stage_of_the_run() -> None:
-    rail = screen(stages=frozenset({"weights"})).panel(STAGE_BAR_PANEL)
-    assert tuple(item.stage for item in rail) == BOOK.trace.names
-    assert [item.stage for item in rail if item.is_shown] == ["weights"]
-    sizes = {item.stage: item.size for item in rail}
-    assert sizes["input"] == "6 × 3"
-    assert sizes["weights"] == "2 × 6 × 6"
-    assert sizes["output"] == "6 × 4"
-    assert all(item.says and item.title and item.symbol for item in rail)
+def test_the_menu_of_stages_has_every_stage_of_the_run() -> None:
+    stages = screen(stages=frozenset({"weights"})).panel(VIEW_CONTROLS_PANEL).stages
+    assert tuple(item.stage for item in stages) == BOOK.trace.names
+    assert [item.stage for item in stages if item.is_shown] == ["weights"]
+    assert all(item.title for item in stages)
 
 
-def test_the_rail_follows_the_spec() -> None:
-    names = [
-        item.stage
-        for item in screen(a_run(normalisation=NormalisationKind.UNIFORM)).panel(STAGE_BAR_PANEL)
-    ]
+def test_the_menu_of_stages_follows_the_spec() -> None:
+    uniform = screen(a_run(normalisation=NormalisationKind.UNIFORM)).panel(VIEW_CONTROLS_PANEL)
+    names = [item.stage for item in uniform.stages]
     assert names == ["input", "values", "weights", "context", "concat", "output"]
 
 

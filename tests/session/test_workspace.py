@@ -330,7 +330,7 @@ def test_clicks_that_come_quickly_are_all_meant(
     hand.press(Qt.Key.Key_M)
     qtbot.waitUntil(lambda: len(gate.asked) == 2)
     for stage in ("scores", "scaled", "context"):
-        hand.click(gated.stage_bar.buttons[stage])
+        hand.toggle_stage(stage)
     gate.open()
     hand.settle()
     assert hand.stages == ["scaled", "weights"]

@@ -70,7 +70,7 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
     for widget, role, name in (
         (window.board, ROLE.Chart, "Heatmaps"),
         (window.playback_bar, ROLE.ToolBar, "Playback"),
-        (window.stage_bar, ROLE.ToolBar, "Stages"),
+        (window.view_bar, ROLE.ToolBar, "View controls"),
         (window.progress, ROLE.ProgressBar, "Progress"),
         (window.settings_bar, ROLE.ToolBar, "Settings"),
         (window.panes["Explain"], ROLE.Grouping, "Explain"),
@@ -152,7 +152,7 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
     hand.leave()
     assert "6 tokens" in heard(window.board).value
     assert heard(window.playback_bar).value == f"Paused: {ALL_COMPUTED}"
-    assert heard(window.stage_bar).value == "Scores, Weights, Context"
+    assert heard(window.view_bar.stages_button).description == "Scores, Weights, Context"
     assert heard(window.progress).value == "Up to date"
     assert heard(window.panes["Tokens"].strip).value == ""
     hand.click_cell(Cell("weights", (0, 1, 0)))

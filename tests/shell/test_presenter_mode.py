@@ -94,7 +94,7 @@ def test_a_room_sees_the_heatmaps_large(teacher: Hand) -> None:
     assert window.actions_.by_id["presenter_mode.toggle"].isChecked()
     assert not any(panes(window).values())
     assert window.menuBar().height() == 0
-    assert window.stage_bar.isVisible()
+    assert window.view_bar.isVisible()
     assert window.playback_bar.isVisible()
     assert text_scale() == pytest.approx(1.5, abs=0.04)
     assert teacher.board.hasFocus()
@@ -130,7 +130,7 @@ def test_escape_lets_go_first_and_then_leaves(teacher: Hand) -> None:
 
 
 def test_escape_leaves_from_wherever_the_keys_are(teacher: Hand) -> None:
-    teacher.window.stage_bar.buttons["queries"].setFocus()
+    teacher.window.view_bar.heads[0].setFocus()
     teacher.key(Key.Key_Escape)
     assert not teacher.window.controllers.presenter.is_on
 

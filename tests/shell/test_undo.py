@@ -178,7 +178,7 @@ def test_settings_are_undone_in_turn(hand: Hand) -> None:
     assert causal.isChecked()
     assert hand.sentence.toPlainText() == "a b"
     hand.settle()
-    assert "output" in hand.window.stage_bar.buttons
+    assert "context" in hand.stages
     hand.press(Z, CONTROL | SHIFT)
     assert not causal.isChecked()
 

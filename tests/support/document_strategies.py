@@ -372,7 +372,6 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "colouring": COLOURINGS,
     "large": st.none() | STAGES,
     "room": st.integers(1, 1_000),
-    "small_room": st.integers(0, 1_000),
     "playhead": PLAYHEADS,
     "guess": st.none() | guesses(),
     "dialect": st.sampled_from(CodeDialect),

@@ -82,6 +82,13 @@ class Hand:
         self._in_menu(button, lambda: _click_in_menu(button.menu(), texts))
         self.settle()
 
+    def toggle_stage(self, stage: str) -> None:
+        """Show or hide a stage in the menu of stages, which may have gone on before."""
+        assert self.window.workspace.run
+        title = self.window.workspace.run.trace.stage(stage).title
+        button = self.window.view_bar.stages_button
+        self._in_menu(button, lambda: _click_in_menu(button.menu(), (title,)))
+
     def choose_last_by_keys(self, button: QToolButton) -> None:
         """Open the menu of the focused button and choose its last entry by keys."""
 

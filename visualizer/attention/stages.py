@@ -1,7 +1,7 @@
 """The stage table: what is computed, from which inputs and in which order; imports no torch.
 
 It is the only source of information on stages for the computation, the reuse of unchanged
-stages, shape checks, explanations, the stage bar, captions and exports.
+stages, shape checks, explanations, the flow board, captions and exports.
 """
 
 from __future__ import annotations

@@ -200,7 +200,6 @@ UNSAVED_FIELDS: dict[type, frozenset[str]] = {
             "lesson",
             "panes",
             "room",
-            "small_room",
             "attribution",
             "scatter",
         }

@@ -18,7 +18,6 @@ from visualizer.features.model_image.controller import ModelImageController
 from visualizer.features.next_token.controller import HeadEditController
 from visualizer.features.playback.controller import PlaybackController
 from visualizer.features.setup.controller import SetupController
-from visualizer.features.stage_bar.presenter import STAGE_BAR_PANEL
 from visualizer.features.token_strip.controller import TokenSelectionController
 from visualizer.features.view_bar.view_controller import ViewController
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -142,13 +141,6 @@ class FeatureControllers:
         work.toggled.connect(self.head_measurement_controller.toggle)
         self.name_widgets(dict.fromkeys((work.start, work.stop), "head_measurement.toggle"))
 
-    def go_to_stage(self, stage: str) -> None:
-        """Show or hide a stage; during playback, go to it, as the panels follow the step."""
-        if any(item.is_current for item in self.workspace.screen.panel(STAGE_BAR_PANEL)):
-            self.playback_controller.seek_stage(stage)
-        else:
-            self.workspace.toggle_stage(stage)
-
     def focus_stage(self, stage: str) -> None:
         """Enlarge a stage on the flow board; during playback, also go to it."""
         resolved = self.workspace.wanted_resolved
@@ -162,9 +154,8 @@ class FeatureControllers:
         if resolved and resolved.flow:
             self.focus_stage(stage)
             return
-        items = self.workspace.screen.panel(STAGE_BAR_PANEL)
-        if any(item.stage == stage and not item.is_shown for item in items):
-            self.go_to_stage(stage)
+        if resolved and stage not in resolved.stages:
+            self.workspace.toggle_stage(stage)
         panels = self.workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
         panel = next((panel for panel in panels if panel.stage == stage), None)
         if panel:

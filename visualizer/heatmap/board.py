@@ -280,8 +280,6 @@ class Board(Struct, frozen=True, eq=False):
         The panel that a link led to, which overlays the others.
     origin : tuple of (str, int or None)
         The stage and the head of the panel that contains the link.
-    large : str or None
-        The stage with the enlarged panel, if one head is shown.
     flow : FlowPanels or None
         The panels as one flow from tokens to output; None if they are arranged by stage and head.
     """
@@ -291,7 +289,6 @@ class Board(Struct, frozen=True, eq=False):
     zoom: ZoomRange | None = None
     current: LeadingIndex | None = None
     said: str = ""
-    large: str | None = None
     overlay_panel: Heatmap | None = None
     origin: tuple[str, int | None] = ("", None)
     flow: FlowPanels | None = None

@@ -160,8 +160,6 @@ class BoardMeasures:
         Size of the canvas.
     pixel_ratio : float
         Device pixels per logical pixel.
-    largest_cell : float
-        Maximum side of a cell.
     """
 
     def __init__(
@@ -170,12 +168,11 @@ class BoardMeasures:
         width: float,
         height: float,
         pixel_ratio: float,
-        largest_cell: float = math.inf,
     ) -> None:
         self.width, self.height, self.pixel_ratio = width, height, pixel_ratio
         self.scale = text_scale()
         self.line = font_metrics(12).height()
-        self.largest_cell = min(MAX_CELL_PX * self.scale, largest_cell)
+        self.largest_cell = MAX_CELL_PX * self.scale
         rows = [column[0].rows.labels for column in board.columns]
         self.columns = [
             ColumnMeasures(column, at > 0 and rows[at] != rows[at - 1])

@@ -59,10 +59,8 @@ class PlacedPanels(Struct, frozen=True):
         Height of the column heads pinned at the top.
     room : int
         Number of drawn cells that fit along a panel's side, in device pixels.
-    arrangement : PanelArrangement or None
-        Arrangement of stages and heads; None next to a large panel.
-    small_room : int
-        The same as `room`, for panels next to a large one; 0 if there is none.
+    arrangement : PanelArrangement
+        Arrangement of stages and heads.
     page : float or None
         Height of a page of heads, if there are several pages.
     """
@@ -71,9 +69,8 @@ class PlacedPanels(Struct, frozen=True):
     width: float
     height: float
     head: float
-    arrangement: PanelArrangement | None
+    arrangement: PanelArrangement
     room: int
-    small_room: int = 0
     page: float | None = None
 
 
@@ -420,8 +417,6 @@ class BoardLayout(Struct, frozen=True, dict=True):
     ----------
     room : int
         Number of drawn cells that fit along a panel's side, in device pixels; 0 without panels.
-    small_room : int
-        The same for panels next to a large one.
     place_panels : PlacedPanels, optional
         The positions that it was created from.
     overlay_panel : PanelSlot, optional
@@ -435,7 +430,6 @@ class BoardLayout(Struct, frozen=True, dict=True):
     height: float
     head: float
     room: int = 0
-    small_room: int = 0
     place_panels: PlacedPanels | None = None
     overlay_panel: PanelSlot | None = None
     flow: FlowPlacement | None = None

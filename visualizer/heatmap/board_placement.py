@@ -1,24 +1,19 @@
-"""Places the panels of a board: in a grid, one large panel, or an overlay of a link.
+"""Places the panels of a board: in a grid, or as an overlay of a link.
 
 Token cells are square and measure a whole number of screen pixels.
 """
 
 from __future__ import annotations
 
-import bisect
 import math
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.heatmap.board_arrangement import (
-    BOTTOM_MARGIN_PX,
-    EDGE,
     FEATURE_WIDTH_SHARE,
-    GAP,
     HEAD_LABEL_HEIGHT_PX,
     BoardArranger,
     BoardMeasures,
@@ -49,200 +44,10 @@ from visualizer.heatmap.panel_margins import (
 from visualizer.widgets.fonts import system_font, text_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Sequence
 
     from visualizer.heatmap.board import Board, Heatmap
     from visualizer.heatmap.board_layout import PanelSlot
-
-MIN_SIDES_PX = (96, 72)
-"""Minimum side of the other panels, followed by the minimum on a small canvas."""
-
-
-class LargePanelArrangement(Struct, frozen=True):
-    """Arrangement of panels around a large one.
-
-    Parameters
-    ----------
-    side, small_size : float
-        The sides of the large panel and of the other panels.
-    is_below : bool
-        Whether the other panels are below it, rather than to its right.
-    rows : tuple of tuple of int
-        The board's columns of the other panels, row by row.
-    """
-
-    side: float
-    small_size: float
-    is_below: bool
-    rows: tuple[tuple[int, ...], ...]
-
-
-def place_around_large(board: Board, measures: BoardMeasures) -> PlacedPanels | None:
-    """Place the panels of one head around a large one; None if they do not fit."""
-    placement = LargePanelArranger(board, measures)
-    found = placement.best()
-    return placement.place_panels(found) if found else None
-
-
-class LargePanelArranger:
-    """Finds the largest panel size that leaves room for all others."""
-
-    def __init__(self, board: Board, measures: BoardMeasures) -> None:
-        self.measures, self.scale = measures, measures.scale
-        self.columns = [column[0] for column in board.columns]
-        self.large = next(at for at, one in enumerate(self.columns) if one.stage == board.large)
-        self.others = [at for at in range(len(self.columns)) if at != self.large]
-        self.titles = [panel_title_width(one) for one in self.columns]
-        self.alone = PanelArrangement(((self.large,),), 1, 1, measures.longest())
-
-    def best(self) -> LargePanelArrangement | None:
-        """Return the arrangement with the largest panel and, among these, the largest others."""
-        for least in MIN_SIDES_PX:
-            ways = [
-                found
-                for is_below in (False, True)
-                for rows in self._row_arrangements()
-                if (found := self._largest_arrangement(is_below, rows, least))
-            ]
-            if ways:
-                return max(ways, key=lambda one: (one.side, one.small_size))
-        return None
-
-    def _row_arrangements(self) -> Iterator[tuple[tuple[int, ...], ...]]:
-        """Yield the ways to arrange the other panels in rows of equal length."""
-        for across in range(1, len(self.others) + 1):
-            starts = range(0, len(self.others), across)
-            yield tuple(tuple(self.others[at : at + across]) for at in starts)
-
-    def _largest_arrangement(
-        self, is_below: bool, rows: tuple[tuple[int, ...], ...], least: float
-    ) -> LargePanelArrangement | None:
-        sizes = [one for one in self.measures.sizes(least) if one >= least * self.scale]
-        if not sizes:
-            return None
-        side = self._largest_fitting(
-            sizes, lambda side: LargePanelArrangement(side, sizes[0], is_below, rows)
-        )
-        if side is None:
-            return None
-        smalls = [one for one in sizes if one <= side]
-        small = self._largest_fitting(
-            smalls, lambda small: LargePanelArrangement(side, small, is_below, rows)
-        )
-        return LargePanelArrangement(side, small or sizes[0], is_below, rows)
-
-    def _largest_fitting(
-        self, sizes: list[float], arranged: Callable[[float], LargePanelArrangement]
-    ) -> float | None:
-        """Return the largest of the sorted sizes that fits; None if none does."""
-        count = bisect.bisect_left(
-            sizes, True, key=lambda size: not self._fits_canvas(arranged(size))
-        )
-        return sizes[count - 1] if count else None
-
-    def _fits_canvas(self, one: LargePanelArrangement) -> bool:
-        width, height = self._total_size(one)
-        return width <= self.measures.width and height <= self.measures.height
-
-    def _total_size(self, one: LargePanelArrangement) -> tuple[float, float]:
-        right, bottom = self._corner_of_large(one)
-        across, down = self._others_size(one)
-        edge = EDGE * self.scale
-        if one.is_below:
-            return max(right, edge + across) + edge, bottom + down + BOTTOM_MARGIN_PX * self.scale
-        return right + GAP * self.scale + across + edge, max(
-            bottom, down
-        ) + BOTTOM_MARGIN_PX * self.scale
-
-    def _corner_of_large(self, one: LargePanelArrangement) -> tuple[float, float]:
-        """Return the bottom-right corner of the large panel, including its margins."""
-        measures = self.measures
-        right = measures.left_edges(self.alone, (self.large,), one.side)[1]
-        return right - EDGE * self.scale, measures.top_edges(self.alone, one.side)[1]
-
-    def _others_size(self, one: LargePanelArrangement) -> tuple[float, float]:
-        widths = self._other_widths(one)
-        line, gap = HEAD_LABEL_HEIGHT_PX * self.scale, GAP * self.scale
-        height = one.small_size + line + BOTTOM_MARGIN_PX * self.scale
-        feet = max(self.measures.columns[at].footer_height for at in self.others)
-        return sum(widths) + gap * (len(widths) - 1), len(one.rows) * (height + feet)
-
-    def _other_widths(self, one: LargePanelArrangement) -> list[float]:
-        """Return the column widths of the other panels."""
-        across = len(one.rows[0])
-        return [
-            max(
-                self._outer_width(row[place], one.small_size)
-                for row in one.rows
-                if place < len(row)
-            )
-            for place in range(across)
-        ]
-
-    def _outer_width(self, at: int, small: float) -> float:
-        width = max(self.measures.min_width(at, small), self.titles[at])
-        return width + self.measures.columns[at].sums
-
-    # ------------------------------------------------------------------ places
-
-    def place_panels(self, one: LargePanelArrangement) -> PlacedPanels:
-        """Place all panels."""
-        measures = self.measures
-        lefts, _ = measures.left_edges(self.alone, (self.large,), one.side)
-        top = measures.top_edges(self.alone, one.side)[0][0]
-        spare = max(0.0, measures.width - self._total_size(one)[0])
-        width = measures.min_width(self.large, one.side)
-        if one.is_below:  # on the right there are others
-            width = max(width, min(width + spare, measures.widest_features(self.large)))
-        places = {
-            self.large: self._place_panel(self.large, (lefts[0, self.large], top), one, width)
-        }
-        right, bottom = self._corner_of_large(one)
-        line, below = HEAD_LABEL_HEIGHT_PX * self.scale, BOTTOM_MARGIN_PX * self.scale
-        feet = max(measures.columns[at].footer_height for at in self.others)
-        start = EDGE * self.scale if one.is_below else right + GAP * self.scale
-        y = bottom if one.is_below else 0.0
-        widths = self._other_widths(one)
-        for row in one.rows:
-            x = start
-            for place, at in enumerate(row):
-                wide = min(widths[place], measures.widest_features(at))
-                places[at] = self._place_panel(at, (x, y + line), one, wide)
-                x += widths[place] + GAP * self.scale
-            y += line + one.small_size + feet + below
-        width, height = self._total_size(one)
-        ordered = tuple((at, places[at]) for at in (self.large, *self.others))
-        return PlacedPanels(
-            ordered, width, height, 0.0, None,
-            measures.room(one.side), measures.room(one.small_size),
-        )  # fmt: skip
-
-    def _place_panel(
-        self, at: int, corner: tuple[float, float], one: LargePanelArrangement, width: float
-    ) -> PanelPosition:
-        measures, is_large = self.measures, at == self.large
-        column = measures.columns[at]
-        side = one.side if is_large else one.small_size
-        ratio = measures.pixel_ratio
-        drawn = max(column.drawn[0], column.drawn[1] if column.is_token else 0)
-        of_all = side * max(column.rows, column.columns * column.is_token) / measures.tokens
-        cell = max(1, int(of_all * ratio / drawn + 1e-6)) / ratio
-        across = cell
-        if not column.is_token:
-            across = max(1, int(width * ratio / column.drawn[1] + 1e-6)) / ratio
-        above = HEAD_LABEL_HEIGHT_PX * self.scale
-        head_at = None
-        gutter = measures.gutter(self.alone.longest)
-        if is_large:
-            above = measures.head(side) + measures.above(self.alone, (at,), 0, side)
-            line = HEAD_LABEL_HEIGHT_PX * self.scale + label_overhang(cell)
-            head_at = (-gutter, -line) if column.is_headed else None
-        left, top = (round(length * ratio) / ratio for length in corner)
-        return PanelPosition(
-            left, top, across, cell, above, gutter, self.alone.longest, is_large, is_large,
-            not column.has_shared_notes, head_at, measures.has_short_heads(self.alone),
-            TitlePlacement.OWN if is_large else TitlePlacement.LINE,
-        )  # fmt: skip
 
 
 def place_overlay(
@@ -317,7 +122,6 @@ def lay_out_board(
     width: float,
     height: float,
     pixel_ratio: float = 1.0,
-    largest_cell: float = math.inf,
     present: PanelArrangement | None = None,
     is_paged: bool = False,
     is_height_free: bool = False,
@@ -330,8 +134,6 @@ def lay_out_board(
     ----------
     pixel_ratio : float
         Device pixels per logical pixel.
-    largest_cell : float
-        Maximum side of a cell.
     present : PanelArrangement, optional
         The arrangement that is shown; it is kept unless another one is much better.
     is_paged : bool
@@ -341,16 +143,15 @@ def lay_out_board(
     """
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
-    key = (_board_shape(board), board.large, width, height, pixel_ratio, largest_cell, present,
-           is_paged, is_height_free, text_scale(), system_font())  # fmt: skip
+    fonts = text_scale(), system_font()
+    shape = _board_shape(board)
+    key = (shape, width, height, pixel_ratio, present, is_paged, is_height_free, fonts)
     with _LOCK:
         placed = _PLACED_BY_KEY.get(key)
     if placed is None:
-        measures = BoardMeasures(board, width, height, pixel_ratio, largest_cell)
-        placed = place_around_large(board, measures) if board.large else None
-        if placed is None:
-            arranger = BoardArranger(measures, present, is_paged, is_height_free)
-            placed = BoardPlacement(board, arranger).place_panels()
+        measures = BoardMeasures(board, width, height, pixel_ratio)
+        arranger = BoardArranger(measures, present, is_paged, is_height_free)
+        placed = BoardPlacement(board, arranger).place_panels()
     with _LOCK:
         _PLACED_BY_KEY[key] = placed
         _PLACED_BY_KEY.move_to_end(key)
@@ -360,8 +161,7 @@ def lay_out_board(
     slots = choose_number_formats([place.slot(panels[at]) for at, place in placed.places])
     sheet = place_overlay(board, slots, width, pixel_ratio) if is_paged else None
     return BoardLayout(
-        slots, placed.width, placed.height, placed.head, placed.room, placed.small_room, placed,
-        sheet,
+        slots, placed.width, placed.height, placed.head, placed.room, placed, sheet,
     )  # fmt: skip
 
 

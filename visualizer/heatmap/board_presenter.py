@@ -250,7 +250,7 @@ def _board_key(resolved: ResolvedView) -> Hashable:
         resolved.zoom,
         resolved.comparison,
         resolved.flow,
-        (view.room, view.small_room, resolved.large, view.lens, view.colouring),
+        (view.room, view.lens, view.colouring),
         (overview, resolved.overview_head) if overview else None,
         (pinned.head, pinned.fold, _link_origin(resolved))
         if resolved.overlay_panel and pinned
@@ -261,7 +261,7 @@ def _board_key(resolved: ResolvedView) -> Hashable:
 
 
 def _board_parts(board: Board) -> tuple[object, ...]:
-    return (board.columns, board.overview, board.zoom, board.current, board.large,
+    return (board.columns, board.overview, board.zoom, board.current,
             board.overlay_panel, board.origin, board.flow and board.flow.heatmaps,
             board.flow and (board.flow.focus, board.flow.front))  # fmt: skip
 
@@ -284,7 +284,6 @@ def present_board(resolved: ResolvedView, previous: Board) -> Board:
         present_minimap(resolved, known),
         resolved.zoom,
         current,
-        large=resolved.large,
         overlay_panel=_present_sheet(resolved, known),
         origin=_link_origin(resolved),
     )

@@ -100,7 +100,7 @@ PANEL_MARGIN_PX = 500
 class BoardCanvas(CellScrollArea):
     """Shows all panels of a board, with highlights, cursor and minimap."""
 
-    roomChanged = Signal(int, int)
+    roomChanged = Signal(int)
     """Number of cells that fit along the side of a panel, and of one next to a large panel."""
     arranged = Signal()
 
@@ -256,7 +256,7 @@ class BoardCanvas(CellScrollArea):
         seen, self._seen = self._seen, self.viewport().size()  # smaller with scroll bars
         is_moved = self._seen != seen or not layout.has_same_positions(self.board_layout)
         if layout.room:
-            self.roomChanged.emit(layout.room, layout.small_room)
+            self.roomChanged.emit(layout.room)
         if self.board is not board:
             return  # the signal has already replaced the board by one with this many cells
         self._stages = [column[0].column for column in self.board.columns]

@@ -191,8 +191,6 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         The stage of the minimap; None if everything is visible.
     overlay_panel : str or None
         The stage of the pinned cell if it was not chosen; its panel overlays the others.
-    large : str or None
-        The stage that is enlarged next to the others if one of several heads is shown.
     flow : FlowView or None
         What the flow board shows; None if the panels are arranged by stage and head.
     """
@@ -219,7 +217,6 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     unavailable_reason: str
     overview: str | None
     overlay_panel: str | None
-    large: str | None
     flow: FlowView | None = None
     shared_values: dict[Hashable, object] = field(default_factory=dict)
     """Values shared by panels, by key; computed on first use."""
@@ -241,9 +238,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         view = self.view
         if self.flow:
             return self._make_extent(stage, self.flow.room(stage, view.room), is_whole=False)
-        is_small = self.large is not None and stage.name != self.large
-        room = view.small_room if is_small and view.small_room else view.room
-        return self._make_extent(stage, (room, room), is_whole=False)
+        return self._make_extent(stage, (view.room, view.room), is_whole=False)
 
     def full_extent(self, stage: Stage, room: int) -> PoolingExtent:
         """Return the pooling of a whole stage to at most ``room`` cells per side."""
@@ -483,13 +478,12 @@ def resolve_view(
     why_not = not_comparable_reason(run, view.comparison) if view.comparison else ""
     is_spread = view.spread and bool(run.trace.axes) and focus is None
     comparison = None if focus or why_not else view.comparison
-    is_laid_over = not (is_spread or comparison or focus) and stages != chosen
-    is_single = not (is_spread or comparison or folds or focus)
+    is_laid_over = not (is_spread or comparison) and stages != chosen
     flow = None
     if focus or (view.flow and not (is_spread or comparison)):
         flow = _flow_view(run, view, focus, prediction, pinned, heads)
         stages, heads = frozenset(flow.stages), (flow.head,)
-        is_laid_over = is_single = False
+        is_laid_over = False
     return ResolvedView(
         document=document,
         view=view,
@@ -513,7 +507,6 @@ def resolve_view(
         unavailable_reason=why_not,
         overview=None if zoom is None else _overview_stage(run, stages, pinned),
         overlay_panel=pinned.stage if is_laid_over and pinned else None,
-        large=_enlarged_stage(run, view, chosen, heads) if is_single else None,
         flow=flow,
     )
 
@@ -619,23 +612,6 @@ def _shown_heads(
     chosen = view.heads | ({pinned.head} if pinned else frozenset())
     shown = tuple(head for head in heads if head in chosen)
     return shown or (() if folds else heads)
-
-
-def _enlarged_stage(
-    run: Run, view: View, stages: frozenset[str], heads: tuple[int, ...]
-) -> str | None:
-    """Return the enlarged stage: the chosen stage, else the weights, else the last square stage."""
-    if len(heads) != 1 or len(stages) == 1:
-        return None
-    if view.large in stages:
-        return view.large
-    if run.trace.spec.heads == 1:
-        return None  # all heads are shown, unless a stage was chosen
-    trace = run.trace
-    squares = [one.name for one in trace.stages if one.name in stages and one.dims[-1] == "key"]
-    weights = [name for name in squares if trace.stage(name).is_weights]
-    shown = [one.name for one in trace.stages if one.name in stages]
-    return (weights or squares or shown)[-1]
 
 
 def _overview_stage(run: Run, stages: frozenset[str], pinned: Cell | None) -> str:

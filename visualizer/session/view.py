@@ -111,10 +111,9 @@ class View(ImmediateView, frozen=True):
     panes : frozenset of str
         The visible panes; other panels are not built.
     large : str or None
-        The stage that is enlarged if one head is shown; None for the weights.
-    room, small_room : int
-        Number of cells that fit along a panel, and along a panel next to an enlarged one; more
-        cells are pooled.
+        The stage that the flow board enlarges; None for the weights.
+    room : int
+        Number of cells that fit along a panel; more cells are pooled.
     guess : Prediction or None
         The current prediction.
     comparison : Comparison or None
@@ -143,7 +142,6 @@ class View(ImmediateView, frozen=True):
     colouring: ColourOptions = field(default_factory=ColourOptions)
     large: str | None = None
     room: int = 256
-    small_room: int = 0
     playhead: Playhead = field(default_factory=Playhead)
     guess: Prediction | None = None
     comparison: Comparison | None = None

@@ -586,8 +586,6 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.view_controller.show_all_panels(), ("Ctrl+Shift+A",)),
     WindowCommand("view.show_one_stage", LAYOUT, "&One stage, all heads",
         lambda c: c.view_controller.show_one_stage(), ("Ctrl+Shift+O",)),
-    WindowCommand("view.show_one_head", LAYOUT, "One &head, large",
-        lambda c: c.view_controller.show_one_head(), ("Ctrl+Shift+H",)),
     WindowCommand("view.step_head 1", LAYOUT, "&Next head",
         lambda c: c.view_controller.step_head(1),
         ("Ctrl+Shift+N",), tip="Show the next head only"),

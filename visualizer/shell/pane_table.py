@@ -19,7 +19,6 @@ from visualizer.features.model_generation import pane as model_generation
 from visualizer.features.next_token import pane as next_token
 from visualizer.features.playback import presenter as playback_presenter
 from visualizer.features.shapes import pane as shapes
-from visualizer.features.stage_bar import presenter as stage_bar_presenter
 from visualizer.features.tensor_editor import pane as tensor_editor
 from visualizer.features.token_strip import pane as token_strip
 from visualizer.features.view_bar import pane as view_bar
@@ -47,7 +46,6 @@ PANES: tuple[Pane, ...] = (
 )
 PANELS: tuple[PanelPresenter[Any], ...] = (
     board_presenter.PANEL,
-    stage_bar_presenter.PANEL,
     playback_presenter.PANEL,
     comparison_bar_presenter.PANEL,
     view_bar_presenter.PANEL,

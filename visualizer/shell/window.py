@@ -17,8 +17,6 @@ from visualizer.features.mask_editor.controller import MaskStrokeController
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
 from visualizer.features.setup.bar_widget import SettingsBar
-from visualizer.features.stage_bar.presenter import STAGE_BAR_PANEL
-from visualizer.features.stage_bar.widget import StageBar
 from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS_PANEL
 from visualizer.features.view_bar.widget import ViewBar
@@ -120,7 +118,7 @@ class MainWindow(QMainWindow):
         self.scheme = app_settings.load_scheme()
         self.theme = theme_of(self.scheme)
         self.setWindowIcon(icon("app", "#000000"))
-        self.stage_bar, self.board, self.progress = StageBar(), BoardView(), ProgressLine()
+        self.board, self.progress = BoardView(), ProgressLine()
         self.stroke_controller, self.mask_edit_bar = MaskStrokeController(self.board), MaskEditBar()
         self.settings_bar = SettingsBar()
         self.drop_handler = DropHandler(self)
@@ -148,7 +146,7 @@ class MainWindow(QMainWindow):
         self.compare_bar = ComparisonBar(self.actions_.by_id)
         self.playback_bar = PlaybackBar(self.actions_.by_id)
         bars = (
-            *(self.settings_bar, self.stage_bar, self.view_bar),
+            *(self.settings_bar, self.view_bar),
             *(self.mask_edit_bar, self.compare_bar),
         )
         self.controllers = Controllers(
@@ -202,12 +200,11 @@ class MainWindow(QMainWindow):
         column.setSpacing(0)
         self.notice.setProperty("role", "notice")
         self.notice.setWordWrap(True)
-        bars = (self.settings_bar, self.progress, self.notice, self.stage_bar, self.view_bar)
+        bars = (self.settings_bar, self.progress, self.notice, self.view_bar)
         above = (*bars, self.mask_edit_bar, self.compare_bar)
         for widget in (*above, self.board, *self.docks.pages.values()):
             column.addWidget(widget)
-        for bar in (self.stage_bar, self.view_bar):
-            bar.hide()
+        self.view_bar.hide()
         return centre
 
     def _restore_geometry(self) -> None:
@@ -254,14 +251,12 @@ class MainWindow(QMainWindow):
         screen = self.workspace.screen
         self._panes_of = _model_fingerprint(screen)
         self.settings_bar.show_screen(screen, self.theme)
-        self.stage_bar.show_items(screen.panel(STAGE_BAR_PANEL), self.theme)
         self.view_bar.show_screen(screen, self.theme)
-        # On the flow board, headings and tabs take their place, except to leave a zoom.
+        # On the flow board, headings and tabs take its place, except to leave a zoom.
         is_grid = screen.resolved is not None and screen.resolved.flow is None
         is_zoomed = bool(screen.panel(VIEW_CONTROLS_PANEL).part)
         self.docks.follow_screen(screen)
         are_shown = self.docks.are_heatmaps_shown
-        self.stage_bar.setVisible(is_grid and are_shown)
         self.view_bar.setVisible((is_grid or is_zoomed) and are_shown)
         self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT_PANEL))
         self.compare_bar.show_screen(screen)
@@ -389,10 +384,10 @@ class MainWindow(QMainWindow):
     def update_pane_visibility(self, panes: frozenset[str]) -> None:
         self.workspace.change_view(panes=panes)
 
-    def set_available_height(self, room: int, small_room: int) -> None:
+    def set_available_height(self, room: int) -> None:
         wanted = self.workspace.wanted
-        if (room, small_room) != (wanted.room, wanted.small_room):
-            self.workspace.change_view(room=room, small_room=small_room)
+        if room != wanted.room:
+            self.workspace.change_view(room=room)
 
     def follow_system(self) -> None:
         if self.scheme is ColourScheme.SYSTEM:
@@ -486,8 +481,6 @@ def _connect_signals(window: MainWindow) -> None:
     to.playback_controller.follow_bar(window.playback_bar)
     to.comparison_controller.follow_bar(window.compare_bar)
     to.view_controller.follow_bar(window.view_bar)
-    window.stage_bar.stageToggled.connect(to.go_to_stage)
-    window.stage_bar.soloStageRequested.connect(to.view_controller.show_stage_alone)
     board.pageChanged.connect(window.statusBar().showMessage)
     board.described.connect(window.show_facts)
     board.roomChanged.connect(window.set_available_height)

@@ -162,7 +162,7 @@ def test_to_stop_brings_the_stages_back(kept: Hand) -> None:
 
 
 def test_stages_chosen_while_comparing_stay(kept: Hand) -> None:
-    kept.click(kept.window.stage_bar.buttons["scores"])
+    kept.toggle_stage("scores")
     kept.settle()
     assert {*kept.stages} == {"scores", "weights"}
     click(kept, "Stop")

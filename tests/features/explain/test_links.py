@@ -86,11 +86,11 @@ def test_the_bar_keeps_the_panel_of_a_link_and_hiding_it_lets_go_of_its_cell(han
     hand.click_cell(Cell("scores", (0, 2, 1)))
     hand.leave()
     cell = follow(hand)
-    hand.click(hand.window.stage_bar.buttons[cell.stage])
+    hand.toggle_stage(cell.stage)
     hand.settle()
     assert hand.stages == [cell.stage, *before]
     assert hand.window.workspace.view.pinned == cell
-    hand.click(hand.window.stage_bar.buttons[cell.stage])
+    hand.toggle_stage(cell.stage)
     hand.settle()
     assert hand.window.workspace.view.pinned is None
     assert hand.stages == before
@@ -141,7 +141,7 @@ def test_the_last_stage_stays_and_a_trail_ends_with_its_pin(hand: Hand) -> None:
         hand.settle()
     hand.click_cell(Cell("scores", (0, 2, 1)))
     hand.click_cell(Cell("scores", (0, 3, 1)))
-    hand.click(hand.window.stage_bar.buttons["scores"])
+    hand.toggle_stage("scores")
     hand.settle()
     assert hand.stages == ["scores"]
     assert hand.window.workspace.view.pinned is None

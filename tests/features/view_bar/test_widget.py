@@ -1,4 +1,4 @@
-"""The bar above the heatmaps: layouts, heads, head aggregates and zoom."""
+"""The bar above the heatmaps: stages, heads, head aggregates and zoom."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import pytest
 from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox
+from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from tests.support.zoom_gestures import press, seen, turn
 from visualizer.attention.display_transforms import HeadAggregate
-from visualizer.features.view_bar.presenter import VIEW_CONTROLS_PANEL
 from visualizer.features.view_bar.widget import (
     AGGREGATE_LABELS,
-    LAYOUT_LABELS,
     MAX_HEAD_CHIPS,
     ViewBar,
 )
@@ -50,17 +48,6 @@ def bar(hand: Hand) -> ViewBar:
 def heads(hand: Hand) -> list[int | None]:
     """The heads that have a row of panels."""
     return [heatmap.head for heatmap in hand.shown.columns[0]]
-
-
-def choose(hand: Hand, box: QComboBox, words: str) -> None:
-    """Open a list and choose by the keys."""
-    hand.click(box)
-    QTest.keyClick(box.view(), Qt.Key.Key_Home)
-    for _ in range(box.findText(words)):
-        QTest.keyClick(box.view(), Qt.Key.Key_Down)
-    QTest.keyClick(box.view(), Qt.Key.Key_Return)
-    hand.activate()
-    hand.settle()
 
 
 def click(hand: Hand, head: int) -> None:
@@ -97,38 +84,25 @@ def checked(hand: Hand) -> list[int]:
 def layout(hand: Hand) -> str:
     """Name the layout by the panels that there are."""
     columns = hand.shown.columns
-    if len(columns) > 1 and all(len(column) == 1 for column in columns):
-        return "One head, enlarged"
     assert heads(hand) == [0, 1, 2]
     return "Stages × heads" if len(columns) > 1 else "One stage, all heads"
-
-
-def test_the_layouts_are_in_a_list(three: Hand) -> None:
-    for words in ("One head, enlarged", "Stages × heads", "One stage, all heads", "Stages × heads"):
-        choose(three, bar(three).box, words)
-        assert layout(three) == bar(three).box.currentText() == words
 
 
 def test_the_layouts_have_keys(three: Hand) -> None:
     for key, words in (
         (Qt.Key.Key_O, "One stage, all heads"),
         (Qt.Key.Key_A, "Stages × heads"),
-        (Qt.Key.Key_H, "One head, enlarged"),
-        (Qt.Key.Key_A, "Stages × heads"),
     ):
         press(three, key, BOTH)
-        assert layout(three) == bar(three).box.currentText() == words
+        assert layout(three) == words
 
 
-def test_one_stage_and_one_head_are_those_of_the_pinned_cell(three: Hand) -> None:
+def test_one_stage_is_that_of_the_pinned_cell(three: Hand) -> None:
     pinned = Cell("scores", (1, 3, 2))
     three.click_cell(pinned)
     three.leave()
     press(three, Qt.Key.Key_O, BOTH)
     assert three.stages == ["scores"]
-    press(three, Qt.Key.Key_A, BOTH)
-    press(three, Qt.Key.Key_H, BOTH)
-    assert set(heads(three)) == {1}
     assert three.window.workspace.view.pinned == pinned
 
 
@@ -137,14 +111,16 @@ def test_without_one_the_weights_stand_alone(three: Hand) -> None:
     assert three.stages == ["weights"]
 
 
-def test_the_list_says_what_is_seen_while_a_step_is_played(three: Hand) -> None:
-    three.board.setFocus()
-    three.key(Qt.Key.Key_Space)
-    three.key(Qt.Key.Key_Space)
-    three.settle()
-    choose(three, bar(three).box, "One stage, all heads")
-    layout = three.window.workspace.screen.panel(VIEW_CONTROLS_PANEL).layout
-    assert bar(three).box.currentText() == LAYOUT_LABELS[layout]
+def test_the_menu_of_stages_shows_and_hides_them(three: Hand) -> None:
+    button = bar(three).stages_button
+    assert button.accessibleName() == "Stages: 3 of 11"
+    three.choose_in_menu(button, "Scores")
+    three.choose_in_menu(button, "Context")
+    assert three.stages == ["weights"]
+    assert button.accessibleName() == "Stage: Weights"
+    three.choose_in_menu(button, "Weights")  # the last one stays
+    assert three.stages == ["weights"]
+    assert three.read_menu(button)["Weights"]
 
 
 # ---------------------------------------------------------------------------------------- heads
@@ -272,10 +248,10 @@ def test_the_last_of_many_heads_stays_and_is_checked_in_the_menu(hand: Hand) -> 
     assert [head for head, is_checked in read.items() if is_checked] == ["Head 4"]
 
 
-def test_of_one_head_only_the_layout_is_chosen(hand: Hand) -> None:
+def test_of_one_head_only_the_stages_are_chosen(hand: Hand) -> None:
     give_heads(hand, 1)
     assert bar(hand).heads == []
-    assert bar(hand).box.isVisible()
+    assert bar(hand).stages_button.isVisible()
     for by in HeadAggregate:
         assert not bar(hand).buttons[f"view.toggle_aggregate {by}"].isVisible()
 
@@ -328,8 +304,7 @@ def test_the_button_of_a_fold_stays_down_while_a_step_is_played(three: Hand) -> 
     assert three.window.workspace.view.folds == frozenset()
 
 
-@pytest.mark.parametrize("key", [Qt.Key.Key_M, Qt.Key.Key_H])
-def test_with_a_fold_goes_the_cell_that_is_pinned_there(three: Hand, key: Qt.Key) -> None:
+def test_with_a_fold_goes_the_cell_that_is_pinned_there(three: Hand) -> None:
     press(three, Qt.Key.Key_M, BOTH)
     three.window.controllers.cell_selection_controller.follow_link(
         Cell("weights", (3, 2), HeadAggregate.MEAN)
@@ -337,7 +312,7 @@ def test_with_a_fold_goes_the_cell_that_is_pinned_there(three: Hand, key: Qt.Key
     three.settle()
     press(three, Qt.Key.Key_X, BOTH)
     assert three.window.workspace.view.pinned == Cell("weights", (3, 2), HeadAggregate.MEAN)
-    press(three, key, BOTH)
+    press(three, Qt.Key.Key_M, BOTH)
     assert three.window.workspace.view.pinned is None
 
 
@@ -385,7 +360,7 @@ def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
     shown = bar(hand)
     hand.until(shown.more.isVisible)
     assert shown.more.accessibleName() == "More view controls"
-    menu = ["Panel layout", "Visible heads", "Heads: mean", "Heads: maximum"]
+    menu = ["Visible stages", "Visible heads", "Heads: mean", "Heads: maximum"]
     menu += ["Zoom out", "Reset zoom", "Zoom in"]
     assert {*menu} >= {*hand.read_menu(shown.more)} > set()
     seen = [widget for widget in (shown.range, shown.more) if widget.isVisible()]
@@ -400,8 +375,8 @@ def test_the_menu_of_the_bar_does_what_its_controls_do(hand: Hand) -> None:
     hand.until(shown.more.isVisible)
     hand.choose_in_menu(shown.more, "Visible heads", "Head 2")
     assert heads(hand) == [0, 2, 3, 4, 5, 6, 7]
-    hand.choose_in_menu(shown.more, "Panel layout", "One head, enlarged")
-    assert bar(hand).box.currentText() == "One head, enlarged"
+    hand.choose_in_menu(shown.more, "Visible stages", "Context")
+    assert hand.stages == ["scores", "weights"]
 
 
 # ---------------------------------------------------------------------------------------- range

@@ -205,15 +205,14 @@ def _fit_cells(
 ) -> tuple[ResolvedView, FigureContent]:
     """Choose how many cells fit in a figure and read its content with them."""
     resolved = resolve_figure_view(snapshot, figure_settings)
-    view = resolved.view
     width = figure_settings.width / figure_settings.scale
     height = _layout_height(figure_settings) / figure_settings.scale
     figure = _read_content(resolved, figure_settings)
     max_side = int((MAX_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
     layout = _lay_out_panels(figure, figure_settings, width, height)
-    room, small_room = max(8, min(layout.room, max_side)), layout.small_room
-    if (room, small_room) != (view.room, view.small_room):
-        resolved = _with_room(resolved, room, small_room)
+    room = max(8, min(layout.room, max_side))
+    if room != resolved.view.room:
+        resolved = _with_room(resolved, room)
         figure = _read_content(resolved, figure_settings)
     page = lay_out_page(figure, figure_settings)
     if page.scale < figure_settings.scale and any(
@@ -272,12 +271,12 @@ def fit_flow_to_height(
 
 def _choose_colours_again(resolved: ResolvedView) -> ResolvedView:
     """Resolve the view again: its colours date from before its pictures were drawn."""
-    return _with_room(resolved, resolved.view.room, resolved.view.small_room)
+    return _with_room(resolved, resolved.view.room)
 
 
-def _with_room(resolved: ResolvedView, room: int, small_room: int = 0) -> ResolvedView:
-    """Return the view with the given cells per side of a panel, and of one next to a large one."""
-    view = replace(resolved.view, room=room, small_room=small_room)
+def _with_room(resolved: ResolvedView, room: int) -> ResolvedView:
+    """Return the view with a number of cells per side of a panel."""
+    view = replace(resolved.view, room=room)
     return resolve_view(resolved.document, view, resolved.run, resolved.computed)
 
 
@@ -289,9 +288,7 @@ def _read_content(resolved: ResolvedView, figure_settings: FigureSettings) -> Fi
         else []
     )
     caption = " · ".join(part for part in parts if part)
-    # Print a row of stages unless the user enlarged one of them.
-    large = picture.board.large if resolved.view.large else None
-    board = replace(picture.board, said=comparison, large=large)
+    board = replace(picture.board, said=comparison)
     return FigureContent(board, picture.cursor, picture.highlights, figure_settings.title, caption)
 
 

@@ -1,8 +1,7 @@
-"""Presenter of the view controls: layout, heads and aggregates, colours and limits."""
+"""Presenter of the view controls: stages, heads and aggregates, colours and limits."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -21,15 +20,6 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import ResolvedView
 
 
-class BoardArrangement(StrEnum):
-    """The arrangements of the panels."""
-
-    FLOW = "flow"
-    ALL = "all_panels"
-    STAGE = "one_stage"
-    HEAD = "one_head"
-
-
 class StageColourLimits(Struct, frozen=True):
     """The colour limits of a stage. If 0 is the centre, the lower limit mirrors the upper one."""
 
@@ -40,11 +30,21 @@ class StageColourLimits(Struct, frozen=True):
     is_signed: bool
 
 
+class StageChoice(Struct, frozen=True):
+    """A stage, and whether it has panels."""
+
+    stage: str
+    title: str
+    is_shown: bool
+
+
 class ViewControlsPanel(Struct, frozen=True):
     """The current choices and the available options.
 
     Parameters
     ----------
+    is_flow : bool
+        Whether the flow board is shown, which has its own stages and heads.
     heads : tuple of bool
         Which heads have a row of panels.
     folds : frozenset of HeadAggregate
@@ -60,7 +60,8 @@ class ViewControlsPanel(Struct, frozen=True):
         Whether weights can be multiplied by the norms of the value vectors.
     """
 
-    layout: BoardArrangement = BoardArrangement.ALL
+    is_flow: bool = False
+    stages: tuple[StageChoice, ...] = ()
     heads: tuple[bool, ...] = ()
     folds: frozenset[HeadAggregate] = frozenset()
     lens: WeightTransform = WeightTransform.PLAIN
@@ -80,7 +81,11 @@ def present_view_controls(resolved: ResolvedView, board: Board) -> ViewControlsP
     """Present how a run's panels are shown."""
     heads = tuple(head in resolved.heads for head in range(resolved.run.trace.spec.heads))
     return ViewControlsPanel(
-        _current_layout(board, heads),
+        resolved.flow is not None,
+        tuple(
+            StageChoice(stage.name, stage.title, stage.name in resolved.stages)
+            for stage in resolved.run.trace.stages
+        ),
         heads,
         resolved.view.folds,
         resolved.view.lens,
@@ -90,15 +95,6 @@ def present_view_controls(resolved: ResolvedView, board: Board) -> ViewControlsP
         *_describe_zoom(resolved),
         Role.VALUES in resolved.run.trace,
     )
-
-
-def _current_layout(board: Board, heads: tuple[bool, ...]) -> BoardArrangement:
-    if board.flow:
-        return BoardArrangement.FLOW
-    if board.large or (len(heads) > 1 and sum(heads) == 1):
-        return BoardArrangement.HEAD
-    is_one = len(board.columns) == 1 and len(board.columns[0]) > 1
-    return BoardArrangement.STAGE if is_one else BoardArrangement.ALL
 
 
 def _colour_limits(board: Board) -> tuple[StageColourLimits, ...]:

@@ -12,7 +12,6 @@ from PySide6.QtCore import QObject
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
 from visualizer.attention.roles import Role
-from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.head_order import HeadOrder
@@ -73,7 +72,7 @@ class ViewController(QObject):
 
     def follow_bar(self, bar: ViewBar) -> None:
         """Connect the view bar."""
-        bar.layoutChosen.connect(self.arrange)
+        bar.stageToggled.connect(self._workspace.toggle_stage)
         bar.headToggled.connect(self.toggle_head)
         bar.soloHeadRequested.connect(self.solo_clicked_head)
 
@@ -165,15 +164,6 @@ class ViewController(QObject):
 
     # ------------------------------------------------------------------ layouts and heads
 
-    def arrange(self, layout: str) -> None:
-        """Arrange the panels in one of the layouts."""
-        {
-            BoardArrangement.FLOW: self.show_flow,
-            BoardArrangement.ALL: self.show_all_panels,
-            BoardArrangement.STAGE: self.show_one_stage,
-            BoardArrangement.HEAD: self.show_one_head,
-        }[BoardArrangement(layout)]()
-
     def show_flow(self) -> None:
         """Show the whole computation of one head in one picture: of the last one, after all."""
         heads = self._wanted.heads
@@ -250,36 +240,15 @@ class ViewController(QObject):
         kept = pinned if pinned and pinned.stage == stage else None
         self._workspace.change_view(stages=frozenset({stage}), pinned=kept)
 
-    def show_one_head(self) -> None:
-        """Show one head as large as possible: that of the pinned cell, else the first shown."""
-        resolved, pinned = self._workspace.wanted_resolved, self._wanted.pinned
-        if resolved:
-            first = resolved.heads[:1] or (0,)
-            head = first[0] if pinned is None or pinned.head is None else pinned.head
-            large = resolved.run.trace.attention if resolved.run.trace.spec.heads == 1 else None
-            self._workspace.change_view(heads=frozenset({head}), large=large, flow=False)
-            self._show_folds(frozenset())
-
     def enlarge(self, cell: Cell) -> None:
-        """Enlarge the panel of a cell next to the others of its head, or show all heads again."""
+        """Show the stage of a cell as large as fits on the flow board of its head."""
         resolved = self._workspace.wanted_resolved
-        if resolved is None or resolved.comparison or resolved.is_spread or resolved.focus:
+        if resolved is None or resolved.comparison or resolved.is_spread:
             return
-        if resolved.flow:
-            self.focus_stage(cell.stage)
-            return
-        head = next(iter(resolved.heads), 0) if cell.head is None else cell.head
-        is_alone = resolved.chosen == {cell.stage} and resolved.heads == (head,)
-        if resolved.large == cell.stage or is_alone:
-            self._workspace.change_view(heads=None, large=None)
-            return
-        self._workspace.change_view(
-            heads=frozenset({head}),
-            folds=frozenset(),
-            stages=self._wanted.stages | {cell.stage},
-            large=cell.stage,
-            pinned=None if cell.fold else cell,
-        )
+        if not resolved.flow:
+            self._workspace.change_view(pinned=None if cell.fold else cell)
+            self.show_head_flow(cell.head or 0)
+        self.focus_stage(cell.stage)
 
     def step_head(self, steps: int) -> None:
         """Show only the next or the previous head."""

@@ -1,4 +1,4 @@
-"""View bar above the heatmaps: layout, heads, range, zoom, and buttons of panes."""
+"""View bar above the heatmaps: stages, heads, range and zoom."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QAction, QIcon
-from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.features.view_bar.presenter import (
     VIEW_CONTROLS_PANEL,
-    BoardArrangement,
     ViewControlsPanel,
 )
 from visualizer.session.view_options import ColourLimits
@@ -24,28 +23,23 @@ from visualizer.widgets.overflow_row import (
     OverflowRow,
     RowItem,
     button_entry,
-    list_entry,
 )
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from visualizer.features.view_bar.presenter import StageChoice
     from visualizer.session.screen import Screen
 
 BAR_HEIGHT_PX = 26
 BACK_LABEL = "‹ Flow board"
 MAX_HEAD_CHIPS = 8
 DOT_SIZE_PX = 8
-LAYOUT_LABELS = {
-    BoardArrangement.FLOW: "Flow of one head",
-    BoardArrangement.ALL: "Stages × heads",
-    BoardArrangement.STAGE: "One stage, all heads",
-    BoardArrangement.HEAD: "One head, enlarged",
-}
 AGGREGATE_LABELS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Max"}
 
 
+WIDEST_STAGES_TEXTS = ("Stages: 18 of 18", "Stage: Weights")
 WIDEST_RANGE_TEXTS = ("Range: automatic, 0 to 1.11", "Range: automatic, per row")
 """The widest common texts, reserved so that nothing next to the button moves."""
 ZOOM_BUTTON_TEXTS = {"view.zoom_out": "−", "view.reset_zoom": "1:1", "view.zoom_in": "+"}
@@ -71,7 +65,7 @@ class ViewBar(OverflowRow):
     """A row of view controls; the View menu contains all of them as well."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
-    layoutChosen = Signal(object)
+    stageToggled = Signal(str)
     headToggled = Signal(int)
     soloHeadRequested = Signal(object)
 
@@ -80,13 +74,7 @@ class ViewBar(OverflowRow):
         self.setAccessibleName("View controls")
         self._panel, self._theme = ViewControlsPanel(), LIGHT
         self.buttons: dict[str, QToolButton] = {}
-        self.box = QComboBox()
-        self.box.setAccessibleName("Panel layout")
-        # Screen readers take a combo box's text as its name.
-        self.box.setAccessibleDescription(self.box.accessibleName())
-        for layout, words in LAYOUT_LABELS.items():
-            self.box.addItem(words, layout)
-        self.box.activated.connect(self._emit_layout)
+        self.stages_button = MenuButton(WIDEST_STAGES_TEXTS)
         self.chips = QWidget()
         self._chips = row_layout(self.chips, (8, 0, 0, 0), spacing=1)
         self.heads: list[SoloToggleButton] = []
@@ -109,7 +97,7 @@ class ViewBar(OverflowRow):
         self.set_row(
             (
                 back,
-                RowItem(self.box, list_entry(self.box), rank=2),
+                RowItem(self.stages_button, self._add_stages, rank=2),
                 RowItem(self.chips, self._add_heads, rank=1),
                 RowItem(self.heads_button, self._add_heads, rank=1),
                 *folds,
@@ -139,8 +127,10 @@ class ViewBar(OverflowRow):
         if panel == self._panel and theme is self._theme:
             return
         is_new = len(panel.heads) != len(self._panel.heads) or theme is not self._theme
+        has_new_stages = panel.stages != self._panel.stages
         self._panel, self._theme = panel, theme
-        self._show_layout()
+        if has_new_stages:
+            self._show_stages()
         if is_new:
             self._make_heads()
         for chip, is_shown in zip(self.heads, panel.heads, strict=False):
@@ -157,11 +147,10 @@ class ViewBar(OverflowRow):
         self.range.show_choice(f"Range: {panel.range}")
         self.range.setToolTip(plain_tooltip(panel.range_description))
         self.range.setAccessibleDescription(panel.range_description)
-        is_flow = panel.layout is BoardArrangement.FLOW  # whose tabs choose the head
-        are_several = count > 1 and not is_flow
+        are_several = count > 1 and not panel.is_flow  # whose tabs choose the head
         self.set_all_wanted(
             {
-                self.box: count > 0,
+                self.stages_button: count > 0 and not panel.is_flow,
                 self.chips: are_several and count <= MAX_HEAD_CHIPS,
                 self.heads_button: are_several and count > MAX_HEAD_CHIPS,
                 **dict.fromkeys(folds.values(), are_several),
@@ -181,7 +170,7 @@ class ViewBar(OverflowRow):
         self.heads = (
             [] if are_many or count < 2 else [self._create_head_chip(head) for head in range(count)]
         )
-        before: QWidget = self.box
+        before: QWidget = self.stages_button
         for chip in self.heads:
             self._chips.addWidget(chip)
             chip.show()  # so that the row knows its size immediately
@@ -190,6 +179,25 @@ class ViewBar(OverflowRow):
         if are_many:
             self._fill_heads(self.menu)
         self.chips.updateGeometry()
+
+    def _show_stages(self) -> None:
+        shown = [stage.title for stage in self._panel.stages if stage.is_shown]
+        several = f"Stages: {len(shown)} of {len(self._panel.stages)}"
+        self.stages_button.show_choice(f"Stage: {shown[0]}" if len(shown) == 1 else several)
+        self.stages_button.setAccessibleDescription(", ".join(shown))
+        self.stages_button.own_menu.clear()
+        self._fill_stages(self.stages_button.own_menu)
+
+    def _fill_stages(self, menu: QMenu) -> None:
+        for stage in self._panel.stages:
+            action = menu.addAction(stage.title)
+            action.setCheckable(True)
+            action.setChecked(stage.is_shown)
+            action.setData(stage)
+            action.triggered.connect(self._emit_stage_toggled)
+
+    def _add_stages(self, menu: QMenu) -> None:
+        self._fill_stages(menu.addMenu("Visible stages"))
 
     def _fill_heads(self, menu: QMenu) -> None:
         for head, is_shown in enumerate(self._panel.heads):
@@ -224,12 +232,12 @@ class ViewBar(OverflowRow):
 
     # ------------------------------------------------------------------ user input
 
-    def _emit_layout(self, index: int) -> None:
-        self.layoutChosen.emit(self.box.itemData(index))
-        self._show_layout()  # the actual layout: a playback step has its own panels
-
-    def _show_layout(self) -> None:
-        self.box.setCurrentIndex(self.box.findData(self._panel.layout))
+    def _emit_stage_toggled(self) -> None:
+        action = self.sender()
+        assert isinstance(action, QAction)
+        stage: StageChoice = action.data()
+        action.setChecked(stage.is_shown)  # until the next screen
+        self.stageToggled.emit(stage.stage)
 
     def _emit_head_toggled(self) -> None:
         sender = self.sender()

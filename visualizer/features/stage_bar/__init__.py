@@ -1,1 +1,0 @@
-"""Stage bar above the heatmaps."""
