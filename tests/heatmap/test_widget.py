@@ -264,7 +264,7 @@ def test_who_comes_by_the_keys_sees_a_frame(hand: Hand) -> None:
 def test_another_screen_has_pictures_of_its_own(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_picture(hand, hand.board.devicePixelRatioF())
+    check_picture(hand, float(hand.board.devicePixelRatioF()))
     sizes = [slot.cell_width for slot in hand.board.board_layout.slots]
     monkeypatch.setattr(hand.board, "devicePixelRatioF", lambda: 1.75)
     QApplication.sendEvent(hand.board, QEvent(QEvent.Type.DevicePixelRatioChange))
@@ -324,7 +324,10 @@ def check_picture(hand: Hand, ratio: float) -> None:
         part = area.translated(-board.scroll_offset())
         pixels = QRectF(part.topLeft() * ratio, part.size() * ratio).toRect()
         pair = (_channels(one.toImage().copy(pixels)) for one in (shown, anew))
-        assert np.ptp(np.stack([*pair]), axis=0).max() <= 1  # how smooth lines are rounded
+        # Lines are rounded differently, and letters between whole pixels are smoothed differently;
+        # another letter would differ by more than 150.
+        most = 1 if ratio.is_integer() else 64
+        assert np.ptp(np.stack([*pair]), axis=0).max() <= most
 
 
 def _channels(image: QImage) -> np.ndarray:

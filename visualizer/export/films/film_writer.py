@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.timeline import PlaybackPosition
 
-SAMPLED_STEPS = 3
-"""Number of steps of each kind sampled to estimate the size of a film."""
+SAMPLED_FRAMES = 8
+"""Number of frames of each kind sampled to estimate the size of a film."""
 
-TIMED_STEPS = 8
+TIMED_STEPS = 3
 """Number of steps rendered to estimate the duration of an export."""
 
 
@@ -180,13 +180,12 @@ def estimate_film(
     started, total_bytes = time.perf_counter(), float(encoder.written)
     film = animation.film
     stages = [film.place(index).stage for index in range(len(animation))]
-    kinds: dict[tuple[bool, float | None], list[int]] = {}
+    kinds: dict[tuple[bool, bool], list[int]] = {}
     for index, (stage, next_stage) in enumerate(pairwise(stages), 1):
-        kinds.setdefault((stage != next_stage, film.frames[index].motion_progress), []).append(
-            index
-        )
+        is_moving = film.frames[index].motion_progress is not None
+        kinds.setdefault((stage != next_stage, is_moving), []).append(index)
     for frames in kinds.values():
-        count = min(SAMPLED_STEPS, len(frames))
+        count = min(SAMPLED_FRAMES, len(frames))
         for part in range(count):
             progress(0, len(animation))
             frame = frames[len(frames) * (2 * part + 1) // (2 * count)]
