@@ -89,7 +89,8 @@ def paint_headings(
 ) -> None:
     """Paint the headings of some columns over earlier ones."""
     for at in columns:
-        painter.fillRect(_rect(placement.layout.columns[at].heading), QColor(theme.paper))
+        area = _rect(placement.layout.columns[at].heading).toAlignedRect()  # edges of lines too
+        painter.fillRect(area, QColor(theme.paper))
         _paint_heading(painter, placement, at, theme)
 
 

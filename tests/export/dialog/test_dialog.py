@@ -493,8 +493,8 @@ def test_of_weights_that_there_are_not_is_said(hand: Hand) -> None:
     hand.window.workspace.set("mechanism", "simplified")
     dialog = opened(hand)
     choose(dialog, dialog.format, ".safetensors")
-    hand.until(lambda: not dialog.save.isEnabled())
-    assert dialog.problem.text().startswith("This module has no trainable weights.")
+    hand.until(lambda: dialog.problem.text().startswith("This module has no trainable weights."))
+    assert not dialog.save.isEnabled()
 
 
 def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
