@@ -558,8 +558,12 @@ class PaneDocks(QObject):
 
     def _unfold(self) -> None:
         initially_open = [pane.id for pane in reversed(PANES) if pane.is_open]
-        for id_ in self._folded or initially_open:
-            self.open(id_)
+        *behind, front = self._folded or initially_open
+        with self.batch_changes():
+            self.open(front)  # first: panes behind it need not be created
+            for id_ in behind:
+                self.by_id[id_].show()
+            self.by_id[front].raise_()
         QTimer.singleShot(0, self, self._resize_to_defaults)  # once the window is laid out
 
     def _keep_widths(self) -> None:
