@@ -266,7 +266,7 @@ class BoardCanvas(CellScrollArea):
             id(slot.heatmap)
             for slot in self.board_layout.all_slots
             if (before := old.get(id(slot.heatmap)))
-            and _appearance_key(before) == _appearance_key(slot)
+            and self._appearance_key(before) == self._appearance_key(slot)
         }
         pictures, self._pictures = self._pictures, {}
         for key, kept in pictures.items():
@@ -508,12 +508,15 @@ class BoardCanvas(CellScrollArea):
             self._pictures[key] = picture
         return self._pictures[key].pixmap
 
+    def _appearance_key(self, slot: PanelSlot) -> tuple[object, ...]:
+        """Return everything that determines a slot's picture, except its panel and position.
 
-def _appearance_key(slot: PanelSlot) -> tuple[object, ...]:
-    """Return everything that determines a slot's picture, except its panel and position."""
-    return (slot.cell_width, slot.cell_height, slot.top, slot.gutter, slot.numbers,
-            slot.panel_notes, slot.longest, slot.head_at, slot.is_head_short, slot.title,
-            slot.has_row_labels, slot.has_column_labels)  # fmt: skip
+        Where its cells are between whole pixels belongs to it: letters are smoothed accordingly.
+        """
+        offset = slot.cells.topLeft() - self._whole_pixels(slot.whole_area).topLeft()
+        return (offset, slot.cell_width, slot.cell_height, slot.top, slot.gutter, slot.numbers,
+                slot.panel_notes, slot.longest, slot.head_at, slot.is_head_short, slot.title,
+                slot.has_row_labels, slot.has_column_labels)  # fmt: skip
 
 
 ENTER_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
