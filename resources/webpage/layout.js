@@ -37,10 +37,14 @@ function widest(labels) {
   return widths.get(labels);
 }
 
+function bytesOf(text) {
+  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < bytes.length; at++) bytes[at] = letters.charCodeAt(at);
+  return bytes;
+}
+
 async function unpack(panel, text) {
-  const letters = atob(text), packed = new Uint8Array(letters.length);
-  for (let at = 0; at < packed.length; at++) packed[at] = letters.charCodeAt(at);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const count = panel.shape[0] * panel.shape[1], size = panel.bytes;
   panel.entries = bytes.subarray(0, count);

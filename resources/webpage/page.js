@@ -68,6 +68,11 @@ function span(axis, cell) {
 
 function light() {
   const cell = pointed ?? pinned, lit = {};
+  if (board.flow) {
+    lightFlow(cell);
+    tell(cell);
+    return;
+  }
   if (cell) {
     lit[cell.panel.role] = span(cell.panel.rows, cell.row);
     const across = span(cell.panel.columns, cell.column);
@@ -130,7 +135,8 @@ function tell(cell) {
     return made;
   });
   const value = add(null, "span", "value", told(panel, row, column));
-  tip.replaceChildren(...parts, " ", value);
+  const lines = board.flow ? calculation(cell).map((line) => add(null, "span", "term", line)) : [];
+  tip.replaceChildren(...parts, " ", value, ...lines);
   const area = panel.box.cells.getBoundingClientRect();
   const x = area.left + (column + 1) * panel.width + 12;
   const y = area.top + (row + 1) * panel.height + 12;
@@ -164,6 +170,8 @@ function fillTables() {
 }
 
 function hasTable(panel) {
+  const copies = board.flow?.thumbnails ?? 0;
+  if (panels.indexOf(panel) >= panels.length - copies) return false;
   return !panel.pooled && panel.shape[0] * panel.shape[1] <= MOST_IN_A_TABLE;
 }
 
@@ -201,7 +209,8 @@ function draw() {
   document.documentElement.style.colorScheme = isDark ? "dark" : "light";
   document.getElementById("scheme").textContent = isDark ? "Light colours" : "Dark colours";
   if (!panels.length) return;
-  lay();
+  if (board.flow) layFlow();
+  else lay();
   for (const panel of panels) {
     paint(panel);
     if (panel.box.title) panel.box.title.style.paddingLeft = `${gutter(panel)}px`;
@@ -221,7 +230,9 @@ async function start() {
     build(panel);
   }
   panels.push(...found);
-  if (found.length) arrange();
+  if (board.flow) await readPictures();
+  if (board.flow) arrangeFlow();
+  else if (found.length) arrange();
   draw();
   const scheme = document.getElementById("scheme");
   scheme.hidden = document.getElementById("help").hidden = false;

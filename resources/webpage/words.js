@@ -24,8 +24,13 @@ function written(value, decimals = 4) {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
   const isPlain = size === 0 || (size >= 0.5 * Number(`1e-${decimals}`) && size < 1e5);
-  const text = isPlain ? rounded(size, decimals) : withExponent(size);
+  const text = isPlain ? grouped(rounded(size, decimals)) : withExponent(size);
   return value < 0 && /[^0.]/.test(text) ? `−${text}` : text;
+}
+
+/** Separate thousands; no plain number has more than five digits before its decimals. */
+function grouped(text) {
+  return text.replace(/^(\d+)(\d{3})(?=\.|$)/, "$1,$2");
 }
 
 function rounded(size, decimals) {

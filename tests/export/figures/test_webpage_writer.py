@@ -36,7 +36,7 @@ from visualizer.session.computation_caption import describe_number_origin
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourLimits, ColourOptions
 from visualizer.session.zoom_ranges import ZoomRange
-from visualizer.widgets.theme import DARK, LIGHT, Theme
+from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -397,6 +397,12 @@ def test_a_script_that_is_not_ours_is_refused(tmp_path: Path) -> None:
     assert any("Content Security Policy" in line for line in said)
 
 
+def background(theme: Theme) -> str:
+    """A theme's background as a browser gives it."""
+    channels = (int(theme.paper[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgb({', '.join(map(str, channels))})"
+
+
 @in_a_browser
 def test_light_and_dark_follow_the_system_until_one_is_chosen(tmp_path: Path) -> None:
     script = """
@@ -412,8 +418,9 @@ def test_light_and_dark_follow_the_system_until_one_is_chosen(tmp_path: Path) ->
     look();
     return seen;
     """
-    light, dark = ("rgb(251, 251, 249)", "Dark colours"), ("rgb(22, 24, 28)", "Light colours")
-    paper = ("rgb(255, 255, 255)", "Dark colours")
+    light = background(LIGHT), "Dark colours"
+    dark = background(DARK), "Light colours"
+    paper = background(PRINT), "Dark colours"
     saw, said = headless_browser.see(page(usual(), theme=None), script, tmp_path)
     assert saw == [*light, *dark, *paper, *dark]
     saw, more = headless_browser.see(

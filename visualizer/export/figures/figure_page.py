@@ -119,7 +119,9 @@ class FigureContent(Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """Title for the file's metadata: the figure's title, otherwise its stages."""
+        """Title for the file's metadata: the figure's title, otherwise its stages or its head."""
+        if self.board.flow and not self.title:
+            return f"Attention, head {self.board.flow.front + 1}"
         stages = dict.fromkeys(column[0].title for column in self.board.columns)
         return self.title or ", ".join(stages) or "Attention"
 

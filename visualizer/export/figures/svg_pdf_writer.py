@@ -22,6 +22,8 @@ from visualizer.export.figures.rasterization import render_page
 from visualizer.progress import Progress, no_progress, part_of_progress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from PySide6.QtGui import QImage, QPaintDevice
 
     from visualizer.export.figure_settings import FigureSettings
@@ -78,6 +80,19 @@ def draw_svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
     generator.setDescription(_INVALID_XML.sub("\ufffd", page.figure.caption))
     _paint_on_device(page, generator, 1, progress)
     return _correct_svg(bytes(buffer.data().data()), page.size)
+
+
+def draw_vector_picture(size: QSizeF, paint: Callable[[QPainter], object]) -> bytes:
+    """Draw a picture of a size in pixels of 1/96 inch as SVG."""
+    buffer, generator = _open_buffer(), QSvgGenerator()
+    generator.setOutputDevice(buffer)
+    generator.setResolution(PIXELS_PER_INCH)
+    generator.setSize(size.toSize())
+    generator.setViewBox(QRectF(0, 0, size.width(), size.height()))
+    painter = QPainter(generator)
+    paint(painter)
+    painter.end()
+    return _correct_svg(bytes(buffer.data().data()), size)
 
 
 def _correct_svg(drawn: bytes, size: QSizeF) -> bytes:

@@ -23,6 +23,7 @@ from msgspec.structs import asdict
 
 from visualizer.documents.embedded_document import encode_html_script
 from visualizer.errors import InputError
+from visualizer.export.figures.webpage_flow import PageFlow
 from visualizer.format import format_number
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board import POOLING_PREFIX
@@ -35,6 +36,8 @@ from visualizer.session.zoom_ranges import row_role
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis
 
 MAX_EXACT_DIFFERENCE = 0.05
@@ -42,7 +45,7 @@ MAX_EXACT_DIFFERENCE = 0.05
 MAX_CELL_BYTES = 18 * 2**20
 """Maximum size of cell data before compression; such a page has about 9 to 17 MB."""
 BYTES_PER_CELL = 6
-SCRIPT_FILES = ("words.js", "layout.js", "drawing.js", "page.js")
+SCRIPT_FILES = ("words.js", "layout.js", "drawing.js", "flow.js", "page.js")
 FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
 
 
@@ -74,21 +77,29 @@ def write_webpage(
     InputError
         When there are more cells than a browser can handle; see `max_cells_per_side`.
     """
-    _check_size(board)
+    flow = PageFlow(board) if board.flow else None
+    panels = flow.panels if flow else board.heatmaps
+    _check_size(panels)
     before, after = (
         _fill_template(part, title) for part in _read_resource("page.html").split("$cells")
     )
-    description = _board_to_json(board, title, caption, theme)
+    description = _board_to_json(board, flow, title, caption, theme)
     for piece in (before, _script_element("application/json", description, "id", "board")):
         file.write(piece.encode("utf-8", "replace"))
-    counter = ProgressCounter(progress, len(board.heatmaps))
-    for heatmap in board.heatmaps:
+    counter = ProgressCounter(progress, len(panels))
+    for heatmap in panels:
         counter()
         file.write(
             _script_element(
                 "application/octet-stream", _pack_cells(heatmap), "class", "cells"
             ).encode()
         )
+    for name, scheme in _themes(theme).items() if flow else ():
+        assert flow is not None
+        element = _script_element(
+            "application/octet-stream", _packed(flow.picture(scheme)), "id", f"flow-{name}"
+        )
+        file.write(element.encode())
     if document:
         file.write(encode_html_script(document).encode())
     file.write(after.encode())
@@ -100,10 +111,10 @@ def max_cells_per_side(panels: int) -> int:
     return side if side < 8 else side // 8 * 8
 
 
-def _check_size(board: Board) -> None:
-    size = sum(heatmap.values.nbytes + 2 * heatmap.values.size for heatmap in board.heatmaps)
+def _check_size(panels: Sequence[Heatmap]) -> None:
+    size = sum(heatmap.values.nbytes + 2 * heatmap.values.size for heatmap in panels)
     if size > MAX_CELL_BYTES:
-        cells = sum(heatmap.values.size for heatmap in board.heatmaps)
+        cells = sum(heatmap.values.size for heatmap in panels)
         sentence = f"A web page of {cells:,} cells is too large for a browser. Show fewer stages."
         raise InputError("export", sentence)
 
@@ -116,7 +127,7 @@ def _fill_template(template: str, title: str) -> str:
     style, script = _read_resource("page.css"), "\n".join(map(_read_resource, SCRIPT_FILES))
     rules = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"script-src '{_hash_source(script)}'; style-src '{_hash_source(style)}'"
+        f"script-src '{_hash_source(script)}'; style-src '{_hash_source(style)}'; img-src blob:"
     )
     parts = {"$rules": rules, "$title": html.escape(title), "$style": style, "$script": script}
     pattern = "|".join(map(re.escape, parts))
@@ -137,11 +148,18 @@ def _script_element(kind: str, content: str, attribute: str, name: str) -> str:
     return f'<script type="{kind}" {attribute}="{name}">{content}</script>\n'
 
 
-def _board_to_json(board: Board, title: str, caption: str, theme: Theme | None) -> str:
+def _themes(theme: Theme | None) -> dict[str, Theme]:
+    return {scheme.name: scheme for scheme in (LIGHT, DARK, PRINT, *([theme] if theme else []))}
+
+
+def _board_to_json(
+    board: Board, flow: PageFlow | None, title: str, caption: str, theme: Theme | None
+) -> str:
     """Describe everything but the cells as JSON that cannot close the script element."""
     labels: dict[tuple[str, ...], int] = {}
-    themes = {scheme.name: scheme for scheme in (LIGHT, DARK, PRINT, *([theme] if theme else []))}
-    maps = {heatmap.colour.map for heatmap in board.heatmaps}
+    themes = _themes(theme)
+    panels = flow.panels if flow else board.heatmaps
+    maps = {heatmap.colour.map for heatmap in panels}
     description = {
         "title": title,
         "caption": caption,
@@ -150,7 +168,9 @@ def _board_to_json(board: Board, title: str, caption: str, theme: Theme | None) 
         "themes": {name: asdict(scheme) for name, scheme in themes.items()},
         "tables": {name: {map_: _colour_table(map_, scheme) for map_ in sorted(maps)}
                    for name, scheme in themes.items()},
-        "columns": _describe_columns(board, labels),
+        "columns": [[_describe_panel(one, labels) | {"isLabelled": False}] for one in panels]
+                   if flow else _describe_columns(board, labels),
+        "flow": flow.describe() if flow else None,
         "labels": list(labels),
     }  # fmt: skip
     text = json.dumps(description, allow_nan=False, separators=(",", ":"))
@@ -247,6 +267,11 @@ def _pack_cells(heatmap: Heatmap) -> str:
         + _mark_flags(heatmap).tobytes()
         + planes.tobytes()
     )
+    return _packed(content)
+
+
+def _packed(content: bytes) -> str:
+    """Deflate bytes, and write them as letters."""
     return base64.b64encode(zlib.compress(content)).decode("ascii")
 
 

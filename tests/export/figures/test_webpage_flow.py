@@ -1,0 +1,188 @@
+"""The flow board on a web page: its calculations give its numbers, and a browser shows them."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from tests.support import headless_browser
+from tests.support.attention_strategies import Case, cases
+from tests.support.examples import examples
+from tests.support.small_runs import a_run, board
+from visualizer.attention.spec import BlockKind, MaskKind, NormalisationKind, PositionKind
+from visualizer.export.figures.webpage_flow import PageColumn, PageFlow
+from visualizer.export.figures.webpage_writer import write_webpage
+from visualizer.format import format_number
+from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+    from visualizer.heatmap.board import Board
+
+pytestmark = pytest.mark.usefixtures("application")
+
+in_a_browser = pytest.mark.skipif(
+    headless_browser.FOUND is None, reason="there is no Chromium here"
+)
+TOLERANCE = 1e-3
+
+
+def flow_board(run: Run, **fields: Any) -> Board:
+    return board(run, flow=True, **fields)
+
+
+def page(shown: Board, theme: Theme = LIGHT) -> bytes:
+    file = io.BytesIO()
+    write_webpage(shown, "A title", "A caption", theme, file)
+    return file.getvalue()
+
+
+def relations(flow: PageFlow) -> dict[str, PageColumn]:
+    """How each stage on the page is computed."""
+    columns = [PageColumn(**_snake(column)) for column in _columns(flow)]
+    return {flow.panels[column.panel].stage: column for column in columns}
+
+
+def _columns(flow: PageFlow) -> list[dict[str, Any]]:
+    columns = flow.describe()["columns"]
+    assert isinstance(columns, list)
+    return columns
+
+
+def _snake(column: dict[str, Any]) -> dict[str, Any]:
+    return {name.lower(): value for name, value in column.items()}
+
+
+def computed(flow: PageFlow, column: PageColumn) -> np.ndarray:
+    """A panel as the page says that it is computed."""
+    assert column.row is not None
+    row = flow.panels[column.row].values.astype(np.float64)
+    if column.kind == "softmax":
+        powers = np.exp(row - row.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    assert column.above is not None
+    product = column.factor * (row @ flow.panels[column.above].values.astype(np.float64))
+    return np.asarray(product + np.array(column.bias or 0.0))
+
+
+@pytest.mark.parametrize(
+    ("fields", "products"),
+    [
+        ({}, {"queries", "keys", "values", "masked", "context", "output"}),
+        ({"bias": True}, {"queries", "keys", "values", "masked", "context", "output"}),
+        ({"mask": MaskKind.NONE}, {"queries", "keys", "values", "scaled", "context", "output"}),
+        (
+            {"d_in": 8, "d_out": 8, "position": PositionKind.ROTARY},
+            {"values", "masked", "context", "output"},
+        ),
+        (
+            {"d_in": 4, "d_out": 4, "block": BlockKind.PRE_NORM},
+            {"queries", "keys", "values", "masked", "context", "output", "feed_forward"},
+        ),
+    ],
+    ids=["plain", "bias", "no mask", "rotary", "block"],
+)
+def test_products_and_softmax_are_found(fields: dict[str, Any], products: set[str]) -> None:
+    found = relations(PageFlow(flow_board(a_run(**fields))))
+    assert {stage for stage, column in found.items() if column.kind == "product"} >= products
+    assert found["weights"].kind == "softmax"
+
+
+def test_scores_are_scaled_by_the_root_of_the_size_of_a_head() -> None:
+    found = relations(PageFlow(flow_board(a_run(d_out=4, heads=1, mask=MaskKind.NONE))))
+    assert found["scaled"].factor == pytest.approx(4**-0.5, abs=1e-5)
+    assert found["context"].factor == 1
+    assert found["queries"].bias is None
+
+
+def test_weights_that_are_no_softmax_have_no_calculation() -> None:
+    run = a_run(normalisation=NormalisationKind.SUM, mask=MaskKind.NONE)
+    assert relations(PageFlow(flow_board(run)))["weights"].kind == "other"
+
+
+@given(cases(most_tokens=4))
+@examples(1)
+def test_no_calculation_gives_another_number(case: Case) -> None:
+    flow = PageFlow(flow_board(case.run()))
+    for column in relations(flow).values():
+        if column.kind == "other":
+            continue
+        values = flow.panels[column.panel].values.astype(np.float64)
+        counts = np.isfinite(values)
+        most = np.abs(values[counts]).max(initial=0)
+        expected = computed(flow, column)[counts]
+        np.testing.assert_allclose(values[counts], expected, atol=TOLERANCE * most, rtol=0)
+
+
+POINT = """
+const at = (stage) => panels.find((one) => one.stage === stage);
+const move = (panel, row, column) => {
+  const area = panel.box.cells.getBoundingClientRect();
+  panel.box.cells.dispatchEvent(new PointerEvent("pointermove", {
+    clientX: area.left + (column + 0.5) * panel.width,
+    clientY: area.top + (row + 0.5) * panel.height, bubbles: true, pointerType: "mouse",
+  }));
+  return [tip.querySelector(".value").textContent,
+    [...tip.querySelectorAll(".term")].map((one) => one.textContent),
+    flowMarks.querySelectorAll("rect").length, flowMarks.querySelectorAll("path").length,
+    flowMarks.querySelectorAll(".chosen").length];
+};
+"""
+
+
+@in_a_browser
+def test_a_browser_says_how_a_cell_is_computed(tmp_path: Path) -> None:
+    run = a_run(d_out=4)
+    script = POINT + "return [move(at('weights'), 3, 1), move(at('context'), 3, 1)];"
+    (weight, context), said = headless_browser.see(page(flow_board(run)), script, tmp_path)
+    assert said == []
+    trace = run.trace
+    value, terms, frames, paths, chosen = weight
+    assert value == format_number(float(trace.read("weights", (0, 3, 1))))
+    masked = trace.read("masked", (0, 3)).astype(np.float64)
+    powers = np.exp(masked - masked.max())
+    shares = f"{format_number(float(powers[1]))} ÷ {format_number(float(powers.sum()))}"
+    assert terms[-1].endswith(shares)
+    assert frames == 5  # the weight, the row of scores, the score, its query and its key
+    assert (paths, chosen) == (4, 1)  # of the keys that are not masked
+    value, terms, frames, paths, chosen = context
+    assert value == format_number(float(trace.read("context", (0, 3, 1))))
+    assert len(terms) == 4
+    sums = [float(term.split(" = ")[1].replace("−", "-")) for term in terms]
+    assert sum(sums) == pytest.approx(float(trace.read("context", (0, 3, 1))), abs=3e-4)
+    assert (frames, paths, chosen) == (3, 4, 0)
+
+
+@in_a_browser
+def test_a_browser_shows_the_board_in_each_theme_and_width(tmp_path: Path) -> None:
+    made = page(flow_board(a_run(d_in=4, d_out=4, block=BlockKind.PRE_NORM)))
+    script = """
+    await flowImage.decode();
+    const before = flowImage.src, area = flowArea.getBoundingClientRect();
+    document.getElementById("scheme").click();
+    await flowImage.decode();
+    const inside = panels.every((panel) => {
+      const one = panel.box.cells.getBoundingClientRect();
+      return one.left >= area.left && one.right <= area.right + 1 && one.width > 0;
+    });
+    return [before !== flowImage.src, flowImage.naturalWidth > 0, inside, area.width];
+    """
+    for width in (700, 1280, 1900):
+        size = f"--window-size={width},900"
+        (is_other, is_loaded, inside, across), said = headless_browser.see(
+            made, script, tmp_path, size
+        )
+        assert (is_other, is_loaded, inside, said) == (True, True, True, [])
+        assert across > 600
+
+
+def test_a_picture_of_the_board_is_there_for_each_theme() -> None:
+    made = page(flow_board(a_run()), DARK).decode("utf-8")
+    for theme in (LIGHT, DARK, PRINT):
+        assert made.count(f'id="flow-{theme.name}"') == 1

@@ -1,0 +1,168 @@
+"""Describes the flow board for a web page: where its panels are, and how its cells are computed.
+
+How cells are computed is found from the numbers on the page, so that a page never shows a
+calculation that does not give the number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct, to_builtins
+from PySide6.QtCore import QSizeF
+
+from visualizer.export.figures.svg_pdf_writer import draw_vector_picture
+from visualizer.heatmap import flow_paint
+from visualizer.heatmap.flow_placement import place_flow
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPainter
+
+    from visualizer.heatmap.board import Board, Heatmap
+    from visualizer.heatmap.board_layout import BoardLayout, FlowPlacement, PanelSlot
+    from visualizer.widgets.theme import Theme
+
+WIDTH_PX, MAX_HEIGHT_PX = 1280, 2000
+"""Size for which a board is laid out; a browser scales it."""
+TOLERANCE = 2e-4
+"""Maximum relative difference of a number from its calculation."""
+
+
+class PageColumn(Struct, frozen=True, rename="camel"):
+    """How the cells of a panel are computed.
+
+    Parameters
+    ----------
+    panel : int
+        Index of the panel among those of the page.
+    row : int or None
+        Panel whose row a cell is computed from.
+    above : int or None
+        Panel whose column a cell is computed from.
+    kind : str
+        ``product`` of the row and the column, ``softmax`` of the row, or ``other``.
+    factor : float
+        What a product is multiplied by.
+    bias : list of float or None
+        What is added to each column of a product.
+    """
+
+    panel: int
+    row: int | None = None
+    above: int | None = None
+    kind: str = "other"
+    factor: float = 1.0
+    bias: list[float] | None = None
+
+
+class PageFlow:
+    """The flow board of a page."""
+
+    def __init__(self, board: Board) -> None:
+        layout: BoardLayout = place_flow(board, WIDTH_PX, MAX_HEIGHT_PX, 1, is_height_free=True)
+        assert layout.flow is not None
+        self.placement: FlowPlacement = layout.flow
+        self._size = QSizeF(layout.width, layout.height)
+        columns = [slot for slot in self.placement.slots if slot]
+        operands = [slot for slot in self.placement.operands if slot]
+        self._slots: list[PanelSlot] = [*columns, *operands, *self.placement.thumbnails]
+
+    @property
+    def panels(self) -> list[Heatmap]:
+        """The panels of the page: the columns, what is above them, and the heads."""
+        return [slot.heatmap for slot in self._slots]
+
+    def describe(self) -> dict[str, object]:
+        """Return everything but the pictures and the cells."""
+        return {
+            "width": self._size.width(),
+            "height": self._size.height(),
+            "areas": [
+                [slot.cells.left(), slot.cells.top(), slot.cells.width(), slot.cells.height()]
+                for slot in self._slots
+            ],
+            "columns": [to_builtins(column) for column in self._columns()],
+            "thumbnails": len(self.placement.thumbnails),
+        }
+
+    def picture(self, theme: Theme) -> bytes:
+        """Return everything around the cells as SVG."""
+
+        def paint(painter: QPainter) -> None:
+            flow = self.placement
+            flow_paint.paint_frame(painter, flow, theme)
+            flow_paint.paint_headings(painter, flow, range(len(flow.panels.columns)), theme)
+            flow_paint.paint_legend(painter, flow, theme)
+
+        return draw_vector_picture(self._size, paint)
+
+    def _columns(self) -> list[PageColumn]:
+        index = {id(heatmap): at for at, heatmap in enumerate(self.panels)}
+        flow, found = self.placement, []
+        columns = flow.panels.columns
+        for column, slot, operand in zip(columns, flow.slots, flow.operands, strict=True):
+            if slot is None:
+                continue
+            reads = [
+                other.heatmap
+                for one, other in zip(columns, flow.slots, strict=True)
+                if other and one is not column and {*one.states} & {*column.reads}
+            ]
+            rows = [one for one in reads if not operand or one.stage != operand.heatmap.stage]
+            row, above = (rows[0] if rows else None), (operand.heatmap if operand else None)
+            kind, factor, bias = "other", 1.0, None
+            if row is not None:
+                kind, factor, bias = _relation(slot.heatmap, row, above)
+            found.append(
+                PageColumn(
+                    index[id(slot.heatmap)],
+                    None if row is None else index[id(row)],
+                    None if above is None else index[id(above)],
+                    kind,
+                    factor,
+                    bias,
+                )
+            )
+        return found
+
+
+def _relation(
+    result: Heatmap, row: Heatmap, above: Heatmap | None
+) -> tuple[str, float, list[float] | None]:
+    """Return how a panel is computed from a panel beside it and one above it."""
+    panels = (result, row, *([above] if above else []))
+    if any(one.is_pooled or one.is_zoomed for one in panels):
+        return "other", 1.0, None
+    values, left = result.values.astype(np.float64), row.values.astype(np.float64)
+    if above is None:
+        is_softmax = left.shape == values.shape and _is_close(values, _softmax(left))
+        return ("softmax" if is_softmax else "other"), 1.0, None
+    top = above.values.astype(np.float64)
+    if left.shape[1] != top.shape[0] or (len(left), top.shape[1]) != values.shape:
+        return "other", 1.0, None
+    product = left @ top
+    counts = np.isfinite(values) & (values != 0) & (np.abs(product) > TOLERANCE)
+    if not np.isfinite(product).all() or not counts.any():
+        return "other", 1.0, None
+    factor = round(float(np.median(values[counts] / product[counts])), 6)
+    if _is_close(values, factor * product):
+        return "product", factor, None
+    bias = np.median(values - product, axis=0)
+    if np.isfinite(bias).all() and _is_close(values, product + bias):
+        return "product", 1.0, bias.tolist()
+    return "other", 1.0, None
+
+
+def _is_close(values: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether all finite numbers are as expected."""
+    counts = np.isfinite(values)
+    scale = np.abs(values[counts]).max(initial=0)
+    return bool(np.allclose(values[counts], expected[counts], atol=TOLERANCE * scale, rtol=0))
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+        shares: np.ndarray = exponentials / exponentials.sum(axis=1, keepdims=True)
+    return shares
