@@ -82,8 +82,9 @@ def draw_svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
     return _correct_svg(bytes(buffer.data().data()), page.size)
 
 
-def draw_vector_picture(size: QSizeF, paint: Callable[[QPainter], object]) -> bytes:
-    """Draw a picture of a size in pixels of 1/96 inch as SVG."""
+def draw_vector_picture(width: float, height: float, paint: Callable[[QPainter], object]) -> bytes:
+    """Draw a picture of a width and a height in pixels of 1/96 inch as SVG."""
+    size = QSizeF(width, height)
     buffer, generator = _open_buffer(), QSvgGenerator()
     generator.setOutputDevice(buffer)
     generator.setResolution(PIXELS_PER_INCH)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, to_builtins
-from PySide6.QtCore import QSizeF
 
 from visualizer.export.figures.svg_pdf_writer import draw_vector_picture
 from visualizer.heatmap import flow_paint
@@ -63,7 +62,7 @@ class PageFlow:
         layout: BoardLayout = place_flow(board, WIDTH_PX, MAX_HEIGHT_PX, 1, is_height_free=True)
         assert layout.flow is not None
         self.placement: FlowPlacement = layout.flow
-        self._size = QSizeF(layout.width, layout.height)
+        self._size = layout.width, layout.height
         columns = [slot for slot in self.placement.slots if slot]
         operands = [slot for slot in self.placement.operands if slot]
         self._slots: list[PanelSlot] = [*columns, *operands, *self.placement.thumbnails]
@@ -76,8 +75,8 @@ class PageFlow:
     def describe(self) -> dict[str, object]:
         """Return everything but the pictures and the cells."""
         return {
-            "width": self._size.width(),
-            "height": self._size.height(),
+            "width": self._size[0],
+            "height": self._size[1],
             "areas": [
                 [slot.cells.left(), slot.cells.top(), slot.cells.width(), slot.cells.height()]
                 for slot in self._slots
@@ -95,7 +94,7 @@ class PageFlow:
             flow_paint.paint_headings(painter, flow, range(len(flow.panels.columns)), theme)
             flow_paint.paint_legend(painter, flow, theme)
 
-        return draw_vector_picture(self._size, paint)
+        return draw_vector_picture(*self._size, paint)
 
     def _columns(self) -> list[PageColumn]:
         index = {id(heatmap): at for at, heatmap in enumerate(self.panels)}
