@@ -206,6 +206,7 @@ class PaneDock(QDockWidget):
     def __init__(self, pane: Pane, window: QMainWindow, panes: PaneWidgets, home: QWidget) -> None:
         super().__init__(pane.title, window)
         self._pane, self._panes, self._home = pane, panes, home
+        self._is_in_front = False
         holder = QWidget()  # a dock without a widget would limit the width of all tabs
         self._column = column_layout(holder, (0, 0, 0, 0))
         super().setWidget(holder)
@@ -221,12 +222,14 @@ class PaneDock(QDockWidget):
 
     def setWidget(self, widget: QWidget) -> None:
         self._column.addWidget(widget)
+        widget.setVisible(self._is_in_front)
 
     def _prepare(self, is_in_front: bool) -> None:
         """Create the pane once it is in front; tabs behind others cost nothing.
 
         Qt leaves panes behind others visible beyond the window, where the tab key would reach them.
         """
+        self._is_in_front = is_in_front
         if is_in_front and isValid(self._home):
             self._panes[self._pane.id]
         if self._pane.id in self._panes:
