@@ -114,7 +114,7 @@ def test_a_cell_of_it_is_explained_by_its_weights(hand: Hand) -> None:
     hand.window.controllers.cell_selection_controller.pin(Cell("up", (2, 3)))
     hand.settle()
     assert "times the weights of linear1 for output 4, plus a bias" in hand.said
-    assert hand.overlay_panel == "up"
+    assert "up" in hand.stages
 
 
 def test_it_is_saved_and_opened_and_undone(hand: Hand, tmp_path: Path) -> None:

@@ -282,11 +282,6 @@ class Hand:
         return [column[0].stage for column in self.shown.columns]
 
     @property
-    def overlay_panel(self) -> str | None:
-        """The stage whose panel is laid over the others."""
-        return self.shown.overlay_panel.stage if self.shown.overlay_panel else None
-
-    @property
     def chips(self) -> tuple[str, ...]:
         """The token strip's accessible texts."""
         name = self.window.panes["Tokens"].strip.accessibleName()

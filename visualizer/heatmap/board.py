@@ -276,10 +276,6 @@ class Board(Struct, frozen=True, eq=False):
         layers.
     said : str
         What is compared, for the caption of a figure.
-    overlay_panel : Heatmap or None
-        The panel that a link led to, which overlays the others.
-    origin : tuple of (str, int or None)
-        The stage and the head of the panel that contains the link.
     flow : FlowPanels or None
         The panels as one flow from tokens to output; None if they are arranged by stage and head.
     """
@@ -289,8 +285,6 @@ class Board(Struct, frozen=True, eq=False):
     zoom: ZoomRange | None = None
     current: LeadingIndex | None = None
     said: str = ""
-    overlay_panel: Heatmap | None = None
-    origin: tuple[str, int | None] = ("", None)
     flow: FlowPanels | None = None
 
     def is_current(self, heatmap: Heatmap) -> bool:
@@ -299,8 +293,8 @@ class Board(Struct, frozen=True, eq=False):
 
     @property
     def known(self) -> dict[Hashable, Heatmap]:
-        """All panels, including the overview and the overlay panel, by their cache keys."""
-        others = (one for one in (self.overview, self.overlay_panel) if one)
+        """All panels, including the overview, by their cache keys."""
+        others = [self.overview] if self.overview else []
         beside = self.flow.heatmaps if self.flow else ()
         return {heatmap.key: heatmap for heatmap in (*self.heatmaps, *others, *beside)}
 

@@ -17,7 +17,6 @@ from visualizer.heatmap.panel_margins import (
     footer_height,
     label_height,
     min_column_head_width,
-    overlay_title_width,
     panel_title_width,
     row_sums_width,
     widest_label,
@@ -36,16 +35,11 @@ if TYPE_CHECKING:
     from visualizer.heatmap.flow_layout import FlowLayout
 
 
-OVERLAY_MARGIN_PX = 12
-"""Margin around a panel that overlays others."""
-
-
 class TitlePlacement(StrEnum):
     """Placement of a panel's title."""
 
     PINNED = "pinned"  # above its column, at the top of the canvas
     OWN = "own"  # above the panel, with its full colour scale
-    SHEET = "sheet"  # the same, for a panel that overlays others
     LINE = "line"  # above the panel, in one line with the end of its scale
     NONE = "none"
 
@@ -203,19 +197,11 @@ class PanelSlot(Struct, frozen=True, dict=True):
         row, column = min(row, rows - 1), min(column, columns - 1)
         return self.heatmap.rows.first(row), self.heatmap.columns.first(column)
 
-    @property
-    def overlay_area(self) -> QRectF:
-        """The panel with its margin, if it overlays others."""
-        air = OVERLAY_MARGIN_PX * text_scale()
-        return self.whole_area.adjusted(-air, -air / 2, air, air / 3)
-
     def _title_width(self) -> float:
         """Return the width that its head needs."""
         if self.title is TitlePlacement.LINE:
             return panel_title_width(self.heatmap)
-        least = min_column_head_width(self.heatmap)
-        is_sheet = self.title is TitlePlacement.SHEET
-        return max(least, overlay_title_width(self.heatmap)) if is_sheet else least
+        return min_column_head_width(self.heatmap)
 
     @property
     def column_head(self) -> ColumnHead:
@@ -419,8 +405,6 @@ class BoardLayout(Struct, frozen=True, dict=True):
         Number of drawn cells that fit along a panel's side, in device pixels; 0 without panels.
     place_panels : PlacedPanels, optional
         The positions that it was created from.
-    overlay_panel : PanelSlot, optional
-        The panel that overlays the others.
     flow : FlowPlacement, optional
         The flow board around the cells.
     """
@@ -431,7 +415,6 @@ class BoardLayout(Struct, frozen=True, dict=True):
     head: float
     room: int = 0
     place_panels: PlacedPanels | None = None
-    overlay_panel: PanelSlot | None = None
     flow: FlowPlacement | None = None
 
     def has_same_positions(self, other: BoardLayout) -> bool:
@@ -450,15 +433,8 @@ class BoardLayout(Struct, frozen=True, dict=True):
                 heads.setdefault(slot.cells.left(), slot.column_head)  # of the first page
         return tuple(heads.values())
 
-    @property
-    def all_slots(self) -> tuple[PanelSlot, ...]:
-        """All panels, including the one that overlays them."""
-        return (*self.slots, self.overlay_panel) if self.overlay_panel else self.slots
-
     def slot_at(self, point: QPointF) -> PanelSlot | None:
         """Return the panel with cells under a point."""
-        if self.overlay_panel and self.overlay_panel.overlay_area.contains(point):
-            return self.overlay_panel if self.overlay_panel.cells.contains(point) else None
         return next((slot for slot in self.slots if slot.cells.contains(point)), None)
 
 

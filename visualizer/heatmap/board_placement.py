@@ -1,4 +1,4 @@
-"""Places the panels of a board: in a grid, or as an overlay of a link.
+"""Places the panels of a board in a grid.
 
 Token cells are square and measure a whole number of screen pixels.
 """
@@ -10,10 +10,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from visualizer.heatmap.board_arrangement import (
-    FEATURE_WIDTH_SHARE,
     HEAD_LABEL_HEIGHT_PX,
     BoardArranger,
     BoardMeasures,
@@ -21,7 +18,6 @@ from visualizer.heatmap.board_arrangement import (
     shared_notes,
 )
 from visualizer.heatmap.board_layout import (
-    OVERLAY_MARGIN_PX,
     BoardLayout,
     PanelPosition,
     PlacedPanels,
@@ -29,82 +25,18 @@ from visualizer.heatmap.board_layout import (
     choose_number_formats,
 )
 from visualizer.heatmap.panel_margins import (
-    HEAD_HEIGHT_PX,
-    MAX_LABEL_PX,
-    MIN_GUTTER_PX,
-    NOTE_HEIGHT_PX,
     footer_height,
-    label_height,
     label_overhang,
     min_column_head_width,
     panel_title_width,
     row_sums_width,
-    widest_label,
 )
 from visualizer.widgets.fonts import system_font, text_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable
 
     from visualizer.heatmap.board import Board, Heatmap
-    from visualizer.heatmap.board_layout import PanelSlot
-
-
-def place_overlay(
-    board: Board, slots: Sequence[PanelSlot], width: float, pixel_ratio: float
-) -> PanelSlot | None:
-    """Place a board's overlay panel at the right or the left edge of the canvas.
-
-    The panel is at the left edge only if the origin of the link is on the right.
-
-    Its rows are aligned with those of the panel that contains the link.
-    """
-    sheet = board.overlay_panel
-    if sheet is None or not slots:
-        return None
-    origin = _origin_slot(board, slots)
-    cell = _floor_to_pixel(origin.cells.height() / max(1, sheet.side[0]), pixel_ratio)
-    across = cell if sheet.columns.is_token else _feature_width(sheet, cell, pixel_ratio)
-    scale, columns = text_scale(), sheet.columns
-    longest = MAX_LABEL_PX * scale
-    labels = label_height(widest_label(columns.labels), columns.is_token, across, longest)
-    head = (HEAD_HEIGHT_PX + NOTE_HEIGHT_PX * len(shared_notes((sheet,)))) * scale
-    top = head + labels + 2 * scale
-    place = PanelPosition(
-        0, 0, across, cell, top, 0, longest, has_row_labels=False, has_column_labels=True,
-        has_own_notes=False, head_at=None, is_head_short=False, title=TitlePlacement.SHEET,
-    )  # fmt: skip
-    air, area = OVERLAY_MARGIN_PX * scale, place.slot(sheet).overlay_area
-    left = width - area.width() - air / 2
-    if left < origin.cells.right() and origin.cells.left() > width - origin.cells.right():
-        left = air / 2
-    upper = max(origin.cells.top(), top + air / 2)
-    placed = replace(
-        place,
-        left=_floor_to_pixel(left - area.left(), pixel_ratio),
-        upper=_floor_to_pixel(upper, pixel_ratio),
-    )
-    return choose_number_formats([placed.slot(sheet)])[0]
-
-
-def _origin_slot(board: Board, slots: Sequence[PanelSlot]) -> PanelSlot:
-    """Return the panel that the link came from, else the first of its head, else the first."""
-    stage, head = board.origin
-    sheet = board.overlay_panel
-    own = [slot for slot in slots if (slot.heatmap.stage, slot.heatmap.head) == (stage, head)]
-    alike = [slot for slot in slots if sheet and slot.heatmap.head == sheet.head]
-    return next(iter((*own, *alike, *slots)))
-
-
-def _feature_width(sheet: Heatmap, cell: float, pixel_ratio: float) -> float:
-    columns = sheet.side[1]
-    side = cell * sheet.side[0]
-    width = max(MIN_GUTTER_PX * text_scale(), min(cell * columns, FEATURE_WIDTH_SHARE * side))
-    return _floor_to_pixel(width / columns, pixel_ratio)
-
-
-def _floor_to_pixel(length: float, pixel_ratio: float) -> float:
-    return max(1, int(length * pixel_ratio + 1e-6)) / pixel_ratio
 
 
 MAX_CACHED_LAYOUTS = 8
@@ -159,9 +91,8 @@ def lay_out_board(
             _PLACED_BY_KEY.popitem(last=False)
     panels = board.heatmaps
     slots = choose_number_formats([place.slot(panels[at]) for at, place in placed.places])
-    sheet = place_overlay(board, slots, width, pixel_ratio) if is_paged else None
     return BoardLayout(
-        slots, placed.width, placed.height, placed.head, placed.room, placed, sheet,
+        slots, placed.width, placed.height, placed.head, placed.room, placed,
     )  # fmt: skip
 
 

@@ -230,12 +230,7 @@ def _panel_sources(resolved: ResolvedView) -> Iterator[PanelSource]:
     if not resolved.run.trace.is_blockwise:
         return
     for stage in resolved.shown_stages:
-        if stage.name != resolved.overlay_panel:
-            yield from _stage_panel_sources(resolved, stage)
-    pinned = resolved.pinned
-    if resolved.overlay_panel and pinned:
-        stage = resolved.run.trace.stage(resolved.overlay_panel)
-        yield PanelSource(resolved, stage, pinned.head, pinned.fold)
+        yield from _stage_panel_sources(resolved, stage)
 
 
 def _board_key(resolved: ResolvedView) -> Hashable:
@@ -252,9 +247,6 @@ def _board_key(resolved: ResolvedView) -> Hashable:
         resolved.flow,
         (view.room, view.lens, view.colouring),
         (overview, resolved.overview_head) if overview else None,
-        (pinned.head, pinned.fold, _link_origin(resolved))
-        if resolved.overlay_panel and pinned
-        else None,
         (resolved.is_spread, pinned.head if resolved.is_spread and pinned else None),
         tuple(source.tensor.version for source in _drawn_sources(resolved)),
     )
@@ -262,7 +254,7 @@ def _board_key(resolved: ResolvedView) -> Hashable:
 
 def _board_parts(board: Board) -> tuple[object, ...]:
     return (board.columns, board.overview, board.zoom, board.current,
-            board.overlay_panel, board.origin, board.flow and board.flow.heatmaps,
+            board.flow and board.flow.heatmaps,
             board.flow and (board.flow.focus, board.flow.front))  # fmt: skip
 
 
@@ -276,7 +268,6 @@ def present_board(resolved: ResolvedView, previous: Board) -> Board:
     columns = tuple(
         tuple(panel.heatmap(known) for panel in _stage_panel_sources(resolved, stage))
         for stage in resolved.shown_stages
-        if stage.name != resolved.overlay_panel
     )
     current = resolved.leading if resolved.is_spread else None
     return Board(
@@ -284,26 +275,7 @@ def present_board(resolved: ResolvedView, previous: Board) -> Board:
         present_minimap(resolved, known),
         resolved.zoom,
         current,
-        overlay_panel=_present_sheet(resolved, known),
-        origin=_link_origin(resolved),
     )
-
-
-def _present_sheet(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> Heatmap | None:
-    """Return the panel of the pinned cell if its stage is not shown."""
-    pinned = resolved.pinned
-    if resolved.overlay_panel is None or pinned is None:
-        return None
-    stage = resolved.run.trace.stage(resolved.overlay_panel)
-    return PanelSource(resolved, stage, pinned.head, pinned.fold).heatmap(known)
-
-
-def _link_origin(resolved: ResolvedView) -> tuple[str, int | None]:
-    """Return the stage and head of the panel from which a link led to the pinned cell."""
-    past = resolved.view.past
-    if resolved.overlay_panel is None or not past:
-        return "", None
-    return past[-1].stage, past[-1].head
 
 
 def _stage_panel_sources(resolved: ResolvedView, stage: Stage) -> Iterator[PanelSource]:

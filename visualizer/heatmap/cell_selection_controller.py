@@ -39,11 +39,10 @@ class CellSelectionController(QObject):
     def pin(self, cell: Cell | None) -> None:
         """Pin a cell, or unpin it if it is pinned; in a covered stage, mark it.
 
-        Unpinning the target of a link in a panel that overlays the others returns to the origin of
-        the link.
+        Unpinning the target of a link that led to the flow board returns to the origin of the link.
         """
         wanted, resolved = self._workspace.wanted, self._workspace.wanted_resolved
-        if cell is None and resolved and resolved.overlay_panel and -1 in resolved.directions:
+        if cell is None and resolved and resolved.is_led_to_flow and -1 in resolved.directions:
             self.go(-1)
         elif cell and self._is_hidden_for_prediction(cell):
             self.mark(cell)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     """A pixmap and the key of its margins; the key is None if they depend on values."""
 
 
-PLACEMENTS_ABOVE_PANEL = {TitlePlacement.OWN, TitlePlacement.SHEET, TitlePlacement.LINE}
+PLACEMENTS_ABOVE_PANEL = {TitlePlacement.OWN, TitlePlacement.LINE}
 MAX_CACHED_PANELS, MAX_CACHED_TITLES = 48, 8
 """Maximum numbers of cached pixmaps: of panels, and of column titles.
 

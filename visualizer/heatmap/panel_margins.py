@@ -98,17 +98,6 @@ def panel_title_width(heatmap: Heatmap) -> float:
     return title + 8 * text_scale() + _line_width(format_scale_end(heatmap))
 
 
-def overlay_title_width(heatmap: Heatmap) -> float:
-    """Return the width of the title line of a panel that overlays others."""
-    title = _measure_text(heatmap.title, system_font()) * 1.3
-    return title + 16 * text_scale() + _line_width(overlay_title(heatmap))
-
-
-def overlay_title(heatmap: Heatmap) -> str:
-    """Return the head of the overlay panel, and the key that closes it."""
-    return " · ".join(part for part in (heatmap.label.lower(), "Esc") if part)
-
-
 def format_scale_end(heatmap: Heatmap) -> str:
     """Format a scale in one line with the title."""
     low, high = format_compact_scale(heatmap)

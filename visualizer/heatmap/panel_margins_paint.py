@@ -25,7 +25,6 @@ from visualizer.heatmap.panel_margins import (
     format_scale,
     format_scale_end,
     has_vertical_labels,
-    overlay_title,
     short_head_label,
     widest_label,
 )
@@ -280,12 +279,10 @@ def paint_column_heads(painter: QPainter, heads: tuple[ColumnHead, ...], theme: 
 
 def paint_panel_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw a panel's title and its scale above it, if they are not pinned at the top."""
-    if slot.title in {TitlePlacement.OWN, TitlePlacement.SHEET}:
+    if slot.title is TitlePlacement.OWN:
         head, top = slot.column_head, slot.whole_area.top()
         beside = _paint_title(painter, QPointF(head.left, top), head.heatmap, 14, theme)
-        is_sheet = slot.title is TitlePlacement.SHEET
-        text = overlay_title(head.heatmap) if is_sheet else _format_axes(head.heatmap)
-        _paint_axes_and_scale(painter, head, text, top, beside, theme)
+        _paint_axes_and_scale(painter, head, _format_axes(head.heatmap), top, beside, theme)
     elif slot.title is TitlePlacement.LINE:
         head, scale = slot.column_head, text_scale()
         top = slot.cells.top() - 20 * scale

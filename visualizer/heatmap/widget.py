@@ -26,7 +26,6 @@ from PySide6.QtGui import (
     QImage,
     QNativeGestureEvent,
     QPainter,
-    QPen,
     QPixmap,
     QRegion,
 )
@@ -260,11 +259,11 @@ class BoardCanvas(CellScrollArea):
         if self.board is not board:
             return  # the signal has already replaced the board by one with this many cells
         self._stages = [column[0].column for column in self.board.columns]
-        old = {id(slot.heatmap): slot for slot in self.board_layout.all_slots}
+        old = {id(slot.heatmap): slot for slot in self.board_layout.slots}
         self.board_layout, self._marked_place = layout, None
         unmoved = {
             id(slot.heatmap)
-            for slot in self.board_layout.all_slots
+            for slot in self.board_layout.slots
             if (before := old.get(id(slot.heatmap)))
             and self._appearance_key(before) == self._appearance_key(slot)
         }
@@ -317,9 +316,7 @@ class BoardCanvas(CellScrollArea):
             bar.setSingleStep(round(page))
 
     def _find_slot(self, cell: Cell) -> tuple[PanelSlot, Cell] | None:
-        current = [
-            slot for slot in self.board_layout.all_slots if self.board.is_current(slot.heatmap)
-        ]
+        current = [slot for slot in self.board_layout.slots if self.board.is_current(slot.heatmap)]
         slots = [slot for slot in current if is_cell_visible(slot.heatmap, cell)]
         own = [slot for slot in slots if belongs_to_panel(slot.heatmap, cell)]
         return next(((slot, cell) for slot in (*own, *slots)), None)
@@ -404,9 +401,6 @@ class BoardCanvas(CellScrollArea):
         painter.translate(0, offset.y())
         if event.rect().top() <= self.board_layout.head:
             self._paint_titles(painter)
-        if self.board_layout.overlay_panel:
-            painter.translate(0, -offset.y())
-            self._paint_sheet(painter, self.board_layout.overlay_panel)
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
@@ -459,18 +453,6 @@ class BoardCanvas(CellScrollArea):
             painter.drawPixmap(
                 0, 0, self._frames.titles(self.board_layout, width, self._theme, ratio)
             )
-
-    def _paint_sheet(self, painter: QPainter, slot: PanelSlot) -> None:
-        """Draw the panel that a link led to as an overlay."""
-        area = self._whole_pixels(slot.overlay_area)
-        painter.fillRect(area, QColor(self._theme.paper))
-        whole = self._whole_pixels(slot.whole_area)
-        painter.drawPixmap(whole.topLeft(), self._panel_pixmap(slot, whole))
-        paint_highlights(painter, slot, self.highlights, self._theme)
-        paint_cursor(painter, slot, self.cell_cursor, self._theme)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(QColor(self._theme.border), 1))
-        painter.drawRect(area.adjusted(0.5, 0.5, -0.5, -0.5))
 
     def _whole_pixels(self, area: QRectF) -> QRectF:
         """Align an area with device pixels; otherwise, cells would straddle two pixels."""

@@ -189,8 +189,8 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         Why the requested comparison is impossible; empty if it is possible.
     overview : str or None
         The stage of the minimap; None if everything is visible.
-    overlay_panel : str or None
-        The stage of the pinned cell if it was not chosen; its panel overlays the others.
+    is_led_to_flow : bool
+        Whether a link led to a stage that was not chosen, so that the flow board shows it.
     flow : FlowView or None
         What the flow board shows; None if the panels are arranged by stage and head.
     """
@@ -216,7 +216,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     comparison: Comparison | None
     unavailable_reason: str
     overview: str | None
-    overlay_panel: str | None
+    is_led_to_flow: bool
     flow: FlowView | None = None
     shared_values: dict[Hashable, object] = field(default_factory=dict)
     """Values shared by panels, by key; computed on first use."""
@@ -478,12 +478,12 @@ def resolve_view(
     why_not = not_comparable_reason(run, view.comparison) if view.comparison else ""
     is_spread = view.spread and bool(run.trace.axes) and focus is None
     comparison = None if focus or why_not else view.comparison
-    is_laid_over = not (is_spread or comparison) and stages != chosen
+    is_single = not (is_spread or comparison)
+    is_led_to_flow = is_single and not view.flow and stages != chosen
     flow = None
-    if focus or (view.flow and not (is_spread or comparison)):
+    if is_single and (view.flow or focus or is_led_to_flow):
         flow = _flow_view(run, view, focus, prediction, pinned, heads)
         stages, heads = frozenset(flow.stages), (flow.head,)
-        is_laid_over = False
     return ResolvedView(
         document=document,
         view=view,
@@ -506,7 +506,7 @@ def resolve_view(
         comparison=comparison,
         unavailable_reason=why_not,
         overview=None if zoom is None else _overview_stage(run, stages, pinned),
-        overlay_panel=pinned.stage if is_laid_over and pinned else None,
+        is_led_to_flow=is_led_to_flow,
         flow=flow,
     )
 

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 def with_stage_toggled(resolved: ResolvedView, stage: str) -> View:
-    """Toggle a stage, keeping at least one; hiding it unpins a cell in its panel.
-
-    A panel that overlays the others is placed next to them.
-    """
+    """Toggle a stage, keeping at least one; hiding it unpins a cell in its panel."""
     view, shown = resolved.view, resolved.chosen ^ {stage}
     absent = view.stages.difference(resolved.run.trace.names)
     if view.pinned and view.pinned.stage == stage and stage in resolved.chosen:

@@ -47,10 +47,7 @@ def test_from_the_output_to_the_input_and_back(hand: Hand) -> None:
     seen = [pinned(hand)]
     while seen[-1].stage != "input":
         seen.append(follow(hand))
-        assert seen[-1].stage in {
-            *hand.stages,
-            hand.overlay_panel,
-        }  # its panel comes, if it was not there
+        assert seen[-1].stage in hand.stages  # its panel comes, if it was not there
         assert "pinned" in hand.window.panes["Explain"].heading.text()
     assert [cell.stage for cell in seen][:3] == ["output", "concat", "context"]
     for cell in reversed(seen[:-1]):
@@ -65,18 +62,17 @@ def test_from_the_output_to_the_input_and_back(hand: Hand) -> None:
     assert not way(hand, 1).isEnabled()
 
 
-def test_a_panel_that_came_with_a_link_goes_with_the_cell(hand: Hand) -> None:
+def test_the_flow_that_came_with_a_link_goes_with_the_cell(hand: Hand) -> None:
     before = hand.stages
     hand.click_cell(Cell("scores", (0, 2, 1)))
     hand.leave()
     cell = follow(hand)
     assert cell.stage in {"queries", "keys"}
-    assert hand.stages == before  # it is laid over them
-    assert hand.overlay_panel == cell.stage
+    assert hand.shown.flow is not None
+    assert cell.stage in hand.stages
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Escape)
     hand.settle()
-    assert hand.overlay_panel is None
     assert hand.stages == before
     assert not way(hand, -1).isEnabled()
 

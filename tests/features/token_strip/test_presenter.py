@@ -75,7 +75,8 @@ def test_chosen_tokens_are_summed(case: Case, data: st.DataObject) -> None:
     stages = data.draw(st.sampled_from([EVERYTHING, frozenset({"weights"})]))
     pinned = None if head is None else Cell("values", (head, 0, 0))
     made = shares(run, *chosen, role=role, text=text, pinned=pinned, stages=stages)
-    stage = "dropped" if "dropped" in run.trace and stages == EVERYTHING else "weights"
+    is_dropped_shown = stages == EVERYTHING or pinned is not None  # the cell is on the flow board
+    stage = "dropped" if "dropped" in run.trace and is_dropped_shown else "weights"
     cells = weights(run, stage, text)
     cells = cells.mean(axis=0) if head is None else cells[head]
     cells = (
