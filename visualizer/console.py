@@ -101,7 +101,7 @@ class ConsoleProgress:
         return report_file
 
     def report(self, message: str, done: int, of: int, quarters: set[int]) -> None:
-        """Report progress: on every call on a terminal, once per quarter otherwise."""
+        """Report progress: on every call in a terminal, otherwise after each quarter."""
         if self._is_terminal:
             self._rewrite_line(message)
         elif of >= MIN_REPORTED_PARTS and 0 < 4 * done // of < 4 and 4 * done // of in quarters:

@@ -12,7 +12,7 @@ MAX_WORD_LENGTH = 16
 
 
 def format_number(value: float, decimals: int = 4) -> str:
-    """Format a number as 1,234.5678, with the book's four decimals, or with an exponent."""
+    """Format a number as 1,234.5678, with four decimal places by default, or with an exponent."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -24,7 +24,7 @@ def format_number(value: float, decimals: int = 4) -> str:
 
 
 def format_short(value: float) -> str:
-    """Format a number with two decimals for narrow spaces; values that round to 0 become 0.00."""
+    """Format a number with two decimal places for narrow spaces; those that round to 0 are 0.00."""
     return format_number(0.0 if abs(value) < 0.005 else value, 2)
 
 
@@ -33,7 +33,7 @@ MAX_FORMATTED_PERCENT = 99.9999
 
 
 def format_share(value: float) -> str:
-    """Format a share (0 to 1) as a percentage, with one decimal below 10%.
+    """Format a share (0 to 1) as a percentage, with one decimal place below 10%.
 
     Shares below 1 are never shown as 100%, except for rounding errors.
     """

@@ -9,12 +9,12 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def resource_path(*parts: str) -> Path:
-    """Return the path of a data file, such as ``resource("icons", "app.svg")``."""
+    """Return the path of a data file, such as ``resource_path("icons", "app.svg")``."""
     return _shipped_folder("resources").joinpath(*parts)
 
 
 def documentation_path(*parts: str) -> Path:
-    """Return the path of a documentation page, such as ``documentation("window.md")``."""
+    """Return the path of a documentation page, such as ``documentation_path("window.md")``."""
     return _shipped_folder("docs").joinpath(*parts)
 
 

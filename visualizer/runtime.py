@@ -104,7 +104,7 @@ def is_collection_suspended() -> bool:
 
 @contextmanager
 def exclude_from_collection() -> Iterator[None]:
-    """Exclude all objects created within the context from garbage collection, permanently.
+    """Permanently exclude all objects created within the context from garbage collection.
 
     The objects of large imports are permanent. Importing torch and a model of transformers creates
     360,000 objects; a full collection takes 400 ms with them, during which the window does not

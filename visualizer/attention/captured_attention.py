@@ -53,7 +53,7 @@ HALF_NAME_LENGTH = 13
 SCORE_STAGES = (Role.SCORES, Role.SCALED, Role.CAPPED, Role.BIASED, Role.MASKED, Role.WEIGHTS)
 """Stages from scores to weights; the input of each is the nearest present stage before it."""
 SINKS_NAME = "sinks"
-"""Name of the sink logits among a trace's numbers."""
+"""Name of the array of sink logits in a trace."""
 _CROSS_ATTENTION_DIMS: dict[str, tuple[str, ...]] = {
     Role.QUERIES: ("head", "query", "d_head"),
     Role.KEYS: ("head", "key", "d_head"),

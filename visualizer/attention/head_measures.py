@@ -103,7 +103,7 @@ QUERIES = MEASURES.index("queries")
 HAS_LENGTH = len(MEASURES)
 """Another column per query: whether its weighted values have a nonzero norm."""
 EQUAL_TOKEN_OFFSETS = ((INDUCTION, 1), (DUPLICATE, 0))
-"""Columns of the equal-token measures, and the offset of their keys after the equal token."""
+"""Columns of the matching-token measures, and the offset of their keys from the matching token."""
 POSITION_MEASURES = (DISTANCE, OWN, PREVIOUS, INDUCTION, DUPLICATE)
 """Columns that need the positions of the queries among the keys."""
 

@@ -1,7 +1,7 @@
 """Tensors in an anonymous temporary file, paged by the operating system.
 
-Linux creates an unnamed file, other POSIX systems remove its name at once, and Windows removes the
-file with its last handle, so that it never outlives the process. All disk space is reserved in
+Linux creates an unnamed file, other POSIX systems remove its name immediately, and Windows removes
+the file with its last handle, so that it never outlives the process. All disk space is reserved in
 advance: the system kills a process that writes to a mapped page if the disk is full.
 """
 

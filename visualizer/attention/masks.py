@@ -38,7 +38,7 @@ class MaskingSpec(Struct, frozen=True):
 
     @classmethod
     def of(cls, spec: AttentionSpec, stage: str = Role.WEIGHTS) -> MaskingSpec:
-        """Return the masking of a spec at a stage; fields without effect there are reset."""
+        """Return the masking of a spec at a stage; fields that have no effect there are reset."""
         acts = stage in (MASKED_STAGES if spec.route is MaskRoute.BEFORE else STAGES_AFTER_MASK)
         mask = spec.mask if acts else MaskKind.NONE
         window = spec.window if mask is MaskKind.WINDOW else 0

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 LeadingIndex = tuple[int, ...]
-"""Indices on a trace's leading axes, such as layer and text; empty if there are none."""
+"""Indices along a trace's leading axes, such as layer and text; empty if there are none."""
 
 
 class _TextsKey:
@@ -468,7 +468,7 @@ class Trace:
         return measures
 
     def is_measured(self, stage: str, texts: Texts | None = None) -> bool:
-        """Return whether `measured` returns at once or soon, as for a stage held in memory."""
+        """Return whether `measured` returns immediately or soon, as for a stage held in memory."""
         held, values = self._held[stage], self._value_vectors
         return not held.is_blockwise or is_cached_for_values(
             values, held, self._measures_key(texts)

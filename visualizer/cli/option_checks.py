@@ -1,4 +1,4 @@
-"""Detects invalid command-line options and options without effect."""
+"""Detects invalid command-line options and options that have no effect."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def unused_option_error(options: argparse.Namespace) -> str | None:
 
 
 def first_option_error(options: argparse.Namespace, document: Document) -> str | None:
-    """Return the first error of the options: an invalid spec, or an option without effect.
+    """Return the first error of the options: an invalid spec, or an option that has no effect.
 
     The message names the option that causes the problem, or else the file.
     """
@@ -107,7 +107,7 @@ def first_option_error(options: argparse.Namespace, document: Document) -> str |
 
 
 def first_file_option_error(options: argparse.Namespace) -> str | None:
-    """Return the first error of the options for exported files, invalid or without effect."""
+    """Return the first error of the options for exported files: invalid, or with no effect."""
     return (
         _find_colour_map_conflict(options)
         or _find_overruled_selection(options)
@@ -221,7 +221,7 @@ def _find_idle_setting(options: argparse.Namespace, document: Document) -> str |
 
 
 def _find_idle_option(options: argparse.Namespace) -> str | None:
-    """Return an error for the first option without effect on the exported files."""
+    """Return an error for the first option that has no effect on the exported files."""
     given = [name for name in AFFECTED_FORMATS if getattr(options, name, None) not in (None, False)]
     if given and not options.export:
         return f"{option_name(given[0])} has no effect without --export. Remove it."

@@ -205,7 +205,7 @@ def first_option_error(options: argparse.Namespace) -> str:
 
 
 def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
-    """Return an error for an option without effect on the training; empty if there is none."""
+    """Return an error for an option that has no effect on the training; empty if there is none."""
     for setting in LAB_SETTINGS:
         unmet = setting.first_unmet(settings) if setting.name in given else None
         if unmet:
@@ -484,7 +484,7 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
 
 
 def _join_group() -> DistributedProcessGroup:
-    """Wait for the other processes; Ctrl+C exits at once, unlike with Python's handler."""
+    """Wait for the other processes; Ctrl+C exits immediately, unlike with Python's handler."""
     previous_handler = signal.getsignal(signal.SIGINT)
     if previous_handler is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 OLD_CELL_FIELDS = {"stage", "place", "fold", "part"}
 """Fields of a cell before schema 7 added its layer."""
 SCHEMA_VERSION = 10
-"""Current schema; increase it when saved fields change, and add a migration to `MIGRATIONS`."""
+"""Current schema version; increment it when saved fields change, and add a migration to
+`MIGRATIONS`."""
 
 Tree = dict[str, Any]
 

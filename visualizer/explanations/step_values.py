@@ -192,7 +192,7 @@ class StepContext(Struct, frozen=True, eq=False):
 
 
 def format_vector(numbers: np.ndarray) -> str:
-    """Format a short vector, with two decimals unless both would be zeros."""
+    """Format a short vector, with two decimal places unless both would be zeros."""
     shown = [float(value) for value in numbers[:MAX_SHOWN_NUMBERS]]
     if np.abs(shown).max() >= MIN_ROUNDED:
         shown = [round(value, 2) for value in shown]

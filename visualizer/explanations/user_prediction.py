@@ -116,7 +116,7 @@ class PredictionJudge(Struct, frozen=True, eq=False):
         return f"{right} of {len(marks)} are correct; {first}. {self.zeros()}"
 
     def zeros(self) -> str:
-        """Describe how many zeros there are in the marked head."""
+        """Return a description of the number of zero weights in the marked head."""
         marks, stage = self.guess.marks, self.guess.stage
         has_heads = "head" in self.run.trace.stage(stage).dims
         head = marks[0].place[:-2] if marks else (0,) * has_heads

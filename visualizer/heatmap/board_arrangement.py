@@ -73,7 +73,8 @@ MAX_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
 """Widths of a feature column: minimum, maximum, and maximum of a single column."""
 FEATURE_WIDTH_SHARE = 0.6
-"""Width of a feature cell relative to a token cell, and of feature panels to token panels."""
+"""Width of a feature cell relative to a token cell, and of feature panels relative to token
+panels."""
 
 
 class PanelArrangement(Struct, frozen=True):

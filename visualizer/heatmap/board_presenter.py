@@ -182,7 +182,7 @@ def source_progress(progress: Progress, number: int, count: int) -> Progress:
 
 
 def draw_panel_previews(resolved: ResolvedView, room: int, progress: Progress) -> None:
-    """Draw a first picture of all panels of a long text, with `room` cells per side."""
+    """Draw an initial image of all panels for a long text, with `room` cells per side."""
     coarse = resolve_view(
         resolved.document, replace(resolved.view, room=room), resolved.run, resolved.computed
     )
@@ -291,7 +291,7 @@ def _stage_panel_sources(resolved: ResolvedView, stage: Stage) -> Iterator[Panel
 
 def _panels_key(resolved: ResolvedView) -> Hashable:
     """Return a key for the values that the panels of a view read."""
-    is_late = resolved.run.trace.is_blockwise  # shown at once, from the part already drawn
+    is_late = resolved.run.trace.is_blockwise  # shown immediately, from the part already drawn
     shown = () if is_late else resolved.shown_stages
     extents = frozenset(resolved.extent(stage).blocks for stage in shown)
     # Heads are pooled, and those of a long text drawn, before they are shown.

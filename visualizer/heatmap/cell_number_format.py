@@ -77,7 +77,7 @@ class NumberRange(Struct, frozen=True):
     low, high : float
         Smallest and largest number.
     has_exponents : bool
-        Whether a number needs an exponent, since it has no nonzero digit among four decimals.
+        Whether a number needs an exponent, since it has no nonzero digit among four decimal places.
     is_share : bool
         Whether all numbers are shares of a row, from 0 to 1.
     """

@@ -203,7 +203,7 @@ def is_block_shown(slot: PanelSlot, block: HighlightBlock) -> bool:
 
 
 def visible_cells(slot: PanelSlot, block: HighlightBlock) -> QRectF | None:
-    """Return the rectangle of a block in a panel; None if no cell of it is visible."""
+    """Return the rectangle of a block in a panel, or None if none of its cells is visible."""
     rows = _intersect_ranges(block.rows, slot.heatmap.rows.visible_range)
     columns = _intersect_ranges(block.columns, slot.heatmap.columns.visible_range)
     if not rows or not columns:

@@ -1,4 +1,4 @@
-"""Paints the surroundings of a panel's cells: labels, head, notes, and the heads of columns."""
+"""Paints the area around a panel's cells: labels, header, notes and column headers."""
 
 from __future__ import annotations
 

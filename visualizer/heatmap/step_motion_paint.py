@@ -42,7 +42,7 @@ class MovingCells(Struct, frozen=True, eq=False):
     end: QRectF
 
     def at(self, progress: float) -> QRectF:
-        """Return the rectangle at an eased progress from 0 to 1."""
+        """Return the interpolated rectangle for an eased progress value from 0 to 1."""
         start, end = self.start, self.end
         return QRectF(
             start.left() + (end.left() - start.left()) * progress,

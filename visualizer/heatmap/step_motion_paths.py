@@ -30,7 +30,7 @@ MAX_SLOWDOWN = 2
 """Maximum duration of a motion in a played step, as a multiple of that in a step by hand."""
 
 MAX_BLOCK_PARTS = 16
-"""Maximum number of parts of a block that move separately; more are grouped."""
+"""Maximum number of parts of a block that move separately; if there are more, they are grouped."""
 MAX_PATHS = 200
 """Maximum number of paths of a step; with more, every block moves as a whole."""
 

@@ -1,4 +1,4 @@
-"""Widget that shows a board of heatmaps: layout, cached pixmaps, mouse, wheel and keyboard."""
+"""Widget that shows the heatmaps: layout, cached pixmaps, and mouse, wheel and keyboard events."""
 
 from __future__ import annotations
 
@@ -527,7 +527,7 @@ class BoardView(BoardCanvas):
     enlarged = Signal(object)
     """Emits a cell of the panel to enlarge, on double-click or Enter."""
     pageChanged = Signal(str, int)
-    """Emits a description of the current page of heads, and how long to show it in ms."""
+    """Emits a description of the current page of heads and how long to show it, in milliseconds."""
     dragged = Signal(str, int, int)
     """Emits a stage and the number of rows and columns by which it was panned."""
     headChosen = Signal(int)

@@ -1,4 +1,4 @@
-"""An open run, which can be trained if its text is available, and read at any saved step."""
+"""An open run: it can be trained further if its text is available, and inspected at saved steps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class OpenRun:
     settings : TrainingSettings or None
         Settings of a new run; None opens the existing one.
     is_held : bool
-        Whether to acquire the lock at once; a new run always does.
+        Whether to acquire the lock immediately; a new run always does.
     sharing : BatchSharing
         The processes that will train the run, which need enough memory.
 

@@ -159,7 +159,7 @@ POSITIONAL_MODELS = (ModelKind.DOT_PRODUCT, *LAYERED_MODELS)
 
 
 FINAL_EVALUATION_BATCHES = 200
-"""Number of batches over which the losses after all steps are averaged."""
+"""Number of batches over which the final losses are averaged, after the last training step."""
 SYNTHETIC_TASKS = (
     CorpusKind.REPEAT,
     CorpusKind.COPY,

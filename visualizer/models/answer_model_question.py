@@ -32,7 +32,8 @@ CHAT_UNSUPPORTED = (
 TOP_TOKENS = 5
 """Number of tokens listed at each position."""
 MAX_CHEAP_PRODUCTS = 6e10
-"""Maximum number of multiplications for a logit lens without a warning; more may take seconds."""
+"""Maximum number of multiplications for which the logit lens runs without a warning; more can
+take several seconds."""
 
 
 def answer_model_question(

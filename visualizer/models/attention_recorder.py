@@ -164,7 +164,7 @@ class CallKeeper(Protocol):
     """Receives the calls of the forward passes of a model."""
 
     def begin(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
-        """Begin a pass of the module at a path; ``is_model`` is False for a part of a model."""
+        """Begin a forward pass of the module at a path; ``is_model`` is False for a submodule."""
 
     def keep(self, call: AttentionCall) -> None:
         """Store a call of the current pass."""

@@ -41,7 +41,7 @@ def _part_title(run: LayerRun) -> str:
 
 
 def is_decoder_part(part: str) -> bool:
-    """Whether a part is in a decoder: its self-attention or its cross-attention."""
+    """Whether a module belongs to a decoder, as its self-attention or its cross-attention."""
     return any(step.startswith("decoder") for step in part.split("."))
 
 

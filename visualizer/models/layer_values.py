@@ -70,7 +70,7 @@ def are_equal(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def are_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> bool:
-    """Whether the shapes are equal and values differ little relative to the largest value."""
+    """Whether shapes are equal and values differ only slightly relative to the largest one."""
     if made.shape != wanted.shape:
         return False
     return bool((made - wanted).abs().max() <= within * wanted.abs().max().clamp_min(1e-12))

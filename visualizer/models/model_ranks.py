@@ -218,7 +218,7 @@ class ModelRank(ModelProcessGroup):
                 refused = each.values["refused"]
                 raise _EndedError(InputError(*refused) if refused else CancelledError())
         if any(each.kind != message.kind for each in found):
-            raise RuntimeError("The ranks are out of step within a job.")
+            raise RuntimeError("The processes of a job are out of sync.")
         return found
 
     def _gather_tensors(self, own: torch.Tensor, wait: timedelta) -> list[torch.Tensor]:

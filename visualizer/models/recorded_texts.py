@@ -189,7 +189,7 @@ class _Chain:
         )
 
     def _collect_calls(self, text: int) -> list[AttentionCall]:
-        """Return the calls of a text of the last batch, including those that it continues."""
+        """Return the calls for a text of the last batch, with earlier calls that it continues."""
         found = []
         for rows in reversed(self.rows):
             found.append(rows.call.of_text(text))

@@ -54,7 +54,7 @@ class AnswerError(Exception):
 
 
 class AnswerLimits(Struct, frozen=True):
-    """Limits on the time for an answer and on the growth of the process's memory."""
+    """Limits on the response time and on the growth of the process's memory."""
 
     seconds: float
     bytes: int

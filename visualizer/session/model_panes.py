@@ -85,7 +85,7 @@ class MeasurementOffer(Struct, frozen=True):
 
 
 def measurement_offer(run: Run) -> MeasurementOffer | None:
-    """Return the measurement; None if the heads are measured or can be measured at once."""
+    """Return the measurement; None if the heads are measured or can be measured immediately."""
     trace, texts = run.trace, run.compared_texts
     if Role.WEIGHTS not in trace or trace.is_measured(Role.WEIGHTS, texts):
         return None

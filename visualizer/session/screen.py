@@ -34,7 +34,7 @@ class LazyPanels(dict[str, object]):
     def __init__(self) -> None:
         super().__init__()
         self.panel_builders: dict[str, Callable[[], object]] = {}
-        """Factories of the panels that are not built yet, by id."""
+        """Factories for the panels that have not been built yet, by ID."""
         self.before: dict[str, object] = {}
         """Previous versions of the panels that are not built yet, by id."""
 
@@ -180,4 +180,4 @@ class Presenter(Protocol):
         """Draw a first version of all visible pictures, on the worker, until `is_over`."""
 
     def draw_more(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
-        """Refine the visible pictures, on the worker, until `is_over`."""
+        """Refine the visible images on the worker thread until `is_over` returns True."""

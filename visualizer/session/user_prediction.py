@@ -1,4 +1,4 @@
-"""Predictions: a covered stage, the user's marks on it and the verdict."""
+"""Predictions: a hidden stage, the cells that the user marked in it, and the result."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _pin_in_layer(view: View, cell: Cell) -> View:
 
 
 def go_back(run: Run, view: View) -> View:
-    """Pin the previous cell of the history that still exists."""
+    """Pin the previous cell in the history that still exists."""
     cells = _existing_cells(run, view.past)
     if not cells:
         return view

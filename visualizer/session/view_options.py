@@ -125,7 +125,7 @@ class ColourOptions(Struct, frozen=True):
     diverging: str = AUTOMATIC_MAP
 
     def ends(self, stage: str) -> tuple[float, float] | None:
-        """Return the limits typed for a stage."""
+        """Return the limits that the user entered for a stage."""
         found = ((low, high) for name, low, high in self.typed if name == stage)
         return next(found, None)
 

@@ -302,7 +302,7 @@ class PaneDocks(QObject):
         self.by_id: dict[str, PaneDock | CentrePage] = {**self.docks, **self.pages}
 
     def fill(self) -> None:
-        """Create the panes that are created at once, and arrange all."""
+        """Create the panes that are created with the window, and arrange all."""
         for pane in PANES:
             if pane.is_made_at_once:
                 self.panes[pane.id]

@@ -1,4 +1,4 @@
-"""The Settings window: each control acts at once."""
+"""The Settings window: each change takes effect immediately."""
 
 from __future__ import annotations
 

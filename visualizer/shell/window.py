@@ -223,7 +223,7 @@ class MainWindow(QMainWindow):
         if self.workspace.document.needs_image:  # for example, of a model named on the command line
             self.controllers.model_image_controller.choose()
         if not self.controllers.start_page.page:
-            self.board.setFocus()  # so that Space plays at once
+            self.board.setFocus()  # so that Space plays immediately
 
     # ------------------------------------------------------------------ showing
 

@@ -1,4 +1,4 @@
-"""Opens regular files by path; pipes, devices, sockets and folders are rejected at once.
+"""Opens regular files by path; pipes, devices, sockets and folders are rejected immediately.
 
 Opening a pipe blocks until a program writes to it, and reading a device may never end, so files are
 checked both before and after they are opened.

@@ -275,7 +275,7 @@ def set_autosaving(is_on: bool) -> None:
 
 
 def load_text_size() -> int:
-    """Return the text size in per cent; automatic if no valid one is stored."""
+    """Return the stored text size as a percentage; the automatic one if no valid one is stored."""
     return _load_choice(TEXT_SIZE, TEXT_SIZES_PERCENT, AUTOMATIC_TEXT)
 
 

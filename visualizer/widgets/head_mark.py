@@ -1,4 +1,4 @@
-"""Marks of heads: coloured dots; heads with the same colour differ in shape."""
+"""Markers for heads: coloured dots; markers of the same colour differ in shape."""
 
 from __future__ import annotations
 

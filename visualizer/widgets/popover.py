@@ -1,4 +1,4 @@
-"""Panel below a button that keeps the window usable: what it changes is visible at once."""
+"""Panel below a button that keeps the window usable: what it changes is visible immediately."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Popover(QFrame):
         self.raise_()
         stops = self._tab_stops()
         if stops and isinstance(stops[0], QSlider):
-            del stops[0]  # in the box behind it, a number can be typed at once
+            del stops[0]  # in the box behind it, a number can be typed immediately
         if stops:
             stops[0].setFocus(Qt.FocusReason.PopupFocusReason)
 

@@ -102,7 +102,7 @@ def head_colour(head: int, theme: Theme) -> str:
 
 
 def mix_with_background(colour: str, paper: str) -> str:
-    """Return a colour mixed into the background, opaque."""
+    """Return the opaque colour that results from blending a colour with the background."""
     one, other = QColor(colour), QColor(paper)
     pairs = ((one.red(), other.red()), (one.green(), other.green()), (one.blue(), other.blue()))
     return QColor(*((mine + its) // 2 for mine, its in pairs)).name()

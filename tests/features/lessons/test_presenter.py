@@ -543,7 +543,7 @@ def test_a_tick_that_is_off_names_the_number(runs: Runs) -> None:
     assert check.words == "scores (3.3.1): differs from the book"
     assert check.detail == "Value 2: expected 1.4952, computed 1.4950."
     (check,) = panel_of(number, runs(number)).checks
-    assert check.words == "scores (3.3.1): matches the book to four decimals"
+    assert check.words == "scores (3.3.1): matches the book to four decimal places"
     assert check.detail == ""
 
 
@@ -551,9 +551,9 @@ def test_what_is_worked_by_hand_is_called_so(runs: Runs) -> None:
     number = BY_TITLE["Cross-entropy by hand"]
     words = [check.words for check in panel_of(number, runs(number)).checks]
     assert words == [
-        "shares of the logits: matches the worked example to four decimals",
-        "losses of e and of h after e: matches the worked example to four decimals",
-        "mean of the two losses: matches the worked example to four decimals",
+        "shares of the logits: matches the worked example to four decimal places",
+        "losses of e and of h after e: matches the worked example to four decimal places",
+        "mean of the two losses: matches the worked example to four decimal places",
     ]
 
 

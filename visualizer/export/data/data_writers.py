@@ -114,7 +114,7 @@ _MARKDOWN_SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$#]")
 def write_markdown(
     run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
 ) -> None:
-    """Write each matrix of a run as a table, with four decimals and −∞ as in the window.
+    """Write each matrix of a run as a table with four decimal places, and −∞ as in the window.
 
     Each table has a title with stage, head and text, and a caption that describes the computation.
     """

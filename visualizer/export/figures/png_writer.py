@@ -40,7 +40,7 @@ LEVEL, LARGE_LEVEL = 8, 1
 MIN_COMPRESSED_TEXT_BYTES = 2**10
 """Bytes from which metadata are compressed; this makes a base64 document a quarter smaller."""
 MAX_SMALL_PIXELS = 2**23
-"""Maximum number of pixels of a picture that is compressed at `LEVEL`."""
+"""Maximum number of pixels of an image that is compressed at `LEVEL`."""
 ROWS_PER_BAND = 128
 """Number of rows that are compressed together; small, so that their memory is reused."""
 UP_FILTER = 2

@@ -97,7 +97,7 @@ def draw_vector_picture(width: float, height: float, paint: Callable[[QPainter],
 
 
 def _correct_svg(drawn: bytes, size: QSizeF) -> bytes:
-    """Correct Qt's SVG: exact size, valid XML, and pixels that stay sharp when enlarged."""
+    """Correct Qt's SVG output: exact size, valid XML, and pixels that stay sharp when enlarged."""
     text = drawn.decode("utf-8", "replace")
     width, height = (side / PIXELS_PER_INCH * MM_PER_INCH for side in (size.width(), size.height()))
     sizes = f'<svg width="{width:.4f}mm" height="{height:.4f}mm"'

@@ -106,7 +106,7 @@ def write_webpage(
 
 
 def max_cells_per_side(panels: int) -> int:
-    """Return the maximum number of cells per panel side for a number of panels (`View.room`)."""
+    """Return the maximum `View.room`, in cells per panel side, for the given number of panels."""
     side = math.isqrt(MAX_CELL_BYTES // (BYTES_PER_CELL * max(panels, 1)))
     return side if side < 8 else side // 8 * 8
 

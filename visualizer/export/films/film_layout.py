@@ -1,4 +1,4 @@
-"""Lays out a film: the flow board of one head, played on a page with a title and captions."""
+"""Lays out an animation: the flow board of one head, on a page with a title and captions."""
 
 from __future__ import annotations
 

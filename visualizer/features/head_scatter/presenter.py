@@ -1,4 +1,4 @@
-"""All heads as points by two measures, with the values of uniform attention."""
+"""Scatter plot of all heads by two measures, with the values of uniform attention."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def uniform_cell_spacing(cells: int, side: int) -> int:
 
 
 def _heatmap_side(side: int) -> int:
-    """Return the side of a small heatmap in pixels for a given spacing."""
+    """Return the side length, in pixels, of a small heatmap for a given spacing."""
     return side - max(1, round(GAP_SHARE * side))
 
 

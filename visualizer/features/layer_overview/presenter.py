@@ -227,7 +227,7 @@ def present_layers(
 
 
 def _present_weights(resolved: ResolvedView) -> LayerOverviewPanel:
-    """Present the weights of the heads without their measures and order."""
+    """Present the weights of the heads without computing measures or sorting the heads."""
     run, view, trace = resolved.run, resolved.view, resolved.run.trace
     text = trace.axis_position("text", resolved.leading)
     weights, numbers = _pool_weights(run, text), resolved.layer_numbers

@@ -43,7 +43,7 @@ class ClaimCheck(Struct, frozen=True):
 def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: bool) -> ClaimCheck:
     """Check a claim against the run, if there is one and its page was not changed."""
     is_shape = claim.measure is ClaimMeasure.SHAPE
-    exactly = "" if is_shape else " to four decimals"
+    exactly = "" if is_shape else " to four decimal places"
     if is_changed:
         reason = "not compared because settings have changed"
         return ClaimCheck(f"{claim.label}: {reason}", ClaimResult.CHANGED)

@@ -271,7 +271,7 @@ class TomlSource(Struct, frozen=True):
     def check(
         self, path: KeyPath, table: Table, known: Mapping[str, type], needed: Sequence[str]
     ) -> None:
-        """Reject unknown keys, values of a wrong type, and missing keys."""
+        """Reject unknown keys, values of the wrong type, and missing keys."""
         for key, value in table.items():
             if key not in known:
                 sentence = f"Unknown key “{key}”. Use one of: {', '.join(known)}."

@@ -24,7 +24,7 @@ class LineViewController(QObject):
         super().__init__(parent)
         self._workspace = workspace
         self._hovered: Cell | None = None
-        """The cell that this view hovered last."""
+        """The cell that was last hovered in this view."""
 
     def set_option(self, name: str, value: object) -> None:
         """Set a field of `LineOptions`."""

@@ -1,4 +1,4 @@
-"""The strip of tokens as chips, and the overview next to a long text."""
+"""The strip of token chips, and the overview shown next to a long text."""
 
 from __future__ import annotations
 

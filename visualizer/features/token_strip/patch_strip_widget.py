@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 FAINTEST, STRONGEST = 0.3, 0.9
-"""Opacity of the colours of the smallest and the largest weight over the grey image."""
+"""Opacities, over the grey image, of the colours for the smallest and largest weights."""
 MIN_NUMBERED_OPACITY = 0.75
 """Minimum opacity if numbers are shown."""
 GRID_OPACITY = 0.35
@@ -131,7 +131,7 @@ def _paint_grid(painter: QPainter, whole: QRectF, patches: ImagePatches, theme: 
 
 
 def _has_numbers(boxes: Sequence[QRectF], patches: ImagePatches) -> bool:
-    """Whether numbers fit into the patches and are shown, as in chips."""
+    """Whether the numbers fit inside the patches and are shown there, as in token chips."""
     box, room = boxes[patches.first], font_metrics(NUMBER_SIZE_PX).horizontalAdvance("−0.00") + 4
     return (
         patches.tokens <= MAX_NUMBERED_TOKENS

@@ -38,7 +38,7 @@ MIN_SIDE_PX = 130
 MARGIN, GAP = 16, 16
 MAX_NOTE_LINES = 2
 MIN_PATTERN_SIDE_PX = 64
-"""Smallest side of a panel in pixels at which a pattern is visible."""
+"""Minimum side length, in pixels, of a panel at which a pattern is visible."""
 
 
 def cells_per_side(board: Board, width: float, height: float, pixel_ratio: float) -> int:

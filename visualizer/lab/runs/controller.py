@@ -241,7 +241,7 @@ class RunController(QObject):
         self.changed.emit()
 
     def _read_next(self) -> None:
-        """Read the next losses on a worker thread, which takes seconds for a long run."""
+        """Read the next losses on a worker thread; for a long run, this takes several seconds."""
         if self._pending_overlays and not self._worker.is_working:
             folder = self._lab.home / min(self._pending_overlays)
             pause = partial(_yield_to_window, self._is_closed)

@@ -99,7 +99,7 @@ def rename_run(folder: Path, name: str) -> Path:
 
 
 def delete_run(folder: Path) -> None:
-    """Delete a run with its files, without following links; many snapshots take seconds to delete.
+    """Delete a run with its files, without following links; many snapshots take several seconds.
 
     Raises
     ------

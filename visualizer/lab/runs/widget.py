@@ -1,4 +1,4 @@
-"""The list of stored runs, to open, overlay, rename and delete them."""
+"""The list of stored runs, where runs can be opened, overlaid, renamed and deleted."""
 
 from __future__ import annotations
 

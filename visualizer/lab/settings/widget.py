@@ -87,7 +87,7 @@ class SettingsPane(QScrollArea):
         return QSize(self._content.minimumSizeHint().width() + bar, least.height())
 
     def _make_line(self, names: tuple[str, ...]) -> QVBoxLayout:
-        """Arrange settings side by side; their problems span the whole width below."""
+        """Arrange settings side by side; their error messages span the full width below them."""
         whole, line = QVBoxLayout(), QHBoxLayout()
         whole.setSpacing(2)
         line.setSpacing(12)

@@ -69,7 +69,7 @@ class TrainingFilmController(QObject):
         self._pending_steps: deque[int] = deque()
         self._readings: list[ProbeResult] = []
         self._film: TrainingFilmRequest | None = None
-        """The film whose results are being read."""
+        """The animation whose results are being read."""
         self._thinning_note = ""
         self._exporter = ExportRunner(self)
         self._exporter.said.connect(self._show_message)

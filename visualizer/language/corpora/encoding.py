@@ -1,4 +1,4 @@
-"""Fast encoding of long texts: takes seconds for texts for which `tokenize` takes minutes.
+"""Fast encoding of long texts, in seconds where `tokenize` takes minutes.
 
 The text is split into pieces at positions that are always token boundaries. With character tokens,
 characters that never join with a neighbour are tokens by themselves, and only the others are split

@@ -177,7 +177,7 @@ def _total_bytes(arrays: Fetched) -> int:
 FETCHED_ROWS = 8
 """Number of rows that are fetched, and cached, around the cell or token under the pointer."""
 MAX_PREFETCHED_BYTES = 2**14
-"""Largest answer, in bytes, that is also prefetched for the next layers."""
+"""Size, in bytes, of the largest response that is also prefetched for the next layers."""
 
 
 class RemoteStage(CachedTensor):

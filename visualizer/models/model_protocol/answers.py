@@ -120,7 +120,7 @@ class AblationsValues(Struct, frozen=True, tag_field="kind", tag="ablations"):
 
 
 class DeferredValues(Struct, frozen=True, tag_field="kind", tag="costly"):
-    """`CostlyAnswer`."""
+    """`DeferredAnswer`."""
 
     sentence: str
 

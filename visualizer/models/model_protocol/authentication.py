@@ -67,7 +67,7 @@ MIN_TOKEN_LENGTH = 16
 MIN_DISTINCT_CHARACTERS = 8
 """Minimum number of different characters in a token."""
 MIN_UNPREDICTABLE_CHARACTERS = 12
-"""Minimum number of characters that do not follow from the preceding ones."""
+"""Minimum number of characters that cannot be derived from the preceding ones."""
 _SEQUENCES = (
     *("abcdefghijklmnopqrstuvwxyz", "0123456789", "1234567890"),
     *("qwertyuiop", "qwertzuiop", "asdfghjkl", "zxcvbnm", "yxcvbnm"),

@@ -83,7 +83,7 @@ class JobQueue:
         Raises
         ------
         JobFailedError
-            If too many jobs are open, or the job fails at once.
+            If too many jobs are open, or the job fails immediately.
         """
         if self._cancel_abandoned_jobs(asyncio.get_running_loop().time()) >= MAX_JOBS:
             raise JobFailedError("server", SERVER_BUSY_ERROR)
