@@ -169,8 +169,8 @@ def test_the_bars_of_a_row_become_its_weights() -> None:
     assert card.total == pytest.approx(exponentials.sum())
     weights = run.trace.read("weights", (0, 3))[:4]
     for term, exponential, weight in zip(card.terms.terms, exponentials, weights, strict=False):
-        assert card.length_at(term, 1, 0) == pytest.approx(exponential)
-        assert card.length_at(term, 1, 1) == pytest.approx(weight, rel=1e-5)
+        assert card.bar_length(term, 1, 0) == pytest.approx(exponential)
+        assert card.bar_length(term, 1, 1) == pytest.approx(weight, rel=1e-5)
 
 
 def test_the_shares_of_a_context_vector_stack_to_one_row() -> None:

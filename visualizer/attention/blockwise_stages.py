@@ -38,8 +38,8 @@ from visualizer.attention.masks import (
     MaskingSpec,
     allowed_cells,
     allowed_key_range,
-    allowed_pairs,
     are_all_allowed,
+    are_pairs_allowed,
 )
 from visualizer.attention.spec import NormalisationKind
 from visualizer.attention.stage_computation import (
@@ -141,7 +141,7 @@ class MatrixBlocks(ABC):
         """Return the source that computes blocks of a stage."""
         if row.dims[-1] != "key":
             return _VectorSource(self, row)
-        kind = _SoftmaxSource if _is_softmax(self, row) else _CellSource
+        kind = _SoftmaxSource if _is_softmax(self, row) else _QueryKeySource
         return kind(self, row)
 
     # ------------------------------------------------------------------ query–key cells
@@ -183,7 +183,7 @@ class MatrixBlocks(ABC):
         if row.operation is Operation.MASK_BEFORE_SOFTMAX:
             masking = MaskingSpec.of(self.spec_at(place), row.name)
             sides, text = self.sides(), self.text(place)
-            allowed = allowed_pairs(masking, sides, text, rows.numpy(), keys.numpy())
+            allowed = are_pairs_allowed(masking, sides, text, rows.numpy(), keys.numpy())
             return read.masked_fill_(~torch.from_numpy(allowed), -math.inf)
         if row.operation is Operation.SCALE_SCORES:
             return read.div_(self.spec.divisor)
@@ -529,7 +529,7 @@ def _source_named(blocks: MatrixBlocks, name: str) -> BlockSource:
     return blocks.source(blocks.rows[name])
 
 
-class _CellSource(_StageSource):
+class _QueryKeySource(_StageSource):
     """A query–key stage."""
 
     def __init__(self, blocks: MatrixBlocks, row: Stage) -> None:
@@ -547,7 +547,7 @@ class _CellSource(_StageSource):
         return range(max(columns.start, found.start), min(columns.stop, found.stop))
 
 
-class _SoftmaxSource(_CellSource):
+class _SoftmaxSource(_QueryKeySource):
     """Softmax weights, whose largest weights belong to the largest scores."""
 
     def column_ends(

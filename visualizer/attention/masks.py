@@ -154,7 +154,7 @@ def allowed_cells(
     return _allowed_at(masking, text, asked[:, None], np.arange(*keys.indices(count)))
 
 
-def allowed_pairs(
+def are_pairs_allowed(
     masking: MaskingSpec, sides: tuple[int, int], text: int, queries: np.ndarray, keys: np.ndarray
 ) -> np.ndarray:
     """Return whether the cell of each (query, key) pair is allowed, boolean [pair]."""

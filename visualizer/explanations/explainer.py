@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         TermList,
     )
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.phrases import ShapeParameter
+    from visualizer.explanations.phrases import WeightShape
     from visualizer.explanations.step_values import StepContext
 
 
@@ -77,7 +77,7 @@ class Explainer(ABC):
         """Count the multiply-adds of the matrix product for one text: rows × between × columns."""
         return 0
 
-    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
         """Return the weights that the operation uses; None for most operations."""
         return None
 

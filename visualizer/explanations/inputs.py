@@ -22,7 +22,7 @@ from visualizer.explanations.cell_terms import (
 from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
     NON_FINITE_PHRASE,
-    ShapeParameter,
+    WeightShape,
     format_shape,
     largest_number_phrase,
     vector_column_phrase,
@@ -121,9 +121,9 @@ class PositionVectorsExplainer(Explainer):
             return f"position_table.expand_as({embedding})"
         return f"sinusoids(*{embedding}.shape[-2:]).expand_as({embedding})"
 
-    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
         if spec.position is PositionKind.LEARNED:
-            return ShapeParameter(stage.name, (tokens, spec.d_in))
+            return WeightShape(stage.name, (tokens, spec.d_in))
         return None
 
 

@@ -31,7 +31,7 @@ from visualizer.explanations.cell_terms import (
 )
 from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
-    ShapeParameter,
+    WeightShape,
     column_name,
     join_names,
     largest_number_phrase,
@@ -251,9 +251,9 @@ class NormLayerExplainer(VectorExplainer):
     def code(self, context: ExpressionContext) -> str:
         return f"{context.words.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
-    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
         """Return the weights of a norm of a module's block; None for a norm of a model."""
-        return ShapeParameter(stage.parameters[0], (spec.d_in,)) if stage.parameters else None
+        return WeightShape(stage.parameters[0], (spec.d_in,)) if stage.parameters else None
 
 
 def _write_activation(stage: Stage) -> str:

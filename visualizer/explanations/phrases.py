@@ -290,7 +290,7 @@ def add_bias(facts: CellInfo, formula: str) -> str:
     return f"{formula} + bias" if len(facts.explanation.groups) > 1 else formula
 
 
-class ShapeParameter(Struct, frozen=True):
+class WeightShape(Struct, frozen=True):
     """A layer or table of weights that a stage uses.
 
     Parameters

@@ -28,7 +28,7 @@ from visualizer.explanations.cell_terms import (
 )
 from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
-    ShapeParameter,
+    WeightShape,
     add_bias,
     all_heads_phrase,
     each_head_phrase,
@@ -144,11 +144,11 @@ class InputProjectionExplainer(Explainer):
     def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
         return tokens * math.prod(spec.weight_sizes[stage.parameters[0]])
 
-    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter:
+    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape:
         stacked = spec.arrangement is Arrangement.STACKED
         rows, columns = spec.weight_sizes[stage.parameters[0]]
         columns, copies = (spec.d_head, spec.heads) if stacked else (columns, 1)
-        return ShapeParameter(stage.parameters[0], (rows, columns), copies)
+        return WeightShape(stage.parameters[0], (rows, columns), copies)
 
 
 class UnprojectedInputExplainer(VectorExplainer):
@@ -268,9 +268,9 @@ class LinearLayerExplainer(VectorExplainer):
     def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
         return tokens * math.prod(_matrix_sizes(spec, stage) or (0,))
 
-    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
         found = _matrix_sizes(spec, stage)
-        return ShapeParameter(stage.parameters[0], found) if found else None
+        return WeightShape(stage.parameters[0], found) if found else None
 
 
 def _parts_phrase(stage: Stage) -> str:
@@ -554,8 +554,8 @@ class OutputProjectionExplainer(Explainer):
     def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
         return tokens * spec.width * spec.width
 
-    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter:
-        return ShapeParameter(stage.parameters[0], (spec.width, spec.width))
+    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape:
+        return WeightShape(stage.parameters[0], (spec.width, spec.width))
 
 
 EXPLAINERS: tuple[Explainer, ...] = (

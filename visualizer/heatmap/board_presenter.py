@@ -122,7 +122,7 @@ def has_preview(resolved: ResolvedView) -> bool:
         source.exact_row_share == 1
         or (source.drawn_share == 1 and source.max_cells > CELLS_PER_CHECK)
         for source in _drawn_sources(resolved)
-    ) and all(source.drawn_share == 1 for source in _sampled_sources(resolved))
+    ) and all(source.drawn_share == 1 for source in _long_text_thumbnails(resolved))
 
 
 def draw_preview(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
@@ -136,7 +136,7 @@ def draw_preview(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
                 return
         if source.max_cells <= CELLS_PER_CHECK and not source.draw(is_over):
             return
-    for source in _sampled_sources(resolved):
+    for source in _long_text_thumbnails(resolved):
         while source.draw_coarse_rows(CELLS_PER_CHECK):
             if is_over():
                 return
@@ -219,7 +219,7 @@ def _drawn_sources(resolved: ResolvedView) -> Iterator[PanelSource]:
         yield head_overview_source(resolved, resolved.overview, resolved.overview_head)
 
 
-def _sampled_sources(resolved: ResolvedView) -> tuple[PanelSource, ...]:
+def _long_text_thumbnails(resolved: ResolvedView) -> tuple[PanelSource, ...]:
     """Return the thumbnails of a text too long for memory, which are never drawn exactly."""
     is_shown = resolved.flow is not None and resolved.run.trace.is_blockwise
     return thumbnail_sources(resolved) if is_shown else ()

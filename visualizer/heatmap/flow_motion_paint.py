@@ -252,7 +252,7 @@ def flow_motion(
             motion, operands=(MovingCells(copy(target, is_earlier=True), target, target),)
         )
     operands = moving_cells(slots, step, theme, seen)
-    above = _layer_operand(placement, slot, computation.result, copy, target)
+    above = _moving_layer_columns(placement, slot, computation.result, copy, target)
     return replace(motion, operands=(*operands, *above)) if operands else None
 
 
@@ -403,7 +403,7 @@ def _context_motion(
     )
 
 
-def _layer_operand(
+def _moving_layer_columns(
     placement: FlowPlacement,
     slot: PanelSlot,
     result: HighlightBlock,

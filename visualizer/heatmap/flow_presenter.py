@@ -159,7 +159,7 @@ def _operand(
     """Return the panel above a column."""
     if column.operand:
         return _stage_operand(resolved, flow, column, panel, known)
-    return _layer_operand(resolved, column, panel, known) if column.layer else None
+    return _layer_weights_panel(resolved, column, panel, known) if column.layer else None
 
 
 def _stage_operand(
@@ -191,7 +191,7 @@ def _stage_operand(
     return replace(source.transposed(key), is_only_panel=True)
 
 
-def _layer_operand(
+def _layer_weights_panel(
     resolved: ResolvedView, column: FlowColumn, panel: Heatmap, known: dict[Hashable, Heatmap]
 ) -> Heatmap | None:
     """Return the weights of a layer, of the head in front, as rows that the input is times."""

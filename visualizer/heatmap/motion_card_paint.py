@@ -265,11 +265,17 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         """The sum of all exponentials, by which each is divided."""
         return sum(self.terms.terms)
 
-    def length_at(self, term: float, grown: float, divided: float) -> float:
-        """Return the length of a bar, from 0 to 1: of its largest, and then of their sum."""
+    def bar_length(self, term: float, growth: float, normalization: float) -> float:
+        """Return the length of a bar, from 0 to 1: as a share of the largest, then of their sum.
+
+        Parameters
+        ----------
+        growth, normalization : float
+            The progress of the two phases, from 0 to 1.
+        """
         largest = max(self.terms.terms) or 1.0
         exponential, weight = term / largest, term / (self.total or 1.0)
-        return grown * (exponential + (weight - exponential) * divided)
+        return growth * (exponential + (weight - exponential) * normalization)
 
     def paint(self, painter: QPainter, progress: PhaseProgress, theme: Theme) -> None:
         grown, divided = progress(Phase.EXPONENTIATE), progress(Phase.NORMALIZE)
@@ -320,7 +326,7 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         track = QRectF(line.left() + NAME_PX * scale, line.center().y() - 4 * scale,
                        BAR_PX * scale, 8 * scale)  # fmt: skip
         ink = theme.accent if is_chosen else theme.quiet
-        _paint_bar(painter, track, self.length_at(term, grown, divided), ink, theme)
+        _paint_bar(painter, track, self.bar_length(term, grown, divided), ink, theme)
         number = term / self.total if divided >= 0.5 and self.total else term
         place = QRectF(track.right(), line.top(), NUMBER_PX * scale, line.height())
         _draw(painter, place, format_number(number, DECIMALS), theme.ink, ALIGN_RIGHT)

@@ -337,7 +337,7 @@ class SpreadPanelSource(PanelSource):
 
     def _panel_label(self) -> str:
         axis = self.trace.axes[-1]
-        return f"{axis.capitalize()} {self.resolved.leading_number(axis, self.leading[-1])}"
+        return f"{axis.capitalize()} {self.resolved.display_number(axis, self.leading[-1])}"
 
     def _panel_notes(
         self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]

@@ -20,7 +20,7 @@ from visualizer.lab.training.run_state import (
     RunPhase,
     RunState,
     add_resume_step,
-    rejected_request,
+    refusal_message,
 )
 from visualizer.language.run_folder import RunFolder, settings_to_json
 from visualizer.language.training_settings import SETTING_LIMITS, TrainingSettings
@@ -390,7 +390,7 @@ class LabStateController(QObject):
             self._change_run(phase=phase, failure=failure)
             for kind, values in pending:  # requested while it was ending
                 if failure and "id" in values:
-                    self._on_answer(rejected_request(failure, values))
+                    self._on_answer(refusal_message(failure, values))
                 elif not failure:
                     self._send(kind, **values)
 

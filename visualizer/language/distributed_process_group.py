@@ -148,7 +148,7 @@ class DistributedProcessGroup:
     # ------------------------------------------------------------------ orders and bytes
 
     @contextmanager
-    def execute_in_all(
+    def broadcast_order(
         self, order: ProcessOrder, first: int = 0, second: int = 0
     ) -> Iterator[None]:
         """Execute an order in all processes; the first process broadcasts it.
@@ -223,7 +223,7 @@ class DistributedProcessGroup:
         Processes that wait in the middle of a step notice when this process ends.
         """
         if not self._is_disconnected:
-            with suppress(LostProcessError), self.execute_in_all(ProcessOrder.END, status):
+            with suppress(LostProcessError), self.broadcast_order(ProcessOrder.END, status):
                 distributed.all_reduce(torch.zeros(1))
 
 

@@ -41,7 +41,7 @@ def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tupl
         If the connection to another process ends.
     """
     content = checkpoint_content(running.trainer, running.about, running.state)
-    with group.execute_in_all(ProcessOrder.BEGIN, len(content)):
+    with group.broadcast_order(ProcessOrder.BEGIN, len(content)):
         group.send_bytes(content)
         sentences = group.gather_text("")
         if not any(sentences):

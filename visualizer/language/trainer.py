@@ -172,7 +172,7 @@ class Trainer:
             return self._group.mean_loss(loss) if self._group else loss
 
     def _in_all_processes(self, order: ProcessOrder, *numbers: int) -> AbstractContextManager[None]:
-        return self._group.execute_in_all(order, *numbers) if self._group else nullcontext()
+        return self._group.broadcast_order(order, *numbers) if self._group else nullcontext()
 
     def _draw_batch(self, split: CorpusSplit, count: int, generator: np.random.Generator) -> Tensor:
         rows = self.corpus.sample_batch(split, count, self.settings.block, generator)

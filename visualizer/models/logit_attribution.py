@@ -230,7 +230,7 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
         given, first = first_input(inputs, named), first_output(result)
         if name == LOGITS_PATH and getattr(result, "logits", None) is not None:
             given = first = result.logits
-        if _is_stream(given) and _is_stream(first):
+        if _has_vector_per_token(given) and _has_vector_per_token(first):
             rows = [each.reshape(-1, each.shape[-1]) for each in (given, first)]
             given, result = (float64_on_cpu(each[-1]) for each in rows)
             passed[name] = _ModuleValues(given, result, rows[1])
@@ -242,7 +242,7 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
         yield passed
 
 
-def _is_stream(given: Any) -> bool:
+def _has_vector_per_token(given: Any) -> bool:
     """Whether a value contains one vector per token: [1, query, d] or, as in OPT, [query, d]."""
     is_floating = isinstance(given, torch.Tensor) and given.is_floating_point()
     return is_floating and given.ndim in (2, 3) and len(given) > 0

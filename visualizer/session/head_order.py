@@ -27,7 +27,7 @@ CHANGE_MEASURE = "change"
 """Measure: distance of a head's weights from those of the unedited model."""
 
 
-class HeadOrderRow(Struct, frozen=True):
+class HeadOrdering(Struct, frozen=True):
     """One order of the heads.
 
     Parameters
@@ -49,41 +49,41 @@ class HeadOrderRow(Struct, frozen=True):
     reads: str = ""
 
 
-ORDERS: tuple[HeadOrderRow, ...] = (
-    HeadOrderRow(HeadOrder.LAYER, "By layer"),
-    HeadOrderRow(
+ORDERS: tuple[HeadOrdering, ...] = (
+    HeadOrdering(HeadOrder.LAYER, "By layer"),
+    HeadOrdering(
         HeadOrder.INDUCTION,
         "Induction first",
         "induction",
         reads="attends to the token after an earlier occurrence of the same token",
     ),
-    HeadOrderRow(
+    HeadOrdering(
         HeadOrder.DUPLICATE,
         "Same token first",
         "duplicate",
         reads="attends to earlier occurrences of the same token",
     ),
-    HeadOrderRow(
+    HeadOrdering(
         HeadOrder.PREVIOUS,
         "Previous token first",
         "previous",
         reads="attends to the previous token",
     ),
-    HeadOrderRow(HeadOrder.FIRST, "First token first", "first", reads="attends to the first token"),
-    HeadOrderRow(HeadOrder.OWN, "Own token first", "own", reads="attends to the query’s own token"),
-    HeadOrderRow(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
-    HeadOrderRow(HeadOrder.FARTHEST, "Farthest first", "distance"),
-    HeadOrderRow(
+    HeadOrdering(HeadOrder.FIRST, "First token first", "first", reads="attends to the first token"),
+    HeadOrdering(HeadOrder.OWN, "Own token first", "own", reads="attends to the query’s own token"),
+    HeadOrdering(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
+    HeadOrdering(HeadOrder.FARTHEST, "Farthest first", "distance"),
+    HeadOrdering(
         HeadOrder.VALUE_WEIGHTING,
         "Value-weighting first",
         "value_weighting",
         reads="weights change when multiplied by ‖v‖ and renormalized",
     ),
-    HeadOrderRow(HeadOrder.ALIKE, "Similar heads together"),
-    HeadOrderRow(HeadOrder.CHANGED, "Most changed first", CHANGE_MEASURE),
+    HeadOrdering(HeadOrder.ALIKE, "Similar heads together"),
+    HeadOrdering(HeadOrder.CHANGED, "Most changed first", CHANGE_MEASURE),
 )
 
 
-def find_order_row(order: HeadOrder) -> HeadOrderRow:
+def find_order_row(order: HeadOrder) -> HeadOrdering:
     """Look up an order's row."""
     return next(row for row in ORDERS if row.order is order)

@@ -278,7 +278,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         """The stages with a panel, in order of computation."""
         return tuple(stage for stage in self.run.trace.stages if stage.name in self.stages)
 
-    def leading_number(self, axis: str, at: int) -> int:
+    def display_number(self, axis: str, at: int) -> int:
         """Return the number, from 1, of a layer or text at an index of its leading axis."""
         return (self.layer_numbers[at] if axis == "layer" else at) + 1
 
@@ -290,7 +290,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         """
         trace, parts = self.run.trace, []
         for axis, at, size in zip(trace.axes, self.leading, trace.leading, strict=True):
-            number = self.leading_number(axis, at)
+            number = self.display_number(axis, at)
             place = f" of {size:,}" if number == at + 1 else f" ({at + 1:,} of {size:,})"
             parts.append(f"{axis} {number:,}{place}")
         return ", ".join(parts)

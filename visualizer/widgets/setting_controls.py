@@ -88,7 +88,7 @@ class SettingControl(QWidget):
         """Apply a theme."""
 
 
-class TypedSlider(QSlider):
+class WheelIgnoringSlider(QSlider):
     """Slider that ignores the wheel, so that the page scrolls."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class CountControl(SpinBoxControl):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.slider, self.box = TypedSlider(), QSpinBox()
+        self.slider, self.box = WheelIgnoringSlider(), QSpinBox()
         self.slider.setRange(1, int(setting.top))
         self.slider.actionTriggered.connect(self._emit_slider)
         self.slider.sliderReleased.connect(self.settled)
@@ -177,7 +177,7 @@ class RateControl(SpinBoxControl):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.slider, self.box = TypedSlider(), DecimalSpinBox()
+        self.slider, self.box = WheelIgnoringSlider(), DecimalSpinBox()
         self.slider.setRange(0, round(setting.top * STEPS_PER_UNIT))
         self.slider.setPageStep(STEPS_PER_UNIT // 10)
         self.slider.actionTriggered.connect(self._emit_slider)

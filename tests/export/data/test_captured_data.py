@@ -56,7 +56,7 @@ def test_a_layer_has_its_number_in_the_model() -> None:
     lines = csv.DictReader(io.StringIO(as_csv(run, *sheets).removeprefix("\ufeff")))
     assert sorted({line["layer"] for line in lines}) == ["3", "6"]
     assert [sheet.title(run) for sheet in sheets] == [
-        f"Weights, head 1, layer {shown.leading_number('layer', at)}" for at in (0, 1)
+        f"Weights, head 1, layer {shown.display_number('layer', at)}" for at in (0, 1)
     ]
 
 

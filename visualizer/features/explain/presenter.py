@@ -247,7 +247,7 @@ def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
     """
     masked = _masked_terms(explanation)
     allowed = np.flatnonzero(~masked)
-    notes = _count_masked(int(masked.sum()), explanation)
+    notes = _masked_term_lines(int(masked.sum()), explanation)
     if len(allowed) <= MAX_SHOWN_TERMS:
         return allowed.tolist(), " · ".join(notes)
     sizes = explanation.sizes
@@ -280,7 +280,7 @@ def _is_weight(factor: Factor) -> bool:
     return factor.name in {Role.WEIGHTS, Role.DROPPED}
 
 
-def _count_masked(count: int, explanation: Explanation) -> list[str]:
+def _masked_term_lines(count: int, explanation: Explanation) -> list[str]:
     """Describe the number of terms that are 0 because of a mask or a weight of 0."""
     if not count:
         return []

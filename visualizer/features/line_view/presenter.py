@@ -148,7 +148,7 @@ class LineSource(Struct, frozen=True, eq=False):
             self.long_text_lines,
         )
 
-    def is_pending_after(self, previous: LinePanel) -> bool:
+    def still_shows(self, previous: LinePanel) -> bool:
         """Whether a long text's lines are being read while earlier lines of its stage are shown."""
         if not self.run.trace.is_blockwise or self.long_text_lines or self.is_covered:
             return False
@@ -186,7 +186,7 @@ def present_lines(
     if why := no_lines_reason(resolved.run):
         return LinePanel(message=why)
     source = _create_source(resolved)
-    is_kept = previous and (previous.made_of == source.key or source.is_pending_after(previous))
+    is_kept = previous and (previous.made_of == source.key or source.still_shows(previous))
     picture = previous if previous and is_kept else _build_picture(source)
     return _highlight_lines(source, picture, cursor)
 

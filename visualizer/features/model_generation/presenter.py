@@ -165,7 +165,7 @@ def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
     return ModelGenerationPanel(
         "",
         state.problem,
-        replace(shown, status=_describe_position(shown.status, reading)),
+        replace(shown, status=_add_cache_status(shown.status, reading)),
         replace(bars, sampling=state.sampling, next_on_branch=taken),
         _join_rows(state),
         len(tree.path),
@@ -174,7 +174,7 @@ def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
     )
 
 
-def _describe_position(added: str, reading: NodeResult | None) -> str:
+def _add_cache_status(added: str, reading: NodeResult | None) -> str:
     if reading is None:
         return f"{added}. {RUNNING_MESSAGE}"
     size = format_size(reading.cache_bytes)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
-    from visualizer.explanations.phrases import ShapeParameter
+    from visualizer.explanations.phrases import WeightShape
     from visualizer.session.resolved_view import ResolvedView
 
 # Limits on the columns and rows drawn of a large matrix.
@@ -164,7 +164,7 @@ class ShapeRow(Struct, frozen=True):
     symbol: str
     says: str
     dims: tuple[TensorAxis, ...]
-    parameter: ShapeParameter | None
+    parameter: WeightShape | None
     equations: tuple[str, ...]
     multiply_adds: int
     bytes: int

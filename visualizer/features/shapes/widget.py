@@ -88,7 +88,7 @@ class HeadSplitView(QWidget):
         if split and split != before:
             self.setAccessibleName(f"{split.symbol}: {split.joined}, split {split.with_head_axis}")
             self.setAccessibleDescription(split.sentence)
-            if before and split.is_split and _is_different_matrix(before, split):
+            if before and split.is_split and _is_other_split(before, split):
                 self._jump_to(0.0)
             self.animate_split(1.0 if split.is_split else 0.0, at_once=before is None)
         self.update()
@@ -205,7 +205,7 @@ class HeadSplitView(QWidget):
                 right = left + width
 
 
-def _is_different_matrix(before: HeadSplit, split: HeadSplit) -> bool:
+def _is_other_split(before: HeadSplit, split: HeadSplit) -> bool:
     """Whether the heads differ, or the matrix changed to another of Q, K and V."""
     if (before.heads, before.d_head) != (split.heads, split.d_head):
         return True

@@ -25,7 +25,7 @@ from visualizer.widgets.fonts import scaled_font
 from visualizer.widgets.input_filters import has_command_modifier
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.setting_controls import TypedSlider
+from visualizer.widgets.setting_controls import WheelIgnoringSlider
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -259,7 +259,11 @@ class PlotPane(QWidget):
         super().__init__()
         self.setAccessibleName("Loss plot")
         self._options = PlotOptions()
-        self.view, self.notices, self.smoothing = LossPlotView(), PlainLabel(), TypedSlider()
+        self.view, self.notices, self.smoothing = (
+            LossPlotView(),
+            PlainLabel(),
+            WheelIgnoringSlider(),
+        )
         self.notices.setProperty("role", "quiet")
         self.notices.setWordWrap(True)
         self.notices.setContentsMargins(16, 0, 16, 0)

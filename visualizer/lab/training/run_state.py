@@ -191,7 +191,7 @@ def add_resume_step(failure: RunFailure, step: int | None) -> RunFailure:
     return replace(failure, sentence=f"{failure.sentence} {then}")
 
 
-def rejected_request(failure: RunFailure, values: Mapping[str, Any]) -> Message:
+def refusal_message(failure: RunFailure, values: Mapping[str, Any]) -> Message:
     """Create the rejection of a request that a failed run will not answer."""
     fields = {"field": "folder", "sentence": failure.sentence}
     return Message("refused", {"id": values.get("id"), **fields})
