@@ -233,6 +233,23 @@ def test_a_heading_is_a_place_on_the_timeline_during_playback(flow_hand: Hand) -
     assert place.stage == "weights"
 
 
+def test_two_quick_clicks_on_a_heading_are_two(flow_hand: Hand) -> None:
+    flow_hand.window.controllers.view_controller.focus_stage("masked")
+    flow_hand.settle()
+    at = next(at for at, one in enumerate(_panels(flow_hand).columns) if "masked" in one.states)
+    states = _panels(flow_hand).columns[at].states
+    heading = _placement(flow_hand).layout.columns[at].heading
+    where = QPoint(round(heading.right - 4), round(heading.bottom - 14))  # beside all names
+    viewport, left = flow_hand.board.viewport(), Qt.MouseButton.LeftButton
+    QTest.mouseClick(viewport, left, pos=where)
+    flow_hand.settle()
+    QTest.mouseDClick(viewport, left, pos=where)  # a press without its release
+    QTest.mouseRelease(viewport, left, pos=where)
+    flow_hand.settle()
+    expected = states[(states.index("masked") + 2) % len(states)]
+    assert _panels(flow_hand).panels[at].stage == expected
+
+
 def test_headings_take_the_place_of_the_view_bar(flow_hand: Hand) -> None:
     assert not flow_hand.window.view_bar.isVisible()
     flow_hand.window.controllers.view_controller.show_all_panels()

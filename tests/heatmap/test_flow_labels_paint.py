@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.heatmap.flow_labels_paint import shown_positions
+from tests.support.small_runs import a_run, board
+from visualizer.heatmap.flow_labels_paint import board_labels, shown_positions
+from visualizer.heatmap.flow_placement import place_flow
+from visualizer.widgets.fonts import font_metrics
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication
 
 
 @pytest.mark.parametrize(
@@ -31,3 +38,16 @@ def test_positions_never_touch(start: int, count: int, pitch: float, room: float
     assert found[0] == start
     assert all((b - a) * pitch >= room for a, b in itertools.pairwise(found))
     assert all(at < start + count for at in found)
+
+
+@pytest.mark.parametrize("tokens", [12, 64, 65, 80])
+def test_words_of_rows_that_are_high_enough_have_room(
+    tokens: int, application: QApplication
+) -> None:
+    text = " ".join(f"letters{at:05}" for at in range(tokens))
+    placement = place_flow(board(a_run(text, heads=1), flow=True), 1600, 1400, 1).flow
+    assert placement is not None
+    words = [label for label in board_labels(placement) if label.is_word and not label.is_upright]
+    assert len(words) == tokens
+    for label in words:
+        assert font_metrics(label.size).horizontalAdvance(label.text) <= label.area.width()

@@ -182,20 +182,28 @@ def slots(hand: Hand) -> dict[tuple[str, int | None], PanelSlot]:
     return {(one.heatmap.stage, one.heatmap.head): one for one in hand.board.board_layout.slots}
 
 
-def test_a_double_click_makes_a_panel_large_and_another_all_heads(hand: Hand) -> None:
-    hand.type_number("d_out", "4")
-    hand.type_number("heads", "2")
-    hand.settle()
+@pytest.mark.parametrize("is_pinned", [False, True])
+@pytest.mark.parametrize("is_flow", [False, True], ids=["grid", "flow"])
+def test_a_double_click_pins_a_cell_and_enlarges_its_stage(
+    hand: Hand, is_flow: bool, is_pinned: bool
+) -> None:
     cell = Cell("scores", (1, 3, 2))
+    if is_flow:
+        hand.window.controllers.view_controller.show_head_flow(1)
+        hand.settle()
+        cell = Cell("masked", (1, 3, 2))
+    if is_pinned:
+        hand.click_cell(cell)
+        hand.settle()
     at = hand.point(cell)
     QTest.mouseClick(hand.board.viewport(), Qt.MouseButton.LeftButton, pos=at)
     QTest.mouseDClick(hand.board.viewport(), Qt.MouseButton.LeftButton, pos=at)
     hand.settle()
     view = hand.window.workspace.view
-    assert (view.large, view.heads, view.pinned) == ("scores", frozenset({1}), cell)
+    assert (view.large, view.heads, view.pinned) == (cell.stage, frozenset({1}), cell)
     flow = hand.shown.flow
     assert flow is not None
-    assert (flow.front, flow.panels[flow.focus].stage) == (1, "scores")
+    assert (flow.front, flow.panels[flow.focus].stage) == (1, cell.stage)
 
 
 def test_a_link_to_a_panel_that_is_not_shown_leads_to_the_flow_and_back(hand: Hand) -> None:

@@ -17,12 +17,12 @@ from visualizer.heatmap.flow_layout import CARD_PADDING_PX, HEADING_PX
 from visualizer.heatmap.flow_placement import (
     KEY_LABEL_MARGIN_PX,
     LABEL_PX,
-    MAX_LABELLED_TOKENS,
     MAX_ROW_LABEL_PX,
     MIN_LABELLED_CELL_PX,
     OPERATION_PX,
     SMALL_LABEL_PX,
     TINY_LABEL_PX,
+    shows_words,
 )
 from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.session.token_selection import TokenRole
@@ -181,8 +181,7 @@ def _axis_labels(
     """
     seen = axis.visible_range
     step = math.ceil(MIN_LABELLED_CELL_PX * text_scale() / pitch)
-    is_short = step == 1 or len(axis.labels) <= MAX_LABELLED_TOKENS
-    if is_words and is_short and axis.block == 1 and axis.is_token:
+    if is_words and shows_words(len(axis.labels), pitch) and axis.block == 1 and axis.is_token:
         for at in seen[::step]:
             yield axis.cell(at), axis.labels[at], True
         return

@@ -43,7 +43,7 @@ MAX_LABEL_SHARE = 0.2
 MIN_LABELLED_CELL_PX = 10
 """Minimum distance of words, in the smallest text."""
 MAX_LABELLED_TOKENS = 64
-"""Maximum number of tokens for labels with every n-th word, if not all words fit."""
+"""Maximum number of tokens that are labelled by words although not all words fit."""
 MIN_ROOM_CELLS = 16
 PAGE_ASPECT_RATIO = 0.62
 """Height of a board on a page relative to its width, unless it needs less or more."""
@@ -83,8 +83,8 @@ def place_flow(
     labels = _row_labels(flow)
     size = FlowSize(
         width, height, rows, max(1, len(flow.thumbnails)),
-        min(_row_label_width(labels), MAX_LABEL_SHARE * width),
-        _key_label_height(flow), _has_residual(flow), is_height_free, scale,
+        min(_row_label_width(labels, height), MAX_LABEL_SHARE * width),
+        _key_label_height(flow, width / 2), _has_residual(flow), is_height_free, scale,
     )  # fmt: skip
     if is_height_free:
         size = replace(size, height=PAGE_ASPECT_RATIO * width)
@@ -240,21 +240,39 @@ def _row_labels(flow: FlowPanels) -> tuple[str, ...]:
     return panel.rows.labels
 
 
-def _row_label_width(labels: tuple[str, ...]) -> float:
+def shows_words(count: int, pitch: float) -> bool:
+    """Whether tokens are labelled by words, of which every n-th may fit, not by positions.
+
+    Parameters
+    ----------
+    pitch : float
+        Distance between two tokens; at most, if it is not known yet.
+    """
+    return count <= MAX_LABELLED_TOKENS or pitch >= MIN_LABELLED_CELL_PX * text_scale()
+
+
+def _row_label_width(labels: tuple[str, ...], height: float) -> float:
+    """Return the width of the labels of rows that together are at most as high as `height`."""
     scale = text_scale()
-    if len(labels) > MAX_LABELLED_TOKENS:
+    if not shows_words(len(labels), height / max(1, len(labels))):
         last = (f"{len(labels):,}",)
         position = _widest_text(last, OPERATION_PX, QFont.Weight.DemiBold, system_font())
         return max(INDEX_LABEL_PX * scale, position + 2)
     return min(MAX_ROW_LABEL_PX * scale, _widest_label(labels) + 2)
 
 
-def _key_label_height(flow: FlowPanels) -> float:
-    """Return the height of upright words above the keys in focus; a line if they are positions."""
+def _key_label_height(flow: FlowPanels, width: float) -> float:
+    """Return the height of upright words above the keys in focus; a line if they are positions.
+
+    Parameters
+    ----------
+    width : float
+        Maximum width of the keys.
+    """
     scale = text_scale()
     focus = flow.panels[flow.focus]
     keys = focus.columns.labels
-    if not focus.columns.is_token or len(keys) > MAX_LABELLED_TOKENS:
+    if not focus.columns.is_token or not shows_words(len(keys), width / max(1, len(keys))):
         return 20 * scale
     return min(MAX_KEY_LABEL_PX * scale, _widest_label(keys) + 2 * KEY_LABEL_MARGIN_PX * scale)
 

@@ -689,6 +689,8 @@ class BoardView(BoardCanvas):
         cell = self.cell_at(event.position())
         if cell and event.button() == Qt.MouseButton.LeftButton:
             self.enlarged.emit(cell)
+        else:  # the second of two quick clicks on a heading, a tab or a label
+            self.mousePressEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         if event.reason() is QContextMenuEvent.Reason.Keyboard:

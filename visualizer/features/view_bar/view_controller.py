@@ -241,12 +241,13 @@ class ViewController(QObject):
         self._workspace.change_view(stages=frozenset({stage}), pinned=kept)
 
     def enlarge(self, cell: Cell) -> None:
-        """Show the stage of a cell as large as fits on the flow board of its head."""
+        """Pin a cell, and show its stage as large as fits on the flow board of its head."""
         resolved = self._workspace.wanted_resolved
         if resolved is None or resolved.comparison or resolved.is_spread:
             return
+        # The first click of a double click has toggled the pin.
+        self._workspace.change_view(pinned=None if cell.fold else cell)
         if not resolved.flow:
-            self._workspace.change_view(pinned=None if cell.fold else cell)
             self.show_head_flow(cell.head or 0)
         self.focus_stage(cell.stage)
 
