@@ -130,7 +130,7 @@ class FlowSize(Struct, frozen=True):
     has_residual : bool
         Whether a line of the residual stream is below the columns.
     is_page : bool
-        Whether it is printed, without a tab of all heads.
+        Whether nothing on it can be clicked, so that it has no tab of all heads.
     scale : float
         Size of the text relative to the normal one.
     """

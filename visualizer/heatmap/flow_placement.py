@@ -62,7 +62,13 @@ class FlowSlot(PanelSlot, frozen=True, dict=True):
 
 
 def place_flow(
-    board: Board, width: float, height: float, ratio: float, *, is_height_free: bool = False
+    board: Board,
+    width: float,
+    height: float,
+    ratio: float,
+    *,
+    is_page: bool = False,
+    is_height_free: bool = False,
 ) -> BoardLayout:
     """Place the panels of the flow board.
 
@@ -70,6 +76,8 @@ def place_flow(
     ----------
     ratio : float
         Device pixels per logical pixel.
+    is_page : bool
+        Whether nothing on it can be clicked, as on a page and in an animation.
     is_height_free : bool
         Whether the board may be lower than the height, as on a page that is as high as its figure.
     """
@@ -84,7 +92,7 @@ def place_flow(
     size = FlowSize(
         width, height, rows, max(1, len(flow.thumbnails)),
         min(_row_label_width(labels, height), MAX_LABEL_SHARE * width),
-        _key_label_height(flow, width / 2), _has_residual(flow), is_height_free, scale,
+        _key_label_height(flow, width / 2), _has_residual(flow), is_page, scale,
     )  # fmt: skip
     if is_height_free:
         size = replace(size, height=PAGE_ASPECT_RATIO * width)

@@ -263,11 +263,15 @@ def fit_flow_to_height(
     resolved = resolve_figure_view(snapshot, figure_settings)
     width = figure_settings.width / figure_settings.scale
     figure = _read_content(resolved, figure_settings)
-    layout = place_flow(figure.board, width, board_height(figure), figure_settings.pixel_ratio)
+    layout = place_flow(
+        figure.board, width, board_height(figure), figure_settings.pixel_ratio, is_page=True
+    )
     if layout.room == resolved.view.room:
         return layout.room, figure, layout
     figure = _read_content(_with_room(resolved, layout.room), figure_settings)
-    fitted = place_flow(figure.board, width, board_height(figure), figure_settings.pixel_ratio)
+    fitted = place_flow(
+        figure.board, width, board_height(figure), figure_settings.pixel_ratio, is_page=True
+    )
     return layout.room, figure, fitted
 
 
@@ -372,7 +376,7 @@ def _lay_out_panels(
     """
     ratio, is_free = figure_settings.pixel_ratio * size, not figure_settings.height
     if figure.board.flow:
-        return place_flow(figure.board, width, height, ratio, is_height_free=is_free)
+        return place_flow(figure.board, width, height, ratio, is_page=True, is_height_free=is_free)
     return lay_out_board(figure.board, width, height, ratio, is_height_free=is_free)
 
 

@@ -59,7 +59,9 @@ class PageFlow:
     """The flow board of a page."""
 
     def __init__(self, board: Board) -> None:
-        layout: BoardLayout = place_flow(board, WIDTH_PX, MAX_HEIGHT_PX, 1, is_height_free=True)
+        layout: BoardLayout = place_flow(
+            board, WIDTH_PX, MAX_HEIGHT_PX, 1, is_page=True, is_height_free=True
+        )
         assert layout.flow is not None
         self.placement: FlowPlacement = layout.flow
         self._size = layout.width, layout.height

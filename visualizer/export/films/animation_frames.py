@@ -154,7 +154,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
             first.figure, board=board, cursor=present_cursor(resolved), highlights=highlights
         )
         size, ratio = first.panels.size(), self.ratio * first.scale
-        layout = place_flow(board, size.width(), size.height(), ratio)
+        layout = place_flow(board, size.width(), size.height(), ratio, is_page=True)
         page = replace(first, figure=figure, layout=layout)
         return page, present_playback(resolved, PlaybackBarState(), highlights)
 
