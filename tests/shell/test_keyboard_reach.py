@@ -263,3 +263,29 @@ def test_the_ring_outlives_what_it_was_around(application: QApplication, qtbot: 
     other.move(20, 20)
     other.setFocus(Qt.FocusReason.TabFocusReason)
     assert ring.geometry().contains(other.geometry())
+
+
+@pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Escape])
+def test_keys_lead_from_the_sentence_to_the_heatmaps(hand: Hand, key: Qt.Key) -> None:
+    hand.type_sentence("one two")
+    hand.key(key)
+    hand.settle()
+    assert hand.board.hasFocus()
+    assert hand.window.workspace.document.text == "one two"
+
+
+def test_a_new_line_is_typed_with_shift(hand: Hand) -> None:
+    hand.type_sentence("one")
+    hand.press(Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    QTest.keyClicks(hand.sentence, "two")
+    hand.settle()
+    assert hand.window.workspace.document.text == "one\ntwo"
+
+
+def test_a_tab_in_front_of_the_focus_leaves_it_to_the_heatmaps(hand: Hand) -> None:
+    hand.window.docks.open("Tokens")
+    hand.settle()
+    hand.window.panes["Tokens"].strip.setFocus()
+    hand.window.docks.open("Lines")
+    hand.settle()
+    assert hand.board.hasFocus()

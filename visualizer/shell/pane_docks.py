@@ -233,7 +233,10 @@ class PaneDock(QDockWidget):
         if is_in_front and isValid(self._home):
             self._panes[self._pane.id]
         if self._pane.id in self._panes:
-            self._panes[self._pane.id].setVisible(is_in_front)
+            widget, focused = self._panes[self._pane.id], QApplication.focusWidget()
+            if not is_in_front and focused and widget.isAncestorOf(focused) and isValid(self._home):
+                self._home.setFocus(Qt.FocusReason.OtherFocusReason)
+            widget.setVisible(is_in_front)
 
     def show_title(self, is_shown: bool) -> None:
         """Show the title, or leave it to the tab."""

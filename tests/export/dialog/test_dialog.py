@@ -350,7 +350,7 @@ def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     )
     assert export_controller.load_export_settings().look.film == figure_settings
     hand.until(lambda: "about" in dialog.film.description.text())
-    assert dialog.film.description.text().startswith("42 frames · 6 s · about ")
+    assert dialog.film.description.text().startswith("42 steps · 6 s · about ")
     frames: list[int] = []
     hand.window.controllers.export_controller.previewer.rendered.connect(
         lambda made: frames.append(made.frame)

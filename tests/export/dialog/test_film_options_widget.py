@@ -65,9 +65,9 @@ def measured(options: FilmOptionsWidget, qtbot: QtBot) -> str:
 @pytest.mark.slow
 def test_a_film_is_told_before_it_is_written(options: FilmOptionsWidget, qtbot: QtBot) -> None:
     options.show_snapshot(shot(), SMALL, ".gif")
-    assert options.description.text() == "6 frames · 14 s"
+    assert options.description.text() == "6 steps · 14 s"
     large = format_size(estimate_film(shot(), SMALL, ".gif").bytes)
-    assert measured(options, qtbot) == f"6 frames · 14 s · about {large}{SOON}"
+    assert measured(options, qtbot) == f"6 steps · 14 s · about {large}{SOON}"
     options.show_snapshot(shot(), SMALL, ".apng")
     small = format_size(estimate_film(shot(), SMALL, ".apng").bytes)
     assert measured(options, qtbot).endswith(f"{small}{SOON}")
@@ -98,7 +98,7 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
     assert told[-1] == options.film == film
     steps = len(plan_film(RUN.trace, film).steps)
     seconds = steps * STEP_MS[StepSize.CELL] / 8000 + LAST_FRAME_EXTRA_MS / 1000
-    assert measured(options, qtbot).startswith(f"{steps} frames · {seconds:,.0f} s · about ")
+    assert measured(options, qtbot).startswith(f"{steps} steps · {seconds:,.0f} s · about ")
 
 
 def test_a_film_may_end(options: FilmOptionsWidget) -> None:
@@ -161,5 +161,5 @@ def test_too_long_a_film_is_said(options: FilmOptionsWidget) -> None:
     assert options.description.text().startswith("The animation has ")
     assert options.description.property("role") == "warning"
     choose(options.grain, "By stage")
-    assert options.description.text().startswith("11 frames")
+    assert options.description.text().startswith("11 steps")
     assert options.description.property("role") == "quiet"

@@ -115,7 +115,8 @@ def test_the_cursor_counts_while_nothing_is_chosen() -> None:
     assert shares(hovered=Cell("scores", (0, 1, 0)), pinned=cell).values == pytest.approx(
         weights(BOOK)[0, 1]
     )
-    assert shares(pinned=Cell("input", (4, 0))).values == pytest.approx(weights(BOOK)[:, 4].mean(0))
+    in_front = weights(BOOK)[0, 4]  # the cell is on the flow board
+    assert shares(pinned=Cell("input", (4, 0))).values == pytest.approx(in_front)
     assert strip(pinned=Cell("keys", (0, 2, 0))).weights is None  # a key reads nothing
     assert strip().weights is None
 
@@ -177,8 +178,8 @@ def test_in_long_texts_they_are_read_on_the_worker_in_bands(
         cell = Cell("keys", (0, 7, 1))
     looked = TokenSelection(frozenset(chosen), role)
     view = View(tokens=looked, pinned=cell if head is not None or not chosen else None)
-    cells = weights(LONG)[cell.head if view.pinned and cell.head is not None else slice(None)]
-    cells = cells if cells.ndim == 2 else cells.mean(axis=0)
+    # Other stages than the chosen ones are on the flow board, with the first head in front.
+    cells = weights(LONG)[cell.head or 0] if view.pinned else weights(LONG).mean(axis=0)
     places = list(chosen) or [7 if role is TokenRole.KEY else 20]
     before = strip(by_blocks, tokens=looked, pinned=view.pinned)
     assert before.weights is None
@@ -248,7 +249,7 @@ def test_what_is_kept_of_a_text_goes_with_it() -> None:
     ("chosen", "fields", "says"),
     [
         ((), {"pinned": Cell("weights", (1, 3, 2))}, "Attention of with, head 2"),
-        ((), {"pinned": Cell("input", (0, 2))}, "Attention of Your, mean of 2 heads"),
+        ((), {"pinned": Cell("input", (0, 2))}, "Attention of Your, head 1"),
         ((1, 2), {}, "Attention of journey and starts, Σ of 2 queries, mean of 2 heads"),
         (
             (0, 1, 5),

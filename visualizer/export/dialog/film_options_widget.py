@@ -222,9 +222,7 @@ class FilmOptionsWidget(QWidget):
         except InputError as refused:
             self._show_message(refused.sentence, "warning")
             return
-        self._length = (
-            f"{format_count(len(film.steps), 'frame')} · {_format_duration(film.seconds)}"
-        )
+        self._length = f"{format_count(len(film.steps), 'step')} · {_format_duration(film.seconds)}"
         self._show_message(self._length, "quiet")
         self._worker.ask(
             partial(_estimate_film, *request, partial(_raise_if_stopped, self._stopped))

@@ -244,6 +244,7 @@ class SettingsBar(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     textTyped = Signal(str)
+    left = Signal()
     textTooLong = Signal(str, str)
     secondTyped = Signal(str)
     secondTooLong = Signal(str, str)
@@ -311,6 +312,7 @@ class SettingsBar(QWidget):
         self.sentence.setMinimumWidth(SENTENCE_WIDTH_PX)
         self.sentence.textChanged.connect(self._emit_text)
         self.sentence.textLimitExceeded.connect(self.textTooLong)
+        self.sentence.left.connect(self.left)
         self.problem = ProblemLabel()
         self.problem.linkActivated.connect(partial(self._request_fix, "text"))
         column = column_layout(spacing=4)
@@ -330,6 +332,7 @@ class SettingsBar(QWidget):
         self.second.setObjectName("second text")
         self.second.textChanged.connect(self._emit_second_text)
         self.second.textLimitExceeded.connect(self.secondTooLong)
+        self.second.left.connect(self.left)
         self.second_label.setBuddy(self.second)
         self.second_problem = ProblemLabel()
         self.second_problem.linkActivated.connect(partial(self._request_fix, "second"))

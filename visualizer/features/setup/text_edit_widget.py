@@ -13,15 +13,17 @@ from visualizer.documents.open_document import permitted_start, text_length_prob
 from visualizer.session.document import find_changed_span
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from PySide6.QtGui import QResizeEvent
+    from PySide6.QtGui import QKeyEvent, QResizeEvent
 
 TEXT_PLACEHOLDER = "Type or paste text"
 LABELS_PLACEHOLDER = "Type or paste tokens"
 """Placeholders of the text box; captured attention has token labels instead of a text."""
+KEYS_TIP = "Enter goes to the heatmaps. Shift+Enter begins a new line"
 MAX_TEXT_LINES = 2
 MAX_MEASURED_LETTERS = 400
 CURSOR_PX = 6
@@ -58,10 +60,11 @@ class InputTextEdit(QPlainTextEdit):
     """Text box for the input text. Undo and redo belong to the document, not to the box.
 
     `textLimitExceeded` is emitted for a rejected text with an error message and the first part of
-    the text.
+    the text, and `left` on Enter and Esc.
     """
 
     textLimitExceeded = Signal(str, str)
+    left = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,8 +76,19 @@ class InputTextEdit(QPlainTextEdit):
         self.setProperty(OWN_FOCUS_PROPERTY, True)
         self.setPlaceholderText(TEXT_PLACEHOLDER)
         self.setAccessibleName("Sentence")
+        self.setAccessibleDescription(KEYS_TIP)
+        self.setToolTip(plain_tooltip(KEYS_TIP))
         self.setObjectName("sentence")
         self.setProperty("role", "sentence")
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        is_enter = event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}
+        if is_enter and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self.textCursor().insertBlock()
+        elif is_enter or event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
         return not source.hasUrls() and super().canInsertFromMimeData(source)  # files are opened

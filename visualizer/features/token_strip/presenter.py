@@ -359,10 +359,12 @@ def _describe_matches(view: View, labels: tuple[str, ...]) -> str:
 
 
 def head_of_cell(resolved: ResolvedView, cell: Cell | None) -> int | None:
-    """Return the head of a cell; None for all heads."""
+    """Return the head of a cell, or the one in front on the flow board; None for all heads."""
     if resolved.run.trace.spec.heads == 1:
         return 0
-    return cell.head if cell else None
+    if cell and (cell.head is not None or cell.fold):
+        return cell.head
+    return resolved.flow.head if resolved.flow else None
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
