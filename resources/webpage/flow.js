@@ -1,7 +1,7 @@
 // The flow board: a picture of all around the cells, and over them what a cell is computed from.
 
 const LEAST_SCALE = 0.6, MOST_SCALE = 2, OTHER_HEIGHT = 130;
-const SHOWN_TERMS = 5;
+const SHOWN_TERMS = 5, MOST_PLAIN = 5; // of exponents, as in the window
 const pictures = {};
 const flowMarks = document.getElementById("marks");
 let flowArea = null, flowImage = null;
@@ -124,10 +124,12 @@ function calculation({panel, row, column}) {
 function softmaxLines(scores, row, column) {
   const count = scores.shape[1];
   const line = Array.from(scores.values.slice(row * count, (row + 1) * count));
-  const highest = Math.max(...line), powers = line.map((score) => Math.exp(score - highest));
+  const highest = Math.max(...line), shift = Math.abs(highest) > MOST_PLAIN ? highest : 0;
+  const powers = line.map((score) => Math.exp(score - shift));
   const sum = powers.reduce((total, one) => total + one, 0);
-  return [`score − largest: ${written(line[column])} − ${signed(highest)}`,
-    `exp ÷ sum of exp: ${written(powers[column])} ÷ ${written(sum)}`];
+  const score = written(line[column]) + (shift ? ` − ${signed(shift)}` : "");
+  return [`exp(${score}) = ${written(powers[column])}`,
+    `÷ the sum of the row: ${written(powers[column])} ÷ ${written(sum)}`];
 }
 
 function productLines(from, row, column) {

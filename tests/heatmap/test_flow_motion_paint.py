@@ -163,13 +163,13 @@ def test_the_bars_of_a_row_become_its_weights() -> None:
     card = Played(run, "weights").motion.card
     assert isinstance(card, SoftmaxCard)
     scores = run.trace.read("masked", (0, 3))[:4].astype(np.float64)
-    exponentials = np.exp(scores - scores.max())
+    exponentials = np.exp(scores)
     np.testing.assert_allclose(card.terms.terms[:4], exponentials, rtol=1e-6)
     assert card.shown.order == (0, 1, 2, 3)  # later keys are masked
     assert card.total == pytest.approx(exponentials.sum())
     weights = run.trace.read("weights", (0, 3))[:4]
     for term, exponential, weight in zip(card.terms.terms, exponentials, weights, strict=False):
-        assert card.bar_length(term, 1, 0) == pytest.approx(exponential)
+        assert card.bar_length(term, 1, 0) == pytest.approx(exponential / exponentials.max())
         assert card.bar_length(term, 1, 1) == pytest.approx(weight, rel=1e-5)
 
 
@@ -220,15 +220,16 @@ def test_cards_cover_neither_computed_cells_nor_thumbnails(words: int, stage: st
 
 
 @pytest.mark.parametrize(
-    ("kind", "form"),
+    ("kind", "temperature", "form"),
     [
-        (NormalisationKind.NAIVE_SOFTMAX, "exp(score)"),
-        (NormalisationKind.SOFTMAX, "exp(score − {})"),
-        (NormalisationKind.SUM, "score"),
+        (NormalisationKind.NAIVE_SOFTMAX, 1.0, "exp(score)"),
+        (NormalisationKind.SOFTMAX, 1.0, "exp(score)"),
+        (NormalisationKind.SOFTMAX, 0.01, "exp(score − {})"),
+        (NormalisationKind.SUM, 1.0, "score"),
     ],
 )
-def test_a_card_names_its_numbers(kind: NormalisationKind, form: str) -> None:
-    run = a_run(normalisation=kind, mask=MaskKind.NONE)
+def test_a_card_names_its_numbers(kind: NormalisationKind, temperature: float, form: str) -> None:
+    run = a_run(normalisation=kind, mask=MaskKind.NONE, temperature=temperature)
     card = Played(run, "weights").motion.card
     assert isinstance(card, SoftmaxCard)
     largest = run.trace.read(run.trace.stage("weights").reads[0], (0, 3)).max()

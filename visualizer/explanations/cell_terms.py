@@ -209,8 +209,6 @@ def choice_terms(explained: ExplainedCell, otherwise: float, form: str) -> TermL
 
 MAX_SHOWN_TERMS = 4
 
-# exp of anything larger overflows float32; exp of the negative is almost 0.
-MAX_EXPONENT = 88.0
 MAX_SHOWN_SHIFTED_TERMS = 2
 
 
@@ -268,15 +266,23 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
         return parts
 
     def sum_parts(self, *, leaves_out_zeros: bool) -> list[EquationPart]:
-        """Return the largest terms in their order, and how many are omitted."""
-        order, left = self.select_terms(leaves_out_zeros)
+        """Return the largest terms in order, dots for omitted ones, and how many these are."""
+        order, omitted = self.select_terms(leaves_out_zeros)
         parts: list[EquationPart] = []
+        reached = -1
         for written, position in enumerate(order):
-            parts += [EquationPart(" + ")] * (written > 0) + self.term_parts(position, written == 0)
-        return parts + [EquationPart(f" + … {left:,} more")] * (left > 0)
+            is_gap = any(reached < other < position for other in omitted)
+            dots = "… + " if is_gap and not written else " + … + " if is_gap else " + "
+            parts += [EquationPart(dots)] * (written > 0 or is_gap)
+            parts += self.term_parts(position, written == 0 and not is_gap)
+            reached = position
+        if not omitted:
+            return parts
+        dots = " + …" if max(omitted) > reached else ""
+        return [*parts, EquationPart(f"{dots} ({len(omitted):,} more)")]
 
-    def select_terms(self, leaves_out_zeros: bool) -> tuple[list[int], int]:
-        """Choose the terms to write and count the rest; zeros may be left out of both."""
+    def select_terms(self, leaves_out_zeros: bool) -> tuple[list[int], list[int]]:
+        """Choose the terms to write, and return those that are omitted; zeros may be neither."""
         explanation = self.explanation
         terms, chosen = explanation.terms, explanation.chosen
         is_share = explanation.rule is CombinationRule.SHARE
@@ -293,13 +299,13 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
         order = places[indices_of_largest(explanation.sizes[places], most)].tolist()
         if is_share and chosen not in order:
             order[-1] = chosen
-        return sorted(order), len(places) - len(order)
+        return sorted(order), [at for at in places.tolist() if at not in order]
 
 
 def _format_shift(factor: Factor) -> str:
-    """Format the number that is subtracted first, if the equation would be wrong without it."""
-    is_needed = MAX_EXPONENT < abs(factor.shift) < np.inf
-    return f" − {parenthesize_negative(format_trimmed(factor.shift))}" if is_needed else ""
+    """Format the number that is subtracted first, if there is one."""
+    is_subtracted = 0 < abs(factor.shift) < np.inf
+    return f" − {parenthesize_negative(format_trimmed(factor.shift))}" if is_subtracted else ""
 
 
 def sum_equation(line: EquationTermWriter) -> EquationTerm:

@@ -55,11 +55,23 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values import StepContext
 
 
+MAX_PLAIN_EXPONENT = 5.0
+"""Magnitude of the largest score of a row up to which nothing is subtracted from its scores: their
+exponentials are easy to read, up to 148, and the weights are the same."""
+
+
 def exponential_factors(row: Factor, largest: float) -> Factor:
-    """Create the factors of exponentials, from which a number that cancels out is subtracted."""
+    """Create the factors of exponentials, from which a number that cancels out may be subtracted.
+
+    Parameters
+    ----------
+    largest : float
+        The largest score of the row. The module always subtracts it, so that nothing overflows.
+    """
+    shift = 0.0 if abs(largest) <= MAX_PLAIN_EXPONENT else largest
     with np.errstate(invalid="ignore"):
-        used = np.exp(row.read - largest)
-    return replace(row, used=used, form="exp({})", shift=largest)
+        used = np.exp(row.read - shift)
+    return replace(row, used=used, form="exp({})", shift=shift)
 
 
 def _naive_exponentials(explained: ExplainedCell, row: Factor) -> Factor:
@@ -127,7 +139,10 @@ class ScoresToWeightsExplainer(Explainer):
             return "score ÷ Σ scores of the row"
         if normalisation is NormalisationKind.NAIVE_SOFTMAX or facts.explanation.is_empty:
             return "exp(score) ÷ Σ of the row"
-        largest = parenthesize_negative(format_number(facts.explanation.groups[0].factors[0].shift))
+        shift = facts.explanation.groups[0].factors[0].shift
+        if not shift:
+            return "exp(score) ÷ Σ of the row"
+        largest = parenthesize_negative(format_number(shift))
         return f"exp(score − {largest}, the row’s largest) ÷ Σ of the row"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:

@@ -146,7 +146,7 @@ def test_a_browser_says_how_a_cell_is_computed(tmp_path: Path) -> None:
     value, terms, frames, paths, chosen = weight
     assert value == format_number(float(trace.read("weights", (0, 3, 1))))
     masked = trace.read("masked", (0, 3)).astype(np.float64)
-    powers = np.exp(masked - masked.max())
+    powers = np.exp(masked)
     shares = f"{format_number(float(powers[1]))} ÷ {format_number(float(powers.sum()))}"
     assert terms[-1].endswith(shares)
     assert frames == 5  # the weight, the row of scores, the score, its query and its key

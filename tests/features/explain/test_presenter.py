@@ -26,6 +26,7 @@ from visualizer.attention.spec import (
     ScaleKind,
 )
 from visualizer.attention.stages import Operation
+from visualizer.explanations.weights import MAX_PLAIN_EXPONENT
 from visualizer.features.explain.presenter import (
     CELL_PANEL,
     MAX_SHOWN_TERMS,
@@ -175,6 +176,14 @@ def pair(place: tuple[int, ...]) -> list[tuple[int, str]]:
 # ----------------------------------------------------------------------------- sentences
 
 
+def test_the_largest_of_large_scores_is_subtracted_and_said_so() -> None:
+    run = a_run(temperature=0.001)
+    readout = told(run, Cell("weights", (0, 1, 0)))
+    largest = run.trace.read("masked", (0, 1))[:2].max()
+    assert largest > MAX_PLAIN_EXPONENT
+    assert format_number(float(largest)) in readout.formula
+
+
 def test_a_weight_is_said_with_the_words_it_joins() -> None:
     readout = told(a_run(), Cell("weights", (0, 1, 0)))
     assert readout.plain == "journey (query 2) attends to Your (key 1) with weight 48%."
@@ -183,8 +192,7 @@ def test_a_weight_is_said_with_the_words_it_joins() -> None:
     )
     assert readout.heading == "Weights · head 1, query 2, key 1"
     assert readout.value == "0.4776"
-    largest = a_run().trace.read("scores", (0, 1))[:2].max()
-    assert readout.formula == f"exp(score − {largest:.4f}, the row’s largest) ÷ Σ of the row"
+    assert readout.formula == "exp(score) ÷ Σ of the row"
     assert [term.name for term in readout.terms] == ["Your", "journey"]
     assert readout.rest.startswith("4 ")  # masked tokens
     assert [term.is_chosen for term in readout.terms] == [True, False]
