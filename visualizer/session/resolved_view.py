@@ -26,6 +26,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import no_samples_reason
 from visualizer.session.timeline import StepSize, Timeline, caption_cell
+from visualizer.session.token_selection import TokenRole
 from visualizer.session.zoom_ranges import clamp_zoom
 
 if TYPE_CHECKING:
@@ -394,7 +395,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     def step_key(self) -> Hashable:
         """The cache key of the current step's caption."""
         view = self.view
-        shown = view.room, view.zoom, toured_cell(self.run, view)
+        shown = view.room, view.zoom, toured_cell(self.run, view), toured_row(self.run, view)
         return self.run, self.leading, shown, self.caption_head, view.playhead, self.prediction
 
     @property
@@ -557,10 +558,18 @@ def toured_cell(run: Run, view: View) -> Cell | None:
     return existing_cell(run, view.pinned) or existing_cell(run, view.last_pinned)
 
 
+def toured_row(run: Run, view: View) -> int | None:
+    """Return the row that a tour shows in full: of its cell, or the only selected query."""
+    cell, tokens = toured_cell(run, view), view.tokens
+    if cell is not None:
+        return cell.place[-2]
+    chosen = [at for at in tokens.chosen if at < run.trace.sides[0]]
+    return chosen[0] if tokens.role is TokenRole.QUERY and len(chosen) == 1 else None
+
+
 def view_timeline(run: Run, view: View) -> Timeline:
     """Return the steps of a run at the granularity of a view."""
-    cell = toured_cell(run, view)
-    return Timeline.of(run.trace, view.playhead.grain, cell.place[-2] if cell else None)
+    return Timeline.of(run.trace, view.playhead.grain, toured_row(run, view))
 
 
 def not_comparable_reason(run: Run, comparison: Comparison) -> str:

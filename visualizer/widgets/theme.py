@@ -169,6 +169,7 @@ def create_style_sheet() -> str:
             padding: 1px 10px; margin: 1px 8px; }}
         [role="closing"] {{ background: palette(base); padding: 8px 10px 8px 16px;
             border-top: 1px solid palette(mid); border-bottom: 1px solid palette(mid); }}
+        [role="onward"] {{ padding: 8px 10px 0 16px; }}
         [role="popover"] {{ background: palette(window); border: 1px solid palette(dark);
             border-radius: 4px; }}
         QPlainTextEdit {{

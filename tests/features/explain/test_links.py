@@ -92,6 +92,21 @@ def test_the_bar_keeps_the_panel_of_a_link_and_hiding_it_lets_go_of_its_cell(han
     assert hand.stages == before
 
 
+def test_a_number_is_followed_to_where_it_goes(hand: Hand) -> None:
+    hand.window.controllers.view_controller.show_head_flow(1)
+    hand.settle()
+    hand.click_cell(Cell("context", (1, 3, 0)))
+    hand.leave()
+    pane = hand.window.panes["Explain"]
+    QApplication.processEvents()
+    hand.click(pane.onward, link_in(pane.onward))
+    hand.settle()
+    assert pinned(hand) == Cell("concat", (3, 1))
+    hand.click(way(hand, -1))
+    hand.settle()
+    assert pinned(hand) == Cell("context", (1, 3, 0))
+
+
 def test_links_can_be_followed_by_keys(hand: Hand) -> None:
     hand.click_cell(Cell("scores", (0, 2, 1)))
     hand.leave()

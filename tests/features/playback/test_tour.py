@@ -16,6 +16,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
+from visualizer.session.token_selection import TokenSelection
 from visualizer.session.view import View
 from visualizer.session.view_changes import pin_cell
 
@@ -94,3 +95,16 @@ def test_after_the_last_step_a_text_stays() -> None:
     later = play(None, replace(SHOWN, hovered=CHOSEN), ended, is_playing=False)
     assert later.panel(PLAYBACK_PANEL) == ended.panel(PLAYBACK_PANEL)
     assert not play(None, SHOWN, is_playing=False).panel(PLAYBACK_PANEL).caption
+
+
+def test_a_tour_is_about_the_selected_token() -> None:
+    selected = replace(SHOWN, tokens=TokenSelection(frozenset({4})))
+    screen = play(PlaybackPosition("weights"), selected)
+    assert screen.resolved
+    assert screen.resolved.step_cell
+    assert screen.resolved.step_cell.place[-2] == 4
+    pinned = replace(selected, pinned=Cell("weights", (1, 2, 0)))
+    screen = play(PlaybackPosition("weights"), pinned)
+    assert screen.resolved
+    assert screen.resolved.step_cell
+    assert screen.resolved.step_cell.place[-2] == 2

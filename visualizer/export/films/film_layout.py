@@ -25,7 +25,7 @@ from visualizer.export.film_plan import plan_film
 from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, caption_height
 from visualizer.heatmap.board_arrangement import EDGE
 from visualizer.progress import Progress, no_progress
-from visualizer.session.resolved_view import toured_cell
+from visualizer.session.resolved_view import toured_row
 from visualizer.session.timeline import Playhead
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ def lay_out_film(
     """
     check_film_size(figure_settings)
     played = _played_view(snapshot, figure_settings)
-    chosen = toured_cell(snapshot.run, played)
-    full_row = chosen.place[-2] if chosen else None
-    film = plan_film(snapshot.run.trace, figure_settings.film, full_row)
+    film = plan_film(snapshot.run.trace, figure_settings.film, toured_row(snapshot.run, played))
     progress(0, len(film))
     ratio = film_pixel_ratio(figure_settings)
     figure_settings = replace(

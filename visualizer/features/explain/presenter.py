@@ -29,6 +29,7 @@ from visualizer.explanations.cell_terms import (
     indices_of_largest,
 )
 from visualizer.explanations.explain import EXPLAINERS, Equation, cell_equation, explain
+from visualizer.explanations.next_cells import NextCell, next_cells
 from visualizer.explanations.step_values import LargestValue, parenthesize_negative
 from visualizer.format import format_count, format_number, format_share, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -175,6 +176,8 @@ class CellPanel(Struct, frozen=True):
         The cell's numbers on the compared sides.
     equation : Equation or None
         The calculation in one line; None if the value is covered.
+    next_cells : tuple of NextCell
+        Where the value goes on to.
     """
 
     heading: str
@@ -187,6 +190,7 @@ class CellPanel(Struct, frozen=True):
     is_pinned: bool
     additional_sentences: tuple[str, ...] = ()
     equation: Equation | None = None
+    next_cells: tuple[NextCell, ...] = ()
 
     __repr__ = brief_repr
 
@@ -223,6 +227,7 @@ def head_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> Cell
         closing=_closing_text(explanation) if is_computed else "",
         is_pinned=is_pinned,
         equation=cell_equation(run.trace, explanation),
+        next_cells=next_cells(run.trace, resolved.leading, cell),
     )
 
 

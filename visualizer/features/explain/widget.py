@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from visualizer.features.explain.presenter import CellPanel, TermLine
     from visualizer.session.screen import Screen
 
+NEXT_TITLE = "Goes on to"
+LINK_INTERACTION = (
+    Qt.TextInteractionFlag.TextSelectableByMouse
+    | Qt.TextInteractionFlag.LinksAccessibleByMouse
+    | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+)
 EMPTY_MESSAGE = (
     "Point at a cell to see how its value is computed. Click to pin it; press Esc to unpin."
 )
@@ -269,11 +275,7 @@ class ExplainPane(QWidget):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         for label in (self.sentence, self.value, self.terms):
             column.addWidget(label)
-        self.terms.setTextInteractionFlags(
-            Qt.TextInteractionFlag.TextSelectableByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-        )
+        self.terms.setTextInteractionFlags(LINK_INTERACTION)
         self.terms.linkActivated.connect(self._follow_link)
         self.heading.setProperty("role", "quiet")
         column.addStretch(1)
@@ -285,11 +287,16 @@ class ExplainPane(QWidget):
         self.closing = WrappingLabel()
         self.closing.setProperty("role", "closing")
         self.closing.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.onward = WrappingLabel()
+        self.onward.setProperty("role", "onward")
+        self.onward.setTextInteractionFlags(LINK_INTERACTION)
+        self.onward.linkActivated.connect(self._follow_next)
         self.code_section = CodeSection()
         whole = column_layout(self, (0, 0, 0, 0), spacing=0)
         # The sum follows the terms; it stays in sight if only some of them fit.
         whole.addWidget(self.scroll_area, 100)
         whole.addWidget(self.closing)
+        whole.addWidget(self.onward)
         whole.addWidget(self.code_section, 100)
         whole.addStretch(1)
         self._panel: CellPanel | None = None
@@ -329,6 +336,10 @@ class ExplainPane(QWidget):
         if self._panel:
             self.followed.emit(self._panel.terms[term].pieces[piece].source)
 
+    def _follow_next(self, link: str) -> None:
+        if self._panel:
+            self.followed.emit(self._panel.next_cells[int(link)].cell)
+
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_cell(screen.panel(CELL_PANEL), theme)
         self.code_section.show_screen(screen, theme)
@@ -351,6 +362,7 @@ class ExplainPane(QWidget):
         self.value.setVisible(panel is not None and bool(panel.value))
         self.terms.setVisible(panel is not None and bool(panel.formula))
         self.closing.setVisible(panel is not None and bool(panel.closing))
+        self.onward.setVisible(panel is not None and bool(panel.next_cells))
         if panel is None:
             self.heading.setText("")
             self.sentence.setText(EMPTY_MESSAGE)
@@ -362,6 +374,7 @@ class ExplainPane(QWidget):
         value = f"<b>{_sized_html(panel.value, VALUE_SIZE_PX)}</b>"
         self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
         self.closing.setText(_sized_html(f"<b>{escape(panel.closing)}</b>", CLOSING_SIZE_PX))
+        self.onward.setText(_next_cells_html(panel, theme))
         self._write_terms()
 
     def _write_terms(self) -> None:
@@ -389,6 +402,15 @@ class ExplainPane(QWidget):
             lines += [f"{term.name}\t{term.product}\t{term.value}" for term in panel.terms]
             lines += [line for line in (panel.rest, panel.closing) if line]
             QGuiApplication.clipboard().setText("\n".join(lines))
+
+
+def _next_cells_html(panel: CellPanel, theme: Theme) -> str:
+    """Format the links to the cells that are computed from the cell."""
+    links = ", ".join(
+        f"<a href='{number}' style='color:{theme.ink}'>{escape(found.words)}</a>"
+        for number, found in enumerate(panel.next_cells)
+    )
+    return f"<span style='color:{theme.quiet}'>{NEXT_TITLE} {links}</span>"
 
 
 def _sized_html(text: str, size: int) -> str:

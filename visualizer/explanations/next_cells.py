@@ -1,0 +1,104 @@
+"""Where a number goes next: the cells of later stages that are computed from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.attention.stages import Operation
+from visualizer.session.cell_address import Cell
+
+if TYPE_CHECKING:
+    from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import LeadingIndex, Trace
+
+SAME_PLACE = {
+    Operation.ADD_POSITION,
+    Operation.ADD_SCORE_BIAS,
+    Operation.CAP_SCORES,
+    Operation.DROPOUT,
+    Operation.HIDDEN_ACTIVATION,
+    Operation.MASK_AFTER_SOFTMAX,
+    Operation.MASK_BEFORE_SOFTMAX,
+    Operation.RENORMALISE_MASKED_WEIGHTS,
+    Operation.RESIDUAL_ADDITION,
+    Operation.SCALE_SCORES,
+    Operation.SCALE_VECTOR,
+    Operation.SCORES_TO_WEIGHTS,
+    Operation.SOFTMAX_WITH_SINK,
+    Operation.UNPROJECTED_INPUT,
+}
+"""Operations that compute each number from the one in the same place, perhaps among others."""
+SAME_ROW = {
+    Operation.INPUT_PROJECTION,
+    Operation.LINEAR_LAYER,
+    Operation.NORM_LAYER,
+    Operation.OUTPUT_PROJECTION,
+}
+"""Operations that compute a whole row from a row."""
+PRODUCTS = {Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM}
+"""Operations that compute each number from a row of the first input and a vector of the second."""
+
+
+class NextCell(Struct, frozen=True):
+    """A cell that is computed from a number, and the words for all of these cells.
+
+    Parameters
+    ----------
+    words : str
+        Such as "row 4 of Scores".
+    """
+
+    cell: Cell
+    words: str
+
+
+def next_cells(trace: Trace, leading: LeadingIndex, cell: Cell) -> tuple[NextCell, ...]:
+    """Return a cell of each stage that reads a number, in the order of computation.
+
+    Operations whose results are computed from all numbers of their input are left out.
+    """
+    if cell.fold is not None:
+        return ()
+    stages = (trace.stage_at(name, leading) for name in trace.names)
+    readers = (stage for stage in stages if cell.stage in stage.reads)
+    return tuple(found for stage in readers if (found := _next_cell(trace, stage, cell)))
+
+
+def _next_cell(trace: Trace, stage: Stage, cell: Cell) -> NextCell | None:
+    rows, columns = trace.shape(stage.name)[-2:]
+    row, column = cell.place[-2:]
+    title, place, words = stage.title, (row, column), stage.title
+    if stage.operation in SAME_ROW:
+        place, words = (row, min(column, columns - 1)), f"row {row + 1:,} of {title}"
+    elif stage.operation in PRODUCTS:
+        is_second = stage.reads.index(cell.stage) == 1
+        across = row if stage.operation is Operation.DOT_PRODUCT else column
+        if is_second:  # a key, or a number of a value
+            place, words = (min(row, rows - 1), across), f"column {across + 1:,} of {title}"
+        else:
+            place, words = (row, 0), f"row {row + 1:,} of {title}"
+    elif stage.operation is Operation.CONCAT_HEADS:
+        width = trace.shape(cell.stage)[-1]
+        place = (row, (cell.head or 0) * width + column)
+        words = f"column {place[1] + 1:,} of {title}"
+    elif stage.operation not in SAME_PLACE:
+        return None
+    if place[0] >= rows or place[1] >= columns:
+        return None
+    return NextCell(Cell(stage.name, (*_head(trace, stage, cell), *place)), words)
+
+
+def _head(trace: Trace, stage: Stage, cell: Cell) -> tuple[int, ...]:
+    """Return the head of the result: the same, or the first that shares the keys or values."""
+    if "head" not in stage.dims:
+        return ()
+    if cell.head is None:
+        return (0,)
+    own, others = (_head_count(trace, name) for name in (stage.name, cell.stage))
+    return (cell.head * (own // max(1, others)),)
+
+
+def _head_count(trace: Trace, stage: str) -> int:
+    return trace.shape(stage)[len(trace.axes)]
