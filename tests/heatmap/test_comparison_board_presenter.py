@@ -396,7 +396,7 @@ def test_many_differences_are_counted() -> None:
     comparison = Comparison(ComparisonKind.KEPT, CAUSAL, document)
     bar = present_comparison(resolved(FREE, View(comparison=comparison), other))
     assert bar
-    assert bar.summary.startswith("Changed from A to B: the text, ")
+    assert ": the text, " in bar.summary
     assert bar.summary.endswith(" and 2 more.")
     same = present_comparison(resolved(FREE, View(comparison=comparison), document))
     assert same

@@ -202,7 +202,7 @@ def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> 
         ] * fits
         bar = shown.panel(COMPARISON_PANEL)
         assert bar
-        assert bar.summary == "Changed from A to B: the captured attention."
+        assert bar.summary.endswith(": the captured attention.")
 
 
 # --------------------------------------------------------------------------------- what is said

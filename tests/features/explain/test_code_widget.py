@@ -1,4 +1,4 @@
-"""The Code pane shows the lines, marks the current one, and works by keyboard alone."""
+"""The code in Explain shows its lines, marks the current one, and works by keyboard alone."""
 
 from __future__ import annotations
 

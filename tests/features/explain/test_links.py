@@ -1,4 +1,4 @@
-"""Links of the Cell pane lead to the cells a number was computed from, by mouse and keyboard."""
+"""Links in Explain lead to the cells a number was computed from, by mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def follow(hand: Hand) -> Cell:
-    """Click the last link there is in the Cell pane."""
+    """Click the last link there is in Explain."""
     terms = hand.window.panes["Explain"].terms
     QApplication.processEvents()  # the pane takes its shape
     hand.window.panes["Explain"].scroll_area.ensureWidgetVisible(terms)

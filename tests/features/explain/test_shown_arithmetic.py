@@ -1,4 +1,4 @@
-"""The numbers of the Cell pane lead to the number of the cell, as a reader would compute it."""
+"""The numbers in Explain lead to the number of the cell, as a reader would compute it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terms of the Cell pane: nothing is broken or cut, and numbers stand below each other."""
+"""The terms in Explain: nothing is broken or cut, and numbers stand below each other."""
 
 from __future__ import annotations
 

@@ -132,7 +132,10 @@ def _format_value(setting: Setting, value: Any) -> str:
 
 MAX_NAMED_SETTINGS = 3
 """Maximum number of differing settings that are named; the others are only counted."""
-GRID_NOTICE = "Comparisons are shown as stages × heads; the flow returns when you stop comparing."
+GRID_NOTICE = (
+    "While you compare, each row is a stage and each column is a head. "
+    "The flow board returns when you stop comparing."
+)
 PAUSED_NOTICE = "Paused during playback and predictions."
 
 
@@ -219,14 +222,14 @@ def _describe_kept(resolved: ResolvedView, comparison: Comparison) -> str:
         return "A is the saved state. Change any setting to compare A with the new state, B."
     named, rest = descriptions[:MAX_NAMED_SETTINGS], len(descriptions) - MAX_NAMED_SETTINGS
     more = f" and {rest} more" if rest > 0 else ""
-    return f"Changed from A to B: {', '.join(named)}{more}."
+    return f"Saved state (A) compared with the current one (B): {', '.join(named)}{more}."
 
 
 def _describe_heads(resolved: ResolvedView, comparison: Comparison) -> str:
     one, other = comparison.heads
     if resolved.unavailable_reason:
         return "Comparing two heads."
-    return f"Head {one + 1} compared with head {other + 1}."
+    return f"Head {one + 1} (A) compared with head {other + 1} (B)."
 
 
 def _describe_samples(resolved: ResolvedView, comparison: Comparison) -> str:

@@ -1,1 +1,1 @@
-"""Setup pane: text, sizes, heads, mask and dropout."""
+"""Settings bar: text, sizes, heads, mask and dropout."""

@@ -1,4 +1,4 @@
-"""Controller of the Setup pane: applies its input to the document."""
+"""Controller of the settings bar: applies its input to the document."""
 
 from __future__ import annotations
 

@@ -85,10 +85,12 @@ class InputTextEdit(QPlainTextEdit):
         is_enter = event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}
         if is_enter and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             self.textCursor().insertBlock()
-        elif is_enter or event.key() == Qt.Key.Key_Escape:
+        elif is_enter:
             self.left.emit()
         else:
-            super().keyPressEvent(event)
+            if event.key() == Qt.Key.Key_Escape:
+                self.left.emit()
+            super().keyPressEvent(event)  # Esc also ends what it ends elsewhere in the window
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
         return not source.hasUrls() and super().canInsertFromMimeData(source)  # files are opened
