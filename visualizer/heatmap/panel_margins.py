@@ -228,7 +228,8 @@ def head_label_width(heatmap: Heatmap, is_short: bool) -> float:
     if not heatmap.label:
         return 0.0
     text = short_head_label(heatmap) if is_short else heatmap.label
-    mark = HEAD_MARK_WIDTH_PX * text_scale() if heatmap.head is not None else 0.0
+    has_mark = heatmap.head is not None and heatmap.layer is None
+    mark = HEAD_MARK_WIDTH_PX * text_scale() * has_mark
     return mark + _measure_text(text, system_font()) * 1.1
 
 

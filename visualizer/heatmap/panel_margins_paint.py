@@ -25,6 +25,7 @@ from visualizer.heatmap.panel_margins import (
     format_scale,
     format_scale_end,
     has_vertical_labels,
+    head_label_width,
     short_head_label,
     widest_label,
 )
@@ -246,8 +247,12 @@ def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     painter.setPen(QColor(theme.ink if is_marked else theme.quiet))
     room = slot.whole_area.right() - slot.cells.left()
     if heatmap.layer is not None:
-        width = room
-        first = QRectF(slot.cells.left(), slot.whole_area.top(), width, line)
+        left = slot.cells.left()
+        if slot.head_at is not None:  # the layer's name is on the same line
+            named = head_label_width(heatmap, is_short=False) + 8 * text_scale()
+            left = max(left, left + slot.head_at[0] + named)
+        width = slot.whole_area.right() - left
+        first = QRectF(left, slot.whole_area.top(), width, line)
     else:
         notes, width = tuple(fit_note(note, room) for note in notes), 400.0
         first = _foot_line_box(slot, heatmap.colour.limits is ColourLimits.PANEL, width)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from PySide6.QtGui import QImage, QPainter
 from tests.support.probe_results import a_reading
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board import Board
+from visualizer.heatmap.colour_range import AutomaticRange
 from visualizer.heatmap.panel_margins_paint import (
     are_labels_vertical,
     paint_column_heads,
+    paint_head_label,
+    paint_notes,
     paint_own_scale,
     visible_column_labels,
 )
@@ -31,6 +35,12 @@ from visualizer.language.training_settings import ModelKind
 from visualizer.session.view_options import DEFAULT_MAP
 from visualizer.widgets.fonts import font_metrics
 from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.heatmap.board_layout import PanelSlot
+    from visualizer.widgets.theme import Theme
 
 pytestmark = pytest.mark.usefixtures("application")
 
@@ -130,6 +140,31 @@ def test_room_does_not_depend_on_what_was_pooled(
     assert len(cells) == 1
     assert min(cells) % 8 == 0
     assert min(cells) >= 128
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_a_layers_name_and_range_do_not_cover_the_score_of_its_first_head(heads: int) -> None:
+    ranges = (AutomaticRange(0.8, True), AutomaticRange(1.0, False))
+    reading = a_reading(2, heads, 20, attending=np.full((2, heads), 0.92))
+    board = create_board(reading, ModelKind.TRANSFORMER, 256, ranges=ranges)
+    slots = [slot for slot in lay_out_layers(board, 900, 600).slots if slot.head_at]
+    assert len(slots) == 2
+    for slot in slots:
+        named, scored = ink(slot, paint_head_label), ink(slot, paint_notes)
+        assert named.any()
+        assert scored.any()
+        assert not (named & scored).any()
+
+
+def ink(slot: PanelSlot, paint: Callable[[QPainter, PanelSlot, Theme], None]) -> np.ndarray:
+    """Return which pixels of a white image are painted, boolean [row, column]."""
+    image = QImage(900, 600, QImage.Format.Format_RGB32)
+    image.fill(0xFFFFFF)
+    painter = QPainter(image)
+    paint(painter, slot, LIGHT)
+    painter.end()
+    pixels = np.frombuffer(bytes(image.constBits()), np.uint32).reshape(600, 900)
+    return np.not_equal(pixels, 0xFFFFFFFF)
 
 
 def test_nothing_takes_no_room() -> None:
