@@ -128,8 +128,10 @@ def find_range(
         ends = (end for end in WEIGHT_ENDS if _is_rarely_exceeded(sizes, has_many_keys, end))
     elif smallest:
         sizes = sizes[sizes > smallest]
-    percentile = float(np.percentile(sizes, PERCENTILE)) if sizes.size else 0.0
-    end = next(iter(ends), percentile or largest or 1.0)
+    end = next(iter(ends), 0.0)
+    if not end and sizes.size:
+        end = float(np.percentile(sizes, PERCENTILE))
+    end = end or largest or 1.0
     return AutomaticRange(end, largest > highest_within(end))
 
 
