@@ -57,7 +57,7 @@ class NextCell(Struct, frozen=True):
 def next_cells(trace: Trace, leading: LeadingIndex, cell: Cell) -> tuple[NextCell, ...]:
     """Return a cell of each stage that reads a number, in the order of computation.
 
-    Operations whose results are computed from all numbers of their input are left out.
+    Operations that use all numbers of their input for each result are left out.
     """
     if cell.fold is not None:
         return ()

@@ -443,7 +443,7 @@ def paint_layer_cell(
 def paint_token(
     painter: QPainter, placement: FlowPlacement, token: int, *, is_row: bool, theme: Theme
 ) -> None:
-    """Outline the row of a token in every matrix, or the column of a key where there are keys."""
+    """Outline the row of a token in every matrix, or its column if the columns are keys."""
     for column, slot, operand in zip(
         placement.panels.columns, placement.slots, placement.operands, strict=True
     ):

@@ -36,15 +36,15 @@ class PageColumn(Struct, frozen=True, rename="camel"):
     panel : int
         Index of the panel among those of the page.
     row : int or None
-        Panel whose row a cell is computed from.
+        Panel that contains the row from which a cell is computed.
     above : int or None
-        Panel whose column a cell is computed from.
+        Panel that contains the column from which a cell is computed.
     kind : str
         ``product`` of the row and the column, ``softmax`` of the row, or ``other``.
     factor : float
-        What a product is multiplied by.
+        Factor of the products.
     bias : list of float or None
-        What is added to each column of a product.
+        Number added to each column of a product.
     """
 
     panel: int
@@ -131,7 +131,7 @@ class PageFlow:
 def _relation(
     result: Heatmap, row: Heatmap, above: Heatmap | None
 ) -> tuple[str, float, list[float] | None]:
-    """Return how a panel is computed from a panel beside it and one above it."""
+    """Return how a panel is computed from the panels to the left of it and above it."""
     panels = (result, row, *([above] if above else []))
     if any(one.is_pooled or one.is_zoomed for one in panels):
         return "other", 1.0, None

@@ -177,7 +177,7 @@ class CellPanel(Struct, frozen=True):
     equation : Equation or None
         The calculation in one line; None if the value is covered.
     next_cells : tuple of NextCell
-        Where the value goes on to.
+        Cells that are computed from the value.
     """
 
     heading: str

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from visualizer.features.explain.presenter import CellPanel, TermLine
     from visualizer.session.screen import Screen
 
-NEXT_TITLE = "Goes on to"
+NEXT_TITLE = "Used in"
 LINK_INTERACTION = (
     Qt.TextInteractionFlag.TextSelectableByMouse
     | Qt.TextInteractionFlag.LinksAccessibleByMouse

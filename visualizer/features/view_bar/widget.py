@@ -147,7 +147,7 @@ class ViewBar(OverflowRow):
         self.range.show_choice(f"Range: {panel.range}")
         self.range.setToolTip(plain_tooltip(panel.range_description))
         self.range.setAccessibleDescription(panel.range_description)
-        are_several = count > 1 and not panel.is_flow  # whose tabs choose the head
+        are_several = count > 1 and not panel.is_flow  # there, tabs choose the head
         self.set_all_wanted(
             {
                 self.stages_button: count > 0 and not panel.is_flow,
