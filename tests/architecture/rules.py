@@ -243,9 +243,9 @@ def the_shell_names_no_pane(project: Project) -> Iterator[str]:
     panes = {
         str(node.args[0].value)
         for module in project.program
-        if _feature(module) and module.path.endswith("/pane.py")
+        if _feature(module) and module.path.endswith("/pane_spec.py")
         for node in module.nodes
-        if isinstance(node, ast.Call) and name_of(node.func) == "Pane"
+        if isinstance(node, ast.Call) and name_of(node.func) == "PaneSpec"
         if isinstance(node.args[0], ast.Constant)
     }
     for module in project.program:

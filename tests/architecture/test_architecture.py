@@ -54,11 +54,14 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
         (
             "the_shell_names_no_pane",
             {
-                "visualizer/features/explain/pane.py": 'PANE = Pane("Cell", "Cell")',
+                "visualizer/features/explain/pane_spec.py": 'PANE = PaneSpec("Cell", "Cell")',
                 "visualizer/shell/window.py": text,
             },
         )
-        for text in ('docks.open("Cell")', "from visualizer.features.explain import pane as cell")
+        for text in (
+            'docks.open("Cell")',
+            "from visualizer.features.explain import pane_spec as cell",
+        )
     ),
     (
         "features_stay_apart",

@@ -16,7 +16,7 @@ from visualizer.features.layer_overview.presenter import LAYERS_PANEL
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.pane import Area
+from visualizer.session.pane_spec import Area
 from visualizer.shell.pane_table import PANES
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from visualizer.features.playback.presenter import PLAYBACK_PANEL
-from visualizer.session.pane import PanelPresenter
+from visualizer.session.pane_spec import PanelPresenter
 from visualizer.shell.pane_table import PANELS, PANES
 
 SMALL = {PLAYBACK_PANEL.name}

@@ -18,7 +18,7 @@ from tests.support.window_input import CONTROL, Hand
 from visualizer import app
 from visualizer.attention.spec import Device
 from visualizer.session.document import Document, default_document
-from visualizer.session.pane import Area
+from visualizer.session.pane_spec import Area
 from visualizer.session.view import View
 from visualizer.session.view_options import MapKind, maps_of_kind
 from visualizer.shell.pane_docks import DEFAULT_WIDTHS_PX

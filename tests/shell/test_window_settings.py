@@ -17,7 +17,7 @@ from tests.damage import spoil_settings
 from tests.support.examples import others_slow
 from visualizer import app
 from visualizer.documents.recent_files import add_recent_file
-from visualizer.session.pane import Area
+from visualizer.session.pane_spec import Area
 from visualizer.shell.pane_docks import tab_stops
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.window_manager import WindowManager

@@ -24,7 +24,7 @@ from visualizer.heatmap.panel_presenter import (
     present_head_overview,
     present_minimap,
 )
-from visualizer.session.pane import PanelPresenter
+from visualizer.session.pane_spec import PanelPresenter
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.screen import PanelId
 

@@ -12,7 +12,7 @@ from visualizer.widgets.layouts import column_layout
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from visualizer.session.pane import Pane
+    from visualizer.session.pane_spec import PaneSpec
     from visualizer.session.view import View
 
 HEATMAP_FIELDS = (
@@ -34,7 +34,7 @@ class CentrePage(QWidget):
     visibilityChanged = Signal(bool)
 
     def __init__(
-        self, pane: Pane, window: QWidget, panes: Mapping[str, Any], heatmaps: QWidget
+        self, pane: PaneSpec, window: QWidget, panes: Mapping[str, Any], heatmaps: QWidget
     ) -> None:
         super().__init__(window)
         self._pane, self._panes, self._heatmaps = pane, panes, heatmaps

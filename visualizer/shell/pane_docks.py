@@ -30,7 +30,7 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
-from visualizer.session.pane import Area
+from visualizer.session.pane_spec import Area
 from visualizer.shell.centre_page import CentrePage, needs_heatmaps
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.commands import tooltip_with_shortcut
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMenu
 
     from visualizer.session.document import Document
-    from visualizer.session.pane import Pane
+    from visualizer.session.pane_spec import PaneSpec
     from visualizer.session.screen import Screen
     from visualizer.session.view import View
 
@@ -154,7 +154,7 @@ class PaneScale(Struct, frozen=True):
     def of(cls, window: QMainWindow) -> PaneScale:
         return cls(window.width(), text_scale())
 
-    def default_width(self, pane: Pane) -> int:
+    def default_width(self, pane: PaneSpec) -> int:
         """Return the default width of a pane."""
         usual = DEFAULT_WIDTHS_PX[pane.area]
         wider = usual * self.window // WIDE_WINDOW_PX if self.window > WIDE_WINDOW_PX else usual
@@ -170,7 +170,7 @@ class PaneWidgets(dict[str, Any]):
         Called with each new widget and its pane.
     """
 
-    def __init__(self, place: Callable[[Pane, QWidget], None]) -> None:
+    def __init__(self, place: Callable[[PaneSpec, QWidget], None]) -> None:
         super().__init__()
         self._place = place
 
@@ -203,7 +203,9 @@ class PaneDock(QDockWidget):
     widget in the tab order.
     """
 
-    def __init__(self, pane: Pane, window: QMainWindow, panes: PaneWidgets, home: QWidget) -> None:
+    def __init__(
+        self, pane: PaneSpec, window: QMainWindow, panes: PaneWidgets, home: QWidget
+    ) -> None:
         super().__init__(pane.title, window)
         self._pane, self._panes, self._home = pane, panes, home
         self._is_in_front = False
@@ -266,7 +268,7 @@ class PaneDocks(QObject):
     """The ids of the panes whose panels are needed; of tabbed panes, only the one in front."""
 
     def __init__(
-        self, window: QMainWindow, finish: Callable[[Pane, Any], object], home: QWidget
+        self, window: QMainWindow, finish: Callable[[PaneSpec, Any], object], home: QWidget
     ) -> None:
         super().__init__(window)
         self._window, self._finish = window, finish
@@ -349,7 +351,7 @@ class PaneDocks(QObject):
             }
         )
 
-    def _place_pane(self, pane: Pane, widget: Any) -> None:
+    def _place_pane(self, pane: PaneSpec, widget: Any) -> None:
         self.by_id[pane.id].setWidget(widget)
         if pane.id in self.pages:
             widget.heatmapsRequested.connect(self.pages[pane.id].hide)
@@ -357,7 +359,7 @@ class PaneDocks(QObject):
             self._insert_into_tab_order(pane)
         self._finish(pane, widget)
 
-    def _insert_into_tab_order(self, new: Pane) -> None:
+    def _insert_into_tab_order(self, new: PaneSpec) -> None:
         """Insert the controls of a new pane into the tab order, in the order of `PANES`."""
         widget = self.panes[new.id]
         made = [self.panes[pane.id] for pane in PANES if pane.id in self.panes]
@@ -370,7 +372,7 @@ class PaneDocks(QObject):
         horizontal = Qt.Orientation.Horizontal
         self._window.resizeDocks([*widths], [*widths.values()], horizontal)
 
-    def _create_action(self, pane: Pane) -> QAction:
+    def _create_action(self, pane: PaneSpec) -> QAction:
         action = QAction(pane.title, self._window)
         action.setCheckable(True)
         action.setShortcut(pane.shortcut)
@@ -429,7 +431,7 @@ class PaneDocks(QObject):
         if before and before[0] is screen.document and needs_heatmaps(before[1], view):
             self.show_heatmaps()
 
-    def _follow_subject(self, pane: Pane, subject: str) -> None:
+    def _follow_subject(self, pane: PaneSpec, subject: str) -> None:
         """Open a pane in the centre for a new subject; close it when its subject is gone."""
         if subject == self._subjects.get(pane.id, ""):
             return
@@ -495,7 +497,7 @@ class PaneDocks(QObject):
             for command in pane.opened_by:
                 actions[command].triggered.connect(partial(self._open_for_command, pane, command))
 
-    def _open_for_command(self, pane: Pane, command: str) -> None:
+    def _open_for_command(self, pane: PaneSpec, command: str) -> None:
         self.open(pane.id)
         self.run_command(command)
 
@@ -601,7 +603,7 @@ class PaneDocks(QObject):
             self.changed.emit(self._wanted)
 
 
-def _make_dock(window: QMainWindow, pane: Pane, panes: PaneWidgets, home: QWidget) -> PaneDock:
+def _make_dock(window: QMainWindow, pane: PaneSpec, panes: PaneWidgets, home: QWidget) -> PaneDock:
     dock = PaneDock(pane, window, panes, home)
     dock.setObjectName(pane.id)
     dock.setFeatures(QDockWidget.DockWidgetFeature.DockWidgetClosable)

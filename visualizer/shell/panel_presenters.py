@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import LessonsById
     from visualizer.features.lessons.presenter import LessonPanel
     from visualizer.features.setup.presenter import SetupPanel
-    from visualizer.session.pane import PanelPresenter
+    from visualizer.session.pane_spec import PanelPresenter
     from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.screen import ScreenInputs
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 
     from visualizer.features.lessons.lesson import LessonState
-    from visualizer.session.pane import Pane
+    from visualizer.session.pane_spec import PaneSpec
     from visualizer.session.screen import Screen
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
@@ -179,7 +179,7 @@ class MainWindow(QMainWindow):
         self._restore_geometry()
         self.show_name()
 
-    def _finish_pane(self, pane: Pane, widget: Any) -> None:
+    def _finish_pane(self, pane: PaneSpec, widget: Any) -> None:
         """Connect a new pane and show the current screen in it."""
         pane.connect(widget, self.controllers)
         widget.show_screen(self.workspace.screen, self.theme)

@@ -39,7 +39,7 @@ from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison import find_tensor, format_signed, mismatch_reason
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import drawable_samples
-from visualizer.session.pane import PanelPresenter
+from visualizer.session.pane_spec import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:

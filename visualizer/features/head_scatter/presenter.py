@@ -24,7 +24,7 @@ from visualizer.session.model_panes import (
     MeasurementOffer,
     measurement_offer,
 )
-from visualizer.session.pane import PanelPresenter, prefetch_only
+from visualizer.session.pane_spec import PanelPresenter, prefetch_only
 from visualizer.session.retrieval_weights import known_retrieval
 from visualizer.session.screen import PanelId
 

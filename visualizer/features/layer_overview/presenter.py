@@ -20,7 +20,7 @@ from visualizer.heatmap.colour_range import AutomaticRange, automatic_range
 from visualizer.session.document import Document
 from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_order_row
 from visualizer.session.model_panes import HIDDEN_MESSAGE
-from visualizer.session.pane import PanelPresenter, prefetch_only
+from visualizer.session.pane_spec import PanelPresenter, prefetch_only
 from visualizer.session.provenance import has_random_weights
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.screen import PanelId

@@ -19,7 +19,7 @@ from visualizer.errors import InputError
 from visualizer.format import format_number, format_share, format_short
 from visualizer.heatmap.labelled_cells import LabelledCells, max_magnitude
 from visualizer.session.model_panes import no_reading_reason
-from visualizer.session.pane import PanelPresenter
+from visualizer.session.pane_spec import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from visualizer.format import format_share
 from visualizer.heatmap.labelled_cells import LabelledCells
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.model_panes import no_reading_reason
-from visualizer.session.pane import PanelPresenter
+from visualizer.session.pane_spec import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:

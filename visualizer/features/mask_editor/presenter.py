@@ -20,7 +20,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_lookup import any_in_blocks, masked_cells
 from visualizer.models.model_source import describe_cuts
 from visualizer.session.cell_address import ComparedSide
-from visualizer.session.pane import PanelPresenter
+from visualizer.session.pane_spec import PanelPresenter
 from visualizer.session.resolved_view import PoolingExtent
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import MaskPattern

@@ -16,7 +16,7 @@ from visualizer.models.model_source import (
     describe_heads,
 )
 from visualizer.session.model_panes import no_reading_reason
-from visualizer.session.pane import PanelPresenter
+from visualizer.session.pane_spec import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:

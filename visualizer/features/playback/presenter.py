@@ -14,7 +14,7 @@ from visualizer.explanations.step_values import EMPTY_SYMBOL, StepContext
 from visualizer.explanations.user_prediction import prediction_instruction
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
-from visualizer.session.pane import PanelPresenter
+from visualizer.session.pane_spec import PanelPresenter
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
 

@@ -18,7 +18,7 @@ from visualizer.features.tensor_editor.spreadsheet_clipboard import format_numbe
 from visualizer.features.tensor_editor.tensor_edit import custom_values, not_editable_reason
 from visualizer.heatmap.board import HeatmapAxis, numbered_labels
 from visualizer.language.tokenizers import visible_tokens
-from visualizer.session.pane import PanelPresenter
+from visualizer.session.pane_spec import PanelPresenter
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from visualizer.heatmap.cell_cursor import cursor_on, present_cursor
 from visualizer.heatmap.colour_range import AutomaticRange, automatic_range, highest_within
 from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
-from visualizer.session.pane import PanelPresenter, prefetch_only
+from visualizer.session.pane_spec import PanelPresenter, prefetch_only
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import StepSize
 from visualizer.session.token_selection import TokenRole, find_matches

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.roles import Role
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.session.pane import PanelPresenter
+from visualizer.session.pane_spec import PanelPresenter
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import ColourLimits, ColourOptions
 

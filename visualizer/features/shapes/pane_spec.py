@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.shapes.presenter import PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -18,7 +18,7 @@ def connect(pane: ShapesPane, to: FeatureControllers) -> None:
     to.name_widgets({pane.next_branch_button: "shapes.toggle_split"})
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Shapes",
     "Shapes",
     "Shapes of all tensors, and how heads split the columns",

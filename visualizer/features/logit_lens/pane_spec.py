@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.logit_lens.presenter import PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -18,7 +18,7 @@ def connect(pane: LensPane, to: FeatureControllers) -> None:
     pane.costlyAnswerRequested.connect(to.model_question_controller.request_result)
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Lens",
     "Lens",
     "Logit lens: next-token predictions of each layer at every token",

@@ -1,4 +1,4 @@
-"""Rows that describe panes and panels; each feature has its own rows in `pane.py`."""
+"""Specifications of panes and panels; the pane of a feature is specified in its `pane_spec.py`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class PanelPresenter(Struct, Generic[Panel], frozen=True):
     empty : object
         The panel if there are no numbers or its pane is closed.
     pane : str
-        The closable pane that shows it; the panel is not created while it is closed.
+        The pane that shows the panel, if it can be closed; the panel is not created while it is
+        closed.
     prefetch_key : callable
         Returns a key of the parts of large tensors that the panel needs.
     prefetch : callable
@@ -61,7 +62,7 @@ class PanelPresenter(Struct, Generic[Panel], frozen=True):
     needs_retrieval: bool = False
 
     def is_visible_pane(self, resolved: ResolvedView) -> bool:
-        """Whether its pane is visible."""
+        """Return whether the pane of the panel is visible."""
         return not self.pane or self.pane in resolved.view.panes
 
 
@@ -72,8 +73,8 @@ def prefetch_only(
     read(resolved)
 
 
-class Pane(Struct, frozen=True):
-    """One pane.
+class PaneSpec(Struct, frozen=True):
+    """Specification of a pane; the widget is in a module of its own and is imported when needed.
 
     Parameters
     ----------

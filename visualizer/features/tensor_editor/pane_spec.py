@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.tensor_editor.presenter import PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -26,7 +26,7 @@ def connect(pane: NumberTablePane, to: FeatureControllers) -> None:
     pane.resampleRequested.connect(typist.resample_tensor)
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Numbers",
     "Numbers",
     "One tensor as an editable table",

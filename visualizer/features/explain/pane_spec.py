@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.explain.presenter import PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -25,7 +25,7 @@ def connect(pane: ExplainPane, to: FeatureControllers) -> None:
     to.name_widgets({code.copy: "export.copy_script"})
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Explain",
     "Explain",
     "How the value of a cell is computed, and the code that computes it",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.logit_attribution.presenter import PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -21,7 +21,7 @@ def connect(pane: AttributionPane, to: FeatureControllers) -> None:
     to.name_widgets(dict.fromkeys((pane.ablate, pane.cancel), "attribution.toggle_ablations"))
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Attribution",
     "Attribution",
     "Each head’s contribution to a logit, and the effect of ablating the head",

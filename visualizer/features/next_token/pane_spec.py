@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.next_token.presenter import PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -24,7 +24,7 @@ def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
 
 EDITS = ("head_edit.set_mean", "head_edit.scale", "head_edit.patch")
 """Commands that edit the shown heads and then focus the field for the value."""
-PANE = Pane(
+PANE = PaneSpec(
     "Next token",
     "Next token",
     "Next-token predictions and head edits",

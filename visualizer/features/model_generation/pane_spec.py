@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -39,7 +39,7 @@ def connect(pane: ModelGenerationPane, to: FeatureControllers) -> None:
     show()
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Continue",
     "Continue",
     "Generate text from the model, token by token",

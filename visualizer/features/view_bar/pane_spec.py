@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -20,7 +20,7 @@ def connect(pane: ColoursPane, to: FeatureControllers) -> None:
     pane.limitsTyped.connect(to.view_controller.type_limits)
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Colours",
     "Colours",
     "Colour maps, scale and range",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.token_strip.presenter import PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -17,7 +17,7 @@ def connect(pane: TokenPane, to: FeatureControllers) -> None:
     to.token_selection_controller.follow_pane(pane)
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Tokens",
     "Tokens",
     "The sentence, coloured by the attention of or to the selected tokens",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.head_table.presenter import PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -18,7 +18,7 @@ def connect(pane: HeadTablePane, to: FeatureControllers) -> None:
     to.connect_measurement(pane.measuring)
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Heads",
     "Heads",
     "Measures of all heads, to compare and sort",

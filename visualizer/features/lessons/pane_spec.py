@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.lessons.presenter import LESSON_PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -27,7 +27,7 @@ def connect(pane: LessonPane, to: FeatureControllers) -> None:
     )
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Lesson",
     "Lesson",
     "The current lesson page",

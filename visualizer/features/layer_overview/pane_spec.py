@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.layer_overview.presenter import PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -31,7 +31,7 @@ def find_subject(screen: Screen) -> str:
     return (resolved.run.source or "attention") * (resolved.run.trace.count("layer") > 1)
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Layers",
     "Layers",
     "All heads of all layers as small heatmaps",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.line_view.presenter import PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -26,7 +26,7 @@ def connect(pane: LinePane, to: FeatureControllers) -> None:
     to.set_readable(pane.view)
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Lines",
     "Lines",
     "Lines from queries to keys; their width shows the weights",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.head_scatter.presenter import PANEL
-from visualizer.session.pane import Area, Pane
+from visualizer.session.pane_spec import Area, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -19,7 +19,7 @@ def connect(pane: HeadScatterPane, to: FeatureControllers) -> None:
     to.connect_measurement(pane.measuring)
 
 
-PANE = Pane(
+PANE = PaneSpec(
     "Scatter",
     "Scatter",
     "All heads as points, plotted by two measures",
