@@ -41,8 +41,8 @@ LEAST_DIFFERENCE = 0.1
 EVEN = {
     "An average is a matrix product": {"weights"},
     "An average ignores content": {"weights"},
-    "A coin for each weight": {"weights", "dropped"},
-    "Where in the text?": {"embedding"},
+    "A coin toss for each weight": {"weights", "dropped"},
+    "Positions as vectors": {"embedding"},
     # The third and fourth heads have small slopes.
     "Positions as biases": {"scaled", "bias 3", "bias 4", "biased 3", "biased 4"},
 }

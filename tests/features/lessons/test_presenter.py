@@ -338,19 +338,19 @@ def test_what_is_worked_by_hand_is_so_in_numpy() -> None:
     same("characters", "embeddings of hello", table[[letters.index(one) for one in "hello"]])
     logits = torch.tensor(table @ after.T)
     same("characters", "logits after h", logits[letters.index("h")].numpy())
-    same("characters", "shares after h", logits[letters.index("h")].softmax(0).numpy())
+    same("characters", "probabilities after h", logits[letters.index("h")].softmax(0).numpy())
     losses = cross_entropies(logits, [letters.index(one) for one in "hello"])
     same("characters", "losses of hello", losses.numpy())
     same("characters", "mean loss of hello", losses.mean().numpy())
     logits = torch.tensor(of("cross-entropy", "logits"))
     same("cross-entropy", "logits", np.array([[np.log(0.97 / 0.03), 0], [0, 0]]))
-    same("cross-entropy", "shares", logits.softmax(1).numpy())
+    same("cross-entropy", "probabilities", logits.softmax(1).numpy())
     losses = cross_entropies(logits, [0, 0, 1])
     same("cross-entropy", "losses", losses.numpy())
     same("cross-entropy", "mean", losses.mean().numpy())
     places = np.arange(3)
     same("positions", "sinusoidal", np.stack([np.sin(places), np.cos(places)], axis=1))
-    same("positions", "embedding plus", of("positions", "three") + of("positions", "sinusoidal"))
+    same("positions", "embedding plus", of("positions", "equal") + of("positions", "sinusoidal"))
     heads = np.split(of("two heads", "x"), 2, axis=1)
     same("two heads", "queries of head 2", heads[1])
     weights = [masked_softmax(head @ head.T) for head in heads]
@@ -358,7 +358,7 @@ def test_what_is_worked_by_hand_is_so_in_numpy() -> None:
         same("two heads", f"scores of head {number}", head @ head.T)
         same("two heads", f"weights of head {number}", weights[number - 1])
     summed = [shares @ head for shares, head in zip(weights, heads, strict=True)]
-    same("two heads", "heads side by side", np.concatenate(summed, axis=1))
+    same("two heads", "concatenated heads", np.concatenate(summed, axis=1))
     a = torch.tensor(np.stack(np.split(of("a batch", "a"), 2, axis=1)))[None]
     products = a @ a.transpose(2, 3)
     assert (tuple(a.shape), tuple(products.shape)) == ((1, 2, 3, 2), (1, 2, 3, 3))
@@ -441,7 +441,7 @@ FACTS = {
     "Zeros break the sums": something_is_lost,
     "One softmax, the same weights": no_row_is_lost,
     "The first word attends to itself": the_last_reads_all,
-    "A coin for each weight": kept(21, ["0.3333", "0.3333"]),
+    "A coin toss for each weight": kept(21, ["0.3333", "0.3333"]),
     "Dropout on causal weights": kept(12, []),
     "The same seed on macOS": kept(7, ["0.8966"]),
     "Sums that are not 1": sums_vary,
@@ -479,7 +479,7 @@ def own_weights(title: str) -> dict[str, np.ndarray]:
 def test_the_carried_weights_are_those_that_seed_123_draws() -> None:
     torch.manual_seed(123)
     state = SelfAttentionV1(3, 2).state_dict()
-    for name, matrix in own_weights("The same weights in both: linear layers").items():
+    for name, matrix in own_weights("The same weights in linear layers").items():
         np.testing.assert_array_equal(matrix, state[name].numpy())
     torch.manual_seed(123)
     state = SelfAttentionV2(3, 2).state_dict()
@@ -487,7 +487,7 @@ def test_the_carried_weights_are_those_that_seed_123_draws() -> None:
         np.testing.assert_array_equal(matrix, state[f"{name}.weight"].numpy().T)
     torch.manual_seed(123)
     state = MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads=2).state_dict()
-    for name, matrix in own_weights("The same weights in both: split heads").items():
+    for name, matrix in own_weights("The same weights in split heads").items():
         heads = [state[f"heads.{head}.{name}.weight"].numpy().T for head in range(2)]
         np.testing.assert_array_equal(matrix, np.concatenate(heads, axis=1))
 
@@ -551,7 +551,7 @@ def test_what_is_worked_by_hand_is_called_so(runs: Runs) -> None:
     number = BY_TITLE["Cross-entropy by hand"]
     words = [check.words for check in panel_of(number, runs(number)).checks]
     assert words == [
-        "shares of the logits: matches the worked example to four decimal places",
+        "probabilities of e and of h: matches the worked example to four decimal places",
         "losses of e and of h after e: matches the worked example to four decimal places",
         "mean of the two losses: matches the worked example to four decimal places",
     ]
