@@ -1,4 +1,4 @@
-"""The address of one cell of a stage, and the side of a comparison it belongs to."""
+"""The address of a cell: its stage, its indices and its side of a comparison."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class ComparedSide(StrEnum):
 
 
 class Cell(Struct, frozen=True):
-    """A cell of a stage, in the text shown.
+    """A cell of a stage, in the text that is shown.
 
     Parameters
     ----------
     place : tuple of int
-        Index in the stage's named dims, without the head if heads are aggregated.
+        Indices in the stage's named dimensions, without the head if heads are aggregated.
     fold : HeadAggregate or None
-        How heads are aggregated.
+        How the heads are aggregated; None if they are not.
     part : ComparedSide
         The side of the comparison.
     layer : int or None
-        Index of the layer on the run's axis, for navigation between layers; None for the layer
-        that is shown, as for every hovered or pinned cell.
+        Index of the layer on the run's axis, for navigation between layers; None for the layer that
+        is shown, as for every hovered or pinned cell.
     """
 
     stage: str
@@ -45,5 +45,5 @@ class Cell(Struct, frozen=True):
 
     @property
     def head(self) -> int | None:
-        """The head; None if the stage has no heads or they are aggregated."""
+        """The index of the head; None if the stage has no heads or if they are aggregated."""
         return self.place[0] if len(self.place) == 3 else None

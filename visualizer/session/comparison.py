@@ -1,4 +1,4 @@
-"""Tensors and texts of a comparison: differences, means of samples, and reasons against it."""
+"""Tensors and messages for comparisons: differences, sample means and mismatches."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.resolved_view import ResolvedView
 
-# A difference smaller than this share of its operands is within rounding error.
+# A difference below this fraction of the largest operand is treated as a rounding error.
 ROUNDING_TOLERANCE = 2e-6
 
 
 def difference_tensor(
     resolved: ResolvedView, stage: str, fold: HeadAggregate | None
 ) -> tuple[CachedTensor, tuple[int, ...]]:
-    """Return the difference tensor and its index prefix."""
+    """Return the tensor of differences for a stage, and the index of the shown part in it."""
     run, comparison, index = resolved.run, resolved.comparison, resolved.leading
     assert comparison
     lens = _compared_transform(resolved)
@@ -48,7 +48,7 @@ def difference_tensor(
 
 
 def max_magnitude(resolved: ResolvedView, stage: str, fold: HeadAggregate | None) -> float:
-    """Return the largest magnitude on either side, the scale for rounding errors."""
+    """Return the largest magnitude on either side, which scales the rounding tolerance."""
     kept = resolved.comparison.kept if resolved.comparison else None
     runs = (kept, resolved.run) if kept else (resolved.run,)
     sides = [
@@ -60,14 +60,15 @@ def max_magnitude(resolved: ResolvedView, stage: str, fold: HeadAggregate | None
 
 def mean_tensor(run: Run, comparison: Comparison) -> CachedTensor:
     """Return the mean of the dropout samples."""
-    # Cached by the weights after dropout, which change with the rate and the seed.
+    # The cache key is the tensor of weights after dropout, which changes with the rate and the
+    # seed.
     sample = run.trace.cached_stage(Role.DROPPED)
     count = drawable_samples(run, comparison.count)
     return comparison.cached_result(sample, lambda: sample_mean(run, count, comparison.tally))
 
 
 def find_tensor(resolved: ResolvedView, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:
-    """Return the tensor that contains a cell's number, and the index prefix in it."""
+    """Return the tensor that contains a cell's value, and the index of the cell's matrix in it."""
     comparison, run, lens = resolved.comparison, resolved.run, resolved.view.lens
     whole = (*resolved.leading, *cell.place[:-2])
     against = comparison.against if comparison else None
@@ -83,14 +84,14 @@ def find_tensor(resolved: ResolvedView, cell: Cell) -> tuple[CachedTensor, tuple
 
 
 def _compared_transform(resolved: ResolvedView) -> WeightTransform:
-    """Return the weight transform that a comparison uses; dropout samples use none."""
+    """Return the weight transform of a comparison; a comparison of dropout samples uses none."""
     comparison = resolved.comparison
     is_sampled = comparison is not None and comparison.against is ComparisonKind.SAMPLES
     return WeightTransform.PLAIN if is_sampled else resolved.view.lens
 
 
 class LargestChange(Struct, frozen=True):
-    """The largest difference and its position within the indexed part."""
+    """The largest difference, and its position within the searched part of the tensor."""
 
     value: float
     place: tuple[int, ...]
@@ -99,7 +100,7 @@ class LargestChange(Struct, frozen=True):
 def largest_change(
     tensor: CachedTensor, index: tuple[int, ...], size: float
 ) -> LargestChange | None:
-    """Return the largest difference; None if it is within rounding error."""
+    """Return the largest difference, or None if it is within the rounding tolerance."""
     place = tensor.index_of_largest(index)
     value = float(tensor.read((*index, *place)))
     is_change = math.isfinite(value) and abs(value) > ROUNDING_TOLERANCE * size
@@ -107,7 +108,7 @@ def largest_change(
 
 
 def mismatch_reason(kept: Run, run: Run, stage: Stage) -> str:
-    """Return why a stage cannot be compared between A and B; empty if it can."""
+    """Return why a stage cannot be compared between A and B; empty if it can be compared."""
     mine, yours = kept.trace, run.trace
     if mine.sides != yours.sides:
         return _other_sides(mine.sides, yours.sides)
@@ -137,7 +138,7 @@ def format_signed(value: float) -> str:
 
 
 def describe_cell(run: Run, leading: LeadingIndex, stage: Stage, place: tuple[int, ...]) -> str:
-    """Name a cell's tokens, or its token and column, and its head if it has one."""
+    """Describe a cell by its tokens, or by its token and column, and by its head if it has one."""
     row, column = place[-2:]
     joined = shorten(visible_token(run.words(leading, stage.dims[-2])[row]))
     if stage.dims[-1] == "key":

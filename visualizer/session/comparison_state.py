@@ -1,4 +1,4 @@
-"""Comparisons: with a kept run, between two heads of a run, or with dropout samples."""
+"""Comparisons with a kept run, between two heads of a run, or with dropout samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonKind(StrEnum):
-    """The kind of comparison for the live run."""
+    """The kinds of comparison for the live run."""
 
     KEPT = "kept"
     HEAD = "head"
@@ -28,7 +28,7 @@ class ComparisonKind(StrEnum):
 
 
 DERIVED_FIELDS = {"tally", "derived_tensors"}
-"""Fields that equality of comparisons ignores."""
+"""Fields that are ignored when comparisons are tested for equality."""
 
 
 class Comparison(Struct, frozen=True, eq=False):
@@ -37,17 +37,18 @@ class Comparison(Struct, frozen=True, eq=False):
     Parameters
     ----------
     kept, document : Run, Document or None
-        Side A and the document it was computed from.
+        Run of side A, and the document that it was computed from.
     heads : tuple of int
-        A head, and the head subtracted from it.
+        A head, and the head that is subtracted from it.
     count : int
         Number of samples to average; fewer are used for a long text.
     alone, before : frozenset of str
         The stages shown when the comparison began, and the stages to restore afterwards.
     tally : SampleTally
-        The samples drawn so far.
+        The samples that have been drawn so far.
     derived_tensors : WeakKeyDictionary
-        Results derived from live tensors; each is freed with its tensor or the comparison.
+        Tensors derived from live tensors; each is freed together with its live tensor or with the
+        comparison.
     """
 
     against: ComparisonKind
@@ -64,7 +65,7 @@ class Comparison(Struct, frozen=True, eq=False):
 
     @property
     def requested_fields(self) -> tuple[object, ...]:
-        """The requested fields, without samples and derived results."""
+        """The fields that were requested, without samples and derived tensors."""
         return tuple(
             getattr(self, name) for name in self.__struct_fields__ if name not in DERIVED_FIELDS
         )
@@ -76,11 +77,11 @@ class Comparison(Struct, frozen=True, eq=False):
         return hash(self.requested_fields)
 
     def changed(self, **fields: Any) -> Comparison:
-        """Return the comparison with changed fields and without derived results."""
+        """Return a copy with changed fields and without derived tensors."""
         return replace(self, derived_tensors=WeakKeyDictionary(), **fields)
 
     def cached_result(self, live: CachedTensor, make: Callable[[], CachedTensor]) -> CachedTensor:
-        """Return the cached result for a live tensor, computing it on first use."""
+        """Return the cached result for a live tensor; it is computed on first use."""
         found = self.derived_tensors.get(live)
         if found is None:
             found = self.derived_tensors[live] = make()

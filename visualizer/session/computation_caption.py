@@ -39,13 +39,14 @@ _SCORE_WORDS = {
     Operation.ADD_SCORE_BIAS: "biases added to scores",
     Operation.SOFTMAX_WITH_SINK: "rows with a sink",
 }
-"""Operations on scores in models, for which modules have no settings."""
+"""Descriptions of operations on scores that occur only in models, without a setting."""
 
 
 def describe_number_origin(run: Run) -> str:
-    """Describe how a run's numbers were computed; different numbers get different captions.
+    """Describe how a run's values were computed.
 
-    Only the contents of custom matrices are left out.
+    Runs with different values have different captions, unless they differ only in the contents of
+    custom matrices.
     """
     if not run.trace.has_module:
         steps = [
@@ -74,7 +75,7 @@ def describe_number_origin(run: Run) -> str:
 
 
 def _describe_seed(run: Run) -> list[str]:
-    """Describe the seed of vectors and weights, unless their provenance includes the seed."""
+    """Describe the seed of the vectors and weights, unless the provenance already contains it."""
     seed = f"seed {run.trace.spec.seed}"
     return [] if seed in describe_provenance(run) else [seed]
 
@@ -110,7 +111,7 @@ def describe_computation(run: Run) -> str:
 
 
 def _memory_note(trace: Trace) -> str:
-    """Return a note if matrices are not kept in memory; otherwise an empty string."""
+    """Return a note if the matrices are not kept in memory; otherwise, return an empty string."""
     queries, keys = trace.sides
     matrices = f"; its {queries:,} × {keys:,} matrices are computed on demand"
     return matrices if trace.is_blockwise else ""

@@ -1,4 +1,4 @@
-"""The document: text, spec and source of attention; the undoable and saved state."""
+"""The document: the text, the spec and the source of attention, which are saved and undoable."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LONG_TEXT_CHARACTERS = 10_000
 
 
 class LineSplit(StrEnum):
-    """Whether the lines form one text or a batch of texts."""
+    """Whether the lines of the entered text form one text or a batch of texts."""
 
     TOGETHER = "together"
     APART = "apart"
@@ -50,16 +50,16 @@ class Document(Struct, frozen=True):
     Parameters
     ----------
     captured : CapturedAttention or None
-        Attention computed elsewhere, which is shown instead of the text and the module; with a
-        model, the results of the model for the text when the document was saved.
+        Attention that was computed elsewhere and replaces the text and the module. If there is a
+        model, this contains the model's results for the text at the time of saving.
     model : ModelSource or None
         The model that runs on the text, instead of a module.
     labels : str
-        The text typed as token labels, edited in place of the text while captured attention is
-        shown.
+        The token labels that the user entered; they are edited instead of the text while captured
+        attention is shown.
     weights_source : str
-        Source of the module's custom weights, or of the custom vectors of a module without weights,
-        as a phrase that is shown with them; empty if they were typed or passed as arrays.
+        Phrase that names the source of the custom weights, or of the custom vectors if the module
+        has no weights; empty if they were entered by the user or passed as arrays.
     """
 
     text: str = BOOK_SENTENCE
@@ -74,7 +74,7 @@ class Document(Struct, frozen=True):
     __repr__ = brief_repr
 
     def tokens(self) -> tuple[tuple[str, ...], ...]:
-        """Tokens of each text; lines without tokens are left out of a batch."""
+        """Return the tokens of each text; a batch omits lines without tokens."""
         if self.lines is LineSplit.TOGETHER:
             return (_tokenize_cached(self.text, self.tokenizer),)
         split = (_tokenize_cached(line, self.tokenizer) for line in self.text.splitlines())
@@ -92,7 +92,7 @@ class Document(Struct, frozen=True):
 
     @property
     def has_labels(self) -> bool:
-        """Whether the typed text contains token labels instead of a text."""
+        """Whether the entered text consists of token labels."""
         return self.captured is not None and self.model is None
 
     @property
@@ -107,9 +107,9 @@ class Document(Struct, frozen=True):
         return image is not None and not image.path
 
     def attach_results(self, run: Run) -> Document:
-        """Return the document with its model's results for the text, if it was run on that text.
+        """Return the document with its model's results, if the run is for the document's text.
 
-        Captured attention that is stored only in the run is also filled in.
+        Values of captured attention that are stored only in the run are also added.
         """
         reading = run.reading
         if self.model is None:
@@ -118,7 +118,7 @@ class Document(Struct, frozen=True):
         if reading is None:
             return self
         made_of = (self.model, self.text, self.spec.device, self.spec.dtype)
-        if reading.made_of != made_of:  # the reading belongs to an earlier text
+        if reading.made_of != made_of:  # the forward pass belongs to an earlier text
             return self
         model = replace(self.model, layers=reading.layers)
         captured = reading.captured
@@ -127,7 +127,7 @@ class Document(Struct, frozen=True):
         return replace(self, captured=captured, model=model)
 
     def extract_layer(self, run: Run, layer: int) -> Document | None:
-        """Return the document with the data of one layer of its run; None if it has none.
+        """Return the document with the data of one layer of its run; None if there is no data.
 
         Parameters
         ----------
@@ -152,11 +152,11 @@ class Document(Struct, frozen=True):
         return replace(self, captured=captured, model=model)
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return the problems of the settings; none if the settings have no effect."""
+        """Return the problems with the settings; empty if the settings have no effect."""
         return spec_problems(self.spec) if self.has_module else ()
 
     def large_objects(self) -> tuple[bytes | str, ...]:
-        """Return the objects that use most of its memory: those in `buffers`, and long texts."""
+        """Return the objects that use most of the document's memory: its buffers and long texts."""
         texts = (self.text, self.labels, self.model.second if self.model else "")
         return (*self.buffers(), *(text for text in texts if len(text) > LONG_TEXT_CHARACTERS))
 
@@ -184,7 +184,7 @@ class Document(Struct, frozen=True):
         return getattr(self if name in _OWN else self.spec, name)
 
     def set(self, name: str, value: Any) -> Document:
-        """Return the document with one setting changed, using the names of `get`."""
+        """Return the document with one changed setting; the names are those of `get`."""
         if name == "captured":
             return replace(self, captured=value, labels="", model=None)
         if name == "model":
@@ -204,7 +204,7 @@ class Document(Struct, frozen=True):
 
 
 def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
-    """Return a spec with one setting changed, using the names of `Document.get`."""
+    """Return a spec with one changed setting; the names are those of `Document.get`."""
     if name == "mechanism":
         return apply_mechanism(Mechanism(value), spec)
     if name == "causal":
@@ -222,11 +222,11 @@ MODEL_FIELDS = frozenset({"second", "part", "image"})
 
 
 def default_document() -> Document:
-    """Return the document that a window shows when none is given: two heads of size 2.
+    """Return the document of a window that is opened without one: two heads of size 2.
 
     Its context vectors are those that the book prints for ``MultiHeadAttentionWrapper`` (Raschka
-    2024, §3.6.1). With the settings of a plain `Document`, those of §3.6.2, every head has a
-    single column.
+    2024, §3.6.1). With the settings of a plain `Document`, which are those of §3.6.2, every head
+    would have a single column.
     """
     return Document(spec=apply_mechanism(Mechanism.STACKED))
 
@@ -237,8 +237,8 @@ def _tokenize_cached(text: str, tokenizer: TokenizerKind) -> tuple[str, ...]:
     )
 
 
-# Most changes do not affect the text. Typing in a long text creates a new one per key press, and
-# the tokens of each take megabytes.
+# Most changes do not affect the text. While a long text is edited, each key press creates a new
+# text, whose tokens take several megabytes.
 _tokens_of_short = lru_cache(maxsize=64)(tokenize)
 _tokens_of_long = lru_cache(maxsize=4)(tokenize)
 
@@ -253,7 +253,7 @@ def find_changed_span(old: str, new: str) -> tuple[int, int]:
 
 
 def detect_typed_text(old: str, new: str) -> tuple[bool, str]:
-    """Return whether one keystroke made the change, and what it inserted."""
+    """Return whether a single keystroke made the change, and the text that it inserted."""
     start, end = find_changed_span(old, new)
     written = end - start
     is_one_more_or_less = written + (len(old) - len(new) + written) == 1
@@ -261,7 +261,7 @@ def detect_typed_text(old: str, new: str) -> tuple[bool, str]:
 
 
 def truncate_text_to_tokens(document: Document, count: int) -> str:
-    """Return the start of a document's text with `count` tokens, separately for each line."""
+    """Truncate a document's text to `count` tokens, or each line of a batch separately."""
     is_one = document.lines is LineSplit.TOGETHER
     parts = [document.text] if is_one else document.text.splitlines()
     return "\n".join(_first_tokens_prefix(part, document.tokenizer, count) for part in parts)

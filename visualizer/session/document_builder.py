@@ -1,4 +1,4 @@
-"""Builds a document from texts, settings and stages given by name."""
+"""Builds documents from texts and named settings, and parses names of stages and heads."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.session.view import View
 
-# Qt displays these characters differently; a normalized text equals the text in the editor.
+# Qt replaces these characters in a text editor. A normalized text equals the text in the editor.
 _AS_SHOWN = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
 _FIRST = {"d_in": 0, "mechanism": 1}
-"""Settings that are applied before the others, in this order."""
+"""Order of the settings that are applied before all others."""
 
 
 def normalize_text(text: str) -> str:
@@ -51,19 +51,19 @@ def create_document(
 ) -> Document:
     """Create a document from texts and settings.
 
-    Missing sizes are taken from custom vectors and weights, and custom biases turn biases on. If
-    there is neither a text nor a base, custom vectors belong to numbered tokens.
+    Missing sizes are inferred from custom vectors and weights, and custom biases turn biases on. If
+    there is neither a text nor a base, the tokens of custom vectors are numbered.
 
     Parameters
     ----------
     texts : sequence of str
-        Several texts form a batch, or the labels of queries and of keys of captured attention;
-        without texts, those of the base are kept.
+        Several texts form a batch; for captured attention, they are the labels of the queries and
+        of the keys. If there are no texts, those of the base are kept.
     settings : mapping
-        With the names of `Document.set`; the embedding size and then the mechanism, which may need
-        it, are set before the others.
+        Values by the names that `Document.set` accepts. The embedding size is set first and the
+        mechanism second, because it may depend on the embedding size.
     base : Document, optional
-        Supplies everything that is not given.
+        The document that supplies everything that is not given.
     """
     document = base or Document()
     if not texts and base is None and settings.get("own_input"):
@@ -83,7 +83,7 @@ def create_document(
 
 
 def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionSpec:
-    """Infer sizes and biases that are not set from custom vectors and weights."""
+    """Return the spec with missing sizes and biases inferred from custom vectors and weights."""
     found: dict[str, Any] = {}
     share = max(1, spec.heads if spec.arrangement is Arrangement.STACKED else 1)
     for name, matrix in settings.get("own_weights") or ():
@@ -119,7 +119,7 @@ def check_stages(names: Collection[str]) -> frozenset[str]:
     Raises
     ------
     InputError
-        If a name is not a stage of any module.
+        If a name is not the name of a stage.
     """
     for name in names:
         if name not in STAGE_ORDER:
@@ -132,7 +132,7 @@ def check_stages(names: Collection[str]) -> frozenset[str]:
 
 
 def parse_heads(text: str) -> frozenset[int]:
-    """Parse head numbers from 1, such as ``1,3-5``, as indices from 0; empty for ``all``."""
+    """Convert head numbers such as ``1,3-5`` to indices, which start at 0; empty for ``all``."""
     if text == "all":
         return frozenset()
     parts = [_PART.fullmatch(part.strip()) for part in text.split(",")]
@@ -150,14 +150,14 @@ def parse_heads(text: str) -> frozenset[int]:
 def select_stages_and_heads(
     run: Run, view: View, stages: frozenset[str] | None, heads: frozenset[int] | None
 ) -> View:
-    """Set the stages and heads of a view; None keeps the current ones.
+    """Return the view with the given stages and heads; None keeps the current ones.
 
-    An empty set of heads means all of them.
+    An empty set of heads selects all heads.
 
     Raises
     ------
     InputError
-        If the run lacks one of them.
+        If the run does not have one of the stages or heads.
     """
     lacking = [name for name in STAGE_ORDER if name in (stages or ()) and name not in run.trace]
     if lacking:
@@ -171,6 +171,6 @@ def select_stages_and_heads(
 
 
 def missing_stage_message(run: Run, name: str) -> str:
-    """Return an error message that a run has no such stage, listing those it has."""
+    """Return the error message for a stage that a run does not have; it lists the run's stages."""
     whose = run.source or "This module"
     return f"{whose} has no stage “{name}”. It has {', '.join(run.trace.names)}."

@@ -1,7 +1,7 @@
-"""Samples of dropout over consecutive seeds, tallied per cell so that a mean grows incrementally.
+"""Dropout samples with consecutive seeds, counted per cell so that means can be extended.
 
-Source: Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from
-Overfitting", §10 (kept weights are scaled by 1/(1−p), which preserves the expectation).
+Source: Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from Overfitting",
+§10 (kept weights are scaled by 1/(1−p), which preserves the expectation).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class SampleTally:
-    """Number of samples that keep each cell; further samples add to the previous counts."""
+    """The number of samples that keep each cell; further samples are added to these counts."""
 
     key: tuple[float, int, tuple[int, ...]] | None = None
     counts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int16))
@@ -33,7 +33,7 @@ class SampleTally:
     def count_first_samples(
         self, spec: AttentionSpec, shape: tuple[int, ...], count: int
     ) -> np.ndarray:
-        """Return the counts over the first samples, [..., head, query, key]."""
+        """Return the counts over the first `count` samples, [..., head, query, key]."""
         key = (spec.dropout, spec.dropout_seed, shape)
         if self.key != key or self.drawn > count:
             self.key, self.counts, self.drawn = key, np.zeros(shape, np.int16), 0
@@ -45,12 +45,12 @@ class SampleTally:
 
 
 MAX_SAMPLES = 256
-# Limits the sampled cells to about three seconds of work; long texts get fewer samples.
+# Maximum number of sampled cells, which takes about three seconds; long texts get fewer samples.
 MAX_DRAWN_CELLS = 2**28
 
 
 def sample_seed(spec: AttentionSpec, sample: int) -> int:
-    """Return the seed of a sample; the first sample is displayed."""
+    """Return the seed of a sample; the first sample is the one that is displayed."""
     return (spec.dropout_seed + sample) % 2**31
 
 
@@ -74,12 +74,12 @@ def max_samples(run: Run) -> int:
 
 
 def drawable_samples(run: Run, count: int) -> int:
-    """Return how many of the requested samples to draw: fewer if the text has become longer."""
+    """Return the number of samples to draw, which is at most the maximum for the run."""
     return min(count, max_samples(run))
 
 
 def sample_mean(run: Run, count: int, tally: SampleTally) -> CachedTensor:
-    """Return the mean of the weights after dropout, over a number of samples."""
+    """Return the mean of the weights after dropout over the given number of samples."""
     spec, weights = run.trace.spec, run.trace.cached_stage(Role.WEIGHTS)
     counts = tally.count_first_samples(spec, tuple(weights.tensor.shape), count)
     return weights.times(counts, count * (1 - spec.dropout))

@@ -1,4 +1,4 @@
-"""Input of an export: a document, its view and its run."""
+"""The input of an export: a document, its view and its run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Snapshot(Struct, frozen=True, eq=False):
-    """Everything exportable at one moment: a run, its document and its resolved view.
+    """Everything that an export needs: a run, its document and a view.
 
     Parameters
     ----------
@@ -33,14 +33,14 @@ class Snapshot(Struct, frozen=True, eq=False):
 
     @property
     def document_with_data(self) -> Document:
-        """The document with the data that only its run has, as written to a file."""
+        """The document as it is written to a file, with the data that is stored only in its run."""
         with forbid_waiting():
             return self.document.attach_results(self.run)
 
     def with_separate_tiles(self) -> Snapshot:
-        """Return a copy that can be refined without changing the pictures in a window.
+        """Return a copy whose images can be refined without changing those in a window.
 
-        Only matrices that are too large to be kept in memory are drawn in parts.
+        Only matrices that are too large to be kept in memory are drawn in tiles.
         """
         if not self.run.trace.is_blockwise:
             return self

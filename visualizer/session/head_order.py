@@ -1,4 +1,4 @@
-"""Order of the heads of all layers in the overview."""
+"""Orders of the heads in the overview of all layers."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class HeadOrder(StrEnum):
 
 
 CHANGE_MEASURE = "change"
-"""Measure: distance of a head's weights from those of the unedited model."""
+"""Name of the measure for the distance of a head's weights from those of the unedited model."""
 
 
 class HeadOrdering(Struct, frozen=True):
-    """One order of the heads.
+    """The definition of an order of the heads.
 
     Parameters
     ----------
     title : str
-        Label in a list.
+        Label in the list of orders.
     measure : str
         The field of `HeadMeasures` to sort by, or `CHANGE_MEASURE`; empty if no measure is used.
     is_descending : bool
         Whether the largest value comes first.
     reads : str
-        Behaviour of a head with an extreme value of the measure.
+        Behaviour of the heads that come first.
     """
 
     order: HeadOrder
@@ -85,5 +85,5 @@ ORDERS: tuple[HeadOrdering, ...] = (
 
 
 def find_order_row(order: HeadOrder) -> HeadOrdering:
-    """Look up an order's row."""
+    """Return the definition of an order."""
     return next(row for row in ORDERS if row.order is order)

@@ -1,4 +1,4 @@
-"""Immutable undo and redo history, and the history of the document."""
+"""An immutable undo and redo history, and the history of the document."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ FIELD_NAMES = {
     "own_mask": "mask",
     "own_kept": "custom dropout",
 }
-"""Names of fields of a document and its spec; changes of other fields have no name."""
+"""Names for changes to the fields of a document and its spec; other changes have no name."""
 MODEL_FIELD_NAMES = {"second": "second text", "image": "image", "is_chat": "user message"}
-"""Names of fields of a model source."""
+"""Names for changes to the fields of a model source."""
 DERIVED_FIELDS = frozenset({"lengths", "weights_source"})
-"""Fields derived from others: in a spec from the text, in a document from the weights."""
+"""Fields derived from others: ``lengths`` from the text, ``weights_source`` from the weights."""
 UNCHANGED_LABEL = "as it is"
 MAX_LENGTH = 60
 """Maximum length of a description, in characters."""
 
 
 class ChangeDescription:
-    """Describes a change, caching the description of the last pair of documents."""
+    """Describes changes, and caches the description of the last one."""
 
     def __init__(self) -> None:
         self._before: Document | None = None
@@ -48,7 +48,7 @@ class ChangeDescription:
         self._name = ""
 
     def describe(self, before: Document, after: Document) -> str:
-        """Return the result of `describe_change` for two documents."""
+        """Return the result of `describe_change`; the result of the last call is cached."""
         if before is not self._before or after is not self._after:
             self._before, self._after = before, after
             self._name = describe_change(before, after)
@@ -56,7 +56,7 @@ class ChangeDescription:
 
 
 def describe_change(before: Document, after: Document) -> str:
-    """Describe a change; empty if it has no short name, such as a change of several settings."""
+    """Return a short description of a change; empty if there is none, as for several settings."""
     names = _changed_fields(before, after) - {"spec"}
     names = (names | _changed_fields(before.spec, after.spec)) - DERIVED_FIELDS
     if "model" in names:
@@ -97,7 +97,7 @@ def _cut_edges(before: Cells, after: Cells) -> str:
 
 
 def _cells_of_other_heads(cells: Cells, others: Cells) -> Cells:
-    """Return the cells of heads that are not among the others."""
+    """Return the cells, by head, that are not among the others."""
     found = {
         head: tuple(sorted({*edges} - {*others.get(head, ())})) for head, edges in cells.items()
     }
@@ -107,11 +107,11 @@ def _cells_of_other_heads(cells: Cells, others: Cells) -> Cells:
 Value = TypeVar("Value")
 MAX_ENTRIES = 1000
 MAX_UNDO_BYTES = 2**28
-"""Maximum memory of custom matrices and long texts kept for undo."""
+"""Maximum memory, in bytes, of the custom matrices and long texts that are kept for undo."""
 
 
 class History(Struct, Generic[Value], frozen=True):
-    """Values before and after the current one, nearest last.
+    """Values before and after the current one; in both, the nearest value is last.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class History(Struct, Generic[Value], frozen=True):
     key: str = ""
 
     def keep(self, old: Value, key: str = "") -> History[Value]:
-        """Record a replaced value unless the change has the same key as the last one."""
+        """Record the replaced value, unless the change has the same key as the last one."""
         if key and key == self.key:
             return History(self.past, (), key)
         return History((*self.past, old)[-MAX_ENTRIES:], (), key)
@@ -132,17 +132,17 @@ class History(Struct, Generic[Value], frozen=True):
     def trim_to(
         self, most: int, list_buffers: Callable[[Value], Iterable[bytes | str]]
     ) -> History[Value]:
-        """Drop the oldest values while all values use more than `most` bytes in total.
+        """Drop the oldest values so that the others use at most `most` bytes; the newest is kept.
 
-        Call this after each recorded value.
+        This must be called after each recorded value.
 
         Parameters
         ----------
         list_buffers : callable
-            Returns the buffers and texts of a value; shared ones count once.
+            Returns the buffers and texts of a value; objects that values share are counted once.
         """
         if not self.past or not list_buffers(self.past[-1]):
-            return self  # the newest, the only one that may be new here, adds no memory
+            return self  # only the newest value can be new here, and it uses no memory
         known: set[int] = set()
         total = 0
         for place, value in enumerate(reversed(self.past)):
@@ -171,24 +171,24 @@ class History(Struct, Generic[Value], frozen=True):
 
 
 class DocumentHistory:
-    """The undo history of a document that is replaced by each change."""
+    """The undo history of the document, which is replaced by each change."""
 
     def __init__(self) -> None:
         self.changes: History[Document] = History()
         self._undo_description, self._redo_description = ChangeDescription(), ChangeDescription()
 
     def record(self, document: Document, key: str = "") -> None:
-        """Add a document before it changes; a change with the key of the last one is merged."""
+        """Record the document before a change; a change with the key of the last one is merged."""
         kept = self.changes.keep(document, key)
         self.changes = kept.trim_to(MAX_UNDO_BYTES, Document.large_objects)
 
     def replace(self, changes: History[Document]) -> History[Document]:
-        """Continue with another history; return the previous one."""
+        """Continue with another history, and return the previous one."""
         before, self.changes = self.changes, changes
         return before
 
     def seal(self) -> None:
-        """End an edit that merges successive changes."""
+        """End a merged edit; the next change is recorded separately."""
         self.changes = self.changes.seal()
 
     def undo(self, document: Document) -> Document:

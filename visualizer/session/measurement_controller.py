@@ -38,7 +38,7 @@ class _MeasurementJob(Struct, frozen=True, eq=False):
 
 
 class HeadMeasurementController(QObject):
-    """Measures the heads of the current run; another run ends the measurement."""
+    """Measures the heads of the current run; the measurement ends when another run is shown."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
@@ -135,6 +135,6 @@ def _measure_run(
         worker_jobs.measure_heads(measured.run, go_on)
     except CancelledError:
         return measured, None
-    except Exception as error:  # noqa: BLE001 - handed to the GUI thread
+    except Exception as error:  # noqa: BLE001 - reported on the GUI thread
         return measured, convert_memory_error(error)
     return measured, None

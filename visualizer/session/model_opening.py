@@ -52,7 +52,7 @@ class OpenedSource(Struct, frozen=True, eq=False):
     Parameters
     ----------
     other_text : str
-        A text that the model can process if it does not accept the given one; else empty.
+        A text that the model can process if it rejects the given one; otherwise empty.
     model : object
         Keeps the model open until a run of it exists, which then keeps it open.
     """
@@ -78,14 +78,14 @@ def open_model_source(
     text : str
         The text to run the model on.
     progress : Progress
-        Called with the bytes of weights read and their total.
+        Called with the number of weight bytes that have been read, and with the total.
     is_from_disk : bool
         Whether the layers stay on disk and are loaded one at a time.
 
     Raises
     ------
     InputError
-        For ``model``, if the model cannot be opened.
+        With field ``model`` if the model cannot be opened.
     CancelledError
         If `progress` raises it; no part of the model is kept.
     """
@@ -93,12 +93,12 @@ def open_model_source(
 
 
 def check_device(device: Device, dtype: Dtype) -> None:
-    """Reject a chosen device that is not available.
+    """Raise an error if a device is not available.
 
     Raises
     ------
     InputError
-        For ``device``.
+        With field ``device``.
     """
     run_in_thread(partial(_check_device, device, dtype))
 
@@ -111,12 +111,12 @@ def _check_device(device: Device, dtype: Dtype) -> None:
 
 
 def estimate_disk_reading(path: Path, device: Device, dtype: Dtype) -> DiskReadingEstimate | None:
-    """Estimate the cost of streaming a model from disk; None if unnecessary or impossible.
+    """Estimate the cost of streaming a model from disk; None if this is unnecessary or impossible.
 
     Raises
     ------
     InputError
-        For ``model``, if its files cannot be read.
+        With field ``model`` if its files cannot be read.
     """
     from visualizer.models.disk_reading_estimate import disk_refusal_reason, estimate_disk_reading
     from visualizer.models.lab_model_files import is_lab_model
@@ -133,12 +133,12 @@ def estimate_disk_reading(path: Path, device: Device, dtype: Dtype) -> DiskReadi
 
 
 class ServerChoice(Struct, frozen=True):
-    """Model server to connect to.
+    """The model server to connect to.
 
     Parameters
     ----------
     host, port, token
-        Address of the server, and the token that signs requests.
+        Address of the server, and the access token that signs the requests.
     ssh : str
         Command that starts the server over SSH and provides the other values; empty if the server
         is already running.
@@ -161,7 +161,7 @@ def connect_to_model(
     Raises
     ------
     InputError
-        For ``host``, ``port``, ``token`` or ``ssh``, if the server cannot be reached.
+        With field ``host``, ``port``, ``token`` or ``ssh`` if the server cannot be reached.
     CancelledError
         If `progress` raises it, or if the connection is abandoned.
     """
@@ -201,7 +201,7 @@ def stored_server_token(host: str, port: int) -> str:
 
 
 def has_token_store() -> bool:
-    """Whether the system keyring is available."""
+    """Return whether the system keyring is available."""
     from visualizer.models.model_client.token_store import has_store
 
     return has_store()
@@ -216,12 +216,12 @@ def forget_closed_models() -> None:
 
 
 def can_open_models() -> bool:
-    """Whether the library that opens models is installed."""
+    """Return whether the library that opens models is installed."""
     return is_installed(MODEL_PACKAGE)
 
 
 def start_imports() -> None:
-    """Start the imports that opening a model needs, while the user is choosing one."""
+    """Start importing what is needed to open a model while the user is choosing one."""
     if can_open_models():
         from visualizer.models.tokenizer_process import tokenizer_process
 
@@ -229,7 +229,7 @@ def start_imports() -> None:
 
 
 def device_choices() -> dict[tuple[Device, Dtype], DeviceChoice]:
-    """Return where a model would run, for each device and dtype that can be chosen."""
+    """Return where a model would run, for each combination of device and dtype."""
     return run_in_thread(_find_places)
 
 
@@ -260,7 +260,7 @@ def _open_source(
     load_torch_library()
     if (
         MODEL_PACKAGE not in sys.modules
-    ):  # on another thread, as garbage of the imports would keep this frame alive
+    ):  # on another thread, because garbage from the imports would keep this frame alive
         run_in_thread(partial(_import_library, progress))
     from visualizer.models.text_reading import open_source, replacement_text
 
@@ -269,8 +269,8 @@ def _open_source(
 
 
 def _import_library(progress: Progress) -> None:
-    """Import transformers in steps between which the import can be cancelled."""
-    collect_garbage()  # otherwise it would be frozen together with the imported objects
+    """Import transformers in several steps; the import can be cancelled between them."""
+    collect_garbage()  # existing garbage would be frozen with the imported objects
     with exclude_from_collection(), suppress(ImportError):  # reported when it is used
         for name in ("visualizer.attention.run", MODEL_PACKAGE):
             progress(0, 0)

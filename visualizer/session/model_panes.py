@@ -1,4 +1,4 @@
-"""Options and messages of the panes about the heads of a model."""
+"""Options and messages of the panes that show the heads of a model."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def no_reading_reason(document: Document, refused: InputError | None = None) -> 
     Parameters
     ----------
     refused : InputError, optional
-        Why the model could not run on the current document.
+        The error that prevented the model from running on the current document.
     """
     if refused and not document.needs_image:
         return MODEL_ERROR_MESSAGE.format(reason=refused.sentence)
@@ -58,7 +58,7 @@ def no_reading_reason(document: Document, refused: InputError | None = None) -> 
 HIDDEN_MESSAGE = "Hidden until the prediction is revealed."
 SCORES_ONLY_MESSAGE = "This file contains scores only; head measures need attention weights."
 LONG_TEXT_MESSAGE = (
-    "Measuring the heads of a long text row by row may take minutes. The heatmaps "
+    "Measuring the heads of a long text row by row may take several minutes. The heatmaps "
     "can be used in the meantime."
 )
 START, START_TIP = "Measure heads", "Compute the head measures of the long text, row by row"
@@ -67,7 +67,7 @@ MEASURING_MESSAGE = "Measuring the heads: {share} of the rows are done."
 
 
 class MeasurementOffer(Struct, frozen=True):
-    """A measurement that can be started or is in progress.
+    """An offer to measure the heads, or a measurement that is in progress.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class MeasurementOffer(Struct, frozen=True):
     is_measuring : bool
         Whether the measurement is in progress.
     share : int
-        Progress in per cent.
+        Progress as a percentage.
     """
 
     says: str
@@ -85,7 +85,7 @@ class MeasurementOffer(Struct, frozen=True):
 
 
 def measurement_offer(run: Run) -> MeasurementOffer | None:
-    """Return the measurement; None if the heads are measured or can be measured immediately."""
+    """Return the offer; None if the heads have been measured or can be measured immediately."""
     trace, texts = run.trace, run.compared_texts
     if Role.WEIGHTS not in trace or trace.is_measured(Role.WEIGHTS, texts):
         return None

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 RETRY_DELAY_S = 3.0
-"""Minimum delay before a failed server request is retried, at the next change."""
+"""Time, in seconds, after which a failed server request is retried at the next change."""
 FAILED_MESSAGE = "The computation failed."
 
 
 class _RunningQuestion(Struct, frozen=True, eq=False):
-    """A running analysis."""
+    """An analysis that is running."""
 
     reading: ModelReading
     question: ModelQuestion
     is_cancelled: threading.Event = field(default_factory=threading.Event)
 
     def resume(self, done: int, of: int) -> None:
-        """Progress callback that stops the work after a cancellation."""
+        """Raise an error if the analysis was cancelled; called as the progress callback."""
         if self.is_cancelled.is_set():
             raise CancelledError
 
@@ -57,8 +57,8 @@ class ModelQuestionController(QObject):
     Parameters
     ----------
     panels : iterable of PanelId
-        The panels that need results. Their ``questions`` are the pending analyses, most urgent
-        first.
+        The panels that need results. Their ``questions`` are the pending analyses, with the most
+        urgent first.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ModelQuestionController(QObject):
         self._workspace, self._panels = workspace, tuple(panels)
         self._running_question: _RunningQuestion | None = None
         self._failed_requests: list[tuple[_RunningQuestion, float]] = []
-        """Analyses that failed on a server, and the times of failure."""
+        """Analyses that failed on a server, and the times at which they failed."""
         self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_answer)
         self._worker.failed.connect(self._report_refusal)
@@ -81,7 +81,7 @@ class ModelQuestionController(QObject):
         return self._running_question is not None
 
     def request_result(self, question: ModelQuestion) -> None:
-        """Request an analysis that runs only on demand."""
+        """Request an analysis of the kind that runs only on demand."""
         reading = self._current_reading
         if reading:
             reading.answers.wanted.add(question)
@@ -98,7 +98,7 @@ class ModelQuestionController(QObject):
         """Start the most urgent analysis for the open panes."""
         reading = self._current_reading
         if self._drop_old_failures():
-            self._workspace.refresh_screen()  # this asks again
+            self._workspace.refresh_screen()  # this calls the method again
             return
         questions = tuple(self._pending_questions()) if reading else ()
         asked = self._running_question
@@ -180,7 +180,7 @@ def _answer_question(
         return asked, refused
     except CancelledError:
         return asked, None
-    except Exception as error:  # noqa: BLE001 - handed to the GUI thread
+    except Exception as error:  # noqa: BLE001 - reported on the GUI thread
         converted = convert_memory_error(error)
         return (
             (asked, converted)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 IDLE_DELAY_S = 2.0
-"""Idle time after which `rest` is called."""
+"""Idle time, in seconds, after which `rest` is called."""
 PROGRESS_INTERVAL_S = 0.25
-"""Minimum interval between progress reports."""
+"""Minimum interval between progress reports, in seconds."""
 _abandoned_workers: set[NewestRequestWorker] = set()
-"""Abandoned workers with a thread that is still running."""
+"""Abandoned workers whose threads are still running."""
 
 
 class NewestRequestWorker(QThread):
@@ -38,22 +38,24 @@ class NewestRequestWorker(QThread):
     running request is interrupted only when it calls `check_stopped`, if a newer request is waiting
     or the worker is ending. Signals deliver the result or the exception on the thread that created
     the worker; running out of memory is reported as an `InputError`. A request may outlive the
-    object that made it, so everything that it reports goes through the worker.
+    object that made it, so it reports everything through the worker.
 
     Parameters
     ----------
     rest : callable, optional
-        Called on the worker's thread after an idle period and when it ends.
+        Called on the worker's thread after an idle period and when the thread ends.
     """
 
     answered = Signal(object)
     failed = Signal(object)
     progressReported = Signal(object, object, object)
-    """Progress of a running request: the request, the completed steps and the total."""
+    """Progress of a running request: the request, the number of completed steps, and the total."""
     reported = Signal(object)
     """A value reported by a running request, such as a part of its result."""
     _delivery_queued = Signal(object, object)
-    """Emitted on the worker's thread: the signal to emit for the owner, and its argument."""
+    """Emitted on the worker's thread with the signal to emit on the owner's thread, and its
+    argument.
+    """
 
     def __init__(
         self, parent: QObject | None = None, rest: Callable[[], object] | None = None
@@ -72,14 +74,14 @@ class NewestRequestWorker(QThread):
 
     @property
     def is_working(self) -> bool:
-        """Whether a request is waiting, running or undelivered; always false after `leave`."""
+        """Whether a request is waiting, running or undelivered; false after `leave`."""
         with self._changed:
             is_underway = self._is_running or self._waiting is not None or self._undelivered > 0
             return is_underway and not self._is_stopping
 
     @property
     def has_newer_request(self) -> bool:
-        """Whether a request is waiting or the worker is to end."""
+        """Whether a request is waiting or the worker is ending."""
         return self._waiting is not None or self._is_stopping
 
     def ask(self, request: Callable[[], object]) -> None:
@@ -99,9 +101,10 @@ class NewestRequestWorker(QThread):
             QTimer.singleShot(0, self, partial(self._deliver, self.failed, refused))
 
     def discard(self, values: list[object]) -> None:
-        """Clear a list on the worker's thread, because freeing memory may take long.
+        """Clear a list on the worker's thread, because freeing its values may take a long time.
 
-        A list is passed because the thread that drops the last reference frees the value.
+        The values are passed in a list because the thread that drops the last reference frees a
+        value.
         """
         if not self.isRunning():  # the thread has not started, so it would not clear the list
             values.clear()
@@ -113,8 +116,8 @@ class NewestRequestWorker(QThread):
     def leave(self, last: Callable[[], object] | None = None) -> None:
         """Drop the waiting request and end the thread without waiting; no more signals are emitted.
 
-        A running request may take long, and a closing window does not wait for it. Until its thread
-        has ended, the worker has no parent; the program keeps it and waits for it at exit.
+        A running request may take a long time, and a closing window does not wait for it. Until its
+        thread has ended, the worker is kept without a parent; at exit, the program waits for it.
 
         Parameters
         ----------
@@ -157,7 +160,7 @@ class NewestRequestWorker(QThread):
                 values.clear()
             if request:
                 self._run_request(request)
-            del request  # also frees the values that it captured
+            del request  # also frees the values that the request captured
         for values in self._discarded:
             values.clear()
         if self._last:
@@ -176,7 +179,7 @@ class NewestRequestWorker(QThread):
         except CancelledError as error:
             # The traceback keeps computed values alive; free them here, not on the GUI thread.
             self._queue_delivery(self.failed, error.with_traceback(None))
-        except Exception as error:  # noqa: BLE001 - handed to the GUI thread
+        except Exception as error:  # noqa: BLE001 - reported on the GUI thread
             self._queue_delivery(self.failed, convert_memory_error(error))
         else:
             self._queue_delivery(self.answered, answer)
@@ -217,7 +220,8 @@ class NewestRequestWorker(QThread):
     def _deliver(self, signal: SignalInstance, answer: object) -> None:
         """Emit a result on the thread that created the worker.
 
-        Counting and emitting happen in one call, so a result is either undelivered or handled.
+        The counter is updated and the signal emitted in one call, so that a result is always either
+        undelivered or handled.
         """
         with self._changed:
             self._undelivered -= 1

@@ -18,7 +18,7 @@ Panel = TypeVar("Panel")
 
 
 class Area(Enum):
-    """Where a pane is placed: on a side of the heatmaps, or in their place."""
+    """Where a pane is placed: to the left or right of the heatmaps, or instead of them."""
 
     LEFT = "left"
     RIGHT = "right"
@@ -30,22 +30,22 @@ def _return_none(*given: object) -> None:
 
 
 class PanelPresenter(Struct, Generic[Panel], frozen=True):
-    """Describes how one panel is created.
+    """The specification of a panel: how it is created, and what it needs.
 
     Parameters
     ----------
     present : callable
-        Creates the panel from the screen inputs, the other panels and the previous panel.
+        Creates the panel from the resolved view, the screen inputs and the previous panel.
     empty : object
-        The panel if there are no numbers or its pane is closed.
+        The panel that is shown if there is no run or if the pane is closed.
     pane : str
-        The pane that shows the panel, if it can be closed; the panel is not created while it is
-        closed.
+        The id of the closable pane that shows the panel; while it is closed, the panel is not
+        created.
     prefetch_key : callable
-        Returns a key of the parts of large tensors that the panel needs.
+        Returns a key that identifies the parts of large tensors that the panel needs.
     prefetch : callable
-        Reads the parts of large tensors, and returns the panel if it was created in the process;
-        receives the panels of the rows above and the previous panel.
+        Reads these parts, and returns the panel if it was created in the process. Its arguments are
+        the resolved view, the panels specified before this one, and the previous panel.
     is_refined : bool
         Whether the panel changes while the images of long texts are refined.
     needs_retrieval : bool
@@ -62,7 +62,7 @@ class PanelPresenter(Struct, Generic[Panel], frozen=True):
     needs_retrieval: bool = False
 
     def is_visible_pane(self, resolved: ResolvedView) -> bool:
-        """Return whether the pane of the panel is visible."""
+        """Return whether the panel's pane is visible."""
         return not self.pane or self.pane in resolved.view.panes
 
 
@@ -81,34 +81,34 @@ class PaneSpec(Struct, frozen=True):
     id : str
         The id in saved window states and views, independent of the title.
     tip : str
-        Tooltip of its button, which describes what the pane shows.
+        Tooltip of the pane's button; it describes what the pane shows.
     widget : str
-        ``module:Class`` of its widget, which has ``show_screen(screen, theme)``; imported when
-        the pane is first shown.
+        ``module:Class`` of its widget, which has ``show_screen(screen, theme)``; imported when the
+        pane is first shown.
     connect : callable
-        Connects the widget's signals to the shared controllers or to its own.
+        Connects the widget's signals to the shared controllers or to the pane's own controller.
     shortcut : str
-        The shortcut that toggles it.
+        The keyboard shortcut that toggles the pane.
     is_open : bool
-        Whether it has a tab in a new window.
+        Whether the pane has a tab in a new window.
     panel : PanelPresenter, optional
-        How its content is created.
+        The specification of the panel that it shows.
     is_made_at_once : bool
-        Whether it is created with the window instead of when it is first shown.
+        Whether the widget is created together with the window instead of when it is first shown.
     is_painted_first : bool
-        Whether it is painted together with the heatmaps, before the other panes.
+        Whether the pane is painted together with the heatmaps, before the other panes.
     opens_with : callable, optional
-        Whether a screen has content for it; the pane is open only then.
+        Returns whether a screen has content for the pane; the pane is open only if it does.
     opens_for_model : bool
-        Whether it opens when a new model starts to run.
+        Whether the pane opens when a new model starts to run.
     subject : callable, optional
-        For a pane in the centre: names what it shows of a screen, empty if nothing. It opens when
-        the name changes, and when Esc has nothing left to undo in the heatmaps. Its widget has a
-        signal `heatmapsRequested`.
+        For a pane in the centre: returns a name for what the pane shows of a screen, or an empty
+        string if it shows nothing. The pane opens when the name changes, and when Esc is pressed
+        while the heatmaps have nothing to undo. Its widget has a signal `heatmapsRequested`.
     opened_by : tuple of str
-        Ids of the commands that open it to show their results.
+        Ids of the commands that open the pane to show their results.
     commands : mapping
-        Ids of commands that act on its widget, with the action, which runs once the pane is open.
+        Commands for the pane's widget: by command id, the action that runs once the pane is open.
     """
 
     id: str
@@ -129,6 +129,6 @@ class PaneSpec(Struct, frozen=True):
     commands: Mapping[str, Callable[[Any], object]] = {}
 
     def create_widget(self) -> Any:
-        """Create its widget."""
+        """Create the pane's widget."""
         module, _, name = self.widget.partition(":")
         return getattr(import_module(module), name)()

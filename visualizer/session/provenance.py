@@ -19,13 +19,14 @@ MAX_NAMED = 3
 def describe_provenance(run: Run, layer: int | None = None) -> str:
     """Describe where the weights of a run come from, as one short phrase.
 
-    The window, captions of figures, films and web pages, and data files all use it, so that
-    random weights are never mistaken for trained ones.
+    The phrase is used in the window, in the captions of figures, animations and web pages, and in
+    data files, so that random weights are never mistaken for trained ones.
 
     Parameters
     ----------
     layer : int, optional
-        The number of the shown layer, from 0, if the run has layers of a model.
+        The number of the shown layer in its model, counted from 0; None if no single layer is
+        shown.
     """
     if run.trace.has_module:
         return _of_module(run)
@@ -39,7 +40,7 @@ def describe_provenance(run: Run, layer: int | None = None) -> str:
 
 
 def has_random_weights(run: Run) -> bool:
-    """Whether any weights are random, so that patterns of the heads are due to chance."""
+    """Return whether any weights are random, so that patterns in the heads may be due to chance."""
     if run.trace.has_module:
         given = {name for name, _ in run.trace.spec.counting_weights}
         return any(name not in given for name in run.trace.spec.weight_names)
@@ -47,12 +48,12 @@ def has_random_weights(run: Run) -> bool:
 
 
 def describe_lab_provenance(step: int | None, run_name: str, shown: str = "") -> str:
-    """Describe weights of the language lab after a number of steps.
+    """Describe weights from the language lab after the given number of training steps.
 
     Parameters
     ----------
     step : int or None
-        None if the file does not contain it.
+        Number of training steps; None if the file does not contain it.
     run_name : str
         The name of the run, or of its snapshot.
     shown : str

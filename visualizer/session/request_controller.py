@@ -1,4 +1,4 @@
-"""Requests of the workspace to its worker, and refinement of pictures between them."""
+"""Sends the workspace's requests to its worker, and refines images between requests."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 REFINEMENT_DELAY_MS = 80
-"""Delay of exact pictures after a user action; drawing them slows the window down."""
+"""Delay before images are refined after a user action, because refinement slows the window down."""
 
 
 class RequestController(QObject):
-    """Sends requests to the worker, and refines the pictures of a long text while it is idle.
+    """Sends requests to the worker, and refines the images of a long text while the worker is idle.
 
     Parameters
     ----------
     presenter : Presenter
-        Refines the pictures.
+        Refines the images.
     rest : callable or None
-        Called on the worker's thread when it is idle.
+        Called on the worker's thread when the worker is idle.
     """
 
     refinement_due = Signal()
-    """The delay after a user action has ended, or pictures are no longer covered."""
+    """The delay after a user action has ended, or a dialog was opened or closed."""
 
     def __init__(
         self, presenter: Presenter, rest: Callable[[], object] | None, parent: QObject
@@ -43,22 +43,22 @@ class RequestController(QObject):
         super().__init__(parent)
         self.worker = NewestRequestWorker(self, rest)
         self.progress: ReadingProgress | None = None
-        """Progress of the model in the last request, if it reports any."""
+        """Progress of the model in the last request; None if the request has reported none."""
         self._presenter = presenter
         self._request: Callable[[], object] | None = None
         """The last request to the worker."""
         self._refining: tuple[Run | None, View] | None = None
         """Run and view that the worker is refining; None during any other request."""
         self._failed_refinement: tuple[Run | None, View] | None = None
-        """Run and view that are not refined any more because refining them failed."""
+        """Run and view that are no longer refined because their refinement failed."""
         self.is_resting = self._is_covered = False
-        """Also read by the worker."""
+        """These flags are also read on the worker's thread."""
         self.rest_timer = QTimer(self, singleShot=True, interval=REFINEMENT_DELAY_MS)
         self.rest_timer.timeout.connect(self.end_rest)
 
     @property
     def is_working(self) -> bool:
-        """Whether the worker has a request other than refining pictures."""
+        """Whether the worker has a request other than refining images."""
         return self.worker.is_working and self._refining is None
 
     def ask(self, request: Callable[[], object]) -> None:
@@ -67,7 +67,7 @@ class RequestController(QObject):
         self.worker.ask(request)
 
     def drop_answered(self) -> None:
-        """Drop the last request after its result has arrived, as it references the previous run."""
+        """Drop the answered request, because it references the previous run."""
         if not self.worker.is_working:
             self._request = None
 
@@ -79,9 +79,9 @@ class RequestController(QObject):
         return is_last
 
     def refine(self, run: Run | None, view: View, resolved: ResolvedView | None) -> None:
-        """Refine the pictures of a view unless another request is running."""
+        """Refine the images of a view unless another request is running."""
         wanted = run, view
-        # A second request for the same pictures would only interrupt the first.
+        # A second request for the same images would only interrupt the first.
         is_busy = self.worker.is_working and self._refining in (None, wanted)
         if is_busy or resolved is None or self._failed_refinement == wanted:
             return
@@ -104,7 +104,7 @@ class RequestController(QObject):
         self._refining = wanted
 
     def mark_failed(self, run: Run | None, view: View) -> None:
-        """Stop refining a view if refining failed, as it would fail again."""
+        """Stop refining a view after its refinement failed, because it would fail again."""
         if self._refining:
             self._failed_refinement = run, view
 
@@ -119,7 +119,7 @@ class RequestController(QObject):
         self.refinement_due.emit()
 
     def pause_refinement(self, is_covered: bool) -> None:
-        """Pause refinement while a dialog covers the pictures and needs the CPU cores."""
+        """Pause refinement while a dialog covers the images and needs the CPU cores."""
         self._is_covered = is_covered
         self.refinement_due.emit()
 

@@ -1,7 +1,6 @@
-"""A view resolved against a run: visible stages, heads, cells and pooling extents.
+"""Views resolved against a run: the visible stages, heads, cells and pooling extents.
 
-All presenters take a `ResolvedView`, which is clamped and looked up once per change. Creating one
-reads no stage data.
+All presenters take a `ResolvedView`. It is created once per change, without reading any stage data.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class PoolingExtent(Struct, frozen=True):
-    """The drawn part of a stage, and the rows and columns pooled into a drawn cell."""
+    """The drawn part of a stage, and how many rows and columns are pooled into a drawn cell."""
 
     blocks: tuple[int, int]
     rows: range | None
@@ -73,7 +72,7 @@ def pooling_extent(
     room : tuple of int
         Maximum numbers of drawn rows and columns.
     zoom : ZoomRange or None
-        A part that exists in the trace; None for the whole.
+        A part that exists in the trace; None for the whole stage.
     """
     sizes = trace.shape(stage.name)[-2:]
     whole = pooling_block(trace, stage, room)
@@ -90,7 +89,7 @@ def pooling_extent(
 
 
 def _pooling_block(part: range, room: int) -> int:
-    """Return a block size, a power of two so that few distinct poolings are read and cached."""
+    """Return the block size: a power of two, so that few different poolings are read and cached."""
     return 1 << (math.ceil(len(part) / room) - 1).bit_length()
 
 
@@ -99,13 +98,13 @@ def _whole_blocks(part: range, block: int, size: int) -> range:
 
 
 def pooling_block(trace: Trace, stage: Stage, room: tuple[int, int]) -> tuple[int, int]:
-    """Return the rows and columns pooled into a drawn cell."""
+    """Return the numbers of rows and columns that are pooled into each drawn cell."""
     rows, columns = trace.shape(stage.name)[-2:]
     return math.ceil(rows / room[0]), math.ceil(columns / room[1])
 
 
 MAX_FLOW_KEYS, MAX_FLOW_FEATURES, MAX_FLOW_HEAD_FEATURES = 64, 60, 40
-"""Maximum numbers of drawn columns of a matrix of the flow that is not in focus."""
+"""Maximum numbers of columns that are drawn for a matrix on the flow board that is not in focus."""
 
 
 class FlowView(Struct, frozen=True):
@@ -114,13 +113,14 @@ class FlowView(Struct, frozen=True):
     Parameters
     ----------
     stages : tuple of str
-        The stage that each column shows.
+        The stage that is shown in each column.
     focus : int
         Index of the column that is drawn as large as possible.
     head : int
-        The head in front.
+        The index of the head in front.
     earlier : str
-        The state of the matrix in playback from which its stage is computed; empty without one.
+        During playback, the stage of the same matrix from which the current one is computed;
+        otherwise empty.
     """
 
     columns: tuple[FlowColumn, ...]
@@ -130,7 +130,7 @@ class FlowView(Struct, frozen=True):
     earlier: str = ""
 
     def room(self, stage: Stage, rows: int) -> tuple[int, int]:
-        """Return the maximum numbers of drawn rows and columns of a stage."""
+        """Return the maximum numbers of rows and columns to draw for a stage."""
         if stage.name == self.stages[self.focus]:
             return rows, rows
         if stage.dims[-1] == "key":
@@ -161,39 +161,40 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     computed : Document or None
         The document that the run was computed from.
     leading : tuple of int
-        The index on the run's leading axes: the layer and the text shown.
+        The index along the run's leading axes, which selects the layer and the text.
     prediction : Prediction or None
-        The current prediction, with the marks on existing cells.
+        The current prediction, with only those marks whose cells exist in the run.
     place : PlaybackPosition or None
         The playback position; None at the end and during a prediction.
     focus : str or None
         The single stage in focus during playback or a prediction.
     hidden_stages : frozenset of str
-        Stages that a prediction covers: its own and those computed from it.
+        The stages that a prediction hides: the predicted one and all later ones.
     hovered, pinned : Cell or None
         The hovered and the pinned cell, if they exist in the run.
     chosen, stages : frozenset of str
         The requested stages, or the weights if the run has none of them; and the stages with a
-        panel: these and the stage of the pinned cell, or the stage in focus and its inputs.
+        panel, which also include the stage of the pinned cell, or are those on the flow board.
     heads, drawn_heads : tuple of int
-        Heads with a row of panels; and the heads for panes without aggregates, which are all heads
-        if only aggregates have a row.
+        The heads with a row of panels, and the heads for panes that do not show aggregates: the
+        same, or all heads if only aggregates have a row.
     folds : tuple of HeadAggregate
-        Head aggregates with a row of panels.
+        The head aggregates with a row of panels.
     is_spread : bool
         Whether the innermost leading axis is shown side by side: the texts, or else the layers.
     zoom : ZoomRange or None
-        The visible part of every panel; None for the whole.
+        The visible part of every panel; None for the whole panel.
     comparison : Comparison or None
-        The active comparison; set aside during playback and predictions.
+        The active comparison; None during playback and predictions.
     unavailable_reason : str
         Why the requested comparison is impossible; empty if it is possible.
     overview : str or None
         The stage of the minimap; None if everything is visible.
     is_led_to_flow : bool
-        Whether a link led to a stage that was not chosen, so that the flow board shows it.
+        Whether the flow board is shown only because the pinned cell is in a stage that was not
+        chosen.
     flow : FlowView or None
-        What the flow board shows; None if the panels are arranged by stage and head.
+        The content of the flow board; None if the panels are arranged by stage and head.
     """
 
     document: Document
@@ -220,14 +221,14 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     is_led_to_flow: bool
     flow: FlowView | None = None
     shared_values: dict[Hashable, object] = field(default_factory=dict)
-    """Values shared by panels, by key; computed on first use."""
+    """Values that panels share, by key; they are computed on first use."""
     _side_labels: dict[int, AxisLabels] = field(default_factory=dict)
     _extents: dict[tuple[str, tuple[int, int], bool], PoolingExtent] = field(default_factory=dict)
 
     # ------------------------------------------------------------------ panels
 
     def side_labels(self, leading: LeadingIndex) -> AxisLabels:
-        """Return the labels of a text's queries and keys, reusing the object of an earlier view."""
+        """Return the labels of a text's queries and keys; earlier views share the same object."""
         text = self.run.trace.axis_position("text", leading)
         if text not in self._side_labels:
             words = self.run.labels(leading), self.run.labels(leading, "key")
@@ -235,7 +236,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return self._side_labels[text]
 
     def extent(self, stage: Stage) -> PoolingExtent:
-        """Return the drawn part and pooling of a stage."""
+        """Return the drawn part of a stage and its pooling."""
         view = self.view
         if self.flow:
             return self._make_extent(stage, self.flow.room(stage, view.room), is_whole=False)
@@ -253,7 +254,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return self._extents[key]
 
     def rows_of(self, stage: Stage) -> Iterator[tuple[int | None, HeadAggregate | None]]:
-        """Yield the panel rows of a stage: one per shown head and per aggregate."""
+        """Yield the panel rows of a stage: one for each shown head and one for each aggregate."""
         if "head" not in stage.dims:
             yield None, None
             return
@@ -269,7 +270,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def layer_numbers(self) -> tuple[int, ...]:
-        """The number of each layer in the model, from 0; its index if there is no model."""
+        """The number of each layer in the model, counted from 0; without a model, the index."""
         count, model = self.run.trace.count("layer"), self.model_of_run
         numbers = self.run.reading.layers if self.run.reading else (model.layers if model else ())
         return numbers if len(numbers) == count else tuple(range(count))
@@ -280,12 +281,12 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return tuple(stage for stage in self.run.trace.stages if stage.name in self.stages)
 
     def display_number(self, axis: str, at: int) -> int:
-        """Return the number, from 1, of a layer or text at an index of its leading axis."""
+        """Return the number, counted from 1, of the layer or text at an index."""
         return (self.layer_numbers[at] if axis == "layer" else at) + 1
 
     @property
     def leading_description(self) -> str:
-        """The numbers of the current layer and text, for axes with more than one entry.
+        """The numbers of the current layer and text, if there are several layers or texts.
 
         If the index of a layer differs from its number in the model, both are given.
         """
@@ -298,12 +299,12 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def spread_indices(self) -> tuple[LeadingIndex, ...]:
-        """Leading indices that are shown side by side."""
+        """The leading indices that are shown side by side."""
         *outer, _ = self.leading
         return tuple((*outer, at) for at in range(self.run.trace.leading[-1]))
 
     def spread_head(self, stage: Stage) -> int | None:
-        """Return the head shown in a side-by-side view: the pinned cell's, or the first."""
+        """Return the head of a side-by-side view: that of the pinned cell, or the first."""
         if "head" not in stage.dims:
             return None
         head = self.pinned.head if self.pinned else None
@@ -313,21 +314,21 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def overview_head(self) -> int:
-        """The head of the minimap: the pinned cell's, or the first."""
+        """The head of the minimap: that of the pinned cell, or the first."""
         return (self.pinned and self.pinned.head) or next(iter(self.heads), 0)
 
     @cached_property
     def query_key_stages(self) -> tuple[str, ...]:
-        """The shown stages with a query × key panel, or the weights."""
+        """The shown stages with a query × key panel; only the weights if there are none."""
         return _square_stage_names(self.run, self.stages)
 
     def weights_stage(self, cell: Cell | None) -> str:
         """Return the stage of the weights that a pane shows for a cell and for its tokens.
 
         If the cell is a weight before or after dropout, its stage is used, so that a pane shows the
-        same number as the cell. Otherwise, the weights after dropout are used if they are shown,
-        else the weights before dropout. Head measures always use the weights before dropout
-        (`trace.attention`).
+        same number as the cell. Otherwise, the weights after dropout are used if they are shown; if
+        not, the weights before dropout are used. Head measures always use the weights before
+        dropout (`trace.attention`).
         """
         trace = self.run.trace
         if cell and cell.stage in {trace.attention, trace.dropout_stage}:
@@ -355,7 +356,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return view_timeline(self.run, self.view)
 
     def is_computed_later(self, cell: Cell) -> bool:
-        """Whether a cell is computed in a later step."""
+        """Return whether a cell is computed in a later step."""
         if self.place is None:
             return False
         rows, columns = self.timeline.playback_reach(self.place, cell.stage)
@@ -377,14 +378,14 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def pointed(self) -> Cell | None:
-        """The hovered cell, or else the pinned one; None while steps are played."""
+        """The hovered cell, or the pinned one if none is hovered; None while steps are played."""
         if self.is_playing:
             return None
         return self.hovered_when_reached or self.pinned_when_reached
 
     @property
     def caption_head(self) -> int:
-        """The head that the step caption describes: the pinned cell's, or the first shown."""
+        """The head that the step caption describes: that of the pinned cell, or the first shown."""
         pinned = self.view.pinned
         head = pinned.head if pinned else None
         if head is None:
@@ -405,14 +406,14 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def described_place(self) -> PlaybackPosition | None:
-        """The position whose step is described; while a tour plays, that of its full row."""
+        """The position of the described step; while a tour plays, the position of its full row."""
         if self.place is None or not self.is_playing:
             return self.place
         return self.timeline.described_place(self.place)
 
     @property
     def described_step(self) -> Step | None:
-        """The step that is described, or its part that computes the cell of a tour."""
+        """The step that is described, or the part of it that computes the cell of a tour."""
         if self.described_place is None:
             return None
         step, cell = self.timeline.step(self.described_place), toured_cell(self.run, self.view)
@@ -427,9 +428,9 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def step_cell(self) -> Cell | None:
-        """The cell of the step that is described, explained while no cell is hovered.
+        """The cell that stands for the described step; it is explained while no cell is hovered.
 
-        The numbers of the cell are prefetched; for a large step, the worker does this.
+        To find the cell, the values of the step are read; for a large step, the worker does this.
         """
         step = self.described_step
         if step is None:
@@ -438,14 +439,14 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def directions(self) -> frozenset[int]:
-        """The possible directions along the cell history: back (−1) and forward (1)."""
+        """The directions in which the cell history can be followed: back (−1) and forward (1)."""
         there_are = ((-1, self.view.past), (1, self.view.future))
         return frozenset(
             way for way, cells in there_are if any(existing_cell(self.run, cell) for cell in cells)
         )
 
     def reuse_known_values(self, earlier: ResolvedView | None) -> ResolvedView:
-        """Reuse cached values of an earlier view for the parts that are the same."""
+        """Copy the cached values of an earlier view that are still valid, and return this view."""
         if earlier and "step_cell" in vars(earlier) and earlier.step_key == self.step_key:
             vars(self)["step_cell"] = earlier.step_cell
         if earlier and earlier.run is self.run:
@@ -520,9 +521,9 @@ def _flow_view(
     pinned: Cell | None,
     heads: tuple[int, ...],
 ) -> FlowView:
-    """Return what the flow board shows; playback shows its stage without enlarging it.
+    """Return the content of the flow board; playback does not enlarge its stage.
 
-    Otherwise, all panels would move at each change of stage.
+    If it did, all panels would move at each change of stage.
     """
     columns = flow_columns(run.trace.stages)
     chosen = [name for name in (focus, view.large) if name]
@@ -554,12 +555,12 @@ def existing_cell(run: Run, cell: Cell | None) -> Cell | None:
 
 
 def toured_cell(run: Run, view: View) -> Cell | None:
-    """Return the cell whose row a tour shows in full: the pinned one, or the one unpinned last."""
+    """Return the cell whose row a tour shows in full: the pinned cell or the last unpinned one."""
     return existing_cell(run, view.pinned) or existing_cell(run, view.last_pinned)
 
 
 def toured_row(run: Run, view: View) -> int | None:
-    """Return the row that a tour shows in full: of its cell, or the only selected query."""
+    """Return the row that a tour shows in full: that of its cell, or the only selected query."""
     cell, tokens = toured_cell(run, view), view.tokens
     if cell is not None:
         return cell.place[-2]
@@ -573,7 +574,7 @@ def view_timeline(run: Run, view: View) -> Timeline:
 
 
 def not_comparable_reason(run: Run, comparison: Comparison) -> str:
-    """Return why no stage can be compared; empty if a stage can be compared."""
+    """Return why the comparison is impossible; empty if it is possible."""
     spec = run.trace.spec
     kept = comparison.kept
     for name, side in (("The text", run), ("The text of A", kept)):

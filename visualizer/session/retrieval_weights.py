@@ -1,9 +1,9 @@
-"""Attention weight of each head from the pinned query to the pinned key or chosen keys.
+"""Attention weight of each head from the pinned query to the chosen keys or the pinned key.
 
 This needs one row of weights per head. For a long text, the rows are read later, head by head.
 
-Source: Wu et al. 2024, "Retrieval Head Mechanistically Explains Long-Context Factuality", in
-which retrieval heads copy from the position of the answer. Here, only the weight is measured.
+Source: Wu et al. 2024, "Retrieval Head Mechanistically Explains Long-Context Factuality", in which
+retrieval heads copy from the position of the answer. Here, only the weight is measured.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import ResolvedView
 
 MAX_KEY_SPAN = 2048
-"""Maximum span of keys that are read together with the keys between them."""
+"""Maximum number of keys in a span that is read in one piece, including unmarked keys."""
 MAX_CACHED_RESULTS = 8
-"""Maximum number of cached results."""
+"""Maximum number of cached results per run."""
 
 
 class MarkedPosition(Struct, frozen=True):
@@ -84,7 +84,7 @@ _KEPT: WeakKeyDictionary[Trace, OrderedDict[MarkedPosition, RetrievalWeights]] =
 
 
 def known_retrieval(resolved: ResolvedView) -> RetrievalWeights | None:
-    """Return the weights read so far (for a short text, all); None if no key is marked."""
+    """Return the weights that have been read: for a short text, all; None if no key is marked."""
     place = marked_position(resolved)
     if place is None:
         return None
@@ -94,13 +94,13 @@ def known_retrieval(resolved: ResolvedView) -> RetrievalWeights | None:
 
 
 def is_retrieval_read(resolved: ResolvedView) -> bool:
-    """Whether all heads were read; also true if no key is marked."""
+    """Return whether all heads have been read; also true if no key is marked."""
     place = marked_position(resolved)
     return place is None or _cached_weights(resolved.run, place).is_whole
 
 
 def read_retrieval(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
-    """Read heads one by one until `is_over`, but at least one."""
+    """Read the heads one by one until `is_over` returns true, but at least one head."""
     place, run = marked_position(resolved), resolved.run
     if place is None:
         return
@@ -149,7 +149,7 @@ def _sum_weights(trace: Trace, head: tuple[int, ...], place: MarkedPosition) -> 
 
 
 def _uniform_share(trace: Trace, leading: LeadingIndex, place: MarkedPosition) -> float:
-    """Return the share of the allowed keys that are marked."""
+    """Return the fraction of the allowed keys that are marked."""
     if not (trace.has_module or trace.layer_masks or trace.is_blockwise):
         return math.nan
     masking = MaskingSpec.of(trace.spec_at(leading), Role.WEIGHTS)

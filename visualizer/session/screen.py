@@ -19,7 +19,7 @@ Panel = TypeVar("Panel")
 
 
 class PanelId(Struct, Generic[Panel], frozen=True):
-    """Id of a panel; the panel class is its type parameter."""
+    """The id of a panel; the class of the panel is its type parameter."""
 
     name: str
 
@@ -36,7 +36,7 @@ class LazyPanels(dict[str, object]):
         self.panel_builders: dict[str, Callable[[], object]] = {}
         """Factories for the panels that have not been built yet, by ID."""
         self.before: dict[str, object] = {}
-        """Previous versions of the panels that are not built yet, by id."""
+        """Previous versions of the panels that have not been built yet, by id."""
 
     def __missing__(self, name: str) -> object:
         maker = self.panel_builders.pop(
@@ -51,17 +51,17 @@ class LazyPanels(dict[str, object]):
         return panel
 
     def latest_panels(self) -> dict[str, object]:
-        """Return each panel, or its previous version if it is not built yet."""
+        """Return each panel, or its previous version if it has not been built yet."""
         return {**self.before, **self}
 
     def drop_unbuilt(self) -> None:
-        """Drop the panels that are not built yet and release their inputs."""
+        """Drop the panels that have not been built yet, and release their inputs."""
         self.panel_builders.clear()
         self.before.clear()
 
     def build_all(self) -> None:
-        """Build the remaining panels, which keep their inputs alive until then."""
-        while self.panel_builders:  # building one may build others
+        """Build the remaining panels; until then, their inputs are kept alive."""
+        while self.panel_builders:  # building one panel may build others
             self.__missing__(next(iter(self.panel_builders)))
 
 
@@ -77,8 +77,8 @@ class Screen(Struct, frozen=True, eq=False):
     panels : LazyPanels
         Panels by id.
     wanted : View
-        The view that was requested last, which controls show. It differs from `view` while its
-        data is read.
+        The view that was requested last; the controls show it. It differs from `view` while its
+        data is being read.
     """
 
     document: Document
@@ -113,7 +113,7 @@ class ScreenInputs(Struct, frozen=True, eq=False):
     wanted : View
         The view that was requested last.
     refused : InputError or None
-        The problem with the document.
+        The error of the last input; None if it is valid.
     is_working : bool
         Whether a computation is in progress.
     progress : ReadingProgress or None
@@ -148,7 +148,7 @@ class Presenter(Protocol):
         """
 
     def present_new_pictures(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
-        """Build a screen after only the pictures of a long text have changed.
+        """Build a screen after a change that affects only the images of a long text.
 
         Parameters
         ----------
@@ -157,12 +157,12 @@ class Presenter(Protocol):
         """
 
     def prefetch_key(self, resolved: ResolvedView) -> Hashable:
-        """Return a key for the data to prefetch; views with equal keys share one prefetch."""
+        """Return a key for the data to prefetch; views with equal keys share a prefetch."""
 
     def prefetch(
         self, resolved: ResolvedView, previous: Mapping[str, object]
     ) -> Mapping[str, object]:
-        """Prefetch, on the worker, everything that `present` needs.
+        """Prefetch everything that `present` needs; called on the worker thread.
 
         Returns
         -------
@@ -171,13 +171,13 @@ class Presenter(Protocol):
         """
 
     def has_preview(self, resolved: ResolvedView) -> bool:
-        """Whether all pictures have a first version and the cell under the pointer was read."""
+        """Return whether all images were drawn once and the cell under the pointer was read."""
 
     def is_exact(self, resolved: ResolvedView) -> bool:
-        """Whether all visible pictures are exact; those of long texts are refined over time."""
+        """Return whether all visible images are exact; images of long texts are refined later."""
 
     def begin(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
-        """Draw a first version of all visible pictures, on the worker, until `is_over`."""
+        """Draw all visible images once, on the worker thread, until `is_over` returns true."""
 
     def draw_more(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
-        """Refine the visible images on the worker thread until `is_over` returns True."""
+        """Refine the visible images on the worker thread until `is_over` returns true."""

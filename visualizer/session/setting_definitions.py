@@ -1,4 +1,4 @@
-"""State of a setting's control, and words for its values."""
+"""The state of a setting's control, and descriptions of its values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SettingState(Struct, frozen=True):
 
 
 def describe_remedy(field: str, value: object, settings: tuple[Setting, ...] = SETTINGS) -> str:
-    """Describe a remedy, using the labels of settings."""
+    """Describe a remedy with the label of its setting."""
     setting = next(setting for setting in settings if setting.name == field)
     if setting.kind is SettingKind.OWN:
         return "Use random values from the seed"
@@ -46,7 +46,7 @@ def _format_number(value: float) -> str:
 
 
 def describe_custom_values(setting: Setting, value: Any) -> str:
-    """Describe the custom values that are given: their count or their layers."""
+    """Describe custom values by their shape or by their layers."""
     if not value:
         return setting.choices[0][1]
     if isinstance(value, NumberMatrix):
@@ -55,7 +55,7 @@ def describe_custom_values(setting: Setting, value: Any) -> str:
 
 
 def format_mask(own: BooleanMatrix | None) -> tuple[str, str]:
-    """Return a mask as rows of 0s and 1s unless it is too long, and the input's placeholder."""
+    """Return a mask as rows of 0s and 1s, empty if it is too large, and a placeholder."""
     if own is None or own.rows <= MAX_MASK_TOKENS:
         rows = own.array().astype(int).tolist() if own else []
         text = "\n".join(" ".join(map(str, row)) for row in rows)

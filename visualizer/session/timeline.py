@@ -1,6 +1,7 @@
-"""The playback timeline: steps as blocks of cells, computed from a trace and never stored.
+"""The playback timeline, whose steps are derived from a trace and never stored.
 
-A step is a block of cells of one stage, computed in all heads at once, as the module does.
+A step is a block of cells in one stage. It is computed in all heads at the same time, as in the
+module.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ PLAYBACK_SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 class StepSize(StrEnum):
     """The amount of computation in one step.
 
-    The steps of a tour are rows: one row of each stage is shown in full, and the others follow
-    quickly.
+    The steps of a tour are rows: one row of each stage is shown in full, and the other rows are
+    shown quickly.
     """
 
     TOUR = "tour"
@@ -43,23 +44,23 @@ class StepSize(StrEnum):
 
 
 STEP_MS = {StepSize.STAGE: 4000.0, StepSize.ROW: 2000.0, StepSize.CELL: 750.0}
-"""Duration of a step at normal speed: long enough to read its caption, or to follow its inputs."""
+"""Duration of a step at normal speed, in ms: long enough to read its caption or see its inputs."""
 
 TOUR_MS = 24_000.0
-"""Duration of a tour at normal speed, unless a run has many stages."""
+"""Duration of a tour at normal speed, in milliseconds; a run with many stages takes longer."""
 MIN_TOUR_STAGE_MS = 1500.0
-"""Minimum duration of a stage in a tour: long enough to read its caption."""
+"""Minimum duration of a stage in a tour, in milliseconds: long enough to read its caption."""
 TOUR_SHARES: dict[str, float] = {
     Role.SCORES: 2.3,
     Role.WEIGHTS: 2.5,
     Role.CONTEXT: 2.1,
     Role.OUTPUT: 0.6,
 }
-"""How the rest of a tour is divided; other stages take the minimum."""
+"""Shares of a tour's remaining time; all other stages take only the minimum."""
 FULL_ROW_SHARE = 0.6
-"""Part of a stage's time in a tour that the row shown in full takes."""
+"""Fraction of a stage's time in a tour during which the full row is shown."""
 MIN_REST_MS = 1e-6
-"""Time before the next step that counts as none; sums of durations are not exact."""
+"""Remaining time, in ms, that is treated as zero, because sums of durations are not exact."""
 
 
 class PlaybackPosition(Struct, frozen=True):
@@ -71,16 +72,16 @@ class PlaybackPosition(Struct, frozen=True):
 
 
 class Playhead(Struct, frozen=True):
-    """The playback position and how playback continues.
+    """The playback position, and the options for continuing playback.
 
     Parameters
     ----------
     place : PlaybackPosition or None
-        None at the end, where everything is computed.
+        None at the end, where everything has been computed.
     speed : float
         Relative to normal speed.
     span : tuple of (PlaybackPosition, str) or None
-        Start of the range and the stage it ends after; None plays to the end.
+        The start of the range to play, and the last stage in it; None to play to the end.
     """
 
     place: PlaybackPosition | None = None
@@ -92,7 +93,7 @@ class Playhead(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """The cells computed together: a block of a stage, in every head."""
+    """Cells that are computed together: a block of one stage, in every head."""
 
     stage: str
     rows: range
@@ -105,9 +106,10 @@ class Timeline(Struct, frozen=True, dict=True):
     Parameters
     ----------
     sizes : tuple of (stage, rows, columns)
-        In order of computation.
+        The stages and their sizes, in order of computation.
     full_row : int or None
-        The row that a tour shows in full; None for one in the middle, which has several terms.
+        The row that a tour shows in full; None for the middle one, which is computed from several
+        terms.
     """
 
     sizes: tuple[tuple[str, int, int], ...]
@@ -128,7 +130,7 @@ class Timeline(Struct, frozen=True, dict=True):
     def starts(self) -> tuple[int, ...]:
         """The index of each stage's first step, followed by the total number of steps.
 
-        The result is cached, because a film needs it at every step.
+        The result is cached, because an animation needs it at every step.
         """
         return tuple(accumulate((self.count_steps(*size) for size in self.sizes), initial=0))
 
@@ -139,7 +141,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return 1 if self.grain is StepSize.STAGE else rows * columns
 
     def place(self, position: int) -> PlaybackPosition | None:
-        """Return the playback position of a step; None at the end and beyond."""
+        """Return the playback position of a step; None after the last step."""
         if position >= len(self):
             return None
         starts = self.starts
@@ -182,16 +184,16 @@ class Timeline(Struct, frozen=True, dict=True):
         return self.starts[number] + within
 
     def nearest(self, place: PlaybackPosition | None) -> PlaybackPosition | None:
-        """Return a position if it exists, or the nearest existing one."""
+        """Return the given position if it exists, or the nearest existing one."""
         return self.place(self.position(place))
 
     def playback_reach(self, place: PlaybackPosition, stage: str) -> tuple[int, int]:
-        """Return how much of a stage is computed after the step at a position.
+        """Return how much of a stage has been computed once the step at a position is complete.
 
         Returns
         -------
         tuple of int
-            Whole rows, and columns of the next row.
+            The number of complete rows, and the number of columns in the next row.
         """
         names = [size[0] for size in self.sizes]
         rows = self.sizes[names.index(stage)][1]
@@ -202,14 +204,16 @@ class Timeline(Struct, frozen=True, dict=True):
         return (place.row + 1, 0) if self.grain.is_row else (place.row, place.column + 1)
 
     def last_step_index(self, stage: str) -> int:
-        """Return the index of a stage's last step, or of the last step before the stage."""
+        """Return the index of the last step of a stage or, if the run lacks it, of the steps
+        before.
+        """
         later = STAGE_ORDER[STAGE_ORDER.index(stage) + 1 :]
         names = [size[0] for size in self.sizes]
         ends = (start for name, start in zip(names, self.starts, strict=False) if name in later)
         return max(0, next(ends, len(self)) - 1)
 
     def position_within(self, stage: str, share: float) -> int:
-        """Return the index of the step at a fraction, from 0 to 1, of an existing stage."""
+        """Return the index of the step at a fraction, from 0 to 1, of an existing stage's steps."""
         number = [size[0] for size in self.sizes].index(stage)
         start, end = self.starts[number : number + 2]
         return min(end - 1, start + int(share * (end - start)))
@@ -218,7 +222,7 @@ class Timeline(Struct, frozen=True, dict=True):
 
     @cached_property
     def stage_starts_ms(self) -> tuple[float, ...]:
-        """The time at which each stage starts, followed by the end."""
+        """The start time of each stage in milliseconds, followed by the end time."""
         return tuple(accumulate(map(self._stage_ms, range(len(self.sizes))), initial=0.0))
 
     def _stage_ms(self, number: int) -> float:
@@ -233,10 +237,10 @@ class Timeline(Struct, frozen=True, dict=True):
         return sum(TOUR_SHARES.get(stage, 0.0) for stage, _, _ in self.sizes)
 
     def described_place(self, place: PlaybackPosition) -> PlaybackPosition:
-        """Return the position whose step is described while steps are played.
+        """Return the position of the step that is described while steps are played.
 
-        The quick rows of a tour leave no time to read, so the row shown in full is described
-        during the whole stage.
+        The quick rows of a tour leave no time to read, so the row shown in full is described during
+        the whole stage.
         """
         if self.grain is not StepSize.TOUR:
             return place
@@ -247,7 +251,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return rows // 2 if self.full_row is None else min(self.full_row, rows - 1)
 
     def start_ms(self, position: int) -> float:
-        """Return the time at which a step starts; after the last step, the end."""
+        """Return the start time of a step in milliseconds; after the last step, the end time."""
         if position >= len(self):
             return self.stage_starts_ms[-1]
         number = bisect_right(self.starts, position) - 1
@@ -260,18 +264,18 @@ class Timeline(Struct, frozen=True, dict=True):
         return self.stage_starts_ms[number] + within * quick + passed * (full - quick)
 
     def _step_times_ms(self, number: int, steps: int) -> tuple[float, float]:
-        """Return the duration of most steps of a stage, and of the one that is shown in full."""
+        """Return the durations of a quick step of a stage and of the step shown in full."""
         whole = self._stage_ms(number)
         if self.grain is not StepSize.TOUR or steps == 1:
             return whole / steps, whole / steps
         return (1 - FULL_ROW_SHARE) * whole / (steps - 1), FULL_ROW_SHARE * whole
 
     def duration_ms(self, position: int) -> float:
-        """Return how long a step is shown."""
+        """Return the duration of a step in milliseconds."""
         return self.start_ms(position + 1) - self.start_ms(position)
 
     def position_at(self, ms: float) -> int:
-        """Return the index of the step shown at a time; the number of steps at the end."""
+        """Return the index of the step shown at a time; after the end, the number of steps."""
         starts = self.stage_starts_ms
         ms = max(0.0, ms + MIN_REST_MS)
         if ms >= starts[-1]:
@@ -288,7 +292,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return self.starts[number] + min(steps - 1, row)
 
     def skip_stages(self, place: PlaybackPosition | None, stages: int) -> PlaybackPosition | None:
-        """Move to the first step of an adjacent stage or, going back, of the current stage."""
+        """Return the start of the next stage or, going back, of the current or previous stage."""
         position, starts = self.position(place), self.starts
         if stages > 0:
             return self.place(next((start for start in starts if start > position), len(self)))
@@ -296,15 +300,15 @@ class Timeline(Struct, frozen=True, dict=True):
 
 
 def caption_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tuple[int, ...]:
-    """Return the cell that a step's caption describes: the largest number in one head.
+    """Return the cell that a step's caption describes: the largest value in one head.
 
     In a row that cannot be computed, this is a NaN cell. For a whole stage that is not kept in
-    memory, it is the cell of the largest number in the last row.
+    memory, only the last row is searched.
 
     Returns
     -------
     tuple of int
-        Index of the cell in the stage's named dims.
+        Indices of the cell in the stage's named dimensions.
     """
     trace = run.trace
     heads = (min(head, trace.spec.heads - 1),) if "head" in trace.stage(step.stage).dims else ()

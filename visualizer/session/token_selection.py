@@ -46,7 +46,7 @@ class TokenSelection(Struct, frozen=True):
     match: int | None = None
 
     def trim_to(self, count: int) -> frozenset[int]:
-        """Return the selected tokens below a count; the same set object if all of them are."""
+        """Return the selected tokens below `count`; the same object if this is all of them."""
         if max(self.chosen, default=-1) < count:
             return self.chosen
         return frozenset(at for at in self.chosen if at < count)
@@ -70,7 +70,7 @@ def group_adjacent(tokens: Iterable[int]) -> tuple[range, ...]:
 
 @lru_cache(maxsize=4)
 def find_matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
-    """Return the tokens that contain a text, ignoring case, or the token with a number like #12."""
+    """Return the tokens that contain a text, ignoring case, or the token number in ``#12``."""
     wanted = sought.casefold()
     if not wanted:
         return ()

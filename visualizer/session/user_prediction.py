@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class PredictionQuestion(StrEnum):
-    """The question that the user answers about a covered stage."""
+    """The question that the user answers about a hidden stage."""
 
     LARGEST = "largest"
     ZERO = "zero"
 
 
 class Prediction(Struct, frozen=True):
-    """A stage covered until its cells have been predicted.
+    """A stage that is hidden until the user has predicted its cells.
 
     Parameters
     ----------
@@ -35,16 +35,16 @@ class Prediction(Struct, frozen=True):
 
 
 class PredictionVerdict(Struct, frozen=True):
-    """The verdict on a prediction.
+    """The result of a prediction.
 
     Parameters
     ----------
     right, wrong_cells : tuple of Cell
-        The marked cells.
+        The marked cells that are correct, and those that are wrong.
     missed_cells : tuple of Cell
-        The largest cells of rows marked wrongly.
+        The largest cells of the rows in which a wrong cell was marked.
     sentence : str
-        The explanation (HTML).
+        The explanation, as HTML.
     """
 
     right: tuple[Cell, ...]
@@ -54,7 +54,7 @@ class PredictionVerdict(Struct, frozen=True):
 
 
 def toggle_mark(guess: Prediction, cell: Cell) -> Prediction:
-    """Toggle a cell's mark; for the largest-weight question, each row has one mark at most."""
+    """Toggle a cell's mark; for the question about the largest weight, each row has at most one."""
     if guess.is_revealed or cell.stage != guess.stage:
         return guess
     if cell in guess.marks:

@@ -1,4 +1,4 @@
-"""The view: stages, heads, text, cells, colours and zoom; not undoable."""
+"""The view: the stages, heads, text, cells, colours and zoom. Its changes cannot be undone."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class CodeDialect(StrEnum):
 
 
 class TableSelection(Struct, frozen=True):
-    """The tensor that the table shows.
+    """The tensor that is shown in the table.
 
     Parameters
     ----------
     name : str
-        A stage, weights or a bias; see the tensor editor's model.
+        The name of a stage, of a weight matrix or of a bias; see the tensor editor's model.
     problem : str
-        The error in the typed value, kept while the document is unchanged.
+        The error in the value that the user entered; it is kept until the document changes.
     """
 
     name: str = Role.INPUT
@@ -58,7 +58,7 @@ class LessonPosition(Struct, frozen=True):
 
 
 class ImmediateView(Struct, frozen=True):
-    """The part of a view that is shown without a prefetch.
+    """The part of a view that can be shown without a prefetch.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ class ImmediateView(Struct, frozen=True):
     lesson : LessonPosition or None
         The open page of a lesson.
     table : TableSelection
-        What the tensor table shows.
+        The tensor that is shown in the table.
     painting : MaskEditState
-        Whether the mask is being edited.
+        The state of the mask editor.
     attribution : AttributionOptions
-        The token of the attributed logit.
+        The token whose logit is attributed.
     scatter : HeadScatterOptions
         The measures on the axes of the head scatter plot.
     """
@@ -91,39 +91,40 @@ class View(ImmediateView, frozen=True):
     Parameters
     ----------
     stages : frozenset of str
-        Stages with a panel if the spec has them.
+        Stages with a panel, if the run has them.
     heads : frozenset of int or None
         Heads with a row of panels; None for all of them.
     folds : frozenset of HeadAggregate
-        Head aggregates that also have a row.
+        Head aggregates that also have a row of panels.
     lens : WeightTransform
         How weights are transformed for display.
     spread : bool
         Whether the texts of a batch, or else the layers, are shown side by side for one head.
     flow : bool
-        Whether one head's whole computation is shown in one picture, from tokens to output.
+        Whether the flow board is shown: the whole computation of one head, from tokens to output.
     zoom : ZoomRange or None
-        The visible part of every panel; None for all of it.
+        The visible part of every panel; None for the whole panel.
     text, layer : int
-        Positions on the run's leading axes.
+        Indices along the run's leading axes.
     lines : LineOptions
-        What the line view draws.
+        Options of the line view.
     panes : frozenset of str
         The visible panes; other panels are not built.
     large : str or None
         The stage that the flow board enlarges; None for the weights.
     room : int
-        Number of cells that fit along a panel; more cells are pooled.
+        Number of cells that fit along the side of a panel; if there are more, they are pooled.
     guess : Prediction or None
         The current prediction.
     comparison : Comparison or None
         The active comparison.
     tokens : TokenSelection
-        The tokens selected together.
+        The selection in the token strip.
     last_pinned : Cell or None
         The cell that was unpinned last.
     past, future : tuple of Cell
-        Cells pinned before the current one, and cells to go forward to; nearest last.
+        Cells that were pinned before the current one, and cells to go forward to; in both, the
+        nearest cell is last.
     head_order : HeadOrder
         The order of the heads in the overview of all layers.
     """

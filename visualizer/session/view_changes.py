@@ -1,4 +1,4 @@
-"""Changes of a view: toggling stages, pinning cells and the history of pinned cells."""
+"""Changes to a view: toggling stages, pinning cells and the history of pinned cells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def with_stage_toggled(resolved: ResolvedView, stage: str) -> View:
-    """Toggle a stage, keeping at least one; hiding it unpins a cell in its panel."""
+    """Toggle a stage, but keep at least one; hiding a stage unpins a cell in its panel."""
     view, shown = resolved.view, resolved.chosen ^ {stage}
     absent = view.stages.difference(resolved.run.trace.names)
     if view.pinned and view.pinned.stage == stage and stage in resolved.chosen:
@@ -62,7 +62,7 @@ def go_back(run: Run, view: View) -> View:
 
 
 def go_forward(run: Run, view: View) -> View:
-    """Pin the next cell of the history that still exists."""
+    """Pin the next cell in the history that still exists."""
     cells = _existing_cells(run, view.future)
     if not cells:
         return view

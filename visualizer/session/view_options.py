@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class MapKind(StrEnum):
-    """The values that a map is for: shares of a row, or signed values."""
+    """The values for which a map is used: shares of a row, or signed values."""
 
     SEQUENTIAL = "sequential"
     DIVERGING = "diverging"
 
 
 class ColourMap(Struct, frozen=True):
-    """One colour map.
+    """A colour map.
 
     Parameters
     ----------
     id : str
-        Name in document files and in the file of colours.
+        Name in document files and in the file with the colours.
     title : str
         Label in a list of maps of the same kind.
     menu_text : str
@@ -71,11 +71,11 @@ COLOUR_MAPS: tuple[ColourMap, ...] = (
         "Ctrl+Alt+B",
     ),
 )
-"""All maps, in the order of the menu and the lists."""
+"""All colour maps, in the order of the menu and the lists."""
 
 
 def maps_of_kind(kind: MapKind) -> tuple[ColourMap, ...]:
-    """Return the maps of one kind; the first is the default."""
+    """Return the colour maps of one kind; the first one is the default."""
     return tuple(each for each in COLOUR_MAPS if each.kind is kind)
 
 
@@ -84,7 +84,7 @@ DEFAULT_MAP = maps_of_kind(MapKind.SEQUENTIAL)[0].id
 
 
 class ColourCurve(StrEnum):
-    """How numbers between the limits map to colours: linearly, by logarithm or by rank."""
+    """How values between the limits are mapped to colours: linearly, logarithmically or by rank."""
 
     LINEAR = "linear"
     LOG = "log"
@@ -94,8 +94,8 @@ class ColourCurve(StrEnum):
 class ColourLimits(StrEnum):
     """The values at the ends of the colour map.
 
-    Automatic limits follow from the numbers of all heads of a layer; see `find_range`. The limits 0
-    and 1 can be chosen only for weights.
+    Automatic limits are derived from the values of all heads in a layer; see `find_range`. The
+    limits 0 and 1 can be chosen only for weights.
     """
 
     AUTO = "automatic"
@@ -112,10 +112,10 @@ class ColourOptions(Struct, frozen=True):
     Parameters
     ----------
     typed : tuple of (stage, low, high)
-        Typed limits of stages. For a stage with negative values, the colours are symmetric about
-        0, whatever the lower limit.
+        The limits that the user entered for stages. For a stage with negative values, the colours
+        are symmetric about 0, regardless of the lower limit.
     diverging : str
-        The colour map for signed values; automatic is close to the background colour at 0.
+        The colour map for signed values; the automatic one is close to the background colour at 0.
     """
 
     curve: ColourCurve = ColourCurve.LINEAR
@@ -161,10 +161,10 @@ class LineOptions(Struct, frozen=True):
     top : int
         Number of largest weights drawn per query and head; 0 for all.
     solo : int or None
-        The only head drawn, or `FOLLOW_PINNED`; None for all heads in one picture.
+        The only head that is drawn, or `FOLLOW_PINNED`; None to draw all heads together.
     by_key : frozenset of Cell
-        Cells reached through their key: all lines to that key are highlighted. For other cells, the
-        lines of their query are highlighted.
+        Cells that were selected through their key: all lines to that key are highlighted. For other
+        cells, the lines of their query are highlighted.
     """
 
     threshold: float = 0.0
@@ -189,7 +189,7 @@ class MaskEditState(Struct, frozen=True):
     Parameters
     ----------
     window : int
-        Number of tokens a query attends to: the query itself and those just before it.
+        Number of tokens that a query attends to: the query itself and the tokens just before it.
     prefix : int
         Number of leading tokens that every query attends to.
     padding : int

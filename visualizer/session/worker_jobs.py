@@ -45,15 +45,16 @@ Labels = tuple[Tokens, Tokens]
 
 
 def parse_labels(document: Document) -> Labels:
-    """Return the token labels typed for captured attention.
+    """Return the token labels that the user entered for captured attention.
 
-    A single line labels both queries and keys of the same text; otherwise, each has a line. If
-    the token count does not match, the text is split at spaces instead, as for ``[CLS]``.
+    A single line labels both the queries and the keys of the same text; otherwise, each of them has
+    a line. If the number of tokens does not match, the text is split at spaces instead, which keeps
+    labels such as ``[CLS]`` intact.
 
     Returns
     -------
     Labels
-        Empty if nothing was typed.
+        Empty if the user entered none.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def _describe_needed_labels(
 
 
 REFINEMENT_S = 0.2
-"""Duration of refinement before the pictures are shown."""
+"""Duration of a refinement, in seconds, before the images are shown."""
 
 
 class ComputeFunction(Protocol):
@@ -118,9 +119,9 @@ class RequestState(Struct, frozen=True, eq=False):
     view : View
         The requested view.
     run, computed : Run or None, Document or None
-        The last valid run and the document it was computed from.
+        The last valid run, and the document that it was computed from.
     panels : mapping
-        The panels shown, by id; unchanged ones are reused.
+        The panels that are shown, by id; unchanged panels are reused.
     """
 
     document: Document
@@ -133,7 +134,7 @@ class RequestState(Struct, frozen=True, eq=False):
 class WorkerResult(Struct, frozen=True, eq=False):
     """The result of a request: a run, or the error that rejected the document.
 
-    A result without a document is a prefetch for a view of the current run.
+    A result without a document is that of a prefetch for a view of the current run.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ class WorkerResult(Struct, frozen=True, eq=False):
 
 
 def adapt_view(view: View, shown: View) -> View:
-    """Adapt a restored view to this window; drop a comparison if side A has no numbers."""
+    """Adapt a restored view to this window; drop a comparison if there is no run for side A."""
     compared, pinned = view.comparison, view.pinned
     if compared and compared.against is ComparisonKind.KEPT and compared.kept is None:
         compared, pinned = None, None
@@ -192,7 +193,7 @@ def _prefetch_panels(
 
 
 class RefinementResult(Struct, frozen=True, eq=False):
-    """Result of refining the pictures of a run."""
+    """The result of refining the images of a run."""
 
     run: Run
 
@@ -203,12 +204,12 @@ def refine_pictures(
     has_newer_request: Callable[[], bool],
     is_exactness_later: Callable[[], bool],
 ) -> RefinementResult:
-    """Refine the visible pictures for `REFINEMENT_S` or until another request is waiting.
+    """Refine the visible images for `REFINEMENT_S` or until another request is waiting.
 
     Parameters
     ----------
     is_exactness_later : callable
-        Whether to draw only first versions of pictures for now.
+        Returns whether only images that have not been drawn yet may be drawn for now.
     """
     end = monotonic() + REFINEMENT_S
     if not presenter.has_preview(resolved):
@@ -233,7 +234,8 @@ def compute_shown(
 
 def _refusal_result(presenter: Presenter, shown: RequestState, refused: InputError) -> WorkerResult:
     """Prefetch the data of the view from the last valid run."""
-    # Without its traceback, which keeps the result and the last run alive until it is collected.
+    # The copy has no traceback. The traceback would keep the result and the last run alive until it
+    # is garbage-collected.
     refused = InputError(refused.field, refused.sentence, refused.remedy)
     if shown.run is None:
         return WorkerResult(shown.document, shown.view, None, refused)
@@ -242,7 +244,7 @@ def _refusal_result(presenter: Presenter, shown: RequestState, refused: InputErr
 
 
 def available_view(view: View, read: View) -> View:
-    """Return the part of a view that can be shown while only another view is prefetched."""
+    """Return the prefetched view `read` with the parts of `view` that need no prefetch."""
     at_once = ImmediateView.__struct_fields__
     return replace(read, **{name: getattr(view, name) for name in at_once})
 
@@ -250,7 +252,7 @@ def available_view(view: View, read: View) -> View:
 def compute(document: Document, previous: Run | None) -> Run:
     """Compute a document; called on the worker thread.
 
-    torch is imported here, on the worker, so that the window appears before it is loaded.
+    torch is imported here, on the worker thread, so that the window appears before torch is loaded.
     """
     _import_torch()
     from visualizer.attention.run import reserve_window_core, set_thread_count
@@ -334,10 +336,10 @@ def measure_heads(run: Run, progress: Progress) -> None:
 
 @cache
 def _import_torch() -> None:
-    """Import torch on a separate thread and wait for it.
+    """Import torch on a separate thread and wait for the import.
 
     The import leaves garbage that references the frames of its callers. On a separate thread, these
-    frames do not include a request, which would otherwise never be freed.
+    frames do not contain a request; otherwise, the request would never be freed.
     """
     run_in_thread(_import_and_leave_out_of_collections)
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 PROGRESS_DELAY_MS = 16
-"""Delay before the screen shows that a computation is in progress."""
+"""Delay, in milliseconds, before the screen shows that a computation is in progress."""
 
 
 class _StateBeforeModel(Struct, frozen=True, eq=False):
@@ -56,7 +56,7 @@ class _StateBeforeModel(Struct, frozen=True, eq=False):
 
 
 class _InputErrors:
-    """Errors of inputs that were rejected, of the document, and of the view.
+    """The errors of rejected inputs, of the document and of the view.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Workspace(QObject):
 
     changed = Signal()
     drawn = Signal()
-    """The pictures of a long text were refined; nothing else has changed."""
+    """The images of a long text were refined; nothing else has changed."""
     documentEdited = Signal()
     """The document has changed; the screen is updated later."""
     _data_arrived = Signal()
@@ -177,7 +177,8 @@ class Workspace(QObject):
         Parameters
         ----------
         is_continued_edit : bool
-            Whether this continues a drag or typing, which is undone as one change.
+            Whether this change continues a drag or the typing of a word, which is undone as one
+            change.
         is_seen : bool
             Whether the control already shows the value; the screen may then wait briefly for the
             result.
@@ -198,7 +199,7 @@ class Workspace(QObject):
             self.show_error(InputError("image", sentence))
             return
         is_typed, written = detect_typed_text(self.document.get(name), text)
-        if not is_typed:  # pasted, cut or overwritten: token positions belong to another text
+        if not is_typed:  # pasted, cut or overwritten: the token positions belong to the old text
             self.change_view(tokens=replace(self._wanted.tokens, chosen=frozenset(), match=None))
         self.set(name, text, is_continued_edit=is_typed, is_seen=True)
         if written.isspace():
@@ -248,9 +249,10 @@ class Workspace(QObject):
         self._change_to(document)
 
     def open(self, document: Document, view: View, restore: Callable[[], tuple[Run, View]]) -> None:
-        """Open a document read from a file, clearing the undo history.
+        """Open a document that was read from a file, and clear the undo history.
 
-        The worker calls ``restore`` for the saved run and the view with side A of a comparison.
+        The worker calls ``restore``, which returns the saved run and the view with side A of its
+        comparison.
         """
         self._catch_up()
         self._before_model = None
@@ -258,7 +260,7 @@ class Workspace(QObject):
         self._errors = _InputErrors()
         self._set_document(document)
         self.pending_document, self._has_started = document, True
-        self._wanted = adapt_view(view, self._wanted)  # it may be saved before it is shown
+        self._wanted = adapt_view(view, self._wanted)  # the view may be saved before it is shown
         self.view = available_view(self._wanted, self.view)
         self.requests.ask(
             partial(worker_jobs.open_and_compute, restore, self._presenter, self._current_state())
@@ -301,12 +303,12 @@ class Workspace(QObject):
             self._update_screen()
 
     def toggle_stage(self, stage: str) -> None:
-        """Toggle a stage's panels, keeping at least one stage."""
+        """Toggle the panels of a stage; at least one stage stays visible."""
         if self.run:
             self.request_view(with_stage_toggled(self.resolved(self._wanted), stage))
 
     def show_leading(self, leading: LeadingIndex) -> None:
-        """Show another text of a batch or another layer, restarting a prediction."""
+        """Show another text of a batch or another layer, and restart a prediction."""
         if self.run:
             guess = clear_marks(self._wanted.guess)
             self.change_view(**dict(zip(self.run.trace.axes, leading, strict=True)), guess=guess)
@@ -400,7 +402,7 @@ class Workspace(QObject):
         self.document = document
 
     def _request_missing_data(self) -> None:
-        """Request a prefetch of the wanted view if that of the shown view does not cover it."""
+        """Request a prefetch of the wanted view unless the prefetch of the shown view covers it."""
         if not self._is_read_with(self._wanted, self.view):
             self._request_prefetch()
 
@@ -416,7 +418,7 @@ class Workspace(QObject):
         return RequestState(self.document, self._wanted, self.run, self.computed, panels)
 
     def _is_read_with(self, view: View, other: View) -> bool:
-        """Whether the prefetch of one view covers another."""
+        """Return whether the prefetch of one view covers another view."""
         if self.run is None or view is other:
             return True
         keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
@@ -449,7 +451,7 @@ class Workspace(QObject):
             self.run, self.computed = answer.run, answer.document
             if self.pending_document is None:  # otherwise an opened model may still have to run
                 self._hold_models()
-        is_newest = answer.document == self.document  # otherwise it has changed since
+        is_newest = answer.document == self.document  # otherwise, the document has changed since
         if is_newest:
             self._errors.document_error = answer.refused
         if answer.opened and is_newest:
@@ -462,7 +464,7 @@ class Workspace(QObject):
             self._request_prefetch()
 
     def _is_model_refused(self, answer: worker_jobs.WorkerResult) -> bool:
-        """Whether an opened model cannot run, as opposed to waiting for its input."""
+        """Return whether an opened model cannot run, rather than only waiting for its input."""
         document, refused = self.document, answer.refused
         if not (self._before_model and refused and document.model and answer.document == document):
             return False
@@ -470,7 +472,7 @@ class Workspace(QObject):
         return not is_blank and refused.field not in {"image", "second"}
 
     def _leave_model(self, refused: InputError | None) -> None:
-        """Restore the document from before a model was opened, keeping text typed since then."""
+        """Restore the document from before a model was opened; text entered since then is kept."""
         before, document = self._before_model, self.document
         assert before
         assert document.model
@@ -512,7 +514,7 @@ class Workspace(QObject):
             self.failed.emit("".join(traceback.format_exception(error)))
 
     def _catch_up(self) -> None:
-        """Show a pending change now, so that controls do not revert it."""
+        """Show a pending change immediately, so that controls do not revert it."""
         if self._patience_timer.isActive():
             self._update_screen()
 
@@ -528,7 +530,7 @@ class Workspace(QObject):
         self._refine_pictures()
 
     def _show_drawn(self) -> None:
-        """Show refined pictures or progress; nothing else has changed."""
+        """Show refined images or progress; nothing else has changed."""
         shown, resolved = self.screen, self.screen.resolved
         if self._patience_timer.isActive() or resolved is None:  # the document has changed as well
             self._update_screen()
@@ -539,7 +541,7 @@ class Workspace(QObject):
         self._refine_pictures()
 
     def _build_screen(self, panels: Mapping[str, object], known: ResolvedView | None) -> Screen:
-        """Build the screen, reusing panels and the view shown before or built by the worker."""
+        """Build the screen, reusing panels that were shown before or that the worker has built."""
         resolved = self.resolved(self.view).reuse_known_values(known) if self.run else None
         moment = self._build_moment(self.document, self.view, resolved)
         return self._presenter.present(moment, panels)

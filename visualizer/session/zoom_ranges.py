@@ -1,4 +1,4 @@
-"""Zoom: the visible ranges of queries and keys, shared by all panels."""
+"""The zoom: visible ranges of queries and keys, which all panels share."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ TokenCounts = tuple[int, int]
 """Numbers of queries and of keys."""
 
 _TOKENS_OF_ROWS: dict[str, str] = {Role.KEYS: "key", Role.VALUES: "key"}
-"""Tokens of the rows of stages; those of all other stages are queries."""
+"""The role of the tokens in a stage's rows; in all other stages, the rows are queries."""
 
 
 def row_role(stage: str) -> str:
-    """Return the role of the token of a stage's row."""
+    """Return the role of the tokens in a stage's rows."""
     return _TOKENS_OF_ROWS.get(stage, "query")
 
 
 class ZoomRange(Struct, frozen=True):
-    """The visible queries and keys; rows of tokens that are not queries follow the keys."""
+    """The visible queries and keys; rows that are not queries follow the keys."""
 
     queries: range
     keys: range
 
     def of(self, stage: Stage) -> tuple[range, range | None]:
-        """Return the visible rows and columns of a stage; all columns if they are not tokens."""
+        """Return a stage's visible rows and columns; None for columns that are not tokens."""
         rows = self.keys if row_role(stage.name) == "key" else self.queries
         return rows, self.keys if stage.dims[-1] == "key" else None
 
@@ -65,7 +65,7 @@ def zoom_by(
     factor : float
         Zoom factor; above 1 to zoom in.
     at : tuple of float
-        A query and a key, possibly fractional.
+        The fixed point: a query index and a key index, which can be fractional.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def zoom_by(
 
 
 def _scale_span(span: range, tokens: int, factor: float, centre: float) -> range:
-    # Despite rounding, zooming out as many steps as in shows everything again.
+    # Despite rounding, zooming out by as many steps as zooming in shows everything again.
     wanted = len(span) / factor if factor >= 1 else (len(span) + 1) / factor
     size = min(max(math.floor(wanted), min(MIN_VISIBLE_TOKENS, tokens)), tokens)
     share = (centre - span.start) / len(span)
@@ -105,7 +105,7 @@ def _distance_outside(span: range, at: int | None) -> int:
 
 
 def clamp_zoom(zoom: ZoomRange | None, sides: TokenCounts) -> ZoomRange | None:
-    """Clamp a zoom to numbers of queries and keys; None if the whole text is shown."""
+    """Clamp a zoom to the given numbers of queries and keys; None if the whole text is visible."""
     if zoom is None:
         return None
     spans = list(zip((zoom.queries, zoom.keys), sides, strict=True))
