@@ -79,12 +79,12 @@ class PaneSpec(Struct, frozen=True):
     Parameters
     ----------
     id : str
-        The id in saved window states and views, independent of the title.
+        The id in saved window states and views; it does not depend on the title.
     tip : str
         Tooltip of the pane's button; it describes what the pane shows.
     widget : str
-        ``module:Class`` of its widget, which has ``show_screen(screen, theme)``; imported when the
-        pane is first shown.
+        ``module:Class`` of its widget, which has ``show_screen(screen, theme)``. The module is
+        imported when the pane is first shown.
     connect : callable
         Connects the widget's signals to the shared controllers or to the pane's own controller.
     shortcut : str

@@ -204,9 +204,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return (place.row + 1, 0) if self.grain.is_row else (place.row, place.column + 1)
 
     def last_step_index(self, stage: str) -> int:
-        """Return the index of the last step of a stage or, if the run lacks it, of the steps
-        before.
-        """
+        """Return the index of a stage's last step; for a missing stage, of the step before."""
         later = STAGE_ORDER[STAGE_ORDER.index(stage) + 1 :]
         names = [size[0] for size in self.sizes]
         ends = (start for name, start in zip(names, self.starts, strict=False) if name in later)
