@@ -1,4 +1,4 @@
-"""Answers a question about a model's run on a text, with the same edits as in that run."""
+"""Answers a question about a model's run on a text, using the same edits as in that run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHAT_UNSUPPORTED = (
     "user message” and remove the second text."
 )
 TOP_TOKENS = 5
-"""Number of tokens listed at each position."""
+"""Number of most likely tokens listed at each position."""
 MAX_CHEAP_PRODUCTS = 6e10
 """Maximum number of multiplications for which the logit lens runs without a warning; more can
 take several seconds."""
@@ -47,7 +47,7 @@ def answer_model_question(
     Parameters
     ----------
     progress : callable
-        Called with the progress; may cancel.
+        Called with the progress; an exception that it raises cancels the work.
     report : callable
         Called with partial answers as they become available.
 
@@ -93,7 +93,7 @@ def _answer_lens(
 
 
 def _lens_cost_warning(model: OpenedModel, text: str) -> str:
-    """Return a warning that states the cost of a logit lens; empty if the lens is cheap."""
+    """Return a warning that states the cost of the logit lens; empty if the cost is low."""
     tokens = len(model.inputs(text)[1])
     layers, width, words = map(model.size, ("num_hidden_layers", "hidden_size", "vocab_size"))
     if float(layers) * tokens * width * words <= MAX_CHEAP_PRODUCTS:

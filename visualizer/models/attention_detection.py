@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 KEPT_SHARE_KEY = "kept_by_sinks"
-"""Key, in the weights of a trace, for the share of each row that is left after the sinks."""
+"""Name, in a trace's weights, of the share of each row that attention sinks leave to the tokens."""
 
 
 class AttentionReader:
@@ -61,7 +61,10 @@ class AttentionReader:
         self.layer = layer
 
     def enter(self, stream: Tensor) -> str | None:
-        """Find the input of the attention's matrices: the stream, or the normalized stream."""
+        """Return the name of the stage that the projections take as input; None if it is unknown.
+
+        It is the residual stream, or the normalized residual stream.
+        """
         self.layer.add_stage(Role.RESIDUAL, module_input(self.layer.path), ResidualStream((None,)))
         inputs = [vectors(each.given) for each in self.layer.attention_matrices.values()]
         if any(are_equal(one, stream) for one in inputs):
@@ -91,10 +94,10 @@ class AttentionReader:
                 self.layer.add_stage(name, dot_product_vectors(name, shared), None)
 
     def _find_latents(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
-        """Yield latent vectors: projections of the stream to fewer columns, then normalized.
+        """Yield latent vectors: normalized projections of the stream to fewer columns.
 
-        Each is yielded with the path of its matrix, of which it may use only the first columns, and
-        with the path and the step of its norm.
+        Each item consists of the path of the projection, the path and the step of the norm, and
+        the latent vectors. They may be computed from only the first columns of the projection.
         """
         for path, projected in self._projections_of(entered):
             for norm, each in self.layer.norms.items():
@@ -107,7 +110,7 @@ class AttentionReader:
                         yield path, norm, step, normed
 
     def _projections_of(self, stage: str) -> Iterator[tuple[str, Tensor]]:
-        """Yield the path and the result of each matrix of the attention applied to a stage."""
+        """Yield the path and the result of each attention matrix that is applied to a stage."""
         return results_of_input(self.layer.attention_matrices, self.layer.at.tensors[stage])
 
     def _add_latent(self, name: str, path: str, norm: str, step: NormLayer, entered: str) -> str:
@@ -121,7 +124,7 @@ class AttentionReader:
     def _queries_of_latent(
         self, entered: str, whole: Tensor, shared: tuple[int, ...], sizes: list[tuple[int, int]]
     ) -> bool:
-        """Find queries computed from a latent vector per token."""
+        """Find queries that are computed from one latent vector per token."""
         for path, norm, step, _ in self._find_latents(entered):
             read = self._add_latent("latent_queries", path, norm, step, entered)
             if self._find_projection(read, Role.QUERIES, whole, shared, 0, sizes):
@@ -130,7 +133,7 @@ class AttentionReader:
         return False
 
     def _keys_of_latent(self, entered: str) -> None:
-        """Find keys and values computed from one latent vector per token, as in DeepSeek.
+        """Find keys and values that are computed from one latent vector per token, as in DeepSeek.
 
         The rotary columns of the keys are shared by all heads.
         """
@@ -186,7 +189,7 @@ class AttentionReader:
         role: int,
         sizes: list[tuple[int, int]],
     ) -> bool:
-        """Find the matrix that computes queries, keys or values, and the steps after it."""
+        """Find the matrix that computes queries, keys or values, and the steps that follow it."""
         for path, result in self._projections_of(entered):
             for first in _first_columns(role, sizes, result.shape[-1]):
                 width = whole.shape[-1]
@@ -217,7 +220,7 @@ class AttentionReader:
         step: LinearLayer,
         entered: str,
     ) -> bool:
-        """Find the steps from projected to final queries or keys: norm, rotary embedding."""
+        """Find the steps from projected to final queries or keys: norms and rotary embeddings."""
         read, columns = f"projected_{name}", step.first_columns
         projected = module_heads(step.modules[0], columns, whole.shape[-1])
         sizes = (len(whole), whole.shape[-1], shared)
@@ -248,9 +251,9 @@ class AttentionReader:
     def _norms_of_heads(
         self, shared: tuple[int, ...], given: Tensor | None = None, result: Tensor | None = None
     ) -> Iterator[tuple[Tensor, NormLayer]]:
-        """Yield the norms of queries or keys with this input or result, each with its other tensor.
+        """Yield each norm that has the given input or result, with its other tensor.
 
-        A norm applies to each head's vectors, or to the vectors of all heads together.
+        The norm is applied to the queries or keys of each head, or of all heads together.
         """
         known = given if given is not None else result
         assert known is not None
@@ -275,7 +278,7 @@ class AttentionReader:
                 yield other, step
 
     def _find_rotation(self, before: Tensor, after: Tensor) -> RotaryPosition | None:
-        """Find the rotation that explains the last token's vectors."""
+        """Find the rotary embedding that maps the last token's vectors to those in ``after``."""
         each = self.layer.passed.get(self.layer.call.module)
         if each is None or each.rotation is None:
             return None
@@ -296,7 +299,7 @@ class AttentionReader:
         return None
 
     def join_heads(self, entered: str, result: Tensor) -> str | None:
-        """Find the matrix that mixes the heads, if any; return the last stage."""
+        """Find how the head outputs are combined; return the last stage, or None if unknown."""
         context = self.layer.call.context
         assert context is not None
         joined = concatenated_heads(self.layer.at)
@@ -324,14 +327,14 @@ class AttentionReader:
         return None
 
     def _has_late_sinks(self) -> bool:
-        """Whether the sinks' share was removed from the context vectors, after the softmax."""
+        """Return whether the context vectors were reduced by the sinks' share after the softmax."""
         context, sinks = self.layer.call.context, self.layer.call.arguments.get("s_aux")
         assert context is not None
         if not isinstance(sinks, torch.Tensor) or sinks.numel() != context.shape[2]:
             return False
         pairs = zip(context_with_sinks(self.layer.at), unedited_context(self.layer.at), strict=True)
         outputs = context[0].transpose(0, 1)  # head token d_value
-        # For an edited head, neither matches its output.
+        # For an edited head, neither of them matches the head's output.
         are_reduced = [
             are_close(left, wanted) and not are_close(left, own)
             for (left, own), wanted in zip(pairs, outputs, strict=True)
@@ -343,7 +346,7 @@ class AttentionReader:
         return any(are_reduced)
 
     def _find_context_gate(self, entered: str, given: Tensor, joined: Tensor) -> bool:
-        """Find the gate that multiplies the context vectors: a matrix or some of its columns."""
+        """Find the gate that multiplies the context vectors: all or some columns of a matrix."""
         assert self.layer.call.context is not None
         _, _, heads, width = self.layer.call.context.shape
         kinds = {heads * width: (width, 0), 2 * heads * width: (2 * width, width)}

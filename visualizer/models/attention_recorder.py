@@ -1,6 +1,6 @@
-"""Records the inputs and results of the attention of a transformers model, call by call.
+"""Records the inputs and results of each attention call of a transformers model.
 
-There are two methods; each call names the one that was used:
+There are two methods; each recorded call specifies which of them was used:
 
 - *interface*: the model asks transformers for its attention function. Our function forwards the
   call to the model's own eager function and records queries, keys, values and the returned weights,
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 
 Given = TypeVar("Given")
 COMPARED_CELLS = 2**18
-"""Approximate number of cells of a layer's weights that are compared with recomputed ones."""
+"""Approximate number of attention weights per layer that are compared with recomputed weights."""
 EAGER_ATTENTION = "eager"
 """Attention implementation of transformers that computes every weight."""
 _SOFTMAX_FUNCTIONS = frozenset({
     torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax,
 })  # fmt: skip
 ContextEdit: TypeAlias = "float | torch.Tensor"
-"""Edit of a head's context vectors: a factor, one factor per text of a batch [text], or
-replacement vectors [query, d_head] or, for a batch, [text, query, d_head].
+"""Edit of a head's context vectors: a factor; a tensor with one factor per text of a batch, [text];
+or replacement vectors, [query, d_head] or, for a batch, [text, query, d_head].
 """
 ContextEdits = Mapping[str, Mapping[int, ContextEdit]]
 """Edits of heads, by the path of the attention module and the head's number."""
 EdgeCuts = Mapping[str, Mapping[int, "HeadCut"]]
 """Cut edges of heads, by the path of the attention module and the head's number."""
 _ATTENTION_NAME_PARTS = ("att", "Att")
-"""Parts of module paths that compute attention by softmax; no other softmax is recorded."""
+"""Strings that identify attention modules by their paths; softmax in others is not recorded."""
 
 
 class RecordingMethod(StrEnum):
@@ -72,7 +72,7 @@ class HeadCut(Struct, frozen=True, eq=False):
     Parameters
     ----------
     queries, keys : tuple of int
-        Positions in the text, one of each per edge.
+        Positions in the text; each edge leads from the query to the key at the same index.
     name : str
         Name of the head in error messages.
     """
@@ -99,21 +99,21 @@ class AttentionCall(Struct, frozen=True, eq=False):
     mask : Tensor or None
         Added to the scores, [batch, 1 or head, query, key].
     scaling : float
-        Multiplies the scores.
+        Factor by which the scores are multiplied.
     arguments : mapping
         Other arguments of the attention function that are not None.
     context : Tensor or None
         Context vectors of the heads after edits, [batch, query, head, d_value]; None if ``queries``
         is None.
     cuts : mapping
-        By head, the edges that were masked in addition to the model's own mask.
+        The edges, by head, that were masked in addition to the model's own mask.
     recompute_weights : callable or None
         Returns the weights, computed by the model's own function from the same arguments; None if
         the weights are stored.
     sample : WeightSample or None
         A sample of weights that are recomputed on demand.
     is_continuation : bool
-        Whether the queries are only the last tokens of the keys, and earlier keys were cached.
+        Whether only the last tokens have queries, because the keys of earlier tokens were cached.
     """
 
     module: str
@@ -138,7 +138,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
         return self.recompute_weights() if self.recompute_weights else self.weights
 
     def with_weights_only(self) -> AttentionCall:
-        """Return the call with its weights only."""
+        """Return a copy of the call that contains only its weights."""
         return AttentionCall(
             self.module,
             self.method,
@@ -149,7 +149,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
         )
 
     def of_text(self, text: int) -> AttentionCall:
-        """Return the part of one text of the batch."""
+        """Return the part of the call that belongs to one text of the batch."""
         names = ("weights", "queries", "keys", "values", "mask", "context")
         parts = {name: getattr(self, name) for name in names}
         several = {name: part for name, part in parts.items() if part is not None and len(part) > 1}
@@ -161,20 +161,20 @@ class AttentionCall(Struct, frozen=True, eq=False):
 
 
 class CallKeeper(Protocol):
-    """Receives the calls of the forward passes of a model."""
+    """Receives the attention calls of a model's forward passes."""
 
     def begin(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
-        """Begin a forward pass of the module at a path; ``is_model`` is False for a submodule."""
+        """Begin a forward pass through a module; ``is_model`` is False for a submodule."""
 
     def keep(self, call: AttentionCall) -> None:
         """Store a call of the current pass."""
 
     def accepts_shape(self, weights: Tensor) -> bool:
-        """Whether weights with fewer queries than keys may be attention to cached keys."""
+        """Return whether weights with fewer queries than keys may be attention to cached keys."""
 
 
 class LastPassKeeper:
-    """Keeps the calls of the last pass only."""
+    """Keeps only the calls of the last pass."""
 
     def __init__(self) -> None:
         self.calls: list[AttentionCall] = []
@@ -201,7 +201,7 @@ class AttentionSession(Protocol):
     def attend(
         self, eager: Callable[..., tuple[Tensor, Tensor]], *given: Any, **arguments: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Compute a call of the model's attention, given its eager function."""
+        """Compute the attention of one call, given the model's eager function."""
 
 
 class _RecordingSession:
@@ -228,7 +228,7 @@ class _RecordingSession:
 
     @property
     def is_current(self) -> bool:
-        """Whether the current thread records; another thread may run the same model."""
+        """Whether the current thread records; other threads may run the same model."""
         return _CURRENT.get() is self
 
     def enter(self, module: nn.Module, given: Any, named: Any) -> None:
@@ -353,27 +353,26 @@ def record_attention(
 
     The model uses its eager attention within the context; its own implementation is restored
     afterwards. Other models, and this model on other threads, are not recorded. If the model runs
-    several times, the last run is kept.
+    several times, only the last run is kept.
 
     Parameters
     ----------
     edits : mapping, optional
         Edits of the context vectors of some heads, by module path and head number: 0 ablates a
-        head.
-        Modules that compute attention themselves cannot be edited.
+        head. Modules that compute attention themselves cannot be edited.
     cuts : mapping, optional
         Edges that are masked in some heads, by module path and head number.
     keeps : bool
-        Whether calls are stored, not only edited.
+        Whether calls are stored; otherwise, they are only edited.
     watches : bool
-        Whether softmax is observed as well, which slows down every operation. Not needed for a
-        model that is known to use the interface.
+        Whether softmax is observed as well, which slows down every operation. This is not needed
+        for a model that is known to use the interface.
     holds_weights : bool
-        Whether weights are stored, not recomputed when they are read. To recompute them, the model
-        must stay as it is: in evaluation mode, with its weights in memory.
+        Whether weights are stored; otherwise, they are recomputed when they are read. Until then,
+        the model must remain in evaluation mode, with its weights in memory.
     ranks : ModelProcessGroup
         The processes across which the model is split: a call contains the heads of this process,
-        while edits and cuts use the head numbers of the whole model.
+        whereas edits and cuts use the head numbers of the whole model.
 
     Yields
     ------
@@ -405,7 +404,7 @@ def record_calls(
     holds_weights: bool = True,
     ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> Iterator[None]:
-    """Pass every attention call of a model to a keeper; otherwise like `record_attention`."""
+    """Pass every attention call of a model to a recorder; the rest is as in `record_attention`."""
     require_package("transformers", "Recording a model")
     from transformers import PreTrainedModel
 
@@ -428,7 +427,7 @@ def record_calls(
 
 
 def list_configs(model: nn.Module) -> list[Any]:
-    """List the configs of a model and of its parts, each config before those of its parts."""
+    """List the configs of a model and its submodels, those of parents before those of children."""
     configs: dict[int, Any] = {}
     waiting = [part.config for part in model.modules() if hasattr(part, "config")]
     while waiting:
@@ -442,7 +441,7 @@ def list_configs(model: nn.Module) -> list[Any]:
 
 @contextmanager
 def replaced_attention(model: nn.Module, session: AttentionSession) -> Iterator[None]:
-    """Let a session compute the attention of a model on this thread, within the context."""
+    """Let a session compute the model's attention on this thread within the context."""
     _wrap_attention_interface()
     before = [(config, config._attn_implementation) for config in list_configs(model)]
     token = _CURRENT.set(session)
@@ -478,7 +477,7 @@ def _wrap_attention_interface() -> None:
 def local_heads(
     by_head: Mapping[int, Given], ranks: ModelProcessGroup, count: int
 ) -> Mapping[int, Given]:
-    """Return the values given for heads of this process, by local head number."""
+    """Return the values for the heads of this process, by local head number."""
     if not by_head:
         return by_head
     first = ranks.first_head(count)
@@ -495,7 +494,7 @@ def apply_edit(context: Tensor, edit: ContextEdit) -> Tensor:
 def _with_cuts(
     mask: Tensor | None, cuts: Mapping[int, HeadCut], query: Tensor, key: Tensor
 ) -> Tensor:
-    """Return a mask with the cut edges of each head, [batch, head, query, key].
+    """Return the mask with the cut edges of each head added, [batch, head, query, key].
 
     Raises
     ------

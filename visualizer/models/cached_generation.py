@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import OpenedModel
 
 MAX_STEPS = 10_000
+"""Maximum number of generated tokens."""
 MAX_REPR_CHARACTERS = 160
 """Maximum number of characters of the generated text shown in ``repr``."""
 CACHE_MISSING = "does not support a key/value cache, so it cannot generate text here."
@@ -45,7 +46,7 @@ class GeneratedText(Struct, frozen=True, eq=False):
     start : int
         Number of tokens of the text.
     probabilities : tuple of float
-        Probability of each generated token when it was sampled, before temperature and limits.
+        Probability of each generated token before temperature, top-k and top-p were applied.
     text : str
         The generated text.
     weights : tuple of ndarray
@@ -54,7 +55,7 @@ class GeneratedText(Struct, frozen=True, eq=False):
     layers : tuple of int
         The layers' numbers.
     cache_bytes : int
-        Size of the key/value cache.
+        Size of the key/value cache, in bytes.
     """
 
     tokens: tuple[str, ...]
@@ -84,7 +85,7 @@ def generate(
     *,
     is_chat: bool = False,
 ) -> GeneratedText:
-    """Continue a text by a number of tokens, or until the model ends it.
+    """Continue a text by the given number of tokens, or until the model ends it.
 
     Parameters
     ----------
@@ -99,7 +100,8 @@ def generate(
     ------
     InputError
         As in `OpenedModel.attend`; with field ``model`` if the model does not generate text; with
-        ``tokens`` if there are too many; with a field of ``sampling`` if its value is invalid.
+        ``tokens`` if too many tokens are requested; with a field of ``sampling`` if its value is
+        invalid.
     """
     reader = TokenReader(model, text, is_chat=is_chat)
     start = len(reader.words)
@@ -150,7 +152,7 @@ def generate(
 
 
 class TokenReading(Struct, frozen=True, eq=False):
-    """Attention weights of the last token of a text, and the logits of the next one.
+    """Attention weights of the last token of a text, and the logits of the next token.
 
     Parameters
     ----------
@@ -162,7 +164,7 @@ class TokenReading(Struct, frozen=True, eq=False):
     tokens : int
         Number of tokens in the cache.
     cache_bytes : int
-        Size of the cached keys and values.
+        Size of the cached keys and values, in bytes.
     """
 
     rows: Mapping[int, np.ndarray]
@@ -172,7 +174,7 @@ class TokenReading(Struct, frozen=True, eq=False):
 
 
 class TokenReader:
-    """Reads a text and the tokens generated after it, with one key/value cache.
+    """Runs the model on a text and the tokens generated after it, with one key/value cache.
 
     The cache is truncated when another branch begins. A cache that cannot be truncated, because it
     keeps only a window or a state, is rebuilt.
@@ -203,7 +205,7 @@ class TokenReader:
         self._edits = edits or {}
         self._cache: Any = None
         self._read_numbers: list[int] = []
-        """Ids of the tokens read after the text."""
+        """Ids of the tokens after the text that are in the cache."""
         self._last: TokenReading | None = None
         """Result for the last token; None before the first read."""
         self.ends = _end_tokens(model)
@@ -211,17 +213,17 @@ class TokenReader:
 
     @property
     def vocabulary(self) -> Sequence[str]:
-        """All tokens, each decoded when it is accessed."""
+        """All tokens as strings, which are decoded when they are accessed."""
         return LazyVocabulary(
             self._model.tokens, 0 if self._last is None else len(self._last.logits)
         )
 
     def check_memory(self, tokens: int) -> None:
-        """Reject this number of further tokens if the weights would not fit in memory."""
+        """Reject the given number of further tokens if their weights would not fit in memory."""
         self._model.check_memory(len(self.words) + tokens)
 
     def read(self, numbers: Sequence[int]) -> TokenReading:
-        """Read tokens after the text, given by their ids; only those not yet read are computed.
+        """Run the model on the text followed by the tokens with these ids; reuse cached tokens.
 
         Raises
         ------
@@ -234,7 +236,7 @@ class TokenReader:
             return self._last
         self._model.check_length(len(self.words) + len(wanted))
         cached_count = self._cut_back(wanted)
-        # If reading fails, no cache is kept.
+        # If the run fails, no cache is kept.
         cache, self._cache, self._last = self._cache, None, None
         with torch.inference_mode():
             by_module = self._model.heads.edits_by_module(self._given, self._edits)
@@ -271,7 +273,7 @@ class TokenReader:
         )
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
-        """Return the text with tokens added, and whether it is split into the same tokens again.
+        """Return the text with the tokens added, and whether it is tokenized as the same tokens.
 
         For a user message, the text begins with the whole output of the chat template.
         """
@@ -285,14 +287,14 @@ class TokenReader:
         return text, False
 
     def _cut_back(self, wanted: list[int]) -> int:
-        """Truncate the cache to the common prefix; return its length, or -1 without a cache."""
+        """Truncate the cache to the common prefix; return its length, or -1 if none is usable."""
         if self._model.ranks.parallelism is Parallelism.PIPELINE:
             # A process without the first layer finds no length in its part of the cache.
             self._cache = None
             return -1
         pairs = zip(self._read_numbers, wanted, strict=False)
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        shared = min(shared, len(wanted) - 1)  # the last token is read again, for its row
+        shared = min(shared, len(wanted) - 1)  # the last token is run again to obtain its row
         surplus = len(self._read_numbers) - shared
         if self._cache is None or shared < 0 or (surplus and not _can_be_cut(self._cache)):
             self._cache = None
@@ -317,7 +319,7 @@ class TokenReader:
 
 
 class LazyVocabulary(Sequence[str]):
-    """The vocabulary of a model as strings, each decoded when it is accessed.
+    """The vocabulary of a model as strings, which are decoded when they are accessed.
 
     Parameters
     ----------
@@ -344,7 +346,7 @@ class LazyVocabulary(Sequence[str]):
 
 
 def _can_be_cut(cache: Any) -> bool:
-    """Whether every layer of a cache stores each token separately."""
+    """Return whether every layer of a cache stores each token separately."""
     from transformers.cache_utils import DynamicLayer
 
     return all(type(layer) is DynamicLayer for layer in getattr(cache, "layers", (None,)))
@@ -392,7 +394,7 @@ def combine_rows(rows: Sequence[np.ndarray], tokens: int) -> np.ndarray:
 
 
 def _cache_bytes(cache: Any) -> int:
-    """Return the size of the keys and values in a transformers cache."""
+    """Return the size, in bytes, of the keys and values in a transformers cache."""
     layers = getattr(cache, "layers", ())
     parts = [getattr(layer, name, None) for layer in layers for name in ("keys", "values")]
     return sum(part.nbytes for part in parts if isinstance(part, torch.Tensor))

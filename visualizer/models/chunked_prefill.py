@@ -1,8 +1,8 @@
 """Prefills a decoder with a long text chunk by chunk, with a cache of earlier keys and values.
 
-Progress is reported, and the work can be cancelled, between chunks. The values equal those of one
-pass; if a test with a few tokens shows otherwise, or positions depend on the length of the text,
-one pass is used.
+Progress is reported, and the work can be cancelled, between chunks. The values are the same as in
+one pass. If a test with a few tokens shows that they differ, or if positions depend on the length
+of the text, the text is processed in one pass.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     Run = Callable[[Mapping[str, Any]], Any]
 
 TOKENS_PER_CHUNK = 1024
-"""Tokens per chunk. With half as many, 8,192 tokens take a quarter longer than a plain pass instead
-of a tenth; larger chunks take more memory and are cancelled later.
+"""Number of tokens per chunk. A text of 8,192 tokens takes 10 % longer than in one pass; with half
+as many tokens per chunk, it takes 25 % longer. Larger chunks need more memory and delay
+cancellation.
 """
 PROBE_TOKENS, PROBE_CHUNK_TOKENS = 12, 5
 """Numbers of tokens, in total and per chunk, in the test that compares chunks with one pass."""
@@ -52,7 +53,7 @@ def read_in_chunks(
     chunk: int = 0,
     ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> tuple[list[LongTextCall], Any]:
-    """Run a model on a text chunk by chunk; return its calls, and the result of the last chunk.
+    """Run a model on a text in chunks; return its attention calls and the last chunk's result.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def read_in_chunks(
     layers : int
         Number of attention calls per chunk.
     chunk : int
-        Tokens per chunk; 0 for the default.
+        Number of tokens per chunk; 0 for the default.
     ranks : ModelProcessGroup
         The processes across which the model is split.
 
@@ -109,7 +110,7 @@ def slice_arguments(given: Mapping[str, Any], start: int, end: int) -> dict[str,
 def supports_chunks(
     model: Any, run: Run, given: Mapping[str, Any], ranks: ModelProcessGroup = SINGLE_RANK
 ) -> bool:
-    """Whether the values for a few tokens of a text are the same in chunks and in one pass."""
+    """Return whether a few tokens of a text have the same values in chunks as in one pass."""
     if not cache_disabling_argument(model) or _has_length_dependent_positions(model.config):
         return False
     few = slice_arguments(given, 0, min(PROBE_TOKENS, given[IDS].shape[-1]))
@@ -143,7 +144,7 @@ def _is_close(one: Any, other: Any) -> bool:
 
 
 def _has_length_dependent_positions(config: Any) -> bool:
-    """Whether the rotary embedding depends on the length of the text."""
+    """Return whether the rotary embedding depends on the length of the text."""
     parameters = getattr(config.get_text_config(), "rope_parameters", None) or {}
     settings = [parameters, *(each for each in parameters.values() if isinstance(each, Mapping))]
     return any(LENGTH_DEPENDENT_ROPE & {str(each.get("rope_type"))} for each in settings)

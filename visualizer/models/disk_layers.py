@@ -1,4 +1,4 @@
-"""Layers whose weights are on disk, and in memory only while the layer runs.
+"""Layers that keep their weights on disk, and load them into memory only while they run.
 
 The library accelerate loads the weights of a layer when it is called, and removes them afterwards.
 The weights are read from the model's own ``.safetensors`` files; no copy is made on the disk.
@@ -62,7 +62,7 @@ def find_layer_list(model: nn.Module, layers: int) -> str:
 
 
 def create_device_map(model: nn.Module, stack: str) -> dict[str, str]:
-    """Return the device map for transformers: the layers on disk, all other parts on the CPU."""
+    """Return a device map that places the layers on disk and all other parts on the CPU."""
     devices = {stack: DISK_DEVICE}
     path, module = "", model
     for step in stack.split("."):
@@ -82,7 +82,7 @@ class _FileWeights(Mapping[str, torch.Tensor]):
     Parameters
     ----------
     loader : mapping
-        Loader of accelerate, which returns parts of memory-mapped files.
+        The loader of accelerate, which returns parts of memory-mapped files.
     index : mapping
         Maps the path of a weight to the description of its file.
     """
@@ -113,7 +113,7 @@ class _FileWeights(Mapping[str, torch.Tensor]):
         return weight
 
     def _check_version(self, file: Path) -> None:
-        """Reject a file that has changed since it was opened: its layers may not fit the rest."""
+        """Reject a file that has changed since it was opened; other weights may be outdated."""
         if read_file_version(file) != self._versions[file]:
             raise InputError("model", FILES_CHANGED_ERROR.format(name=self._name))
 
@@ -125,9 +125,10 @@ class _FileWeights(Mapping[str, torch.Tensor]):
 
 
 class DiskLayers:
-    """The layers of a model that are read from disk whenever they are called.
+    """The layers of a model, which are read from disk whenever they are called.
 
-    Before each layer, progress is reported in layers, and the work can be cancelled.
+    Before each layer runs, the number of completed layers is reported, and the work can be
+    cancelled.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ class DiskLayers:
     model
         A transformers model with layers that `create_device_map` placed on disk.
     stack : str
-        The path of the list of its layers.
+        Path of the model's layer list.
 
     Raises
     ------
@@ -163,14 +164,14 @@ class DiskLayers:
                 weights_map=weights,
                 module_name=f"{stack}.{at}",
                 skip_keys=getattr(model, "_skip_keys_device_placement", None),
-                # All weights of a layer at once, because some modules use the weights of others.
+                # Load a layer's weights together, because some modules use the weights of others.
                 preload_module_classes=[type(layer).__name__],
             )
             layer.register_forward_pre_hook(self._progress_hook(at))
 
     @property
     def held_bytes(self) -> int:
-        """Size of the layer weights that are in memory now."""
+        """Size, in bytes, of the layer weights that are currently in memory."""
         every = (weight for layer in self.layers for weight in layer.parameters())
         return sum(weight.nbytes for weight in every if not weight.is_meta)
 
@@ -206,7 +207,7 @@ class DiskLayers:
             yield
 
     def drop(self) -> None:
-        """Remove the weights that a failed layer left in memory."""
+        """Unload the weights that a failed layer left in memory."""
         for layer in self.layers:
             if any(not weight.is_meta for weight in layer.parameters()):
                 hook: Any = layer._hf_hook
@@ -215,7 +216,7 @@ class DiskLayers:
 
 
 def is_memory_mapped(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's memory is not owned by torch, as for memory-mapped files."""
+    """Return whether a CPU tensor is a view of memory that torch does not own, such as a file."""
     return tensor.device.type == "cpu" and not tensor.untyped_storage().resizable()
 
 

@@ -1,4 +1,7 @@
-"""Estimates the size, memory and time for streaming a model's layers from disk. No torch."""
+"""Estimates the size, memory and time for streaming a model's layers from disk.
+
+Does not import torch.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +36,19 @@ SEVERAL_STACKS_REASON = "its layers do not form a single stack"
 
 
 class DiskReadingEstimate(Struct, frozen=True):
-    """Costs of one forward pass.
+    """Estimated costs of one forward pass of a model that is streamed from disk.
 
     Parameters
     ----------
     layers : int
         Number of layers, read one at a time.
     bytes : int
-        Bytes read from the files for each forward pass.
+        Number of bytes read from the files.
     memory : int
-        Maximum size of the weights in memory: those outside the layers, and the largest layer.
+        Maximum size, in bytes, of the weights in memory: those outside the layers, and those of
+        the largest layer.
     seconds : float
-        Reading time at the measured speed of the disk.
+        Time to read the files at the measured speed of the disk.
     """
 
     layers: int
@@ -72,7 +76,7 @@ def disk_reading_error(name: str, why: str) -> InputError:
 
 
 def disk_refusal_reason(folder: ModelFolder) -> str:
-    """Return why a model's files do not allow streaming from disk; empty if they do."""
+    """Return the reason why a model cannot be streamed from disk; empty if it can be."""
     if folder.is_quantised:
         return QUANTIZED_REASON
     return "" if folder.layer_sizes.layers else SEVERAL_STACKS_REASON
@@ -106,11 +110,11 @@ def estimate_disk_reading(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstim
 
 
 def _bytes_per_second(file: Path) -> float:
-    """Measure the read speed of a file that may not be cached in memory."""
+    """Measure the speed of reading a file from the disk instead of the page cache."""
     size = file.stat().st_size
     with open_regular_file(file) as opened:
         start, length = max(0, (size - SPEED_SAMPLE_BYTES) // 2), min(size, SPEED_SAMPLE_BYTES)
-        if hasattr(os, "posix_fadvise"):  # drop the page cache, which would be too fast
+        if hasattr(os, "posix_fadvise"):  # drop cached pages, which would be read too fast
             os.posix_fadvise(opened.fileno(), start, length, os.POSIX_FADV_DONTNEED)
         opened.seek(start)
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The heads of a model, found by recording a few tokens, and edits of them by module path."""
+"""Finds the heads of a model by recording a few tokens, and maps edits to their modules."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class EditableHeads:
         self._layers: dict[int, _AttentionHeads] | None = None
 
     def learn(self, calls: Sequence[AttentionCall]) -> Mapping[int, _AttentionHeads]:
-        """Return the heads by layer, from the recorded calls of a run if not yet known."""
+        """Return the heads by layer; if they are unknown, determine them from recorded calls."""
         self._layers = self._layers or _heads_by_layer(calls)
         return self._layers
 
@@ -59,7 +59,7 @@ class EditableHeads:
         return bool(self._layers) and _are_editable(self._layers or {})
 
     def layers_and_heads(self, text: str) -> tuple[tuple[int, int], ...]:
-        """Return the layer and number of every head that runs on a text."""
+        """Return the layer number and the head number of every head that runs on a text."""
         given, *_ = self._model.inputs(text, None)
         with torch.inference_mode():
             layers = self.probed(given)
@@ -112,10 +112,10 @@ class EditableHeads:
         return known.module
 
     def probed(self, given: Mapping[str, Any]) -> Mapping[int, _AttentionHeads]:
-        """Return the heads by layer, probed with a few tokens of a text if not yet known."""
+        """Return the heads by layer; if they are unknown, run the model on a few tokens."""
         if self._layers:
             return self._layers
-        # The weights of a long text would fill memory.
+        # The weights for a long text might not fit in memory.
         few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
         with self._forward.recorded() as calls:
             self._forward.run(given if PIXELS_ARGUMENT in given else few)

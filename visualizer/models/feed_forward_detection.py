@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 CHECKED_HIDDEN_VALUES = 64
 """Approximate number of hidden values on which activation functions are compared."""
 FACTOR_DIGITS = (2, 3, 4, 5, 6)
-"""Numbers of significant digits with which a config may give a layer's multiplier."""
+"""Numbers of significant digits that a layer's multiplier in a config may have."""
 _Part = tuple[str, "Tensor", int]
 """Part of a matrix's result: the module path, the values, and their first column."""
 
@@ -96,7 +96,7 @@ class AfterAttentionRecognizer:
         self.layer.add_result(None)
 
     def _follow_norm(self, name: str, normed: str) -> str:
-        """Trace a norm of a stage; return the last stage."""
+        """Trace the norm of a stage, if it has one; return the last stage."""
         for path, _, step in self.layer.recognized_norms(self.layer.at.tensors[name]):
             self.layer.add_stage(normed, module_output(path), step, name)
             return normed
@@ -108,8 +108,8 @@ class AfterAttentionRecognizer:
         Returns
         -------
         tuple of str
-            The stream after the cross-attention, and the input of the next part; both unchanged if
-            the layer has no cross-attention.
+            The stream after the cross-attention, and the input of the next module; both are
+            unchanged if the layer has no cross-attention.
         """
         tensors, kind = self.layer.at.tensors, type(self.layer.modules[self.layer.call.module])
         others = {
@@ -152,7 +152,7 @@ class AfterAttentionRecognizer:
         self.layer.add_result(None)
 
     def _follow_output_scaling(self, written: str, stream: Tensor, result: Tensor) -> str:
-        """Trace a factor on the attention output, if the scaled output is added to the stream."""
+        """Trace a factor that scales the attention output before it is added to the stream."""
         if self.layer.is_read_or_result(stream + self.layer.at.tensors[written], result):
             return written
         given = [vectors(each.given) for each in self.layer.passed.values()]
@@ -161,7 +161,7 @@ class AfterAttentionRecognizer:
     def _find_scaling(
         self, name: str, stream: Tensor, sums: Sequence[Tensor | None], scaled: str
     ) -> str | None:
-        """Find the factor by which a part is multiplied before it is added to the stream.
+        """Find the factor by which a stage is multiplied before it is added to the stream.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class AfterAttentionRecognizer:
         Returns
         -------
         str or None
-            ``scaled``; None if no candidate is explained by a factor.
+            ``scaled``, or None if no factor explains any of the candidates.
         """
         numbers = self.layer.at.tensors[name]
         gains = [*self._column_factors(numbers.shape[-1])]
@@ -205,7 +205,7 @@ class AfterAttentionRecognizer:
                 yield path, part.detach()
 
     def _follow_output_norm(self, written: str, stream: Tensor) -> str:
-        """Trace a norm of the attention output, if its result is added to the stream."""
+        """Trace a norm that is applied to the attention output before it is added to the stream."""
         numbers = self.layer.at.tensors[written]
         if self.layer.is_read_or_result(stream + numbers, stream):
             return written
@@ -264,7 +264,7 @@ class AfterAttentionRecognizer:
     def _with_shared_experts(
         self, experts: RoutedExperts, block: str, source: Tensor
     ) -> Iterator[RoutedExperts]:
-        """Yield the experts with each sibling module that may be a shared expert, gated or not."""
+        """Yield the experts with each sibling that may be a shared expert, gated or not gated."""
         beside = [
             path
             for path, each in self.layer.passed.items()
@@ -279,7 +279,7 @@ class AfterAttentionRecognizer:
                     yield replace(experts, shared=path, shared_gate=gate)
 
     def _unknown_feed_forward(self, read: str) -> str | None:
-        """Add the output of a child module as a stage whose computation is unknown."""
+        """Add the output of a child module as a stage with an unknown computation."""
         for path, _ in results_of_input(self.layer.passed, self.layer.at.tensors[read]):
             if (
                 path.count(".") == self.layer.path.count(".") + 1

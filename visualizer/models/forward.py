@@ -1,4 +1,4 @@
-"""The forward pass of a model: in memory, split over several processes, or from disk."""
+"""Runs the forward pass of a model in memory, across several processes, or from disk."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 TENSOR_FIELDS = ("weights", "queries", "keys", "values", "context", "mask")
 """Fields of a call that are a tensor or None."""
 HEAD_AXIS = {"context": 2}
-"""Axis of the heads in the fields where it is not the second axis."""
+"""Axis of the heads in fields in which it is not the second axis."""
 
 
 def _join_heads(calls: Sequence[AttentionCall]) -> AttentionCall:
-    """Join the heads of one call from all ranks."""
+    """Join the heads that all ranks recorded for one call."""
     first = calls[0]
     joined: dict[str, Tensor | None] = {}
     for name in TENSOR_FIELDS:
@@ -108,7 +108,7 @@ def _parse_message(message: Message) -> list[AttentionCall]:
 
 
 def _to_array(tensor: Tensor) -> np.ndarray:
-    """Return a tensor as an array; bfloat16, which numpy lacks, is converted to float32 exactly."""
+    """Return a tensor as an array; 16-bit values become float32, as NumPy lacks bfloat16."""
     whole = tensor.detach().cpu()
     if whole.is_floating_point() and whole.dtype not in (torch.float32, torch.float64):
         whole = whole.float()
@@ -136,11 +136,11 @@ class Forward:
     """Runs a model with its weights in memory, and records its attention."""
 
     holds_weights = False
-    """Whether recorded weights are stored; otherwise the model recomputes them when read."""
+    """Whether recorded weights are stored; otherwise, they are recomputed when they are read."""
     stages_notice = ""
-    """Why the stages around the attention are not available; empty if they are."""
+    """The reason why the stages around the attention are not available; empty if they are."""
     one_pass_notice = ONE_PASS_NOTICE
-    """Why a long text is processed in one pass."""
+    """The reason why a long text is processed in one pass."""
     can_chunk = True
     """Whether a long text may be processed in chunks."""
 
@@ -182,8 +182,8 @@ class Forward:
     ) -> Iterator[list[AttentionCall]]:
         """Record the attention of a run; runs on other threads wait.
 
-        If a run's attention used only the attention interface, softmax is not watched in later
-        runs.
+        If the attention of a run used only the attention interface, softmax is not observed in
+        later runs.
         """
         recording = record_attention(
             self._model.model,

@@ -1,4 +1,4 @@
-"""Edits of heads: ablation of each head, scaling, mean ablation and activation patching.
+"""Edits of heads: ablation, scaling, mean ablation and activation patching.
 
 Source: Wang et al. 2022, "Interpretability in the Wild" (arXiv 2211.00593).
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MAX_LISTED_DIFFERENCES = 3
 """Maximum number of differences between two texts that are listed; the rest are counted."""
 MAX_COMPARED_TOKENS = 2_000
-"""Longer texts are not compared, because that would take minutes."""
+"""Maximum number of tokens of texts that are compared; longer texts would take minutes."""
 MAX_LISTED_TOKENS = 4
 """Maximum number of tokens listed per difference."""
 
@@ -66,10 +66,10 @@ def context_edits(
     *,
     is_chat: bool = False,
 ) -> dict[LayerAndHead, ContextEdit]:
-    """Return the edits of the context vectors of heads, as expected by `OpenedModel.read`.
+    """Return the edits of the heads' context vectors, as expected by `OpenedModel.read`.
 
-    Means and the context vectors of another text are computed with the unedited model. The other
-    text is passed to the model in the same way as the text.
+    Means and the context vectors for another text are computed with the unedited model. The other
+    text is passed to the model in the same way as ``text``.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def context_edits(
 def image_context_edits(
     model: OpenedModel, image: PreparedImage, edits: Iterable[HeadEdit]
 ) -> dict[LayerAndHead, ContextEdit]:
-    """Return the edits of the context vectors of heads for an image.
+    """Return the edits of the heads' context vectors for an image.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def _unedited_context_vectors(plain: UneditedReading, place: LayerAndHead) -> to
 
 
 def check_equal_token_counts(given: GivenOf, text: str, source: str) -> None:
-    """Reject a text to patch from if it has a different number of tokens; list the differences.
+    """Reject a text to patch from if its token count differs; the error lists the differences.
 
     Parameters
     ----------
@@ -212,13 +212,13 @@ def ablation_changes(
     Parameters
     ----------
     token : str, optional
-        The token; by default, the most likely one.
+        The token; by default, the most likely token.
     edits, cuts : mapping, optional
         Edits that are always applied, as in `OpenedModel.next_token_log_probabilities`.
     known : AblationAnswer, optional
         An earlier, incomplete result; only the heads missing from it are ablated.
     progress : callable
-        Called with the number of completed heads; may cancel.
+        Called with the number of completed heads; an exception that it raises cancels the work.
     report : callable
         Called with the partial answer after each layer.
 

@@ -1,4 +1,4 @@
-"""Downloads a model from the Hugging Face Hub into the local cache. No torch.
+"""Downloads a model from the Hugging Face Hub into the local cache. Does not import torch.
 
 The server is not trusted: only files with known names are requested, no more bytes are accepted
 than announced, and a file is used only if it has the announced hash. The files are stored in the
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 2**18
 MAX_QUEUED_CHUNKS = 4
-"""Maximum number of chunks that are received ahead."""
+"""Maximum number of received chunks that wait to be processed."""
 POLL_S = 0.05
-"""Interval between checks of whether the response is still wanted, while the server is silent."""
+"""Interval, in seconds, at which the wait for a response checks whether it is still needed."""
 
 
 class HubResponse:
@@ -71,7 +71,7 @@ class HubResponse:
     request : callable
         Sends the request, and returns the response.
     check_wanted : callable
-        Called while the server is silent; raising an exception abandons the response.
+        Called while the server is silent; an exception that it raises abandons the response.
     """
 
     def __init__(
@@ -143,10 +143,10 @@ TOKENIZER_FILES = (
 )  # fmt: skip
 SHARD_PATTERN = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 MAX_LIST_BYTES = 16 * 2**20
-"""Maximum size of the list of files."""
+"""Maximum size, in bytes, of the list of files."""
 MAX_WEIGHTS_BYTES = 2**42
 TIMEOUT_S = 10.0
-"""Time to wait for a server that does not respond."""
+"""Time, in seconds, to wait for a server that does not respond."""
 RESERVED_BYTES = 2**28
 """Disk space, in bytes, that a download leaves free."""
 
@@ -157,12 +157,12 @@ def look_up_repository(
     environment: Mapping[str, str] = os.environ,
     progress: Progress = no_progress,
 ) -> RepositoryOffer:
-    """Look up a repository's files, and whether those missing from the cache fit on the disk.
+    """List a repository's files, and check that those missing from the cache fit on the disk.
 
     Parameters
     ----------
     progress : Progress
-        Called with zeros while the hub does not respond; raising an exception stops the wait.
+        Called with zeros while the hub does not respond; an exception that it raises ends the wait.
 
     Raises
     ------
@@ -204,8 +204,8 @@ def download_model(
     Parameters
     ----------
     progress : Progress
-        Called with the number of available bytes and the total; raising an exception stops the
-        download.
+        Called with the number of available bytes and the total; an exception that it raises stops
+        the download.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def _parse_file(listed: Mapping[str, Any]) -> RepositoryFile | None:
 
 
 def _cached_bytes(folder: Path, file: RepositoryFile) -> int:
-    """Return the number of bytes of a file in the cache, complete or partial."""
+    """Return the number of bytes of a file that the cache contains, even if it is incomplete."""
     for name in (file.blob, f"{file.blob}.incomplete"):
         with suppress(OSError):
             return min(file.size, (folder / "blobs" / name).stat().st_size)
@@ -403,7 +403,7 @@ class _PartialFile:
         self.report_size()
 
     def report_size(self) -> None:
-        """Report the size of the part, which may cancel the download."""
+        """Report the size of the part; the callback may cancel the download."""
         self._report(self.size)
 
 

@@ -1,7 +1,7 @@
-"""Reads an image file within limits, decodes it with Pillow, and identifies it by hash. No torch.
+"""Reads an image file within limits, decodes it with Pillow, and identifies it by hash.
 
 An image may come from an untrusted source: only a few formats are decoded, and its size is checked
-first. Pillow is imported when an image is decoded.
+first. Pillow is imported when an image is decoded; torch is not imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 MAX_FILE_BYTES = 64 * 2**20
 MAX_ASPECT_RATIO = 10
-"""Maximum ratio of the sides; the shorter side is enlarged to the input size of a model."""
+"""Maximum ratio of the longer side to the shorter side. The shorter side is scaled to the model's
+input size, so the scaled image could be very large.
+"""
 MAX_PIXELS = 50_000_000
 IMAGE_CHANGED_ERROR = (
     "“{name}” has changed since it was chosen. Choose it again to use the current version."
@@ -32,7 +34,7 @@ IMAGE_CHANGED_ERROR = (
 
 
 def has_image_suffix(path: Path) -> bool:
-    """Whether a file name has the suffix of an image."""
+    """Return whether a file name has the suffix of an image."""
     return path.suffix.lower() in IMAGE_SUFFIXES
 
 
@@ -50,7 +52,7 @@ def read_image_file(path: Path) -> ImageFile:
 
 
 def decode_image(path: Path, known: str = "") -> Image.Image:
-    """Decode an image file, upright, as RGB.
+    """Decode an image file as an upright RGB image.
 
     Parameters
     ----------

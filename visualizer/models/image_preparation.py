@@ -37,7 +37,7 @@ class PreparedImage(Struct, frozen=True, eq=False):
     pixels : Tensor
         Resized, cropped and normalized according to the model's folder, [1, channel, row, column].
     names : tuple of str
-        Names of the tokens: those that the model adds, and the patches, row by row.
+        Names of the tokens: those that the model adds, followed by the patches, row by row.
     patches : ImagePatches or None
         The visible part of the image and the locations of its patches; None if unknown.
     key : str
@@ -98,14 +98,14 @@ def _preprocess_image(image: Image.Image, processor: Any, name: str) -> Tensor:
 
 
 def _visible_image(image: Image.Image, processor: Any, pixels: Tensor) -> np.ndarray | None:
-    """Return the image cropped and resized, but not normalized, [row, column, colour].
+    """Return the cropped and resized image without normalization, [row, column, colour].
 
-    None if the processor cannot prepare it that way.
+    Returns None if the processor cannot prepare the image in this way.
     """
     plain = {"do_normalize": False, "do_rescale": False, "return_tensors": "pt"}
     try:
         seen = processor(images=image, **plain)["pixel_values"]
-    except Exception:  # noqa: BLE001 - the picture is only displayed; the model does not need it
+    except Exception:  # noqa: BLE001 - this image is only displayed; the model does not need it
         return None
     if not isinstance(seen, torch.Tensor) or seen.shape != pixels.shape or seen.shape[1] != 3:
         return None

@@ -1,7 +1,7 @@
-"""Finds the weights of a model that was trained in the language lab. No torch.
+"""Finds the weights of a model that was trained in the language lab. Does not import torch.
 
-They are in a run's folder, in one of its snapshots or checkpoints, or in a file saved by the lab.
-The header of each of these files contains the architecture and the vocabulary.
+The weights are in a run's folder, in one of its snapshots or checkpoints, or in a file saved by the
+lab. The header of each of these files contains the architecture and the vocabulary.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WEIGHTS_SUFFIX = ".safetensors"
 WEIGHTS, CHECKPOINT = "run", "checkpoint"
-"""Metadata entries in the header that identify a weights file and a checkpoint."""
+"""Names of the metadata entries that identify a weights file and a checkpoint."""
 
 
 class LabModelFiles(Struct, frozen=True):
@@ -52,7 +52,7 @@ class LabModelFiles(Struct, frozen=True):
 
     @property
     def snapshot_step(self) -> int | None:
-        """The step of a snapshot in its run's folder; None for other files."""
+        """Training step of a snapshot in a run's folder; None for other files."""
         weights = self.weights.path
         is_snapshot = weights.parent.name == "snapshots" and weights.stem.isdecimal()
         return int(weights.stem) if is_snapshot else None
@@ -69,12 +69,12 @@ class LabModelFiles(Struct, frozen=True):
 
 
 def can_open_models() -> bool:
-    """Whether the library required to open models is installed."""
+    """Return whether the library that is required to open models is installed."""
     return is_installed("transformers")
 
 
 def is_lab_model(path: Path) -> bool:
-    """Whether a path is a run's folder, or a file written by the lab."""
+    """Return whether a path is a run's folder, or a file written by the lab."""
     if path.is_dir():
         return RunFolder(path).about.exists()
     return path.suffix.lower() == WEIGHTS_SUFFIX and bool(
@@ -83,7 +83,7 @@ def is_lab_model(path: Path) -> bool:
 
 
 def find_lab_model(path: Path) -> LabModelFiles:
-    """Find the weights of a model; in a run's folder, those saved last.
+    """Find the weights of a model; in a run's folder, find the weights that were saved last.
 
     Raises
     ------

@@ -42,7 +42,7 @@ MODEL_TYPE = "attention_visualizer_lab"
 
 
 class LabConfig(PretrainedConfig):  # type: ignore[misc]
-    """The sizes of a lab model, under the names that configs usually use."""
+    """Config of a lab model; the sizes have the names that transformers configs usually use."""
 
     model_type = MODEL_TYPE
     has_output_projection = True
@@ -174,7 +174,7 @@ class LabForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
         Parameters
         ----------
         attention_mask : Tensor, optional
-            0 for padding tokens, [batch, token].
+            Mask that is 0 for padding tokens, [batch, token].
         logits_to_keep : int
             Number of tokens at the end for which logits are computed; 0 for all.
         """
@@ -206,13 +206,13 @@ def _create_mask(places: Tensor, attention_mask: Tensor | None, dtype: torch.dty
 def lab_transformer(model: LanguageModel) -> LabForCausalLM:
     """Return a transformers model equal to a lab model with heads."""
     transformer = LabForCausalLM(create_config(model))
-    # The lab's modules have a mask buffer besides their parameters.
+    # The lab's modules have a mask buffer in addition to their parameters.
     transformer.load_state_dict({name: each.detach() for name, each in model.named_parameters()})
     return transformer
 
 
 class LabTokenizer:
-    """Splits texts as the lab does, but supports only the vocabulary of a training run."""
+    """Splits texts as the lab does; supports only the vocabulary of a training run."""
 
     has_chat_template = False
     bos_token = ""
@@ -224,7 +224,7 @@ class LabTokenizer:
     def encode(
         self, text: str, second: str | None = None, *, has_special: bool = True
     ) -> EncodedText:
-        """Split a text; unknown tokens raise `InputError` with field ``text``."""
+        """Tokenize a text; unknown tokens raise an `InputError` with field ``text``."""
         words, numbers = self.vocabulary.tokenize(text)
         if second is not None:
             more, others = self.vocabulary.tokenize(second)
@@ -234,7 +234,7 @@ class LabTokenizer:
         return EncodedText(count, given, words)
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """Join tokens into a text: words with spaces between them, characters without."""
+        """Join tokens into a text: words with spaces between them, characters without spaces."""
         return self.vocabulary.join_tokens(self.words(numbers))
 
     def words(self, numbers: Sequence[int]) -> tuple[str, ...]:

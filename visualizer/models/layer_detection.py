@@ -1,8 +1,8 @@
 """Infers what the layers of a model compute around their attention, from recorded tensors.
 
-The name of the architecture is never used. A step is recognized only if recomputing it gives the
-model's own values: sums must match bit for bit; norms and rotary embeddings are recomputed for the
-last token and must be close. Steps that are not recognized are left out.
+The name of the architecture is never used. A step is recognized only if recomputing it reproduces
+the model's own values: sums must match bit for bit; norms and rotary embeddings are recomputed for
+the last token, and the values must be close. Steps that are not recognized are left out.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class KnownLayers(Struct, frozen=True, eq=False):
     Parameters
     ----------
     steps : dict
-        By stage name, in order of computation.
+        The steps by stage name, in order of computation.
     sources : tuple of dict
-        For each layer, how to obtain the values of its stages.
+        For each layer, the readers of the values of its stages.
     weights : dict
         Parameters used by the steps, by their name in the model.
     experts : dict
@@ -94,8 +94,8 @@ class KnownLayers(Struct, frozen=True, eq=False):
 
 LayerStages = tuple[dict[str, "Tensor"], dict[str, StageStep], dict[str, "Tensor"]]
 """Stages of several layers of the same kind, for one text: their values, [layer, head, token,
-d_head] or [layer, token, column], on the CPU; how they are computed; and the parameters used, with
-the angles of rotary embeddings."""
+d_head] or [layer, token, column], on the CPU; how they are computed; and the parameters used,
+including the angles of rotary embeddings."""
 
 
 def infer_layers(
@@ -160,15 +160,15 @@ def infer_text_layers(
     passed: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
 ) -> LayerStages:
-    """Return the stages around the attention of layers, for a recorded text.
+    """Return the stages around the attention of the given layers for a recorded text.
 
     Parameters
     ----------
     known : KnownLayers
         The recognized computation of these layers.
     edits : mapping, optional
-        Edits of the context vectors of heads, by the number of the layer in the model and the head:
-        a factor, or replacement vectors.
+        Edits of the heads' context vectors, by the numbers of the layer in the model and the head.
+        Each edit is a factor or a tensor of replacement vectors.
 
     Raises
     ------
@@ -186,11 +186,10 @@ def infer_text_steps(
     passed: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
 ) -> tuple[dict[str, StageStep], dict[str, Tensor]]:
-    """Return how the stages are computed, and their parameters, as in `LayerStages`.
+    """Return the steps that compute the stages, and their parameters, as in `LayerStages`.
 
     Only the token ids, the rotary angles and the sizes of vectors are read from the recorded
-    passes.
-    The parameters are those of `infer_text_layers`.
+    passes. The parameters are those of `infer_text_layers`.
     """
     steps, weights = {**known.steps}, {**known.weights}
     stream = steps[Role.RESIDUAL].step
@@ -240,7 +239,7 @@ def _numbers_of_text(known: KnownLayers, passes: list[LayerPass]) -> dict[str, T
 
 
 def collect_layer_values(known: KnownLayers, place: int, one: LayerPass) -> dict[str, Tensor]:
-    """Collect the values of the stages of one layer, by its index among the known layers.
+    """Collect the values of one layer's stages, given its index among the known layers.
 
     Raises
     ------
@@ -252,7 +251,7 @@ def collect_layer_values(known: KnownLayers, place: int, one: LayerPass) -> dict
             one.tensors[name] = numbers_of(one)
         tensors = {name: one.tensors[name].cpu().contiguous() for name in known.steps}
     except (AssertionError, IndexError, KeyError, RuntimeError, TypeError) as error:
-        raise StepMismatchError from error  # a module did not run, or got other shapes
+        raise StepMismatchError from error  # a module did not run, or its input had another shape
     if any(numbers.shape[-2] != one.call.weights.shape[2] for numbers in tensors.values()):
         raise StepMismatchError
     return tensors
@@ -261,7 +260,7 @@ def collect_layer_values(known: KnownLayers, place: int, one: LayerPass) -> dict
 def _embedded_text(
     known: KnownLayers, embedded: EmbeddedTokens, passed: Mapping[str, ModuleCall]
 ) -> EmbeddedTokens:
-    """Find the embedding rows for a text; raises StepMismatchError if some are unknown."""
+    """Find the embedding rows for a text; raise `StepMismatchError` if any are unknown."""
     tables = []
     for path, _ in embedded.tables:
         rows = (
@@ -278,7 +277,7 @@ def _embedded_text(
 def _experts_of_text(
     known: KnownLayers, layers: int, passed: Mapping[str, ModuleCall]
 ) -> dict[str, Tensor]:
-    """Return what the experts of all layers compute for the tokens."""
+    """Return the tensors that the experts of all layers compute for the tokens."""
     outputs: dict[str, Tensor] = {}
     for each in known.steps.values():
         for layer in range(layers):
@@ -294,7 +293,7 @@ def _experts_of_text(
 def _angles_of_layers(
     passed: list[ModuleCall], step: RotaryPosition
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return the cosines and sines of each layer; those of angle 0 for layers without rotation."""
+    """Return the cosines and sines of each layer; layers without rotation have angle 0."""
     angles = [None if each.rotation is None else rotation_angles(each, step) for each in passed]
     cosines = next((turn[0] for turn in angles if turn), None)
     if cosines is None:
@@ -332,7 +331,7 @@ def _merge_layer_steps(found: list[StageStep], names: list[str]) -> StageStep:
     known = [_with_known_sources(one, names) for one in found]
     plain = [_without_modules(one) for one in known]
     turns = {one.step for one in known if isinstance(one.step, RotaryPosition) and one.step.pairs}
-    if len(turns) > 1:  # a trace holds the angles of one rotation only
+    if len(turns) > 1:  # a trace contains the angles of only one rotation
         return StageStep()
     most = max(plain, key=lambda each: (plain.count(each), each.step is not None))
     common = known[plain.index(most)]
@@ -363,7 +362,7 @@ def _module_path(found: StageStep) -> str:
 
 
 def _without_modules(found: StageStep) -> StageStep:
-    """Return a step without the parts that differ by layer: the modules and a factor's rounding."""
+    """Return a step without its modules and with a rounded factor, since these differ by layer."""
     step = found.step
     if isinstance(step, NormLayer | ExpertMixture | ScaledVector):
         return replace(found, step=replace(step, modules=()))
@@ -456,10 +455,9 @@ def _trace_layer(
 
 
 def _ends_after_attention(layer: RecordedLayer, attended: Tensor, result: Tensor) -> bool:
-    """Whether the result is the stream after attention, without a feed-forward block.
+    """Return whether the result is the stream after attention, without a feed-forward block.
 
-    In T5, each part of a layer is a module of its own, and the feed-forward block is in another
-    one.
+    In T5, each part of a layer is a separate module, and the feed-forward block is in another one.
     """
     is_part = layer_path(layer.path) != layer.path
     return not is_part and torch.equal(attended, result) and not layer.is_read(attended)

@@ -1,4 +1,4 @@
-"""Lookups in the runs of a model's layers: kinds of attention, layers and head measures."""
+"""Looks up kinds of attention, layers and head measures in the runs of a model's layers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ HEAD_MEASURES = (
     "previous", "first", "own", "induction", "duplicate", "largest", "entropy", "distance",
     "value_weighting",
 )  # fmt: skip
-"""Measures of a head, as in `HeadMeasures`."""
+"""Names of the head measures, as in `HeadMeasures`."""
 
 
 def part_names(runs: Iterable[LayerRun]) -> tuple[str, ...]:
-    """Return the names of the kinds of attention; one name for all layers of a kind."""
+    """Return the name of each kind of attention; all layers of a kind have the same name."""
     return tuple(dict.fromkeys(each.group.name for each in runs))
 
 
@@ -41,12 +41,12 @@ def _part_title(run: LayerRun) -> str:
 
 
 def is_decoder_part(part: str) -> bool:
-    """Whether a module belongs to a decoder, as its self-attention or its cross-attention."""
+    """Return whether the path of an attention module is that of a decoder's module."""
     return any(step.startswith("decoder") for step in part.split("."))
 
 
 def find_part_runs(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
-    """Return the runs of a part, by its name, a component of it, or a unique substring.
+    """Return the runs of a part, given its name, a component of its name or a unique substring.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def find_layer_run(runs: Iterable[LayerRun], layer: int) -> tuple[LayerRun, int]
 
 
 def list_head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
-    """Return a row for each head of each layer: both indices from 0, and the `HEAD_MEASURES`."""
+    """Return one row per head: its layer and head numbers, from 0, and its `HEAD_MEASURES`."""
     rows = []
     for each in runs:
         run = each.run

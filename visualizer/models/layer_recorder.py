@@ -1,4 +1,4 @@
-"""Records the inputs and results of the modules of a model's layers, without copying them."""
+"""Records the inputs and results of the modules in a model's layers without copying them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _IN_LAYER = re.compile(r".*\.\d+(\.|$)")
-"""Matches the path of a layer or of a part of a layer, by the layer's number."""
+"""Matches the path of a layer or of a module in a layer, which contains the layer's number."""
 
 
 class ModuleCall(Struct, frozen=True, eq=False):
@@ -31,7 +31,7 @@ class ModuleCall(Struct, frozen=True, eq=False):
         The first input and the first result of the call.
     rotation : tuple of Tensor or None
         The cosines and sines among the inputs, [1, token, column]; if there are fewer rows than
-        tokens, those of the last tokens.
+        tokens, the rows belong to the last tokens.
     routing : tuple of Tensor or None
         The ids and the weights of each token's experts among the inputs, [token, expert].
     """
@@ -46,7 +46,7 @@ EMPTY_MODULE_PASSES: dict[str, ModuleCall] = {}
 
 
 class LayerInput(Struct, frozen=True, eq=False):
-    """The arguments of a call of a layer."""
+    """The arguments with which a layer was called."""
 
     given: tuple[Any, ...]
     named: dict[str, Any]
@@ -60,10 +60,9 @@ def record_layer_inputs(
 
     Yields
     ------
-    dict of ModulePass and dict of LayerInput
-        As in `record_layers`, with vectors that have shapes but no values (on the device
-        ``meta``);
-        and the arguments themselves, not copies.
+    dict of ModuleCall and dict of LayerInput
+        The calls as in `record_layers`, but with vectors on the device ``meta``, which have shapes
+        but no values; and the arguments themselves, not copies.
     """
     inputs: dict[str, LayerInput] = {}
 
@@ -84,7 +83,7 @@ def record_layer_inputs(
 def record_layers(
     model: nn.Module, within: str = "", *, sizes_only: bool = False
 ) -> Iterator[dict[str, ModuleCall]]:
-    """Record the calls of embeddings and of the modules of layers, by path.
+    """Record the calls of embeddings and of the modules in layers, by path.
 
     Tensors are stored without copying. Modules that are called several times are left out.
 
@@ -130,7 +129,7 @@ def record_layers(
 
 
 def first_input(inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-    """Return the first argument of a call, positional or named; None without arguments."""
+    """Return the first argument of a call, positional or named; None if there are no arguments."""
     return next(iter((*inputs, *named.values())), None)
 
 

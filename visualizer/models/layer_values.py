@@ -1,4 +1,4 @@
-"""The values of a layer's stages and of its experts, from a recorded forward pass."""
+"""Reads the values of a layer's stages and experts from a recorded forward pass."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 VALUE_TOLERANCE = 1e-5
 """Tolerance for recomputed values, relative to the largest value."""
 FACTOR_TOLERANCE = 1e-6
-"""Tolerance for treating the ratios of two vectors as one factor."""
+"""Relative tolerance within which one tensor is considered a multiple of another."""
 
 
 class LayerPass(Struct, eq=False):
@@ -53,7 +53,7 @@ StageReader = Callable[[LayerPass], "Tensor"]
 
 
 def vectors(numbers: Tensor) -> Tensor | None:
-    """Return the vectors of the tokens of one text, [token, column]; None for any other shape."""
+    """Return one text's vectors without a batch axis, [token, column]; None for other tensors."""
     if numbers.ndim == 4 and numbers.shape[1] == 1:  # of a single head
         numbers = numbers[:, 0]
     if not numbers.is_floating_point() or numbers.ndim not in (2, 3):
@@ -62,7 +62,7 @@ def vectors(numbers: Tensor) -> Tensor | None:
 
 
 def are_equal(one: Tensor | None, other: Tensor | None) -> bool:
-    """Whether both tensors exist and have the same values."""
+    """Return whether both tensors exist and have the same values."""
     if one is None or other is None or one.shape != other.shape:
         return False
     is_one = one.data_ptr() == other.data_ptr() and one.stride() == other.stride()
@@ -70,7 +70,10 @@ def are_equal(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def are_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> bool:
-    """Whether shapes are equal and values differ only slightly relative to the largest one."""
+    """Return whether the shapes are equal and the values differ by at most the tolerance.
+
+    The tolerance is relative to the largest absolute value in ``wanted``.
+    """
     if made.shape != wanted.shape:
         return False
     return bool((made - wanted).abs().max() <= within * wanted.abs().max().clamp_min(1e-12))
@@ -79,7 +82,7 @@ def are_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> 
 def results_of_input(
     passed: Mapping[str, ModuleCall], stream: Tensor
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield the path and the result of each module with this input."""
+    """Yield the path and the result of each module that has the given input."""
     for path, each in passed.items():
         result = vectors(each.result)
         if result is not None and are_equal(vectors(each.given), stream):
@@ -87,7 +90,7 @@ def results_of_input(
 
 
 def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
-    """Return each token's row in the table of an embedding; None if it is not known.
+    """Return each token's row in the table of an embedding; None if the rows are unknown.
 
     The input of an embedding is not always the row indices: BART's position embedding gets the
     token ids, and OPT's gets a mask. The rows are consecutive in these cases.
@@ -103,7 +106,7 @@ def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
     for start in (table[:, column] == result[0, column]).nonzero().flatten().tolist():
         if torch.equal(table[start : start + len(result)], result):
             return tuple(range(start, start + len(result)))
-    # The model may have added to the result of the embedding in place.
+    # The model may have modified the result of the embedding in place.
     return tuple(given.tolist()) if is_within else None
 
 
@@ -120,7 +123,7 @@ def find_factor(whole: Tensor, product: Tensor) -> float | None:
 
 
 def head_vectors(numbers: Tensor, heads: int, width: int) -> Tensor | None:
-    """Return a head norm's input or result, [head, token, d_head]; None for other shapes."""
+    """Return a head norm's input or result as [head, token, d_head]; None for other shapes."""
     if numbers.ndim == 4 and numbers.shape[1] == heads and numbers.shape[3] == width:
         return numbers[0].detach()
     sizes = tuple(numbers.shape[2:])
@@ -130,22 +133,22 @@ def head_vectors(numbers: Tensor, heads: int, width: int) -> Tensor | None:
 
 
 def module_input(path: str) -> StageReader:
-    """Return the input of a module."""
+    """Return a reader of the input of a module."""
     return lambda at: at.vectors(path, is_input=True)
 
 
 def module_output(path: str) -> StageReader:
-    """Return the result of a module."""
+    """Return a reader of the result of a module."""
     return lambda at: at.vectors(path, is_input=False)
 
 
 def module_columns(path: str, first: int, size: int) -> StageReader:
-    """Return some columns of the result of a module."""
+    """Return a reader of some columns of the result of a module."""
     return lambda at: at.vectors(path, is_input=False)[:, first : first + size]
 
 
 def module_heads(path: str, first: Sequence[int], width: int) -> StageReader:
-    """Return columns of a module's result as heads, given the first column of each head."""
+    """Return a reader of a module's result as heads, given the first column of each head."""
     columns = [start + at for start in first for at in range(width)]
 
     def numbers(at: LayerPass) -> Tensor:
@@ -158,7 +161,7 @@ def module_heads(path: str, first: Sequence[int], width: int) -> StageReader:
 def latent_keys(
     path: str, first: Sequence[int], own: int, shared_path: str, start: int, shared: int
 ) -> StageReader:
-    """Return columns of a result as heads, each joined with the same columns of another result."""
+    """Return a reader of keys that consist of each head's own columns and of shared columns."""
     heads = module_heads(path, first, own)
     others = module_columns(shared_path, start, shared)
 
@@ -172,7 +175,7 @@ def latent_keys(
 def head_norm_values(
     path: str, heads: int, width: int, shared: Sequence[int], *, is_input: bool
 ) -> StageReader:
-    """Return the input or result of a head norm, for each query head."""
+    """Return a reader of the input or result of a head norm, for each query head."""
     picked = [*shared]
 
     def numbers(at: LayerPass) -> Tensor:
@@ -185,13 +188,13 @@ def head_norm_values(
 
 
 def dot_product_vectors(name: str, shared: Sequence[int]) -> StageReader:
-    """Return queries, keys or values as used in the dot product, for each query head."""
+    """Return a reader of queries, keys or values as used in the dot product, by query head."""
     picked = [*shared]
     return lambda at: getattr(at.call, name)[0][picked]
 
 
 def gated_context(path: str, first: Sequence[int], width: int) -> StageReader:
-    """Return the context vectors times the sigmoid of columns of a module's result."""
+    """Return a reader of the context vectors times the sigmoid of columns of a module's result."""
     gates_of = module_heads(path, first, width)
     return lambda at: gates_of(at).sigmoid() * unedited_context(at)
 
@@ -205,7 +208,7 @@ def unedited_context(at: LayerPass) -> Tensor:
 
 
 def sink_kept_share(at: LayerPass) -> Tensor:
-    """Return the share of each row that the head's sink leaves, [head, query].
+    """Return the share of each row that the head's sink leaves to the keys, [head, query].
 
     This is the total weight of the keys in a softmax that includes the logit of the sink.
     """
@@ -235,12 +238,12 @@ def concatenated_heads(at: LayerPass) -> Tensor:
 
 
 def scaled_stage(name: str, factor: float | Tensor) -> StageReader:
-    """Return a stage multiplied by one number, or by one number per column."""
+    """Return a reader of a stage multiplied by one number, or by one number per column."""
     return lambda at: at.tensors[name] * factor
 
 
 def sum_stages(*names: str) -> StageReader:
-    """Return the sum of stages, added in the given order."""
+    """Return a reader of the sum of stages, which are added in the given order."""
 
     def numbers(at: LayerPass) -> Tensor:
         first, *others = names
@@ -264,8 +267,8 @@ class RoutedExperts(Struct, frozen=True, eq=False):
     shared : str
         Path of the expert shared by all tokens; empty if there is none.
     shared_gate : str
-        Path of the shared expert's gate logit, one per token, which is applied through a sigmoid;
-        empty if there is none.
+        Path of the module that computes the shared expert's gate, one logit per token; empty if
+        there is none.
     """
 
     path: str
@@ -292,7 +295,7 @@ class RoutedExperts(Struct, frozen=True, eq=False):
         return {f"{self.path}.{name}": part.detach().cpu() for name, part in found.items()}
 
     def is_weighted_mixture(self, passed: Mapping[str, ModuleCall]) -> bool:
-        """Whether the module's output is the weighted sum of the results."""
+        """Return whether the module's output is the weighted sum of the results."""
         found = self.of_text(passed)
         weights, results = (
             float64_on_cpu(found[f"{self.path}.{name}"]) for name in ("router_weights", "results")
@@ -301,7 +304,7 @@ class RoutedExperts(Struct, frozen=True, eq=False):
         return are_close((weights[..., None] * results).sum(1), wanted)
 
     def is_shared_only(self, passed: Mapping[str, ModuleCall], result: Tensor) -> bool:
-        """Whether the result is the module's output plus only the shared expert."""
+        """Return whether the result is the sum of the module's and the shared expert's outputs."""
         made, shared = float64_on_cpu(passed[self.path].result), self._shared_result(passed)
         whole = made if shared is None else made + float64_on_cpu(shared)
         return are_close(whole, float64_on_cpu(result))

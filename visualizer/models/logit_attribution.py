@@ -42,9 +42,9 @@ DISTRIBUTED_MODEL_ERROR = (
 VECTOR_TOLERANCE = 1e-4
 """Tolerance for treating two vectors as equal, relative to the largest value."""
 ADDED, ROUNDING = 1e-2, 1e-6
-"""Tolerances for the attention output, and for rounding in the stream to which it is added."""
+"""Tolerances relative to the attention output, and to the stream to which it is added."""
 LOGITS_PATH = ""
-"""Path of the model itself, whose result is the logits."""
+"""Path of the model itself; its result is the logits."""
 TOKENS_PER_BATCH = 256
 """Number of tokens for which logits are computed at a time."""
 
@@ -57,7 +57,7 @@ class _ModuleValues(Struct, frozen=True, eq=False):
     given, result : Tensor
         For the last token, [d], float64.
     stream : Tensor
-        Output for all tokens, [query, d], unconverted.
+        Output for all tokens in the model's own data type, [query, d].
     """
 
     given: Tensor
@@ -73,7 +73,7 @@ def logit_parts(
     edits: Edits | None = None,
     cuts: Cuts | None = None,
 ) -> LogitParts:
-    """Split the logit of a next token into the direct contributions of heads and layers.
+    """Return the direct contributions of heads and layers to the logit of a next token.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def logit_parts(
     InputError
         With field ``text``, as in `OpenedModel.attend`; with ``model`` if the model does not
         continue texts, or the output of a head is not added to the residual stream unchanged; with
-        ``token`` if there is no such token.
+        ``token`` if the token does not exist.
     """
     _check_continues(model, (Parallelism.TENSOR, Parallelism.PIPELINE))
     given, *_ = model.inputs(text)
@@ -131,7 +131,7 @@ def logit_parts(
 
 
 class LensReading(Struct, frozen=True, eq=False):
-    """Next-token predictions of the logit lens after each layer, the most likely first.
+    """Next-token predictions of the logit lens after each layer, the most likely token first.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def logit_lens(
     cuts: Cuts | None = None,
     progress: Progress = no_progress,
 ) -> LensReading:
-    """Apply the logit lens: the next-token prediction after each layer, at every token.
+    """Apply the logit lens: predict the next token after each layer, at every position.
 
     The final norm and the unembedding are applied to the residual stream after each layer. For the
     last layer, this is the prediction of the model.
@@ -167,7 +167,7 @@ def logit_lens(
     edits, cuts : mapping, optional
         As in `OpenedModel.next_token_log_probabilities`.
     progress : callable
-        Called with the number of completed layers; may cancel.
+        Called with the number of completed layers; an exception that it raises cancels the work.
 
     Raises
     ------
@@ -183,11 +183,11 @@ def logit_lens(
     matrix, norm = _find_unembedding(model, passed, paths[-1])
     last = model.model.get_submodule(norm)
     streams = [_values_of(model, passed, path).stream for path in paths]
-    passed.clear()  # above all, the logits of all tokens
+    passed.clear()  # releases memory, most of it for the logits of all tokens
     predictions = []
     for done, stream in enumerate(streams):
         progress(done, len(streams))
-        # On all ranks together: each may hold a part of the unembedding.
+        # All ranks cancel together, because each may hold a part of the unembedding.
         model.ranks.check_cancelled()
         with model.forward.lock:  # other threads may have hooks on these modules
             predictions.append(_find_likeliest(lambda part: matrix(last(part)), stream, most))
@@ -209,7 +209,7 @@ def _find_likeliest(
 
 
 def _check_continues(model: OpenedModel, spread: Collection[Parallelism]) -> None:
-    """Reject a model that predicts no next token, or whose unembedding is in another process."""
+    """Reject a model that predicts no next token or that is split in one of the given ways."""
     model.check_generates()
     if model.ranks.parallelism in spread:
         raise InputError("model", DISTRIBUTED_MODEL_ERROR.format(name=model.folder.name))
@@ -217,7 +217,7 @@ def _check_continues(model: OpenedModel, spread: Collection[Parallelism]) -> Non
 
 @contextmanager
 def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
-    """Record the values of every module, by path, while only this thread runs the model."""
+    """Record the values of every module, by path; runs on other threads wait."""
     passed: dict[str, _ModuleValues] = {}
 
     def record(
@@ -243,7 +243,7 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
 
 
 def _has_vector_per_token(given: Any) -> bool:
-    """Whether a value contains one vector per token: [1, query, d] or, as in OPT, [query, d]."""
+    """Return whether a value has one vector per token: [1, query, d] or, in OPT, [query, d]."""
     is_floating = isinstance(given, torch.Tensor) and given.is_floating_point()
     return is_floating and given.ndim in (2, 3) and len(given) > 0
 
@@ -257,7 +257,7 @@ def _values_of(model: OpenedModel, passed: Mapping[str, _ModuleValues], name: st
 def _find_unembedding(
     model: OpenedModel, passed: Mapping[str, _ModuleValues], last: str
 ) -> tuple[Any, str]:
-    """Return the unembedding and the path of the final norm; reject other output layers."""
+    """Return the unembedding and the path of the final norm; reject models without these."""
     matrix = model.model.get_output_embeddings()
     names = {module: name for name, module in model.model.named_modules()}
     if matrix is None or names[matrix] not in passed:
@@ -343,7 +343,10 @@ def _added_by_heads(
 
 
 def _is_added_as_it_is(passed: Mapping[str, _ModuleValues], layer: str, written: Tensor) -> bool:
-    """Whether the layer adds the attention output to its input, within the layer or at its end."""
+    """Return whether the attention output is added unchanged to the layer's input.
+
+    The sum is the input of a module in the layer, or the result of the layer.
+    """
     whole = passed[layer]
     stream = whole.given + written
     # The output may be tiny compared with the stream; the rounding of the stream is then the limit.

@@ -1,4 +1,4 @@
-"""Reads a long text with a model, without query-key matrices, in chunks if possible."""
+"""Runs a model on a long text without query-key matrices, in chunks if possible."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MASK_INSPECTION_ERROR = (
 
 
 class LongTextReader:
-    """Runs a model on texts with attention weights that do not fit into memory.
+    """Runs a model on texts with attention weights that do not fit in memory.
 
     Weights are computed in tiles on access, from the stored queries and keys.
     """
@@ -53,15 +53,15 @@ class LongTextReader:
     def __init__(self, model: TextModel, forward: Forward, heads: EditableHeads) -> None:
         self._model, self._forward, self._heads = model, forward, heads
         self.max_cached_readings: int | None = None
-        """Maximum number of bytes of attention weights, over all layers, kept in memory before
-        tiles are used; None for the limit of other runs, `MAX_FULL_MATRIX_BYTES`."""
+        """Maximum size, in bytes, of the attention weights of all layers that are kept in memory;
+        None for the limit of other runs, `MAX_FULL_MATRIX_BYTES`."""
         self.reads_in_chunks: bool | None = None if forward.can_chunk else False
         """Whether texts can be processed in chunks; None until the first long text."""
         self._vector_bytes: int | None = None
         """Number of bytes per token that all local layers keep for a text; None until measured."""
 
     def is_long(self, given: Mapping[str, Any]) -> bool:
-        """Whether the weights of all layers exceed the limit for keeping them in memory."""
+        """Return whether the weights of all layers exceed the limit for keeping them in memory."""
         names = ("num_hidden_layers", "num_attention_heads")
         layers, heads = (self._model.size(name) or 1 for name in names)
         count = given["input_ids"].shape[-1]
@@ -71,7 +71,7 @@ class LongTextReader:
         )
 
     def is_held_whole(self, given: Mapping[str, Any]) -> bool:
-        """Whether the weights of a text are small enough, or fit into free memory."""
+        """Return whether the weights of a text are small enough, or fit in the free memory."""
         if not self.is_long(given):
             return True
         try:
@@ -83,7 +83,7 @@ class LongTextReader:
     def read(
         self, given: Mapping[str, Any], edits: Edits, *, keeps: bool = True
     ) -> tuple[list[LongTextCall], Any]:
-        """Run the model on a long text; return the inputs of its attention, and its result.
+        """Run the model on a long text; return its attention calls and its result.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class LongTextReader:
     def attend(
         self, inputs: Inputs, edits: Edits, kept: PartsToKeep
     ) -> tuple[tuple[LayerRun, ...], Any]:
-        """Run the model on a text; return the runs of its attention, and its result.
+        """Run the model on a text; return the runs of its attention and its result.
 
         Raises
         ------
@@ -139,7 +139,7 @@ class LongTextReader:
         return tuple(reduce(LayerRun.with_notice, notices, each) for each in runs), result
 
     def _run_by_rule(self, given: Mapping[str, Any]) -> Any:
-        """Run the model with rules in place of mask matrices."""
+        """Run the model with mask rules in place of mask tensors."""
         try:
             return self._forward.run(given)
         except InputError as error:

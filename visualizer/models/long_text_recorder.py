@@ -1,9 +1,9 @@
 """Records the attention of a model to a long text without storing any query-key matrix.
 
-The model looks up its attention and its masks by the name of an implementation. Ours stores
-queries, keys and values, and represents masks as rules. In each layer, some rows are compared with
-the model's own eager function; if the attention computes anything else, nothing is shown. A text is
-read at once, or in chunks, each with the keys and values of all earlier tokens.
+The model looks up its attention and its masks by the name of an implementation. Our implementation
+stores queries, keys and values, and represents masks as rules. In each layer, some rows are
+compared with those of the model's own eager function; if they differ, nothing is shown. A text is
+processed in one pass or in chunks; each chunk attends to the keys and values of all earlier tokens.
 
 Source of the logarithms: Milakov and Gimelshein 2018, "Online normalizer calculation for softmax".
 """
@@ -50,19 +50,23 @@ if TYPE_CHECKING:
     from visualizer.models.model_ranks import ModelProcessGroup
 
 RULE_IMPLEMENTATION = "attention_by_rule"
-"""Name of our implementation of attention and masks."""
+"""Name by which the model looks up our implementation of attention and masks."""
 PROBED_ROWS = 24
-"""Number of mask rows compared in full with the rule, in addition to the edges of all rows."""
+"""Number of mask rows that are compared with the rule completely; in other rows, only the edges are
+compared.
+"""
 CELLS_PER_BLOCK = 2**23
-"""Number of cells, over all heads, computed at a time without a kernel."""
+"""Maximum number of scores, over all heads, that are computed at a time without a kernel."""
 WEIGHT_TOLERANCE = 1e-5
-"""Tolerance for the weights of compared rows."""
+"""Absolute tolerance for the weights of compared rows."""
 CONTEXT_TOLERANCE = 1e-4
 """Tolerance for the context vectors of compared rows, relative to the largest value."""
 LOGARITHMS_WITHIN, LOGARITHMS_SHARE = 1e-4, 1e-6
 """Absolute and relative tolerance between the logarithms of chunks and those of all keys."""
 HAS_SHARED_KEYS = torch.__version__ >= "2.9"
-"""Whether torch's kernel supports shared keys; older versions read past their end."""
+"""Whether torch's kernel supports keys shared by several heads; older versions read beyond the last
+key.
+"""
 CHUNK_MISMATCH = "The model’s attention differs between chunks of the text."
 
 
@@ -82,12 +86,12 @@ class LongTextCall(Struct, frozen=True, eq=False):
 
 
 class MaskRule(Struct, frozen=True):
-    """Passed to models in place of a mask tensor.
+    """Rule that is passed to models in place of a mask tensor.
 
     Parameters
     ----------
     mask : LayerMask or None
-        None for an unknown rule: some models create masks that none of their layers uses.
+        None for an unknown rule, because some models create masks that none of their layers uses.
     start : int
         Position of the first query; the keys range from the first token to the last query.
     """
@@ -97,7 +101,7 @@ class MaskRule(Struct, frozen=True):
 
 
 class _LayerQueries(Struct, eq=False):
-    """Queries and logarithms of one layer, with space for a whole text."""
+    """Queries and logarithms of one layer, with space for the whole text."""
 
     name: str
     queries: Tensor
@@ -105,7 +109,7 @@ class _LayerQueries(Struct, eq=False):
     mask: LayerMask
 
     def is_continued_by(self, name: str, call: CallVectors, mask: LayerMask) -> bool:
-        """Whether a call for the next chunk belongs to the same layer and follows the same rule."""
+        """Return whether a call for the next chunk has the same layer and the same mask rule."""
         before, now = self.mask, mask
         is_longer = before.mask is MaskKind.CAUSAL and now.mask is MaskKind.WINDOW
         # The mask of a text no longer than the window is recognized as causal.
@@ -152,12 +156,12 @@ class _LongTextSession:
             return _attend_and_record(self, eager, *given, **more)
         except UnsupportedAttentionError as refused:
             self.ranks.raise_or_keep_error(refused)
-            # The other ranks wait for this one within the run; its result is discarded.
+            # The other ranks wait for this one within the run; the result of the run is discarded.
             _, query, _, value, *_ = given
             return value.new_zeros(1, query.shape[-2], query.shape[1], value.shape[-1]), None
 
     def start_call(self, call: CallVectors) -> None:
-        """Count the calls of the current chunk."""
+        """Count a call, and check that its chunk follows the previous one."""
         chunk = range(call.start, call.tokens)
         if chunk != self._current_chunk:
             if self._tokens and chunk.start != self._current_chunk.stop:
@@ -168,7 +172,7 @@ class _LongTextSession:
         self._calls_in_chunk += 1
 
     def end_call(self, name: str, call: CallVectors, mask: LayerMask, logarithms: Tensor) -> None:
-        """Store a call, and report how much of the text has been read."""
+        """Store a call, and report how many tokens have been processed."""
         if self.keeps:
             self._store_call(name, call, mask, logarithms)
         if self._layers:
@@ -204,7 +208,7 @@ class _LongTextSession:
             self.calls.append(self._complete_call(kept, call))
 
     def _complete_call(self, kept: _LayerQueries, last: CallVectors) -> LongTextCall:
-        """Return the call for the whole text, given that of the last chunk, which has all keys."""
+        """Return the call for the whole text, given the last chunk's call, which has all keys."""
         whole = replace(last, queries=kept.queries, start=0)
         if last.start and not _are_logarithms_of(whole, kept.logarithms):
             raise UnsupportedAttentionError(CHUNK_MISMATCH)
@@ -236,13 +240,12 @@ def record_long_text(
     edits : mapping, optional
         As in `record_attention`.
     tokens : int
-        Number of tokens of a text that is read in chunks, with a cache that keeps all keys and
-        values;
-        0 if the text is read at once.
+        Number of tokens of a text that is processed in chunks, with a cache that keeps all keys
+        and values; 0 if the text is processed in one pass.
     layers : int
         Number of attention calls per forward pass, used to report progress; 0 to report none.
     keeps : bool
-        Whether calls are stored, not only edited.
+        Whether calls are stored; otherwise, they are only edited.
     ranks : ModelProcessGroup
         The processes across which the model is split. The recorded heads are those of this process,
         and an error on one process is raised after all have run the model.
@@ -250,8 +253,8 @@ def record_long_text(
     Yields
     ------
     list of LongTextCall
-        Filled while the model runs; a run may raise `UnsupportedAttentionError`, or be stopped by
-        `check_stopped`.
+        Filled while the model runs. The run may raise `UnsupportedAttentionError`, and may be
+        cancelled by `check_stopped`.
     """
     _register_mask()
     recording = _LongTextSession(model, edits or {}, tokens, layers, ranks, keeps=keeps)
@@ -300,12 +303,12 @@ def _create_mask_rule(
 def recognize_mask_rule(
     allows: Callable[[Tensor, Tensor], np.ndarray], tokens: int, start: int = 0
 ) -> LayerMask | None:
-    """Recognize a mask from some whole rows and the edges of every row.
+    """Recognize the rule of a mask from some whole rows and the edges of every row.
 
     Parameters
     ----------
     allows : callable
-        Returns which queries may attend to which keys, for positions that are broadcast together.
+        Returns whether queries may attend to keys, given their positions, which are broadcast.
     start : int
         Position of the first query.
     """
@@ -373,7 +376,7 @@ class CallVectors(Struct, frozen=True, eq=False):
         return int(self.keys.shape[-2])
 
     def allowed(self, rows: Tensor, keys: slice = slice(None)) -> Tensor:
-        """Return which keys the queries may attend to, boolean [query, key]."""
+        """Return a mask of the keys to which the queries may attend, boolean [query, key]."""
         cells = _allowed_cells(self.masking, self.tokens, rows + self.start, keys)
         return torch.from_numpy(cells).to(self.queries.device)
 
@@ -463,7 +466,7 @@ def _attend_and_record(
 
 
 def _part_of_edit(edit: ContextEdit, call: CallVectors) -> ContextEdit:
-    """Return the part of an edit that applies to a chunk, if it has one vector per query."""
+    """Return the part of an edit that applies to the chunk of a call."""
     if isinstance(edit, torch.Tensor) and edit.ndim > 1:
         return edit[..., call.start : call.tokens, :]
     return edit
@@ -477,7 +480,7 @@ def _compute_and_check(
     Parameters
     ----------
     own : callable
-        The model's own attention for some queries, given a tensor that is added to their scores.
+        Computes the model's own attention for some queries and a tensor to add to their scores.
 
     Raises
     ------
@@ -521,7 +524,7 @@ def _matches_model(
 
 
 def _are_logarithms_of(whole: CallVectors, logarithms: Tensor) -> bool:
-    """Whether the keys of the last chunk reproduce the logarithms of earlier chunks."""
+    """Return whether the keys of the whole text reproduce the logarithms of all chunks."""
     device, only = whole.keys.device, torch.zeros(1, dtype=torch.long)
     for row in {0, whole.count // 3, whole.count // 2}:
         queries = whole.queries[:, row : row + 1].to(device)
@@ -557,7 +560,7 @@ def compute_by_kernel(call: CallVectors) -> tuple[Tensor, Tensor]:
         output, logarithms = compute_flash_attention(
             call, slice(None), is_causal=call.masking.mask is MaskKind.CAUSAL
         )
-    else:  # tokens before the chunk and tokens of it, each with its own sum
+    else:  # the tokens before the chunk and those in the chunk, each with a separate sum
         output, logarithms = compute_flash_attention(call, slice(0, call.start))
         others, own = compute_flash_attention(call, slice(call.start, None), is_causal=True)
         both = torch.logaddexp(logarithms, own)
@@ -574,7 +577,7 @@ def compute_by_kernel(call: CallVectors) -> tuple[Tensor, Tensor]:
 def compute_flash_attention(
     call: CallVectors, keys: slice, *, is_causal: bool = False, added: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return context vectors [query, head, d_value] and logarithms [head, query] of keys."""
+    """Return context vectors [query, head, d_value] and logarithms [head, query] for some keys."""
     output, logarithms = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         call.queries[None],
         call.keys[None, :, keys],

@@ -1,7 +1,7 @@
 """Storage for the vectors of a long text: in memory, or in a file.
 
-The file is in the program's cache folder, is anonymous, and is deleted with the last vectors in
-it.
+The file is an anonymous file in the program's cache folder; it is deleted when the last of its
+vectors is released.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_MEMORY_BYTES = 2**30
-"""Maximum size of the vectors of all layers in memory; larger ones are stored in a file."""
+"""Maximum size, in bytes, of the vectors that are stored in memory; larger ones are in a file."""
 FREE_MEMORY_DIVISOR = 4
-"""Vectors larger than this fraction (one in N) of the free memory are also stored in a file."""
+"""Vectors that need more than 1/`FREE_MEMORY_DIVISOR` of the free memory are stored in a file."""
 MAX_FILE_BYTES = 2**36
-"""Maximum size of the file."""
+"""Maximum size of the file, in bytes."""
 RESERVED_DISK_BYTES = 2**31
 """Disk space, in bytes, that the file leaves free."""
 
@@ -69,7 +69,7 @@ def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:
     Parameters
     ----------
     bytes_of_token : int
-        Size of one token's vectors in all layers.
+        Size, in bytes, of one token's vectors in all layers.
 
     Raises
     ------
@@ -101,5 +101,5 @@ def _max_bytes_in_memory() -> int:
 
 
 def free_memory_bytes() -> int:
-    """Return the free memory of the CPU."""
+    """Return the free memory of the CPU, in bytes."""
     return attention_device.free_device_bytes(Device.CPU)

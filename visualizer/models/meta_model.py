@@ -2,7 +2,7 @@
 
 A model class allocates what its configuration describes, whatever the files contain. The model is
 therefore first built on torch's `meta` device, where tensors have shapes but no memory.
-transformers matches the tensors of the files to it with its loading rules: renamed tensors,
+transformers assigns the tensors of the files to this model by its loading rules: renamed tensors,
 prefixes, tied weights, and tensors that are split or merged.
 """
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 META_DEVICE = "meta"
 MAX_PARTS = 5_000
-"""Maximum number of modules and parameters of a model, plus `PARTS_PER_TENSOR` per tensor of its
-files."""
+"""Maximum number of modules and parameters of a model, in addition to `PARTS_PER_TENSOR` for each
+tensor in its files."""
 PARTS_PER_TENSOR = 20
 PARTS_BETWEEN_CHECKS = 500
 MAX_BUILD_S = 120.0
 MAX_BUFFER_BYTES = 2**28
-"""Maximum size of buffers that are in no file, such as causal masks, in a small model."""
+"""Maximum size, in bytes, of a small model's buffers that are in no file, such as causal masks."""
 MAX_NUMBERS_PER_BYTE = 8
-"""Maximum number of quantized parameters per byte."""
+"""Maximum number of quantized parameters per byte of the weights files."""
 _TYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
@@ -83,7 +83,7 @@ def build_meta_model(
     found: dict[str, Any] = {}
     try:
         with _bounded_build(limit, check):
-            if folder.is_quantised:  # quantised tensors have other names and shapes
+            if folder.is_quantised:  # quantized tensors have other names and shapes
                 with torch.device(META_DEVICE):
                     model = _without_initialization(kind)._from_config(
                         config, attn_implementation=EAGER_ATTENTION, dtype=dtype
@@ -132,7 +132,7 @@ def _tensors_on_meta(tensors: Sequence[TensorHeader]) -> dict[str, torch.Tensor]
 
 
 def _describe_mismatch(model: Any, found: dict[str, Any]) -> str:
-    """Return a message about tensors that are missing or have another shape; empty without any."""
+    """Return a message about missing tensors and mismatched shapes; empty if all tensors match."""
     order = {name: at for at, name in enumerate(model.state_dict())}
     shapes = {name: (held, wanted) for name, held, wanted in found.get("mismatched_keys") or ()}
     missing = set(found.get("missing_keys") or ())
@@ -160,7 +160,7 @@ def _check_size(model: Any, folder: ModelFolder) -> None:
     if parameters > MAX_NUMBERS_PER_BYTE * folder.bytes:
         sentence = (
             f"The config.json of {folder.name} does not match its files: it describes "
-            f"{parameters:,} parameters, too many for files of {format_size(folder.bytes)}."
+            f"{parameters:,} parameters, but the files contain only {format_size(folder.bytes)}."
         )
         raise InputError("model", sentence)
     buffers = {name: each.nbytes for name, each in model.named_buffers()}

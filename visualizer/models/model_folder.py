@@ -1,4 +1,4 @@
-"""Inspects a model folder and checks that it can be opened safely. No torch.
+"""Inspects a model folder and checks that it can be opened safely. Does not import torch.
 
 A folder is untrusted: its files are read as data with limited size, and code that it names is
 never run. Weights are read from ``.safetensors`` only, because other formats may run code.
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 MAX_SETTINGS_BYTES = 2**20
 MAX_CONFIG_BYTES = 4 * 2**20
-"""Size limit for files that may list each class or token; 22,000 labels take 2 MB."""
+"""Maximum size, in bytes, of files that may list every class or token; 22,000 labels take 2 MB."""
 MAX_INDEX_BYTES = 24 * 2**20
-"""Size limit for the index of a model's files; the index of 140,000 tensors takes 15 MB."""
+"""Maximum size, in bytes, of the index of weights files; one of 140,000 tensors takes 15 MB."""
 MAX_VOCABULARY_BYTES = 64 * 2**20
-"""Size limit for a tokenizer file; the largest files in use have about 35 MB."""
+"""Maximum size, in bytes, of a tokenizer file; the largest files in use have about 35 MB."""
 MAX_VALUES = 100_000
 """Maximum number of values in a configuration; transformers copies each value many times."""
 MAX_LABELS = 30_000
-"""Maximum number of classes in a configuration; each gets a name."""
+"""Maximum number of classes in a configuration; transformers creates a name for each of them."""
 TEMPLATES_FOLDER = "additional_chat_templates"
 VOCABULARY_FILES = (
     "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",
@@ -68,7 +68,7 @@ _LIMITS = (
 )  # fmt: skip
 _LAYER_COUNT = re.compile(r"(num|n|encoder|decoder)_(\w+_)?(layers?|blocks?)|(num_)?depth")
 _LAYER_LISTS = ("depths", "block_sizes", "attention_types", "stage_num_blocks")
-"""Names of settings that list the numbers of layers in the parts of a model."""
+"""Names of settings that list the number of layers in each part of a model."""
 
 
 def size_limit(name: str) -> int | None:
@@ -139,7 +139,7 @@ def check_counts(config: Mapping[str, Any]) -> None:
 
 
 def _nested_values(value: object) -> Iterator[object]:
-    """Yield a JSON value and all values in it, at any depth that the file may have."""
+    """Yield a JSON value and all values nested in it, without recursion."""
     pending = [value]
     while pending:
         part = pending.pop()
@@ -158,24 +158,26 @@ WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 ADAPTER_CONFIG_FILE = "adapter_config.json"
 MAX_HEADER_BYTES = 16 * 2**20
-"""Maximum size of the header (the list of tensors) of a weights file."""
+"""Maximum size, in bytes, of the header (the list of tensors) of a weights file."""
 MAX_SMALL_HEADER_BYTES = 2 * 2**20
-"""Maximum size of the header of a small file; grows by one byte per 16 bytes of tensors."""
+"""Maximum size, in bytes, of the header of a small file; it grows by one byte per 16 bytes of
+tensors.
+"""
 MAX_SMALL_TENSORS = 10_000
 BYTES_PER_TENSOR = 4_096
-"""Minimum average tensor size in a file with more than `MAX_SMALL_TENSORS` tensors."""
+"""Minimum size, in bytes, per tensor beyond the first `MAX_SMALL_TENSORS` tensors of a file."""
 MAX_DIMENSIONS = 16
 _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
 """Names of the weights files that transformers prefers to all others."""
 MAX_IMAGE_SIDE_PX = 4_096
-"""Maximum image side that a folder may request in preprocessing."""
+"""Maximum side length, in pixels, that a folder may request for preprocessed images."""
 MERGE_COMMAND = (
     "python -c \"import peft; m=peft.AutoPeftModel.from_pretrained('FOLDER'); "
     "m.merge_and_unload().save_pretrained('MERGED')\". Then open MERGED."
 )
 """Instructions for merging an adapter into its model."""
 _HASHED_BYTES = 2**20
-"""Bytes at each end of a weights file that are hashed for the fingerprint."""
+"""Number of bytes at each end of a weights file that are hashed for the fingerprint."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "encoder_layers", "num_layers")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "encoder_attention_heads", "num_heads")
@@ -234,7 +236,7 @@ class ModelFolder(Struct, frozen=True):
     is_quantised : bool
         Whether the weights are quantized.
     notices : tuple of str
-        Sentences on parts of the folder that are not used.
+        Sentences about parts of the folder that are not used.
     """
 
     path: Path
@@ -267,7 +269,7 @@ def parameter_bytes(numbers: int, dtype: Dtype) -> int:
 
 
 def is_model_folder(path: Path) -> bool:
-    """Whether a folder is a model folder, possibly incomplete, or a cached repository."""
+    """Return whether a folder is a cached repository or a model folder, which may be incomplete."""
     files = (path / CONFIG_FILE, path / ADAPTER_CONFIG_FILE)
     return any(file.is_file() or file.is_symlink() for file in files) or is_cached_repository(path)
 
@@ -361,7 +363,7 @@ def compute_fingerprint(config: Mapping[str, Any], files: Sequence[Path]) -> str
 
 
 def model_name(path: Path) -> str:
-    """Return the name of a model's repository if it is in the local cache, else of its folder."""
+    """Return the name of a model's repository if it is in the local cache, or of its folder."""
     return repository_name(path) or path.resolve().name
 
 
@@ -414,7 +416,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _find_count(config: dict[str, Any], names: Sequence[str]) -> int:
-    """Return the first of these settings that is a positive integer, in a config or its parts."""
+    """Return the first named setting of a config or its sections that is a positive integer."""
     parts = [part for part in config.values() if isinstance(part, dict)]
     found = (part.get(name) for part in (config, *parts) for name in names)
     return next((count for count in found if type(count) is int and count > 0), 0)
@@ -604,5 +606,5 @@ def _parse_tensor(name: str, described: Mapping[str, Any]) -> TensorHeader:
 
 
 def positive_int(value: object) -> int:
-    """Return a positive integer in a configuration unchanged, and 0 for anything else."""
+    """Return a configuration value if it is a positive integer; otherwise, return 0."""
     return value if isinstance(value, int) and value > 0 else 0

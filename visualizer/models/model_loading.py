@@ -82,7 +82,7 @@ class LoadedModel(NamedTuple):
     tokenizer : ModelTokenizer or None
         None if the folder has no tokenizer.
     device : Device
-        Device that the model runs on.
+        Device on which the model runs.
     ranks : ModelProcessGroup
         The processes over which the model is split.
     on_disk : DiskLayers or None
@@ -270,7 +270,7 @@ def _silence_libraries() -> Iterator[None]:
 
 
 def _model_class(transformers: Any, folder: ModelFolder, config: Any) -> Any:
-    """Return the model class named in the config if it fits, otherwise the default class."""
+    """Return the model class that the config names if it is suitable, or the default class."""
     for name in folder.architectures:
         found: Any = getattr(transformers, name, None)
         is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
@@ -348,7 +348,7 @@ def load_image_processor(folder: ModelFolder) -> Any:
             f"The image processor of {folder.name} requires torchvision, which is not supported."
         )
         raise InputError("model", sentence) from error
-    except Exception as error:  # as above
+    except Exception as error:  # processors raise errors of every kind
         sentence = f"The {IMAGE_CONFIG_FILE} of {folder.name} is invalid: {first_line(error)}"
         raise InputError("model", sentence) from error
 
@@ -378,7 +378,7 @@ class WeightProgress:
         """Count the weights that transformers loads on this thread within the context."""
         logging: Any = importlib.import_module("transformers.utils.logging")
         set_hook = getattr(logging, "set_tqdm_hook", None)
-        if set_hook is None:  # early versions of transformers 5 report no progress
+        if set_hook is None:  # early versions of transformers 5 do not report progress
             yield
             return
         here = threading.get_ident()
@@ -410,9 +410,9 @@ class WeightProgress:
     def copy_to(self, model: torch.nn.Module, device: str) -> None:
         """Move a model to a device, and copy weights that are still mapped to their file.
 
-        Weights with the same type as in the file are memory-mapped: if another program rewrote the
-        file, they would change, or this program would crash. Weights that stay on disk are meta
-        tensors and are skipped.
+        Weights with the same data type as in the file are memory-mapped: if another program rewrote
+        the file, they would change, or this program would crash. Weights that stay on disk are meta
+        tensors, which are skipped.
         """
         with torch.no_grad():
             for tensor in chain(model.parameters(), model.buffers()):

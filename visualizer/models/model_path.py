@@ -1,4 +1,7 @@
-"""Finds the folder of a model by its path, or by its name in Hugging Face's cache. No torch."""
+"""Finds the folder of a model by its path, or by its name in the Hugging Face cache.
+
+Does not import torch.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def repository_name(path: Path) -> str:
 
 
 def is_cached_repository(path: Path) -> bool:
-    """Whether a path is the folder of a cached repository, which contains its snapshots."""
+    """Return whether a path is the folder of a cached repository, which contains its snapshots."""
     return path.name.startswith(CACHE_PREFIX) and (path / SNAPSHOTS_FOLDER).is_dir()
 
 
@@ -91,14 +94,15 @@ def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -
     Parameters
     ----------
     path : Path
-        The folder itself; the folder of a repository in the Hugging Face cache, which stands for
-        the snapshot of its main branch; or the name ``organization/name`` of such a repository.
+        The folder itself; the folder of a repository in the Hugging Face cache, for which the
+        snapshot of the main branch is returned; or the name ``organization/name`` of such a
+        repository.
 
     Raises
     ------
     InputError
-        With field ``model`` if the folder is not found; the message states where it was searched
-        for and what to do.
+        With field ``model`` if the folder is not found; the message states which folders were
+        searched and what to do.
     """
     whole = path.resolve()
     if whole.name == SNAPSHOTS_FOLDER and is_cached_repository(whole.parent):

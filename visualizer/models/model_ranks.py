@@ -99,7 +99,7 @@ class ModelProcessGroup:
         return is_so
 
     def is_partial(self, heads: int) -> bool:
-        """Whether a module with ``heads`` heads has only a part of its layer's heads."""
+        """Return whether a module with ``heads`` heads has only a part of its layer's heads."""
         return False
 
     def gather_messages(self, message: Message) -> list[Message]:

@@ -1,4 +1,4 @@
-"""The model of a document, with its edits and cut edges. No torch."""
+"""The model of a document, with its edits and cut edges. Does not import torch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_SOURCE_LENGTH = 100_000
 MAX_SECOND_LENGTH = 100_000
 """Maximum number of characters of a second text."""
 MAX_SHOWN_SOURCE = 40
-"""Number of characters of a source text that are shown in a list of edits."""
+"""Maximum number of characters of a source text that are shown in a list of edits."""
 
 
 SERVER_SCHEME = "attention://"
@@ -123,7 +123,7 @@ class CutEdges(Struct, frozen=True):
     Parameters
     ----------
     cells : tuple of (query, key)
-        Ascending. Edges outside the text are ignored.
+        The edges, in ascending order. Edges outside the text are ignored.
     """
 
     layer: int
@@ -194,14 +194,14 @@ class ModelSource(Struct, frozen=True):
     cuts : tuple of CutEdges
         Cut edges by head, ascending.
     layers : tuple of int
-        Model layer numbers of the layers with values in the saved document; may be empty.
+        Numbers, in the model, of the layers with values in the saved document; may be empty.
     second : str
         The second text of a pair, or the decoder's text; empty for none.
     is_chat : bool
         Whether the text is a user message that is put into the tokenizer's chat template.
     part : str
-        Path of the attention shown, if the model has several kinds of attention; empty for the
-        first kind, or for the decoder's if there is a second text.
+        Path of the shown attention module, if the model has several kinds of attention; empty for
+        the first kind, or for that of the decoder if there is a second text.
     image : ImageFile or None
         Input of a vision model, in place of the text; None for text models.
     """

@@ -30,7 +30,7 @@ MAX_ADDED_LENGTH = 2**18
 
 
 def has_chat_template(tokenizer: Any) -> bool:
-    """Whether a transformers tokenizer has a chat template."""
+    """Return whether a transformers tokenizer has a chat template."""
     return bool(getattr(tokenizer, "chat_template", None))
 
 
@@ -210,7 +210,7 @@ class BackgroundTokenizer:
     """Loads a tokenizer in the background, on a thread that waits for its process."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        # Unlike a future, a queue does not keep the error, with its traceback and their objects.
+        # Unlike a future, a queue does not keep the error and the objects in its traceback alive.
         self._results: SimpleQueue[FolderTokenizer | Exception] = SimpleQueue()
         Thread(target=_load_tokenizer, args=(folder, self._results), daemon=True).start()
 
@@ -249,7 +249,9 @@ SPECIAL_TOKEN_NAMES = {
     "mask_token": "MASK: masked token",
     "unk_token": "UNK: not in the vocabulary",
 }
-"""Descriptions by name in transformers; if a token has several names, the first is used."""
+"""Descriptions of special tokens by their names in transformers; if a token has several names, the
+first name is used.
+"""
 UNNAMED_SPECIAL_TOKEN = "a special token of this model"
 
 

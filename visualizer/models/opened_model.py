@@ -1,4 +1,4 @@
-"""A model opened from its folder; reads texts and images, and records the model's attention."""
+"""A model opened from its folder, which runs on texts and images and records its attention."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 MAX_CACHED_READING_BYTES = 2**28
-"""Maximum size of the attention weights that are cached with the result of an unedited pass."""
+"""Maximum size, in bytes, of the attention weights that are cached for an unedited pass."""
 MAX_CACHED_READINGS = 3
 """Maximum number of cached results of unedited passes."""
 CUTS_UNAVAILABLE_ERROR = "Edges cannot be cut in a text this long."
@@ -111,15 +111,15 @@ class OpenedModel(TextModel):
 
     def __init__(self, loaded: LoadedModel) -> None:
         super().__init__(loaded)
-        # With this object, the parts would form a reference cycle, and the weights of a closed
-        # model would stay in memory until the next garbage collection.
+        # If the parts referred to this object, there would be a reference cycle, and the weights
+        # of a closed model would stay in memory until the next garbage collection.
         model = TextModel(loaded)
         self.forward = forward_of(model)
         self.heads = EditableHeads(model, self.forward)
         self.long_texts = LongTextReader(model, self.forward, self.heads)
         self._stages = SurroundingStages(model, self.forward)
         self._image_processor: Any = None
-        """The image processor from transformers; None until the first image."""
+        """The image processor of transformers; None until the first image is prepared."""
         self._plain: dict[tuple[str, str, bool], UneditedReading] = {}
         """Recent results of unedited passes, by text, second text and use of the chat template."""
 
@@ -145,8 +145,8 @@ class OpenedModel(TextModel):
         Returns
         -------
         tuple of LayerRun
-            One per group of identical layers, in order of computation. Weights that do not fit
-            into memory are computed in tiles on access.
+            One run per group of identical layers, in order of computation. Weights that do not fit
+            in memory are computed in tiles on access.
 
         Raises
         ------
@@ -342,7 +342,7 @@ class OpenedModel(TextModel):
             if seen.passed and not group.is_cross:
                 try:
                     found = self._stages.added_to(found, seen, edits, again)
-                except StepMismatchError:  # for this text than for a few tokens
+                except StepMismatchError:  # this text has other steps than its first tokens
                     return self._attend(inputs, edits, cuts, kept, repeats=False)
             notices = filter(None, (seen.notice, begins_twice, *self.folder.notices))
             runs.append(reduce(LayerRun.with_notice, notices, found))
@@ -351,7 +351,7 @@ class OpenedModel(TextModel):
     def _attend_to_long(
         self, inputs: Inputs, edits: Edits, cuts: Cuts, kept: PartsToKeep = KEEP_ALL_PARTS
     ) -> tuple[tuple[LayerRun, ...], Any]:
-        """Run the model on a long text, like `_attend`; all weights are kept only if required."""
+        """Run the model on a long text, like `_attend`; keep all weights only if necessary."""
         try:
             if cuts:
                 raise UnsupportedAttentionError(CUTS_UNAVAILABLE_ERROR)
@@ -411,7 +411,7 @@ class OpenedModel(TextModel):
         Parameters
         ----------
         edits, cuts : mapping, optional
-            Changes applied in addition, as in `next_token_log_probabilities`.
+            Changes that are applied in addition, as in `next_token_log_probabilities`.
 
         Returns
         -------
@@ -451,12 +451,12 @@ class OpenedModel(TextModel):
         *,
         keeps: bool = True,
     ) -> tuple[list[AttentionCall], Any]:
-        """Run the model with edits; return its attention calls, if kept, and its output.
+        """Run the model with edits; return its attention calls, if they are kept, and its output.
 
         Parameters
         ----------
         changed : mapping
-            Arguments of the model that are added to those for the text or replace them.
+            Arguments of the model that are added to the arguments for the text, or replace them.
         """
         with torch.inference_mode():
             by_module = self.heads.edits_by_module(given, edits)
@@ -567,7 +567,7 @@ def open_model(
     Raises
     ------
     InputError
-        With field ``model`` if the folder cannot be opened, or the model does not fit into memory,
+        With field ``model`` if the folder cannot be opened, or if the model does not fit in memory,
         cannot be split, or cannot be run from disk.
     """
     return OpenedModel(

@@ -1,8 +1,8 @@
 """Errors that occur while the program infers how a model computes.
 
 How a model computes is inferred from recorded tensors. Models vary more than the inference
-supports, so it may fail with any error. The program continues: stages that cannot be inferred are
-left out, and the values computed by the model are shown.
+supports, so the inference may fail with any error. The program then continues: stages that cannot
+be inferred are left out, and the values computed by the model are shown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def infer_or_none(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
     Parameters
     ----------
     what : str
-        What is inferred, for the log.
+        Description of the inferred object for the log.
     infer : callable
         Never returns None.
 

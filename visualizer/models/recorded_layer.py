@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 ROTARY_KEY = "rotary"
 CHECKED_VALUES = 8
-"""Number of values that are recomputed for each matrix's result."""
+"""Number of values of each matrix's result that are recomputed."""
 EPSILON_ATTRIBUTES = ("eps", "variance_epsilon", "epsilon")
 DEFAULT_EPSILONS = (1e-5, 1e-6)
 """Values that norms may add to the mean square if the module does not specify one."""
@@ -57,9 +57,9 @@ class LayerSteps(Struct, eq=False):
     Parameters
     ----------
     steps : dict
-        By stage name; the per-layer tuples of a step contain only this layer.
+        The steps by stage name; tuples with one entry per layer contain only this layer's entry.
     sources : dict
-        How to obtain the values of each stage.
+        The readers of the values of each stage.
     weights : dict
         Parameters used by the steps, by their name in the model.
     experts : dict
@@ -114,7 +114,7 @@ class RecordedLayer:
     def add_stage(
         self, name: str, numbers_of: StageReader, step: LayerStep | None, *reads: str
     ) -> None:
-        """Add a stage: the source of its values, how it is computed, and its inputs."""
+        """Add a stage with the reader of its values, the step that computes it, and its inputs."""
         self.found.sources[name] = numbers_of
         self.found.steps[name] = StageStep(step, reads)
         self.at.tensors[name] = numbers_of(self.at)
@@ -140,16 +140,16 @@ class RecordedLayer:
         self.add_stage("result", module_output(self.path), step, *reads)
 
     def is_read_or_result(self, stream: Tensor, result: Tensor) -> bool:
-        """Whether a stream is the input of a module of the layer, or the layer's result."""
+        """Return whether a stream is the input of a module of the layer, or the layer's result."""
         return torch.equal(stream, result) or self.is_read(stream)
 
     def is_read(self, stream: Tensor) -> bool:
-        """Whether a stream is the input of a module of the layer."""
+        """Return whether a stream is the input of a module of the layer."""
         others = (vectors(each.given) for each in self.passed.values())
         return any(are_equal(one, stream) for one in others)
 
     def _is_product(self, path: str, each: ModuleCall) -> bool:
-        """Whether a module is a matrix and its recorded result is unchanged.
+        """Return whether a module is a matrix product with an unmodified recorded result.
 
         A model may add to a matrix's result in place. This is detected by recomputing some values
         of the last token, which takes almost no time.
@@ -176,7 +176,7 @@ class RecordedLayer:
                 yield path, result, step
 
     def linear_step(self, path: str, first: tuple[int, ...] = (0,)) -> LinearLayer:
-        """Return the step of a matrix."""
+        """Return the step that a matrix computes."""
         module = self.modules[path]
         has_bias = getattr(module, "bias", None) is not None
         return LinearLayer((path,), has_bias, not isinstance(module, nn.Linear), first)
@@ -195,7 +195,7 @@ class RecordedLayer:
         self.add_stage(Role.NORMED, module_input(self.path), ResidualAddition(), Role.RESIDUAL)
 
     def add_identity_rotation(self, name: str, source: str) -> None:
-        """Treat unrotated queries or keys as the result of an empty rotation."""
+        """Treat queries or keys without a rotary embedding as the result of an empty rotation."""
         self.add_stage(source, self.found.sources[name], self.found.steps[name].step,
                   *self.found.steps[name].reads)  # fmt: skip
         self.found.steps[name] = StageStep(RotaryPosition(ROTARY_KEY, 0), (source,))
@@ -204,7 +204,7 @@ class RecordedLayer:
 def recognized_norm(
     module: nn.Module, path: str, given: Tensor, result: Tensor, within: float = VALUE_TOLERANCE
 ) -> NormLayer | None:
-    """Return the kind of norm that explains the last vectors; None if none does.
+    """Return the kind of norm that explains the last token's result; None if no kind does.
 
     Parameters
     ----------
@@ -248,12 +248,12 @@ def own_weights(module: nn.Module, path: str) -> dict[str, Tensor]:
 
 
 def is_matrix(module: nn.Module) -> bool:
-    """Whether a module is a plain matrix product: torch's Linear or transformers' Conv1D."""
+    """Return whether a module is a plain matrix product: torch's Linear or transformers' Conv1D."""
     return type(module) is nn.Linear or type(module).__name__ == "Conv1D"
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Whether a module may be a norm: no child modules and only vector parameters."""
+    """Return whether a module may be a norm: no child modules and only vector parameters."""
     sizes = [part.ndim for part in module.parameters(recurse=False)]
     return (
         not [*module.children()]

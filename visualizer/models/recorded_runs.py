@@ -88,9 +88,9 @@ class LayerGroup(Struct, frozen=True, eq=False):
     layers : tuple of int
         Numbers of the layers in the model, from 0.
     calls : tuple of AttentionCall
-        One call per layer, for a single text; empty for a long text, whose weights are not kept.
+        One call per layer, for a single text; empty for a long text, since weights are not kept.
     added : tuple of ScoreAdditions
-        Mask and bias of each layer; also empty for a long text.
+        Mask and bias of each layer; empty for a long text.
     """
 
     name: str
@@ -183,7 +183,7 @@ def number_calls(calls: Sequence[CallT]) -> list[tuple[int, CallT]]:
     """Pair the calls with the numbers of their layers.
 
     The number is taken from the module's path. If it is ambiguous, as for a module that runs
-    several times or for several stacks of layers, it is the position in order of execution.
+    several times or for several stacks of layers, the position in the order of execution is used.
     """
     families: dict[str, list[CallT]] = {}
     for call in calls:
@@ -198,7 +198,7 @@ def number_calls(calls: Sequence[CallT]) -> list[tuple[int, CallT]]:
 
 
 def is_cross_attention_path(module: str) -> bool:
-    """Whether the path of a module indicates cross-attention."""
+    """Return whether the path of a module indicates cross-attention."""
     return any(part in module for part in _CROSS)
 
 
@@ -220,7 +220,7 @@ def _grouping_key(call: AttentionCall) -> tuple[object, ...]:
 
 
 def _added_to_scores(calls: Iterable[AttentionCall]) -> list[ScoreAdditions]:
-    """Return what each call adds to its scores; usually, layers share these tensors."""
+    """Return the mask and bias that each call adds to its scores; layers often share them."""
     known: dict[tuple[object, ...], ScoreAdditions] = {}
     found = []
     for call in calls:
@@ -233,7 +233,7 @@ def _added_to_scores(calls: Iterable[AttentionCall]) -> list[ScoreAdditions]:
 
 
 def _separate_mask(call: AttentionCall, parts: list[Tensor]) -> ScoreAdditions:
-    """Separate the mask from the bias: values near the type's minimum mask a key.
+    """Separate the mask from the bias: values near the minimum of the data type mask a key.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def _separate_mask(call: AttentionCall, parts: list[Tensor]) -> ScoreAdditions:
 
 
 def _classify_mask(allowed: Tensor) -> LayerMask:
-    """Classify a mask of allowed cells, [1 or head, query, key]; no mask if heads differ."""
+    """Classify a mask of allowed cells, [1 or head, query, key]; if heads differ, as no mask."""
     queries, keys = allowed.shape[-2:]
     cells = allowed[0].numpy()
     if cells.all() or not bool((allowed == allowed[:1]).all()):  # differs by head
@@ -280,7 +280,7 @@ def _sink_logits(call: AttentionCall) -> Tensor | None:
 
 
 def _are_rows_whole(call: AttentionCall) -> bool:
-    """Whether the weights of each row sum to 1, so that no sink takes a share."""
+    """Return whether the weights of each row sum to 1, so that no sink takes a share."""
     sums = _sample_of(call).sums
     return bool(((sums - 1).abs() <= ROW_SUM_TOLERANCE)[sums != 0].all())
 
@@ -324,13 +324,12 @@ def create_layer_run(
     key_tokens: tuple[str, ...] = (),
     device: str = "",
 ) -> LayerRun:
-    """Build the run of a group of layers.
+    """Build the run of a group of layers; its trace has the axis ``layer``.
 
-    Its trace has the axis ``layer``. The weights are the model's own. Queries, keys and values are
-    the inputs of the attention function. If their scores, scaled, capped, biased and masked as in
-    the model, reproduce its weights, the scores are also stages, and the weights are computed from
-    the scores. Only queries, keys, values, and weights that cannot be recomputed are kept; stages
-    are computed on access. If inference fails, the run has only weights, and a notice.
+    The weights are the model's own. Queries, keys and values are the inputs of the attention
+    function. If the model's weights are reproduced from them, the scores are stages of the run,
+    and the weights are computed on access. If this inference fails, the run contains only the
+    weights, and a notice.
     """
     one = group.calls[0].weights
     _, heads, queries, keys = one.shape
@@ -368,18 +367,18 @@ def _build_run(group: LayerGroup, captured: CapturedAttention, device: str) -> L
 
 
 def describe_layers(layers: tuple[int, ...], name: str) -> str:
-    """Return the model's name, with the layer numbers if they do not start with the first layer."""
+    """Return the model's name, with the layer numbers unless they are those of the first layers."""
     if layers == tuple(range(len(layers))):
         return name
     return f"layers {', '.join(str(layer + 1) for layer in layers)} of {name}"
 
 
 def _describe_vectors(group: LayerGroup) -> CapturedVectors:
-    """Describe how the scores of a group become its weights; the data stays empty."""
+    """Describe how a group's weights are computed from its vectors; the data remains empty."""
     masks = tuple(each.mask for each in group.added)
     cut = _cut_edges(group)
     if cut and all(each.mask is MaskKind.NONE for each in masks):
-        # Without another mask, an all-allowing mask makes room for the cut edges.
+        # If there is no other mask, cut edges are represented in a mask that allows all cells.
         allowed = np.ones(tuple(group.calls[0].weights.shape[-2:]), dtype=bool)
         masks = (LayerMask(MaskKind.OWN, BooleanMatrix.of(allowed)),) * len(masks)
     is_one = all(other == masks[0] for other in masks[1:])
@@ -453,9 +452,9 @@ class PartsToKeep(Struct, frozen=True):
     Parameters
     ----------
     layers : frozenset of int or None
-        Numbers of the layers in the model; None for all.
+        Numbers of the layers in the model; None for all layers.
     stages : frozenset of str or None
-        Names of the stages; None for all. Weights are always kept.
+        Names of the stages; None for all stages. Weights are always kept.
     """
 
     layers: frozenset[int] | None = None

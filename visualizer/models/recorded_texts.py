@@ -1,4 +1,4 @@
-"""Recorded attention calls, joined into whole texts, and the runs built from them."""
+"""Joins recorded attention calls into whole texts, and builds runs from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MASKS_OF_DECODER = {"attention_mask": _DECODER, "encoder_attention_mask": _TEXT
 
 
 class _ForwardPass(Struct, eq=False):
-    """One forward pass of the model or of a part of it.
+    """One forward pass of the model or of one of its submodules.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ class _ForwardPass(Struct, eq=False):
     has_cache : bool
         Whether a cache was passed; its tensors may be larger than its content.
     is_overwritten : bool
-        Whether later passes overwrite the cached keys that this one used.
+        Whether later passes overwrite the cached keys that this pass used.
     real : dict
-        By text, a mask of the positions that are not padding, boolean [batch, position].
+        Masks of the positions that are not padding, by text, boolean [batch, position].
     is_ended : Tensor or None
-        In a batch that continues after some texts have ended, a mask of the positions after the
-        end of each text, boolean [batch, query].
+        Mask of the positions after the end of each text, boolean [batch, query]; None unless the
+        batch continues after some texts have ended.
     is_encoded : bool
         Whether the pass received the encoder output of an earlier pass.
     """
@@ -86,14 +86,14 @@ class _Rows(Struct, frozen=True, eq=False):
 
 
 class _KeyBlock(Struct, frozen=True, eq=False):
-    """Keys and values, starting at a position, [batch, head, key, …]; None if unknown."""
+    """Keys and values from a position onwards, [batch, head, key, …]; None if unknown."""
 
     first: int
     keys: Tensor | None
     values: Tensor | None
 
     def copy_prefix(self, position: int) -> _KeyBlock:
-        """Copy the part before a position, which releases the memory of the rest."""
+        """Copy the part before a position, so that the memory of the rest can be released."""
         stop = position - self.first
         parts = (self.keys, self.values)
         return _KeyBlock(self.first, *(p if p is None else p[..., :stop, :].clone() for p in parts))
@@ -117,11 +117,11 @@ class _Chain:
         return self.rows[-1].stop
 
     def match_continuation(self, other: _Chain) -> Tensor | bool:
-        """Return whether a later call continues these, and for which texts of the batch.
+        """Return whether a later call continues these calls, and for which texts of the batch.
 
-        A call continues these if its cached keys are the same. A tensor contains the indices of the
-        continued texts, since beam search keeps some and drops others; True means all, in the same
-        order.
+        A call continues these calls if its cached keys are the same. If the result is a tensor, it
+        contains the indices of the continued texts, because beam search keeps some and drops
+        others. True means that all texts are continued in the same order.
         """
         rows, block, mine = other.rows[0], other.keys[0], self.keys[-1]
         known = rows.first - block.first
@@ -157,9 +157,9 @@ class _Chain:
         self.rows.append(replace(rows, order=order))
 
     def joined(self, text: int) -> AttentionCall:
-        """Return all rows of a text as one call, with all keys up to the last query's.
+        """Return all rows of a text as one call, with all keys up to that of the last query.
 
-        Keys that the cache had already dropped are 0 and masked.
+        Keys that the cache no longer contained are 0 and masked.
         """
         first, last, calls = self.rows[0], self.rows[-1], self._collect_calls(text)
         start = self.keys[0].first
@@ -189,7 +189,7 @@ class _Chain:
         )
 
     def _collect_calls(self, text: int) -> list[AttentionCall]:
-        """Return the calls for a text of the last batch, with earlier calls that it continues."""
+        """Return the calls for a text of the last batch, including the calls that they continue."""
         found = []
         for rows in reversed(self.rows):
             found.append(rows.call.of_text(text))
@@ -208,7 +208,7 @@ class RecordedCall(Struct, frozen=True, eq=False):
     padding : int
         Number of padding positions in that text.
     absent_keys : int
-        Number of positions at the start whose keys and values are unknown and set to 0.
+        Number of positions at the start with unknown keys and values, which are set to 0.
     """
 
     call: AttentionCall
@@ -223,7 +223,7 @@ class RecordedText(Struct, frozen=True, eq=False):
     Parameters
     ----------
     real : dict
-        By side of the model, a mask of the positions that are not padding.
+        Masks of the positions that are not padding, by text.
     """
 
     calls: tuple[RecordedCall, ...]
@@ -246,8 +246,8 @@ def record_texts(model: nn.Module) -> Iterator[TextRecorder]:
 class TextRecorder:
     """Keeps the attention of the last text or batch of a model, over one or several passes.
 
-    A pass with a key/value cache continues the earlier passes if it contains their keys; modules
-    that did not run before belong to the same text. Any other pass starts a new text.
+    A pass with a key/value cache continues the earlier passes if the cache contains their keys;
+    modules that did not run before belong to the same text. Any other pass starts a new text.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -302,7 +302,7 @@ class TextRecorder:
             self._pass.calls.append(call)
 
     def accepts_shape(self, weights: Tensor) -> bool:
-        """Whether the shape of weights fits queries that follow the cached keys."""
+        """Return whether the shape of weights fits queries that follow the cached keys."""
         past, (queries, keys) = self._pass.past if self._pass else 0, weights.shape[-2:]
         return past > 0 and keys == past + queries
 
@@ -371,7 +371,7 @@ class TextRecorder:
         self._mark_real(chains.values(), made, None if isinstance(order, bool) else order)
 
     def _has_encoded_same(self, chains: Mapping[ModuleCallIndex, _Chain]) -> bool:
-        """Whether a decoder attends to the same encoded text as before."""
+        """Return whether a decoder attends to the same encoded text as before."""
         across = [
             (self._chains[place].keys[-1].keys, chain.keys[-1].keys)
             for place, chain in chains.items()
@@ -385,7 +385,7 @@ class TextRecorder:
     def _order_continued_by(
         self, made: _ForwardPass, chains: Mapping[ModuleCallIndex, _Chain]
     ) -> Tensor | bool:
-        """Return whether a pass continues the earlier ones, and for which texts of the batch."""
+        """Return whether a pass continues earlier passes, and for which texts of the batch."""
         if not made.past or not chains.keys() <= self._chains.keys():
             return False
         found: Tensor | bool = False
@@ -457,8 +457,8 @@ def _cached_positions(cache: Any) -> int:
 def _real_positions(mask: Any, *, is_model: bool) -> Tensor | None:
     """Return a mask of the positions that are not padding, [batch, position]; None if unknown.
 
-    A mask with four axes passed to a whole model was chosen by its caller, and does not indicate
-    padding; one passed to a part of a model was derived from the padding mask.
+    A mask with four axes that is passed to a whole model was chosen by its caller and does not
+    indicate padding. If it is passed to a submodule, it was derived from the padding mask.
     """
     if not isinstance(mask, torch.Tensor) or (mask.ndim != 2 and (mask.ndim != 4 or is_model)):
         return None
@@ -582,7 +582,7 @@ def _assemble(
 def _assemble_masks(
     calls: list[AttentionCall], starts: list[tuple[int, int]], size: tuple[int, int]
 ) -> Tensor:
-    """Assemble the masks of calls, masking the keys that a call did not have."""
+    """Assemble the masks of calls; the keys that a call did not have are masked."""
     lowest = torch.finfo(torch.float32).min
     parts: list[Tensor | None] = []
     for call in calls:
@@ -597,7 +597,7 @@ def _assemble_masks(
 
 
 Tokens = tuple[str, ...]
-BATCH_NOTICE = "This is text {number:,} of {count:,} in a batch. All texts are in “texts”."
+BATCH_NOTICE = "This is text {number:,} of {count:,} in a batch. “texts” contains all of them."
 PADDING_NOTICE = "Padding is omitted ({padding:,} of {count:,} positions)."
 MISSING_ROWS_NOTICE = (
     "Only {recorded:,} of {count:,} rows were recorded, because the earlier positions were already "
@@ -617,8 +617,8 @@ def create_text_runs(text: RecordedText, name: str, words: Tokens | None) -> tup
     name : str
         Name of the model.
     words : tuple of str, optional
-        The tokens of the whole text, with or without padding. The tokens of the other text of an
-        encoder-decoder model are numbered.
+        The tokens of the whole text, with or without padding. In an encoder-decoder model, the
+        tokens of the other text are numbered.
 
     Raises
     ------
@@ -662,7 +662,7 @@ def _build_run(
 ) -> LayerRun:
     words = named.get(first.length) or numbered_labels(first.length)
     queries, keys = first.call.weights.shape[-2:]
-    if group.is_cross:  # two texts, which one list of tokens cannot label
+    if group.is_cross:  # one list of tokens cannot label two texts
         return create_layer_run(group, name, numbered_labels(queries), numbered_labels(keys))
     run = create_layer_run(group, name, *(((), words) if first.call.is_continuation else (words,)))
     if queries < first.length:

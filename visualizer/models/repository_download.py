@@ -1,4 +1,4 @@
-"""The files that a download from the Hugging Face Hub would fetch. No network access."""
+"""Describes the files that a download from the Hugging Face Hub would fetch."""
 
 from __future__ import annotations
 

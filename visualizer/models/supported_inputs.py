@@ -1,7 +1,7 @@
-"""Determines from a model's configuration whether the program can supply its inputs. No torch.
+"""Determines from a model's configuration whether the program can supply its inputs.
 
 The program supplies a text, a pair of texts or one image. Model types with other main inputs are
-listed here, so that a list of models can be checked without transformers and without weights. A
+listed here, so that a list of models can be checked without torch, transformers or weights. A
 model of an unlisted type is checked by its class when it is opened.
 """
 
@@ -19,7 +19,7 @@ VIDEO_INPUT = "videos"
 TIME_SERIES_INPUT = "time series"
 IMAGE_AND_TEXT_INPUT = "an image together with a text"
 SUPPORTED_INPUTS = ("input_ids", "pixel_values")
-"""Main inputs of transformers classes that the program supplies."""
+"""Main inputs of transformers models that the program can supply."""
 _MAIN_INPUTS = {
     "input_features": AUDIO_INPUT,
     "input_values": AUDIO_INPUT,

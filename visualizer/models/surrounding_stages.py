@@ -1,4 +1,4 @@
-"""Records a text's stages around the attention, and adds them to its runs."""
+"""Records the stages around the attention for a text, and adds them to its runs."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def add_layers(
 ) -> LayerRun:
     """Add the recognized stages around the attention to a run.
 
-    If recognition fails, the run gets a notice instead.
+    If recognition fails, a notice is added to the run instead.
 
     Parameters
     ----------
     memory : dict
-        Recognized steps of this model's layers; updated by this call.
+        Recognized steps of the model's layers, which this function updates.
     passed : mapping
         As recorded by `record_layers`.
     edits : mapping
@@ -123,7 +123,7 @@ def _stages_of_text(
     passed: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
 ) -> LayerStages | None:
-    """Return the stages for a text; None if the model computed it with other steps.
+    """Return the stages for a text; None if the model computed them with other steps.
 
     Steps recognized with one text may not apply to another: a module may be skipped, or receive
     tensors of other shapes.
@@ -179,13 +179,13 @@ def add_layer_stages(
 ModuleWidths = dict[str, tuple[int, int]]
 """Input and output widths of modules, by path."""
 REPEAT_TOLERANCE = 1e-5
-"""Maximum difference between a layer's repeated and recorded results, relative to the largest
-absolute value.
+"""Maximum difference between the repeated and the recorded result of a layer, relative to the
+largest absolute value.
 """
 
 
 def module_widths(paths: tuple[str, ...], passed: Mapping[str, ModuleCall]) -> ModuleWidths:
-    """Return the widths of the modules that ran within some layers.
+    """Return the widths of the modules that ran in the given layers.
 
     The widths are the same for every text with the same steps.
     """
@@ -206,7 +206,7 @@ def add_repeated_layers(
     edits: Mapping[LayerAndHead, ContextEdit],
     recording: Recording,
 ) -> LayerRun:
-    """Add the stages around the attention of a run, computed by running layers again.
+    """Add the stages around the attention to a run; they are computed by running layers again.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def _lazy_stages(
 
 
 def _has_cache(given: LayerInput) -> bool:
-    """Whether a layer received a cache, to which a repeated run would append again."""
+    """Return whether a layer received a cache, to which a repeated run would append again."""
     from transformers import Cache
 
     return any(isinstance(one, Cache) for one in (*given.given, *given.named.values()))
@@ -326,12 +326,12 @@ def _has_cache(given: LayerInput) -> bool:
 
 MAX_LAYER_BYTES = 2**29
 MAX_HELD_LAYER_BYTES = 2**25
-"""Maximum size, in bytes, of kept stages around the attention; larger ones are computed on access
-if possible.
+"""Maximum size, in bytes, of stages around the attention that are kept; larger stages are computed
+on access if possible.
 """
 FREE_MEMORY_DIVISOR = 4
-"""The stages around the attention are omitted if they would take more than ``MAX_LAYER_BYTES``,
-or more than one part in ``FREE_MEMORY_DIVISOR`` of the free memory."""
+"""The stages around the attention are omitted if they would need more than `MAX_LAYER_BYTES`, or
+more than 1/`FREE_MEMORY_DIVISOR` of the free memory."""
 INFERENCE_TOKENS = 16
 """Number of tokens in the run that recognizes the steps of each layer."""
 STAGES_OMITTED_NOTICE = (
@@ -367,7 +367,7 @@ class SurroundingStages:
         self._known: dict[LayerGroupPath, KnownLayers | None] = {}
         """Recognized steps of the layers, by group of layers; None if not recognized."""
         self._widths: dict[frozenset[int] | None, dict[LayerGroupPath, ModuleWidths]] = {}
-        """Module widths of layers that can run again, by the requested layers."""
+        """Module widths of the layers that can run again, by requested layers and by group."""
 
     @contextmanager
     def recorded(
@@ -402,7 +402,7 @@ class SurroundingStages:
             yield RecordedLayers(notice=STAGES_OMITTED_NOTICE.format(size=format_size(needed)))
 
     def _bytes_of_layers(self, tokens: int) -> int:
-        """Return an estimate of the bytes of the stages around the attention of all layers."""
+        """Estimate the size, in bytes, of the stages around the attention of all layers."""
         width = self._model.size("hidden_size") or 1
         wide = self._model.size("intermediate_size") or 4 * width
         layers = self._model.size("num_hidden_layers") or 1

@@ -45,7 +45,7 @@ class TextModel:
         """Return a positive integer of the text model's configuration; 0 if missing."""
         try:
             return positive_int(getattr(self.model.config.get_text_config(), name, 0))
-        except NotImplementedError:  # raised for a length without limit
+        except NotImplementedError:  # raised for an unlimited length
             return 0
 
     @property
@@ -55,7 +55,7 @@ class TextModel:
 
     @property
     def no_next_token_reason(self) -> str:
-        """Why the model predicts no next token, as a sentence; empty if it predicts one."""
+        """The reason why the model predicts no next token, as a sentence; empty if it does."""
         if self.has_decoder or not self.model.can_generate():
             return f"{self.folder.name} does not generate text or predict a next token."
         return ""
@@ -79,7 +79,7 @@ class TextModel:
         return part if getattr(part, "main_input_name", "") == PIXELS_ARGUMENT else None
 
     def check_memory(self, tokens: int, layers: int | None = None) -> None:
-        """Reject a text if the weights of its layers would not fit into free memory.
+        """Reject a text if the attention weights would not fit in the free memory.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class TextModel:
             _check_memory(layers, heads, tokens, "text")
 
     def check_image_memory(self, tokens: int) -> None:
-        """Reject an image if the weights of all layers would not fit into free memory."""
+        """Reject an image if the attention weights would not fit in the free memory."""
         names = ("num_hidden_layers", "num_attention_heads")
         config = self.part_for_images.config
         layers, heads = (positive_int(getattr(config, name, None)) or 1 for name in names)
@@ -263,7 +263,7 @@ def cache_disabling_argument(model: Any) -> dict[str, bool]:
 
 
 def _check_memory(layers: int, heads: int, tokens: int, field: str) -> None:
-    """Reject a text or image if the weights of its layers would not fit into free memory.
+    """Reject a text or image if the attention weights would not fit in the free memory.
 
     Raises
     ------
@@ -271,7 +271,7 @@ def _check_memory(layers: int, heads: int, tokens: int, field: str) -> None:
         With field ``text``, or ``image`` for the tokens of an image.
     """
     # One stage of all layers, if it is accessed as a whole; the weights, if they must be kept; and
-    # the intermediate values of the model and softmax in one layer.
+    # the intermediate values of one layer, including its softmax.
     needed = 4 * heads * tokens**2 * (2 * layers + 6)
     free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
     if needed > free:

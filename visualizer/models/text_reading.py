@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 TOP_TOKENS = 8
-"""Number of most likely next tokens listed, both with and without edits."""
+"""Number of most likely next tokens that are listed with edits, and without edits."""
 TOP_CHANGES = 5
 """Number of listed tokens with the largest change in probability."""
 EDITED_HEADS_NOTICE = (
@@ -70,7 +70,7 @@ opened_models: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValu
 _from_disk: set[str] = set()
 """Folders of models that are run from disk, as requested by the user."""
 _since_forgotten: set[str] = set()
-"""Sources of models opened since the tokenizer process was last asked to free memory."""
+"""Folders of models opened since the tokenizer process was last asked to free memory."""
 
 
 def open_source(
@@ -93,7 +93,7 @@ def open_source(
     parallelism : Parallelism
         How the model is split over processes.
     is_from_disk : bool
-        As in `open_model`; if the model is closed, it is reopened in the same way.
+        As in `open_model`; if the model is closed and needed again, it is opened in the same way.
 
     Raises
     ------
@@ -146,16 +146,16 @@ def read_text(
     previous: Run | None = None,
     dtype: Dtype = Dtype.FLOAT32,
 ) -> Run:
-    """Run a model on a text, and return the run of the layers of one kind of attention.
+    """Run a model on a text, and return the run of the layers with one kind of attention.
 
-    A vision model takes the image of its source instead. The kind of attention is the part named in
-    the source, or the first one by default. If the layers differ, the run contains the largest
-    group of identical layers, and a notice.
+    A vision model takes the image of its source instead. The kind of attention is the part that the
+    source names, or the default part. If the layers differ, the run contains only the largest group
+    of identical layers, and a notice about the other layers.
 
     Parameters
     ----------
     previous : Run, optional
-        An earlier run; returned if it has the same inputs and connection.
+        An earlier run, which is returned if it has the same inputs and connection.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def _describe_text(model: OpenedModel, source: ModelSource, text: str, part: str
 
 
 def _select_part(source: ModelSource, runs: tuple[LayerRun, ...]) -> str:
-    """Return the requested part; by default the decoder's if there is a second text."""
+    """Return the requested part; by default, that of the decoder if there is a second text."""
     names = part_names(runs)
     if source.part in names:
         return source.part
@@ -318,7 +318,7 @@ def attend_texts(
     is_chat: bool = False,
     kept: PartsToKeep = KEEP_ALL_PARTS,
 ) -> Iterator[tuple[LayerRun, ...]]:
-    """Run a model on several texts, each in the same way as in `OpenedModel.attend`.
+    """Run a model on several texts, and yield the runs of each as in `OpenedModel.attend`.
 
     The texts are run one at a time, without padding. The results are therefore the same as for
     individual texts, and the intermediate values of only one text are in memory.
@@ -351,7 +351,7 @@ def create_token_reader(
     Parameters
     ----------
     factors : mapping
-        Factors of the context vectors of edited heads, by layer in the model and head.
+        Factors for the context vectors of edited heads, by layer number and head number.
     is_chat : bool
         Whether the text is a user message.
 

@@ -1,8 +1,8 @@
-"""The process that runs the tokenizers of all models. No torch.
+"""Controls the process that runs the tokenizers of all models. Does not import torch.
 
 The tokenizers library holds the GIL for tenths of a second while it loads a vocabulary, and a
 model's chat template is untrusted code, in which a single operation may never finish. In a separate
-process neither blocks the window, and the process can be killed.
+process, neither of them blocks the window, and the process can be killed.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 PROCESS_COMMAND = (sys.executable, "-P", "-m", "visualizer.models.tokenizer_server")
-LISTENER_THREAD_NAME = "answers about tokens"
-"""Name of the thread that receives answers while the process runs."""
+LISTENER_THREAD_NAME = "tokenizer responses"
+"""Name of the thread that receives responses while the process runs."""
 MEMORY_CHECK_INTERVAL_S = 0.02
-"""Interval between checks of the memory used for an answer."""
+"""Interval, in seconds, between checks of the memory used for a response."""
 PROCESS_EXITED_MESSAGE = "the tokenizer process exited unexpectedly; try again"
 GRACE_PERIOD_S = 2.0
-"""Grace period after the time limit, before this program kills the process."""
+"""Time, in seconds, after the time limit before this program kills the process."""
 
 AnswerQueue = SimpleQueue[Message | None]
-"""Queue of answers; None marks the end of the process."""
+"""Queue of responses; None marks the end of the process."""
 
 
 class ProcessEndedError(Exception):
-    """The process ended before it answered; the message is the reason."""
+    """The process ended before it responded; the message states the reason."""
 
 
 class _NotAskedError(ProcessEndedError):
@@ -50,7 +50,7 @@ class _NotAskedError(ProcessEndedError):
 
 
 class AnswerError(Exception):
-    """The library failed; the message is its reason."""
+    """The tokenizer library failed; the message states the reason."""
 
 
 class AnswerLimits(Struct, frozen=True):
@@ -61,12 +61,12 @@ class AnswerLimits(Struct, frozen=True):
 
     @property
     def time_limit_reason(self) -> str:
-        """Reason if the time limit is exceeded."""
+        """The reason that is reported if the time limit is exceeded."""
         return f"it takes longer than {self.seconds:g} seconds"
 
     @property
     def memory_limit_reason(self) -> str:
-        """Reason if the memory limit is exceeded."""
+        """The reason that is reported if the memory limit is exceeded."""
         return f"it needs more than {self.bytes // 2**20:,} MiB of memory"
 
 
@@ -92,7 +92,7 @@ class TokenizerLocation(Struct, frozen=True):
 
 
 class TokenizerProcess:
-    """Starts the process on demand, sends it requests, and kills it if it does not answer."""
+    """Starts the process on demand, sends requests to it, and kills it if it does not respond."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -118,16 +118,16 @@ class TokenizerProcess:
     def ask(
         self, folder: TokenizerLocation, says: str, values: Mapping[str, Any], limits: AnswerLimits
     ) -> Mapping[str, Any]:
-        """Send a message about a tokenizer, wait for the answer and return its values.
+        """Send a request to a tokenizer, wait for the response and return its values.
 
         Raises
         ------
         InputError
             If the process rejects the request.
         ProcessEndedError
-            If the process ended before it answered; the next request starts a new one.
+            If the process ended before it responded; the next request starts a new one.
         AnswerError
-            If the library failed.
+            If the tokenizer library failed.
         """
 
         def ask(started: _StartedProcess) -> Message:
@@ -140,7 +140,7 @@ class TokenizerProcess:
         return self._request(ask)
 
     def close(self, number: int) -> None:
-        """Mark a tokenizer for release, at the latest before the next one is loaded.
+        """Mark a tokenizer for release, which happens before the next tokenizer is loaded.
 
         Does not block, so it may be called from a finalizer on any thread.
         """
@@ -158,7 +158,7 @@ class TokenizerProcess:
             self._kill_process()
 
     def _request(self, ask: Callable[[_StartedProcess], Message]) -> Mapping[str, Any]:
-        """Send a request, and once more to a new process if the old one had ended."""
+        """Send a request; if the process had already ended, start a new one and send it again."""
         with self._lock:
             try:
                 answer = self._request_once(ask)
@@ -195,7 +195,7 @@ class TokenizerProcess:
 
     @contextmanager
     def _kill_on_error(self) -> Iterator[None]:
-        """Kill the process if waiting for an answer fails; a late answer would be misread."""
+        """Kill the process if an error occurs, because a late response would be misinterpreted."""
         try:
             yield
         except BaseException:
@@ -209,7 +209,7 @@ class TokenizerProcess:
 
 
 class _StartedProcess:
-    """A running process, and its answers."""
+    """A running process, and its responses."""
 
     def __init__(self) -> None:
         path = import_path_with_package(os.environ.get("PYTHONPATH", ""))
@@ -241,8 +241,8 @@ class _StartedProcess:
         return self._owner != os.getpid() or self._process.poll() is not None
 
     def ask(self, says: str, values: Mapping[str, Any], limits: AnswerLimits) -> Message:
-        """Send a message and wait for the answer; see `TokenizerProcess.ask`."""
-        start = monotonic()  # before sending: the process counts from its arrival
+        """Send a message and wait for the response; see `TokenizerProcess.ask`."""
+        start = monotonic()  # before sending, because the process measures from arrival
         initial_memory = 0
         self._send_message(Message(says, {**values, "seconds": limits.seconds}))
         while True:
@@ -288,7 +288,7 @@ class _StartedProcess:
 
 def _receive_answers(process: subprocess.Popen[bytes], answers: AnswerQueue) -> None:
     assert process.stdout
-    with process.stdout as source, suppress(OSError, ValueError):  # the data may not be a message
+    with process.stdout as source, suppress(OSError, ValueError):  # the data may be invalid
         for message in read_messages(source.fileno()):
             answers.put(message)
     answers.put(None)

@@ -1,9 +1,9 @@
-"""Answers requests to transformers tokenizers; the program that `TokenizerProcess` starts.
+"""Runs transformers tokenizers; the program that `TokenizerProcess` starts.
 
 Messages have the format of `visualizer.language.wire_format`. They are read from standard input and
 answered on standard output, one by one. The process exits at the end of the input, after being idle
-without tokenizers, and if an answer exceeds its time limit. A thread that does not need the GIL
-watches the time, so the process exits whatever a tokenizer or template does, and even if the parent
+without tokenizers, and if a response exceeds its time limit. A thread that does not need the GIL
+watches the time, so the process exits whatever a tokenizer or template does, even if the parent
 process no longer waits for it.
 """
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TRANSFORMERS_PACKAGE = "transformers"
 IDLE_TIMEOUT_S = 60.0
 SKIPPED_IMPORTS = ("torch", "torchvision", "PIL")
-"""Modules that transformers imports slowly and its tokenizers do not need."""
+"""Modules that are slow to import and that the tokenizers of transformers do not need."""
 
 
 class LoadedTokenizer(Struct, frozen=True):
@@ -47,7 +47,7 @@ class LoadedTokenizer(Struct, frozen=True):
 
 
 class TokenizerServer:
-    """Stores tokenizers under the ids that the client assigns, and answers requests to them."""
+    """Stores tokenizers under the ids that the client assigns, and responds to requests."""
 
     def __init__(self) -> None:
         self._known: dict[int, LoadedTokenizer] = {}
@@ -58,7 +58,7 @@ class TokenizerServer:
         return not self._known
 
     def answer(self, message: Message) -> Message:
-        """Return the answer to a message: ``answered``, ``refused`` or ``failed``."""
+        """Return the response to a message: ``answered``, ``refused`` or ``failed``."""
         try:
             return Message("answered", _ANSWERS[message.kind](self, message.values))
         except InputError as refused:
@@ -147,7 +147,7 @@ def _token_text(tokenizer: Any, number: int) -> str:
 
 
 def main() -> int:
-    """Answer messages until they end, and return the exit status."""
+    """Respond to messages until the input ends, and return the exit status."""
     send = open_message_sender()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # terminals send it to the whole process group
     sys.modules.update(dict.fromkeys(SKIPPED_IMPORTS))  # type: ignore[arg-type]  # None blocks an import

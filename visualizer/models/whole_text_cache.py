@@ -1,7 +1,7 @@
 """A key/value cache preallocated for a whole text. Importing this module imports transformers.
 
-The recorded keys and values of the text are those of the cache, so they are in memory only once.
-Layers with a sliding window also keep all keys and values.
+The recorded keys and values share memory with the cache, so they are stored only once. Layers with
+a sliding window also keep all keys and values.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # transformers has
 def create_text_cache(config: Any, tokens: int) -> DynamicCache | None:
     """Return an empty cache for a text of ``tokens`` tokens.
 
-    None for a model with layers that cache something other than keys and values.
+    Returns None for a model with layers that cache something other than keys and values.
     """
     usual = DynamicCache(config=config)
     if any(type(layer) not in _ATTENTION_LAYERS for layer in usual.layers):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_SEARCHED_OBJECTS = 20_000
-"""Maximum number of objects searched."""
+"""Maximum number of objects that are searched."""
 MAX_DEPTH = 3
 """Maximum depth of nested objects, not counting modules and collections."""
 MAX_LISTED_MODELS = 5
@@ -25,7 +25,7 @@ _PLAIN = (str, bytes, bytearray, int, float, complex, type, Tensor)
 def find_transformers_model(given: object) -> nn.Module:
     """Return the only transformers model that an object is or contains.
 
-    Models within a transformers model are parts of it. The contents of lists, tuples and mappings
+    Models within a transformers model are not counted. The contents of lists, tuples and mappings
     are searched as well.
 
     Raises
