@@ -1,7 +1,7 @@
 """Accessible roles, values and announcements for custom-painted widgets.
 
 Names and descriptions are set on the widgets themselves (`setAccessibleName`). Qt cannot infer the
-role of a custom-painted widget, so its class sets `ACCESSIBLE_ROLE`; and Qt supports only numeric
+role of a custom-painted widget, so its class sets `ACCESSIBLE_ROLE`. Qt supports only numeric
 values, so text values are stored in a property.
 """
 
@@ -22,7 +22,7 @@ VALUE_PROPERTY = "accessible value"
 
 
 class AccessibleWidget(QAccessibleWidget):
-    """Accessible interface with the role of the widget's class and a text value."""
+    """Accessible interface that has the role of the widget's class, and a text value."""
 
     def text(self, kind: QAccessible.Text) -> str:
         if kind is QAccessible.Text.Value:
@@ -38,7 +38,7 @@ def _create_interface(name: str, thing: QObject) -> AccessibleWidget | None:
     )
 
 
-@cache  # only once: Qt calls every installed factory
+@cache  # only once, because Qt calls every installed factory
 def install_factory() -> None:
     """Register the accessible interface factory with Qt."""
     QAccessible.installFactory(_create_interface)

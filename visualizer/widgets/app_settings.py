@@ -34,7 +34,7 @@ def user_data_folder() -> Path:
     """Return the program's folder for user data; it may not exist yet."""
     try:
         return data_folder()
-    except OSError:  # there is no home folder, and nothing can be stored in this one
+    except OSError:  # without a home folder, nothing can be stored
         return Path(os.devnull) / FOLDER_NAME
 
 
@@ -52,7 +52,7 @@ def _settings_file(path: Path) -> SettingsFile:
 
 
 def load_value(key: str) -> Setting | None:
-    """Return the stored value of a key; None if there is none."""
+    """Return the value that is stored for a key, or None."""
     return settings_file().value(key)
 
 
@@ -63,7 +63,7 @@ def store_values(values: Mapping[str, Setting]) -> None:
 
 
 def clear_settings() -> str:
-    """Delete all settings; return an error message, or an empty string."""
+    """Delete all settings; return an error message, or an empty string on success."""
     file = settings_file()
     try:
         file.clear()
@@ -80,11 +80,11 @@ def restrict_access() -> None:
 
 
 def disable_qt_settings() -> None:
-    """Prevent Qt's own dialogs from writing settings; they can still read shared ones.
+    """Prevent Qt's own dialogs from writing settings; they can still read shared settings.
 
-    A Qt file dialog saves its state when it is deleted, which blocks the GUI thread for seconds if
-    the disk is busy. `save_file_dialog` saves it instead. This has no effect on Windows and macOS,
-    where the system stores the settings of programs.
+    Qt's file dialog saves its state when it is deleted; if the disk is busy, this blocks the GUI
+    thread for seconds. `save_file_dialog` saves the state instead. On Windows and macOS, where the
+    system stores the settings of programs, this function has no effect.
     """
     kind, folder = QSettings.Format.NativeFormat, QStandardPaths.StandardLocation
     others = QStandardPaths.writableLocation(folder.GenericConfigLocation)
@@ -100,12 +100,12 @@ FILE_DIALOG, FILE_DIALOG_SEAL = "file dialog", "file dialog seal"
 RECOVERY, LESSONS, RUNS = "recovery", "lessons", "runs"
 """Names of folders in the user's data folder."""
 TEXT_SIZES_PERCENT = (AUTOMATIC_TEXT, 100, 115, 130, 150, 175, 200)
-"""Text sizes in per cent of the system text size."""
+"""Text sizes, as percentages of the system text size."""
 LAST_RUN, FOLDED = "lab/run", "lab/folded"
 ACROSS, MIDDLE, RIGHT = "lab/across", "lab/middle", "lab/right"
 """Keys of the lab's splitters: main, middle column and right column."""
 NOTICE_MS = 20_000
-"""Display time of important messages in the status bar."""
+"""Display time of important messages in the status bar, in milliseconds."""
 MAX_SIZE_DIGITS = 5
 """Maximum number of digits of a stored size in pixels."""
 
@@ -123,13 +123,13 @@ LAB_WINDOW = WindowKeys("lab/geometry", "lab/state", "lab/seal")
 
 
 def _load_choice(key: str, choices: Iterable[Choice], default: Choice) -> Choice:
-    """Return the stored choice; the default if none of the choices is stored."""
+    """Return the stored choice, or the default if no valid choice is stored."""
     stored = load_value(key)
     return next((choice for choice in choices if choice == stored), default)
 
 
 def load_scheme() -> ColourScheme:
-    """Return the chosen colour scheme; the system's if no valid one is stored."""
+    """Return the stored colour scheme, or that of the system if no valid scheme is stored."""
     return _load_choice(SCHEME, ColourScheme, ColourScheme.SYSTEM)
 
 
@@ -139,7 +139,7 @@ def save_scheme(scheme: ColourScheme) -> None:
 
 
 def load_last_file() -> Path | None:
-    """Return the file open at the last exit, if it still exists."""
+    """Return the file that was open at the last exit, if it still exists."""
     found = load_value(LAST_FILE)
     path = Path(found) if isinstance(found, str) and found and "\0" not in found else None
     with suppress(OSError):  # unreadable folder, or name too long
@@ -148,23 +148,23 @@ def load_last_file() -> Path | None:
 
 
 def save_last_file(path: Path | None) -> None:
-    """Store which file is open; None for none."""
+    """Store the path of the open file, or None if no file is open."""
     store_values({LAST_FILE: str(path.absolute()) if path else ""})
 
 
 def load_last_run() -> str:
-    """Return the name of the run last open in the lab; empty if none."""
+    """Return the name of the run that was last open in the lab; empty if there was none."""
     found = load_value(LAST_RUN)
     return found if isinstance(found, str) else ""
 
 
 def save_last_run(name: str) -> None:
-    """Store which run is open in the lab."""
+    """Store the name of the run that is open in the lab."""
     store_values({LAST_RUN: name})
 
 
 def load_collapsed() -> frozenset[str] | None:
-    """Return the collapsed sections of the lab; None if never set."""
+    """Return the collapsed sections of the lab, or None if they have never been stored."""
     found = load_value(FOLDED)
     return frozenset(found.split()) if isinstance(found, str) else None
 
@@ -175,7 +175,7 @@ def save_collapsed(names: frozenset[str]) -> None:
 
 
 def restore_window(window: QMainWindow, keys: WindowKeys) -> bool:
-    """Restore a window's geometry and state; return whether that succeeded."""
+    """Restore a window's geometry and state; return whether this succeeded."""
     states = _intact_states(keys.seal, (keys.geometry, keys.state))
     if not states:
         return False
@@ -201,9 +201,9 @@ def save_file_dialog(dialog: QFileDialog) -> None:
 
 
 def _intact_states(seal: str, keys: Sequence[str]) -> list[QByteArray]:
-    """Return the states of these keys; an empty list if a state is missing or damaged.
+    """Return the states for the given keys, or an empty list if a state is missing or damaged.
 
-    The checksum is needed because Qt crashes on some damaged states.
+    The checksum is needed because some damaged states crash Qt.
     """
     found = [value for value in map(load_value, keys) if isinstance(value, str)]
     with suppress(ValueError):
@@ -223,7 +223,7 @@ def _compute_seal(states: Iterable[QByteArray]) -> str:
 
 
 def load_sizes(key: str) -> list[int]:
-    """Return a splitter's stored sizes; empty if no valid ones are stored."""
+    """Return the stored sizes of a splitter; empty if no valid sizes are stored."""
     found = load_value(key)
     parts = found.split() if isinstance(found, str) else []
     return [int(part) for part in parts if part.isdecimal() and len(part) <= MAX_SIZE_DIGITS]
@@ -245,7 +245,7 @@ ANIMATION_EFFECTS = (
 
 
 def is_motion_reduced() -> bool:
-    """Whether the user wants reduced motion."""
+    """Return whether the user wants reduced motion."""
     return load_value(REDUCED_MOTION) is True
 
 
@@ -255,7 +255,7 @@ def set_motion_reduced(is_on: bool) -> None:
 
 
 def shows_start_page() -> bool:
-    """Whether to show the start page when the program starts without a document."""
+    """Return whether to show the start page when the program starts without a document."""
     return load_value(START_PAGE) is not False
 
 
@@ -265,7 +265,7 @@ def set_start_page(is_on: bool) -> None:
 
 
 def is_autosaving() -> bool:
-    """Whether unsaved changes are saved for crash recovery."""
+    """Return whether unsaved changes are saved for crash recovery."""
     return load_value(AUTOSAVE) is not False
 
 
@@ -275,17 +275,17 @@ def set_autosaving(is_on: bool) -> None:
 
 
 def load_text_size() -> int:
-    """Return the stored text size as a percentage; the automatic one if no valid one is stored."""
+    """Return the stored text size as a percentage, or `AUTOMATIC_TEXT` if it is invalid."""
     return _load_choice(TEXT_SIZE, TEXT_SIZES_PERCENT, AUTOMATIC_TEXT)
 
 
 def save_text_size(size: int) -> None:
-    """Store the text size in per cent, or `AUTOMATIC_TEXT`."""
+    """Store the text size as a percentage, or `AUTOMATIC_TEXT`."""
     store_values({TEXT_SIZE: size})
 
 
 def load_colour_maps() -> ColourOptions:
-    """Return the colour maps for new windows; the defaults if no valid ones are stored."""
+    """Return the colour maps for new windows; a missing or invalid map has its default."""
     default = ColourOptions()
     return ColourOptions(
         sequential=_load_map(MapKind.SEQUENTIAL, default.sequential),
@@ -294,7 +294,7 @@ def load_colour_maps() -> ColourOptions:
 
 
 def save_colour_map(id_: str, kind: MapKind) -> None:
-    """Store the default colour map of a kind for new windows."""
+    """Store the colour map of the given kind for new windows."""
     store_values({COLOUR_MAP_KEYS[kind]: id_})
 
 
@@ -303,7 +303,7 @@ def _load_map(kind: MapKind, default: str) -> str:
 
 
 def load_device() -> Device:
-    """Return the device for new documents; automatic if no valid one is stored."""
+    """Return the device for new documents: the stored device if it is valid, or automatic."""
     return _load_choice(DEVICE, Device, Device.AUTO)
 
 

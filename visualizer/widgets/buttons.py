@@ -1,4 +1,4 @@
-"""Buttons: of fixed width, with a solo state, and with the progress of long work."""
+"""Buttons with a fixed width, with a solo state, or with the progress of a long task."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class FixedWidthButton(QPushButton):
         option = QStyleOptionButton()
         self.initStyleOption(option)
         hint = super().sizeHint()
-        for words in self._words:  # Qt applies a minimum width to each text
+        for words in self._words:  # each text has the style's minimum width
             option.text = words
             inner = QSize(_text_width(self, words), self.fontMetrics().height())
             kind = QStyle.ContentsType.CT_PushButton
@@ -77,7 +77,7 @@ class SoloToggleButton(QToolButton):
     """Button for one of several items; double-clicking it shows only that item."""
 
     doubleClicked = Signal(object)
-    """Carries the item."""
+    """The item of the button."""
 
     def __init__(self, item: Any) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class SoloToggleButton(QToolButton):
 
 
 class LongTaskWidget(QWidget):
-    """A row with a start button or progress; hidden if there is no work.
+    """Row with a start button, or with progress and a stop button; hidden if there is no task.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class LongTaskWidget(QWidget):
         self.show_work(False, False, 0)
 
     def show_work(self, is_there: bool, is_running: bool, share: int) -> None:
-        """Show whether there is work, whether it is running, and its progress in per cent."""
+        """Show whether there is a task, whether it is running, and its progress as a percentage."""
         had_focus = self.start.hasFocus() or self.stop.hasFocus()
         self.setVisible(is_there)
         self.progress.setValue(share)

@@ -1,4 +1,4 @@
-"""Chips wrapped over lines, and the scroll area that shows them."""
+"""Chips that are wrapped into lines, and the scroll area that shows them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class WrappedChips(Sequence[QRectF]):
         self._starts: list[int] = []
         """The first chip of each line."""
         self._starts_known: np.ndarray | None = None
-        """`_starts` as an array, created on first use to avoid importing numpy earlier."""
+        """`_starts` as an array; created on first use, so that numpy is not imported earlier."""
         self._left = 0.0
         """Left edge of the next chip; 0 at the start of a line."""
 
@@ -100,12 +100,12 @@ class WrappedChips(Sequence[QRectF]):
         return known
 
     def lines_of(self, chips: Collection[int]) -> np.ndarray:
-        """Return the lines of chips; chips that are not laid out yet are skipped."""
+        """Return the lines of the given chips; chips that are not laid out yet are skipped."""
         places = np.fromiter(chips, dtype=np.int64, count=len(chips))
         return np.searchsorted(self.line_starts, places[places < len(self)], side="right") - 1
 
     def line_at(self, y: float) -> int:
-        """Return the line at or nearest to a y coordinate; requires at least one line."""
+        """Return the line that is nearest to a y coordinate; requires at least one line."""
         line = int((y - self._gaps[1] / 2) // self.pitch)
         return min(max(line, 0), self.lines - 1)
 
@@ -133,7 +133,7 @@ class WrappedChips(Sequence[QRectF]):
 
 
 CHIP_GAP_PX = 5
-"""Space between chips, at the normal text size."""
+"""Space between chips, in pixels at the normal text size."""
 CORNER_RADIUS_PX = 4
 """Corner radius."""
 NUMBER_SIZE_PX = 11
@@ -150,7 +150,7 @@ def chip_height(has_number: bool) -> float:
 def draw_chip_text(
     painter: QPainter, box: QRectF, label: str, number: str | None, weight: QFont.Weight
 ) -> None:
-    """Draw the label of a chip, and a number below it; without a number, the label is centred."""
+    """Draw the label of a chip and the number below it; without a number, centre the label."""
     line, room = font_metrics(12).height(), box.width() - 8 * text_scale()
     words = font_metrics(12).elidedText(label, Qt.TextElideMode.ElideRight, room)
     painter.setFont(scaled_font(12, weight))

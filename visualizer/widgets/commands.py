@@ -1,4 +1,4 @@
-"""Rows of the command table, and the actions, shortcuts and menus built from them."""
+"""Rows of the command table, and the actions, shortcuts and menus that are built from them."""
 
 from __future__ import annotations
 
@@ -55,26 +55,26 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
     Parameters
     ----------
     id : str
-        Object name of its action.
+        Object name of the command's action.
     menu : str
-        Path of its menu or submenu: ``&View>Co&lours``.
+        Path of the command's menu or submenu: ``&View>Co&lours``.
     run : callable
         Runs the command, given the window's controllers.
     group : str
         Mutually exclusive commands share a group.
     has_separator : bool
-        Whether a separator precedes it in the menu.
+        Whether a separator precedes the command in the menu.
     near : bool
-        Whether its shortcut works only in the heatmaps and the timeline, because other widgets
-        use the key for typing.
+        Whether the shortcut works only in the heatmaps and the timeline, because other widgets use
+        the key for typing.
     is_enabled : callable, optional
-        Whether the command is enabled; if omitted, it always is.
+        Whether the command is enabled; if omitted, it is always enabled.
     is_checked : callable, optional
-        Whether it is checked, or selected in its group; if omitted, it is not checkable.
+        Whether the command is checked, or selected in its group; if omitted, it is not checkable.
     appearance : callable, optional
-        Its current appearance, if that changes.
+        The current appearance of the command, if it changes.
     tip : str
-        Tooltip of its buttons, without the shortcut; if empty, `said`.
+        Tooltip of the command's buttons, without the shortcut; if empty, `description`.
     """
 
     id: str
@@ -126,9 +126,9 @@ class CommandAction(QAction):
 
 
 def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
-    """Add a separator that is safe to keep a reference to.
+    """Add a separator to which a reference can be kept safely.
 
-    PySide is not notified when a separator created by Qt is deleted.
+    PySide is not notified when a separator that Qt has created is deleted.
     """
     separator = QAction(menu)
     separator.setSeparator(True)
@@ -140,7 +140,7 @@ def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
 
 
 class _ReadState:
-    """Proxy of a window's state that records which parts a condition reads."""
+    """Proxy for a window's state that records which parts a condition reads."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
@@ -156,7 +156,7 @@ class _ReadState:
 
 
 class StateConditions:
-    """Functions of a window's state, evaluated only when what they read has changed."""
+    """Functions of a window's state; each is evaluated only if a part that it reads has changed."""
 
     def __init__(self, conditions: Iterable[Callable[[Any], Any]]) -> None:
         self._stale = dict.fromkeys(conditions)
@@ -166,7 +166,7 @@ class StateConditions:
         """The newest result of each function."""
 
     def evaluate(self, state: object) -> None:
-        """Evaluate the functions whose inputs differ from those in the last state."""
+        """Evaluate the functions that read a part of the state that has changed."""
         for part, before in self._seen.items():
             self._seen[part] = now = _part_of(state, part)
             if now is not before and not (isinstance(now, str) and now == before):
@@ -194,8 +194,9 @@ class CommandMenus(Generic[ControllersT, StateT]):
     ) -> None:
         self._window = window
         self._commands = tuple(commands)
-        # Create the menu bar here: PySide is not notified when one created by Qt is deleted. It
-        # would mistake the next window's bar at the same address for it and delete its menus.
+        # Create the menu bar here, because PySide is not notified when a bar that Qt has created is
+        # deleted. It would mistake the next window's bar, at the same address, for the deleted one
+        # and delete its menus.
         self._bar = QMenuBar(window)
         window.setMenuBar(self._bar)
         self.menus: dict[str, QMenu] = {}
@@ -257,7 +258,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
             action.setEnabled(results[is_enabled])
         for action, is_checked in self._checking:
             is_on = results[is_checked]
-            if is_on or not action.command.group:  # Qt unchecks the others of a group
+            if is_on or not action.command.group:  # Qt unchecks the rest of a group
                 action.setChecked(is_on)
         for action, face in self._facing:
             self._apply_appearance(action, results[face], theme)

@@ -82,14 +82,15 @@ def _create_file_dialog(
 
 
 class _FileDialogGuard(QObject):
-    """Makes Qt's own file dialog safe to use, and deletes it when it is finished.
+    """Makes Qt's own file dialog safe to use, and deletes the dialog when it is finished.
 
     Qt creates the dialog's confirmations and errors as message boxes on the stack, each with its
-    own event loop. They quote file names, which Qt interprets as HTML if they look like it. While a
-    box is open, a late completion popup may send another Return key press to the dialog. Therefore
-    only the first name counts, and the dialog is deleted and the name delivered only when no box is
-    open: the callback may close the window, which also deletes the dialog. If the window is deleted
-    while a box is open, the dialog is cancelled and the deletion deferred until the box is closed.
+    own event loop. The boxes quote file names, which Qt interprets as HTML if they look like HTML.
+    While a box is open, a late completion popup may send another Return key press to the dialog.
+    Therefore only the first name counts, and the dialog is deleted and the name delivered only when
+    no box is open: the callback may close the window, which also deletes the dialog. If the window
+    is deleted while a box is open, the dialog is cancelled and the deletion deferred until the box
+    is closed.
     """
 
     def __init__(self, dialog: QFileDialog, then: Callable[[str], object]) -> None:
@@ -117,7 +118,7 @@ class _FileDialogGuard(QObject):
         return False
 
     def _is_deletion_deferred(self, owner: QObject) -> bool:
-        """Defer the deletion of an owner until open boxes are closed; return whether any are."""
+        """Defer an owner's deletion until all boxes are closed; return whether a box is open."""
         boxes = self._dialog.findChildren(QMessageBox)
         if not boxes:
             self._remove_filters()
@@ -131,7 +132,7 @@ class _FileDialogGuard(QObject):
         self._chosen = self._chosen or name
 
     def _finish_dialog(self) -> None:
-        """Once none of its message boxes is open, deliver the result and delete the dialog."""
+        """Deliver the result and delete the dialog once none of its message boxes is open."""
         self._is_answered = True
         if self._is_over or self._dialog.findChild(QMessageBox):
             return
@@ -192,7 +193,7 @@ def show_exception(window: QWidget, details: str) -> None:
 
 
 def show_out_of_memory(window: QWidget) -> None:
-    """Report that memory ran out; only one box is shown at a time."""
+    """Report that the memory is insufficient; only one box is shown at a time."""
     if not window.findChild(QMessageBox, "memory"):
         create_message_box(window, "memory", QMessageBox.Icon.Warning, MEMORY_ERROR).open()
 
@@ -224,7 +225,7 @@ def ask_overwrite(
 ) -> None:
     """Ask whether to overwrite a file; only one box is shown at a time.
 
-    This is needed if no file dialog has asked before.
+    This is needed if no file dialog has asked this question before.
 
     Parameters
     ----------
@@ -271,7 +272,7 @@ def show_refusal(window: QWidget, title: str, sentence: str) -> None:
 
 
 class ShortcutGroup(Struct, frozen=True):
-    """Shortcuts on one subject.
+    """A titled group of shortcuts.
 
     Parameters
     ----------
@@ -283,10 +284,8 @@ class ShortcutGroup(Struct, frozen=True):
     rows: tuple[tuple[str, str], ...]
 
     def filter_rows(self, text: str) -> ShortcutGroup:
-        """Return the rows that contain every word of a text; all rows if the title does."""
+        """Return the rows that contain all words of a text; the title counts for every row."""
         words = text.casefold().split()
-        if all(word in self.title.casefold() for word in words):
-            return self
         texts = (" ".join((self.title, *row)).casefold() for row in self.rows)
         matches = zip(self.rows, texts, strict=True)
         rows = (row for row, text in matches if all(word in text for word in words))
@@ -333,7 +332,7 @@ class ShortcutListDialog(QDialog):
         self.list.setHtml(f"<table cellpadding=4 width='100%'>{tables}</table>" if found else none)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Use the keys that have no effect in the search field to scroll the list."""
+        """Scroll the list with the keys that have no effect in the search field."""
         pressed = event if event.type() == QEvent.Type.KeyPress else None
         if isinstance(pressed, QKeyEvent) and pressed.key() in SCROLL_KEYS:
             QApplication.sendEvent(self.list, event)
@@ -359,7 +358,7 @@ BOOK_URL = "https://github.com/rasbt/LLMs-from-scratch"
 
 
 def list_versions() -> tuple[tuple[str, str], ...]:
-    """List the versions of the program and its libraries; torch only once it is imported."""
+    """Return the versions of the program and its libraries; torch is not imported for this."""
     torch = sys.modules.get("torch")
     return (
         ("Attention Visualizer", __version__),
@@ -396,7 +395,7 @@ def show_about(window: QWidget) -> None:
 
 
 def show_message(window: QWidget, title: str, html: str) -> None:
-    """Show an HTML message; escape any text from files or the user."""
+    """Show an HTML message; the caller escapes text from files and from the user."""
     box = create_message_box(window, "told", QMessageBox.Icon.NoIcon, "")
     box.setWindowTitle(title)
     box.setTextFormat(Qt.TextFormat.RichText)
@@ -405,7 +404,7 @@ def show_message(window: QWidget, title: str, html: str) -> None:
 
 
 def open_folder(window: QWidget, title: str, folder: Path) -> None:
-    """Open a folder, creating it if missing; show its path if no file manager opens it."""
+    """Open a folder in the file manager, creating it if necessary; if this fails, show the path."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

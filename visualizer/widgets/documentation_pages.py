@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INDEX_PAGE = "index.md"
-"""First page; its links determine the order of the others."""
+"""First page; its links determine the order of the other pages."""
 NOTES_SECTION = "notes"
 """Value of `section` for lessons based on the notes rather than the book."""
 CODE_FENCE = "```"
 LINK_PATTERN = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
 HEADING_PATTERN = re.compile(r"(#{1,2}) +(.*)")
-"""Heading of a page or section; lower levels belong to their section."""
+"""Heading of a page or section; headings of lower levels belong to their section."""
 MARKUP_PATTERN = re.compile(r"</?kbd>|[`*|\\]")
 """Markdown syntax to strip from searchable text."""
 
@@ -40,7 +40,7 @@ class PageSection(Struct, frozen=True):
     text: str
 
     def contains_words(self, words: str) -> bool:
-        """Whether the section contains every word of a text, ignoring case."""
+        """Return whether the section contains every word of a text, ignoring case."""
         text = self.text.casefold()
         return all(word in text for word in words.casefold().split())
 
@@ -53,7 +53,7 @@ class DocumentationPage(Struct, frozen=True):
     name : str
         File name.
     sections : tuple of PageSection
-        The first begins with the page title.
+        The first section begins with the page title.
     """
 
     name: str

@@ -58,14 +58,14 @@ WINDOW_SIZE = QSize(1120, 760)
 CONTENTS_WIDTH_PX = 260
 TEXT_SIZE_PX = 14
 MAX_TEXT_WIDTH_PX = 780
-"""Maximum width of the text, at the normal text size; keeps lines readable."""
+"""Maximum width of the text, in pixels at the normal text size, so that lines remain readable."""
 MARGIN_PX, SPACE_ABOVE_HEADING_PX, PARAGRAPH_SPACING_PX = 24, 24, 6
 LINE_HEIGHT_PERCENT = 115
 SCROLL_KEYS = {
     Qt.Key.Key_PageUp: QAbstractSlider.SliderAction.SliderPageStepSub,
     Qt.Key.Key_PageDown: QAbstractSlider.SliderAction.SliderPageStepAdd,
 }
-"""Keys that have no effect in the search field and scroll the page instead."""
+"""Keys that scroll the page, because they have no effect in the search field."""
 
 
 def open_documentation(window: QWidget, page: str = INDEX_PAGE) -> None:
@@ -77,7 +77,7 @@ def open_documentation(window: QWidget, page: str = INDEX_PAGE) -> None:
 
 
 class PageBrowser(QTextBrowser):
-    """Shows the pages as files of the documentation folder, with their links and history."""
+    """Browser for the pages, with links and history; the URL of a page is that of a file."""
 
     def __init__(self, pages: dict[str, DocumentationPage]) -> None:
         super().__init__()
@@ -100,9 +100,9 @@ class PageBrowser(QTextBrowser):
         self.setSource(url)
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
-        """Return the Markdown of a page, which need not be a file, or an image.
+        """Return the Markdown of a page, which need not exist as a file, or an image.
 
-        Images are scaled to the text width with smooth filtering, which Qt does not use.
+        Images are scaled to the text width here, because Qt would scale them without smoothing.
         """
         url = QUrl(name)
         if page := self._pages.get(url.fileName()):
@@ -154,7 +154,7 @@ class PageBrowser(QTextBrowser):
         )
 
     def select_match(self, direction: QTextDocument.FindFlag) -> None:
-        """Select the next or previous match of the searched words, cyclically."""
+        """Select the next or previous match of the searched words, and wrap around at the end."""
         pattern = self._search_pattern()
         if not pattern.pattern() or self.find(pattern, direction):
             return
@@ -168,7 +168,7 @@ class PageBrowser(QTextBrowser):
     def changeEvent(self, event: QEvent) -> None:
         """Show the page in the new colours and text size, keeping the scroll position."""
         is_font = event.type() == QEvent.Type.FontChange
-        if not is_font:  # for a font, Qt would set the one for controls
+        if not is_font:  # Qt would set the font of the controls
             super().changeEvent(event)
         is_rescaled = is_font and self.document().defaultFont() != scaled_font(TEXT_SIZE_PX)
         if is_rescaled or event.type() == QEvent.Type.PaletteChange:
@@ -215,7 +215,7 @@ class PageBrowser(QTextBrowser):
             self.scrollToAnchor(url.fragment())
 
     def _format_page(self) -> None:
-        """Add what Qt's Markdown reader leaves out: anchors, spacing and code backgrounds."""
+        """Add the anchors, spacing and code backgrounds that Qt's Markdown reader omits."""
         self.document().setDefaultFont(scaled_font(TEXT_SIZE_PX))
         self.images.clear()
         with QSignalBlocker(self.document()):  # QTextBrowser would reload an edited document
@@ -258,7 +258,7 @@ class PageBrowser(QTextBrowser):
 
 
 def _is_code(block: QTextBlock) -> bool:
-    """Whether a block is part of a fenced code block."""
+    """Return whether a block is part of a fenced code block."""
     return block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)
 
 
@@ -271,7 +271,7 @@ class ContentsItem(QTreeWidgetItem):
 
 
 class DocumentationWindow(QDialog):
-    """Shows the documentation and lessons shipped with the program; non-modal."""
+    """Non-modal window that shows the documentation and the lessons shipped with the program."""
 
     def __init__(self, window: QWidget, page: str = INDEX_PAGE) -> None:
         super().__init__(window)
@@ -361,7 +361,7 @@ class DocumentationWindow(QDialog):
             QShortcut(QKeySequence(keys), self).activated.connect(act)
 
     def _show_location(self, url: QUrl) -> None:
-        """Show the page title and select the place in the contents without opening it again."""
+        """Show the page title, and select the section in the contents without reopening it."""
         page = self._items[url.fileName(), ""]
         self.setWindowTitle(f"Documentation: {page.text(0)}")
         item = self._items.get((url.fileName(), url.fragment()), page)
@@ -405,7 +405,7 @@ class DocumentationWindow(QDialog):
                     return
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """In the search field, Down focuses the contents; Page Up and Down scroll the page."""
+        """From the search field, focus the contents on Down, and scroll on Page Up and Down."""
         if self.search.hasFocus() and event.key() == Qt.Key.Key_Down:
             self.contents.setFocus()
         elif self.search.hasFocus() and event.key() in SCROLL_KEYS:

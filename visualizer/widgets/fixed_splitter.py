@@ -1,4 +1,4 @@
-"""Splitter that keeps the sizes of widgets that are hidden or squeezed."""
+"""Splitter that keeps the sizes of its widgets while they are hidden or squeezed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FixedSplitter(QSplitter):
-    """Splitter in which one widget stretches; the others keep their sizes if there is room.
+    """Splitter in which one widget stretches and the others keep their sizes if there is room.
 
     `QSplitter` forgets the size of a hidden widget, and all sizes if the window is temporarily too
     small.
@@ -35,7 +35,7 @@ class FixedSplitter(QSplitter):
 
     @property
     def wanted_sizes(self) -> list[int]:
-        """The requested sizes of all widgets, hidden ones included."""
+        """The requested sizes of all widgets, including hidden widgets."""
         return list(self._wanted)
 
     def set_wanted_sizes(self, sizes: Sequence[int]) -> None:
@@ -44,7 +44,7 @@ class FixedSplitter(QSplitter):
         self._apply_sizes()
 
     def _store_sizes(self, _: int, handle: int) -> None:
-        """Store the sizes after a handle was dragged."""
+        """Store the sizes of the widgets on both sides of a dragged handle."""
         sizes = self.sizes()
         for at in (handle - 1, handle):
             if self._is_seen(at) and at != self._stretching:
@@ -68,7 +68,7 @@ class FixedSplitter(QSplitter):
             self.setSizes(sizes)
 
     def _required_size(self, at: int, across: bool) -> int:
-        """Return the size of a widget: the requested one, but at least its minimum."""
+        """Return the requested size of a widget, but at least its minimum size."""
         part = self.widget(at)
         assert part
         least = part.minimumSizeHint().expandedTo(part.minimumSize())

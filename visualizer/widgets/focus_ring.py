@@ -1,4 +1,4 @@
-"""Draws a ring around the focused widget; the style's focus marks are barely visible."""
+"""Draws a ring around the focused widget, because the style's focus marks are barely visible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
 OWN_FOCUS_PROPERTY = "shows own focus"
-"""Property of widgets without a ring: they show the focus themselves or fill the window."""
+"""Property of widgets that get no ring, because they show the focus themselves or fill the
+window."""
 RING_MARGIN_PX = 3
 GEOMETRY_EVENTS = {QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide}
 

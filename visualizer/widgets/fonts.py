@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QSize
 
 AUTOMATIC_TEXT = 0
-"""Special value of the text size: fit the text to the screen."""
+"""Value of the text size setting that fits the text to the screen."""
 DEFAULT_SCREEN_SIZE = (1920, 1080)
 MAX_AUTOMATIC_SCALE = 1.5
 DEFAULT_PX = 13
 """System font height in pixels at which the text scale is 1."""
 
 system_font = QGuiApplication.font
-"""The font from which sizes derive; a key for cached measurements, as it may change."""
+"""Returns the font from which all sizes derive; the caches use it as a key, as it may change."""
 
 
 def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
-    """Return the interface font at a size in pixels, scaled by the text scale."""
+    """Return the interface font at the given size in pixels, multiplied by the text scale."""
     return QFont(_make_font(size, weight, system_font()))
 
 
 def larger_font(times: float) -> QFont:
-    """Return an enlarged system font; sizes derived from it scale with it."""
+    """Return an enlarged system font; sizes that are derived from it scale with it."""
     made = QFont(system_font())
     made.setPixelSize(round(DEFAULT_PX * text_scale() * times))
     return made
@@ -39,7 +39,7 @@ def apply_text_size(percent: int) -> None:
     Parameters
     ----------
     percent : int
-        Per cent of the system's size, or `AUTOMATIC_TEXT`.
+        Percentage of the system's text size, or `AUTOMATIC_TEXT`.
     """
     made = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
     own = QFontInfo(made).pixelSize()
@@ -49,12 +49,12 @@ def apply_text_size(percent: int) -> None:
             made.setPixelSize(fitting)
     elif percent != 100:
         made.setPixelSize(round(max(DEFAULT_PX, own) * percent / 100))
-    if made != QGuiApplication.font():  # a font that is never set follows the desktop's
+    if made != QGuiApplication.font():  # if no font is set, Qt follows the desktop
         QGuiApplication.setFont(made)
 
 
 def screen_scale(screen: QSize) -> float:
-    """Return the text scale for a screen size in logical pixels.
+    """Return the text scale for the given screen size in logical pixels.
 
     On a large screen without desktop scaling, text of normal size is tiny in a maximized window.
     """
@@ -63,16 +63,16 @@ def screen_scale(screen: QSize) -> float:
 
 
 def font_metrics(size: int) -> QFontMetricsF:
-    """Return the metrics of the interface font at a size."""
+    """Return the metrics of the interface font at the given size."""
     return _make_metrics(size, system_font())
 
 
 def text_scale() -> float:
-    """Return the ratio of the system's text size to the normal one, at least 1."""
+    """Return the ratio of the system's text size to the normal size; at least 1."""
     return _text_scale(system_font())
 
 
-# Cached because creating a font takes longer than drawing a label with it.
+# These functions are cached, because creating a font takes longer than drawing a label with it.
 
 
 @lru_cache(maxsize=16)

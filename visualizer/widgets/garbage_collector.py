@@ -1,6 +1,7 @@
 """Runs Python's garbage collection on the GUI thread, as in ``pyqtgraph.util.garbage_collector``.
 
-PySide destroys a widget on the thread that collects it, which crashes on any other thread.
+PySide destroys a widget on the thread that garbage-collects it; on any thread other than the GUI
+thread, this crashes the program.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 from visualizer.runtime import is_collection_suspended, set_collector
 
 CHECK_INTERVAL_MS = 500
-"""Interval at which the number of new objects is compared with Python's threshold."""
+"""Interval, in milliseconds, at which the number of new objects is compared with the threshold."""
 
 
 class GarbageCollector(QObject):
-    """Replaces automatic collection; the first collection follows after a delay in ms."""
+    """Replaces automatic garbage collection; the first collection follows after `delay_ms`."""
 
     _wanted = Signal(Event)
 
@@ -31,7 +32,7 @@ class GarbageCollector(QObject):
         QTimer.singleShot(delay_ms, timer, timer.start)  # objects created at startup are permanent
 
     def collect_if_needed(self) -> None:
-        """Collect if there are enough new objects; each tenth time, include an older generation."""
+        """Collect if there are enough new objects; every tenth time, also an older generation."""
         if gc.get_count()[0] > gc.get_threshold()[0] and not is_collection_suspended():
             self._count += 1
             gc.collect((self._count % 10 == 0) + (self._count % 100 == 0))

@@ -25,7 +25,7 @@ MARK_SHAPES: tuple[tuple[str | tuple[tuple[float, float], ...], bool], ...] = (
       (0.7, 1.0), (0.3, 1.0), (0.3, 0.7), (0.0, 0.7), (0.0, 0.3), (0.3, 0.3)), True),
     (((0.05, 0.05), (0.95, 0.05), (0.95, 0.95), (0.05, 0.95)), False),
 )  # fmt: skip
-"""Corners of each shape in the unit square, and whether it is filled."""
+"""Corners of each shape in the unit square, and whether the shape is filled."""
 OUTLINE_SHARE = 0.22
 """Outline width as a fraction of the mark's side."""
 
@@ -38,7 +38,7 @@ def mark_shape(head: int, theme: Theme) -> int:
 def paint_head_mark(
     painter: QPainter, place: QRectF, head: int, theme: Theme, edge: str = ""
 ) -> None:
-    """Paint a head's mark into a square.
+    """Paint a head's mark in a square.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def _paint_shape(
 
 
 def head_icon(head: int, side: int, ratio: float, theme: Theme) -> QIcon:
-    """Create an icon of a head's mark, ``side`` logical pixels wide, at a pixel ratio."""
+    """Create an icon of a head's mark, ``side`` logical pixels wide, for the given pixel ratio."""
     picture = QPixmap(QSize(side, side) * ratio)
     picture.setDevicePixelRatio(ratio)
     picture.fill(Qt.GlobalColor.transparent)

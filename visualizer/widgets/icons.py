@@ -11,7 +11,7 @@ from PySide6.QtSvg import QSvgRenderer
 from visualizer.resources import resource_path
 
 DISABLED_OPACITY = 0.4
-"""Opacity of disabled icons, similar to that of disabled text."""
+"""Opacity of disabled icons, which is similar to that of disabled text."""
 
 
 @lru_cache(maxsize=128)

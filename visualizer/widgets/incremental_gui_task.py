@@ -1,4 +1,4 @@
-"""Long tasks on the GUI thread, split into short parts between events."""
+"""Long tasks that run on the GUI thread in short parts between events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class IncrementalTask(QObject):
     """
 
     ended = Signal()
-    """The task has finished, was stopped or raised."""
+    """The task has finished, has been stopped or has raised an exception."""
 
     def __init__(self, work: Generator[None], parent: QObject) -> None:
         super().__init__(parent)
@@ -47,12 +47,12 @@ class IncrementalTask(QObject):
         except StopIteration:
             self.is_working = False
         except BaseException:
-            self.is_working = False  # so that it can be tried again
+            self.is_working = False  # so that the task can be started again
             raise
         finally:
             self._is_in_part = False
             if self.is_working:
-                self._timer.start()  # after all events that became due during this part
+                self._timer.start()  # after the events that are now due
             else:
                 self._finish_task()
 

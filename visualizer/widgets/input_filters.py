@@ -1,4 +1,4 @@
-"""Filters of input events: wheel turns, undo, shortcuts and dropped files."""
+"""Event filters for wheel turns, undo, shortcuts and dropped files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ WINDOW_SHORTCUTS = (
     # On X11, Ctrl+U and Ctrl+K would clear a number field.
     *(QKeySequence.StandardKey.DeleteCompleteLine, QKeySequence.StandardKey.DeleteEndOfLine),
 )
-"""Text field shortcuts that are window commands here."""
+"""Shortcuts of text fields that are commands of the window in this program."""
 
 
 class ControlEventFilter(QObject):
-    """Keeps a control from consuming the window's events."""
+    """Prevents a control from consuming events that are meant for the window."""
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         is_wheel = event.type() == QEvent.Type.Wheel
@@ -34,26 +34,23 @@ class ControlEventFilter(QObject):
 
 
 def is_window_shortcut(event: QEvent) -> bool:
-    """Whether a key event is a window command that a text field would consume."""
+    """Return whether a key event is a window command that a text field would consume."""
     return isinstance(event, QKeyEvent) and any(event.matches(key) for key in WINDOW_SHORTCUTS)
 
 
 def has_command_modifier(event: QKeyEvent) -> bool:
-    """Whether a key event has a modifier used by shortcuts (Ctrl or Alt)."""
+    """Return whether a key event has a modifier that shortcuts use (Ctrl or Alt)."""
     commanding = Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.ControlModifier
     return bool(event.modifiers() & commanding)
 
 
 def is_escape(event: QKeyEvent) -> bool:
-    """Whether a key event is Esc without modifiers."""
+    """Return whether a key event is Esc without modifiers."""
     return event.key() == Qt.Key.Key_Escape and not event.modifiers()
 
 
 def install_input_filters(widget: QWidget) -> None:
-    """Let the wheel scroll the page unless the control is focused, and Undo act on the document.
-
-    Dropped files are opened by the window.
-    """
+    """Let the window handle undo and dropped files and, if the control is unfocused, the wheel."""
     widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # otherwise the wheel itself sets the focus
     control_filter = ControlEventFilter(widget)
     for part in (
@@ -68,7 +65,7 @@ ROTATION_PER_NOTCH = 120
 
 
 class WheelNotches:
-    """Counts whole notches; accumulates the small steps of a trackpad."""
+    """Counts whole notches of the wheel, and accumulates the small steps of a trackpad."""
 
     def __init__(self) -> None:
         self._rest = 0.0

@@ -1,4 +1,4 @@
-"""Labels for plain text or trusted HTML: wrapping and elided.
+"""Labels that wrap or elide plain text or trusted HTML.
 
 `QLabel` guesses whether a text is HTML. A token, a file name or an error message that quotes one
 may look like HTML, which can read files and block the program.
@@ -27,10 +27,10 @@ _BROKEN = str.maketrans({"<": f"<{_JOINER}", "&": f"&{_JOINER}"})
 
 
 def plain_tooltip(text: str) -> str:
-    """Return a text that Qt shows literally, by inserting invisible characters.
+    """Insert invisible characters into a text, so that Qt shows it literally.
 
-    These have no width and allow no line break. Escaping would change the line wrapping, and
-    screen readers would read out the HTML.
+    The characters have no width and do not allow a line break. Escaping would change the line
+    wrapping, and screen readers would read out the HTML.
     """
     return text.translate(_BROKEN) if QtGui.Qt.mightBeRichText(text) else text
 
@@ -44,7 +44,7 @@ MIN_WIDTH_PX = 100
 
 
 class RichLabel(QLabel):
-    """Shows HTML; escape any text from files or the user."""
+    """Shows HTML; the caller escapes text from files and from the user."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class ProblemLabel(RichLabel):
         self.hide()
 
     def show_problem(self, sentence: str, remedy: str) -> None:
-        """Show an error message, and the text of the link if there is a remedy."""
+        """Show an error message, followed by a link if there is a remedy."""
         html = escape(sentence)
         if remedy:
             html += f" <a href='mend'>{escape(remedy)}</a>"
@@ -74,7 +74,7 @@ class ProblemLabel(RichLabel):
 
 
 class WrappingLabel(RichLabel):
-    """Wraps HTML with a single layout; `QLabel` tries several widths per text."""
+    """Wraps HTML with a single layout, whereas `QLabel` tries several widths per text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,9 +88,9 @@ class WrappingLabel(RichLabel):
             self._parse_text()
 
     def _parse_text(self) -> None:
-        """Set the text and its options before the layout; `QLabel` lays out after each."""
+        """Parse the text before the layout, because `QLabel` lays it out after each option."""
         document = self.findChild(QTextDocument)
-        if document:  # there is none before the first text
+        if document:  # it does not exist before the first text
             document.setLayoutEnabled(False)
             super().heightForWidth(self.width())
             document.setLayoutEnabled(True)
@@ -115,7 +115,7 @@ FONT_SIZES_PX = (20, 18, 16, 14)
 
 
 def fit_line(html: str, room: float) -> tuple[int, bool]:
-    """Return the largest size at which a line fits, and whether it must wrap."""
+    """Return the largest font size at which a line fits, and whether the line must be wrapped."""
     plain = plain_from_html(html)
     for size in FONT_SIZES_PX:
         if QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain) <= room:
@@ -124,13 +124,13 @@ def fit_line(html: str, room: float) -> tuple[int, bool]:
 
 
 class CaptionLabel(RichLabel):
-    """Lines of HTML, the last elided by whole words; its height never changes with its text.
+    """Lines of HTML, the last elided by whole words; the height does not depend on the text.
 
     Parameters
     ----------
     pixels : tuple of int
-        Type sizes at normal text size, largest first: the first at which the text fits, or the
-        last one.
+        Font sizes at the normal text size, in descending order; the first size at which the text
+        fits is used, or otherwise the last.
     lines : int
         Maximum number of lines.
     """
@@ -148,7 +148,7 @@ class CaptionLabel(RichLabel):
         return plain_from_html(self._html + self._result)
 
     def show_html(self, html: str, result: str = "") -> None:
-        """Set the text, and its end, which is never elided."""
+        """Set the text, and the result at its end, which is never elided."""
         if (html, result) != (self._html, self._result):
             self._html, self._result = html, result
             self.setAccessibleName(self.full_text)
@@ -183,14 +183,14 @@ class CaptionLabel(RichLabel):
 
 
 def plain_from_html(html: str) -> str:
-    """Return simple HTML without its tags, with consecutive spaces collapsed, as it is shown."""
+    """Return simple HTML as it is displayed: without tags, with consecutive spaces collapsed."""
     return sub(" +", " ", unescape(sub("<[^>]*>", "", html)))
 
 
 def wrap_html(
     html: str, room: float, pixels: int, lines: int, result: str = ""
 ) -> tuple[str, bool]:
-    """Return HTML in at most so many lines, and whether all of it fits.
+    """Return HTML that is wrapped into at most `lines` lines, and whether all of it fits.
 
     The last line is elided, except for the result at its end.
     """
@@ -207,13 +207,13 @@ def wrap_html(
 
 
 def elide_html(html: str, room: float, pixels: int) -> str:
-    """Return a line of HTML, or as many of its first words as fit and an ellipsis."""
+    """Return a line of HTML or, if it does not fit, its first words and an ellipsis."""
     line, rest = _break_html(html, room, pixels, ELLIPSIS)
     return line if line or not rest else ELLIPSIS
 
 
 def _break_html(html: str, room: float, pixels: int, ending: str = "") -> tuple[str, str]:
-    """Return as many of the first words as fit, with an ending unless all fit, and the rest."""
+    """Return the first words that fit, with an ending unless all words fit, and the rest."""
     fonts = [scaled_font(pixels), scaled_font(pixels, QFont.Weight.Bold)]
     plain, bold = map(QFontMetricsF, fonts)
     pieces = [piece for piece in split("(<[^>]*>| )", html) if piece]
@@ -251,7 +251,7 @@ class PlainLabel(QLabel):
 
 
 class ElidedLabel(PlainLabel):
-    """Text elided to the label's width, with the full text in its tooltip.
+    """Text that is elided to the label's width; the tooltip shows the full text.
 
     Parameters
     ----------
@@ -280,14 +280,14 @@ class ElidedLabel(PlainLabel):
         return QSize(width if self._content else 0, height)
 
     def show_text(self, text: str, in_words: str = "") -> None:
-        """Set a text, with an optional longer form for the tooltip and screen readers."""
+        """Set a text, and optionally a longer form for the tooltip and screen readers."""
         self._content, self._in_words = text, in_words or text
         self.setToolTip(plain_tooltip(self._in_words))
         self.setAccessibleName(self._in_words)
         self.setText(self._wrap_and_elide(text, self.contentsRect().width() - 2 * self.indent()))
 
     def _wrap_and_elide(self, text: str, room: int) -> str:
-        """Break a text into lines and elide the rest."""
+        """Break a text into lines and elide the last line."""
         metrics, words, lines = self.fontMetrics(), text.split(" "), []
         for _ in range(self._lines - 1):
             starts = (" ".join(words[:count]) for count in range(1, len(words) + 1))

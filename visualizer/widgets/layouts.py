@@ -17,14 +17,14 @@ AnyBox = TypeVar("AnyBox", bound=QBoxLayout)
 def row_layout(
     parent: QWidget | None = None, margins: Margins | None = None, spacing: int | None = None
 ) -> QHBoxLayout:
-    """Create a horizontal layout; omitted values are the style's."""
+    """Create a horizontal layout; omitted values are taken from the style."""
     return _apply_spacing(QHBoxLayout(parent) if parent else QHBoxLayout(), margins, spacing)
 
 
 def column_layout(
     parent: QWidget | None = None, margins: Margins | None = None, spacing: int | None = None
 ) -> QVBoxLayout:
-    """Create a vertical layout; omitted values are the style's."""
+    """Create a vertical layout; omitted values are taken from the style."""
     return _apply_spacing(QVBoxLayout(parent) if parent else QVBoxLayout(), margins, spacing)
 
 

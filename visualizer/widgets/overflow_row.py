@@ -41,11 +41,11 @@ class RowItem:
     fill : callable, optional
         Adds the control's function to the menu; without it, the control always stays in the row.
     rank : int
-        Controls with the highest rank move to the menu first; of equal ranks, the rightmost.
+        Controls with the highest rank move to the menu first; among equal ranks, the rightmost.
     is_stretched : bool
-        Whether it takes the remaining width. If space is short, it stays with zero width.
+        Whether the control takes the remaining width; if space is short, its width becomes 0.
     is_wanted : bool
-        Whether there is anything to control.
+        Whether the control is available.
     """
 
     widget: QWidget
@@ -61,7 +61,8 @@ class RowItem:
     """Whether the measurement is up to date."""
 
     def measure(self) -> None:
-        # The text of a stretched one may change with every frame; hidden ones report no change.
+        # The text of a stretched control may change with every frame, and hidden controls do not
+        # report changes.
         if self.is_measured and not self.is_stretched:
             return
         self.is_measured = self.widget.isVisible()
@@ -72,7 +73,7 @@ class RowItem:
 
 
 class OverflowRow(QWidget):
-    """Row with a fixed height at the normal text size; a button at its end opens the menu.
+    """Row with a fixed height at the normal text size, and a button at its end that opens the menu.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class OverflowRow(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def set_row(self, items: Iterable[RowItem]) -> None:
-        """Set the controls, from left to right; must include all previous controls."""
+        """Set the controls, from left to right; all previous controls must be included."""
         before = {item.widget for item in self._row_items}
         self._row_items = list(items)
         for item in self._row_items:
@@ -131,7 +132,7 @@ class OverflowRow(QWidget):
             self.updateGeometry()
 
     def set_ranks(self, ranks: Mapping[QWidget, int]) -> None:
-        """Change how early controls move to the menu; other ranks are unchanged."""
+        """Change the ranks of the given controls."""
         before = [item.rank for item in self._row_items]
         for item in self._row_items:
             item.rank = ranks.get(item.widget, item.rank)
@@ -148,7 +149,7 @@ class OverflowRow(QWidget):
     # ------------------------------------------------------------------ the size
 
     def _measure_items(self) -> None:
-        """Measure only controls that may have changed in size; measuring is slower than placing."""
+        """Measure only the controls with a possibly new size, because measuring is slow."""
         for item in self._row_items:
             if item.is_wanted:
                 item.measure()

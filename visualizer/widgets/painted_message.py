@@ -1,4 +1,4 @@
-"""Message painted in an otherwise empty area."""
+"""Message that is painted in an otherwise empty area."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def paint_message(
     *,
     is_on_top: bool = False,
 ) -> None:
-    """Paint a wrapped message in the largest size that fits.
+    """Paint a wrapped message at the largest size that fits.
 
-    A message that is too long even in the smallest size starts at the top, so that its beginning
+    A message that is too long even at the smallest size starts at the top, so that its beginning
     is visible.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Panel below a button that keeps the window usable: what it changes is visible immediately."""
+"""Panel below a button; the window stays usable, so changes are visible immediately."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ ANCHOR_MOVES = {QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Hide}
 
 
 class Popover(QFrame):
-    """A column of controls below a checkable button; open exactly while the button is checked.
+    """Controls below a checkable button; the popover is open while the button is checked.
 
-    It closes with Esc, with its button, and when another widget of the window gets the focus. It
-    is a child of the window, not a window of its own, so that the commands' shortcuts work and
-    the rest of the window can be pointed at.
+    It closes on Esc, when its button is clicked, and when another widget of the window gets the
+    focus. It is a child of the window rather than a window of its own, so that the commands'
+    shortcuts work and the rest of the window reacts to the pointer.
 
     Parameters
     ----------
     button : QAbstractButton
-        The button it belongs to.
+        The button that opens the popover.
     content : QWidget
-        The controls; they scroll where the window is too low for all of them.
+        The controls; they scroll if the window is not high enough to show all of them.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -59,11 +59,11 @@ class Popover(QFrame):
         self.hide()
 
     def set_fallback(self, widget: QWidget) -> None:
-        """Set the widget to open below while the button itself is hidden."""
+        """Set the widget below which the popover opens while the button is hidden."""
         self._fallback = widget
 
     def reveal(self, widget: QWidget) -> None:
-        """Open it and scroll to one of its controls."""
+        """Open the popover and scroll to the given control."""
         self._button.setChecked(True)
         self.scroll_area.ensureWidgetVisible(widget)
 
@@ -81,12 +81,12 @@ class Popover(QFrame):
         self.raise_()
         stops = self._tab_stops()
         if stops and isinstance(stops[0], QSlider):
-            del stops[0]  # in the box behind it, a number can be typed immediately
+            del stops[0]  # a number can be typed in the next control
         if stops:
             stops[0].setFocus(Qt.FocusReason.PopupFocusReason)
 
     def _join_window(self, window: QWidget) -> None:
-        """Become a child of the window, behind the button in the tab order."""
+        """Become a child of the window, after the button in the tab order."""
         self.setParent(window)
         for before, after in pairwise([self._button, *self._tab_stops(is_any=True)]):
             QWidget.setTabOrder(before, after)
@@ -104,7 +104,7 @@ class Popover(QFrame):
         ]
 
     def _place(self) -> None:
-        """Place it below the button, within the window."""
+        """Move the popover below the button, within the window."""
         window = self._button.window()
         anchor = self._button if self._button.isVisible() else self._fallback or self._button
         corner = anchor.mapTo(window, QPoint(0, anchor.height() + GAP_PX))
@@ -119,13 +119,13 @@ class Popover(QFrame):
         self.setGeometry(QRect(QPoint(left, corner.y()), size))
 
     def _return_focus(self) -> None:
-        """Give the focus to the button if a control in here has it."""
+        """Move the focus to the button if a control of the popover has it."""
         focused = QApplication.focusWidget()
         if focused is not None and self.isAncestorOf(focused):
             self._button.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def _follow_focus(self, old: QWidget | None, new: QWidget | None) -> None:
-        """Close once the focus is elsewhere in the window; lists of combo boxes are windows."""
+        """Close when the focus moves elsewhere in the window; lists of combo boxes do not count."""
         if new is None or not self.isVisible() or new.window() is not self.window():
             return
         if new is not self._button and not self.isAncestorOf(new):

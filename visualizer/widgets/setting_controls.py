@@ -1,4 +1,4 @@
-"""Controls for each kind of setting, and the row with its label and error.
+"""Controls for each kind of setting, and the row that adds a label and an error message.
 
 A control shows a value and emits the user's choice; it does not change the setting itself.
 """
@@ -52,7 +52,7 @@ class SettingControl(QWidget):
     """Base class of the controls.
 
     `chosen` carries the setting's name, the new value and whether the user is still dragging or
-    typing; `settled` is emitted when that ends.
+    typing; `settled` is emitted when this ends.
     """
 
     chosen = Signal(str, object, bool)
@@ -69,7 +69,7 @@ class SettingControl(QWidget):
         Parameters
         ----------
         part : str
-            Suffix of the object name, after the setting's name.
+            Suffix of the object name, which follows the setting's name.
         """
         widget.setAccessibleName(self.setting.label)
         widget.setObjectName(f"{self.setting.name} {part}")
@@ -173,7 +173,7 @@ class DecimalSpinBox(QDoubleSpinBox):
 
 
 class RateControl(SpinBoxControl):
-    """Slider and spin box for a fraction; invalid values can be typed and are explained."""
+    """Slider and spin box for a fraction; if an invalid value is entered, an error is shown."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -224,7 +224,7 @@ class SwitchControl(SettingControl):
 
 
 class SeedControl(SpinBoxControl):
-    """Spin box for a seed, with a button for the next one."""
+    """Spin box for a seed, with a button for the next seed."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -264,7 +264,7 @@ _DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 
 class SettingRow(QWidget):
-    """A setting's label, control and error, with a link that fixes the error."""
+    """A setting's label, control and error message, with a link that fixes the error."""
 
     remedyRequested = Signal(str)
 

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 
 def add_status_bar(window: QMainWindow, facts: QWidget) -> QStatusBar:
-    """Add a status bar to a window, with a widget of facts on the left.
+    """Add a status bar to a window, with the given widget on the left.
 
-    PySide is not notified when a status bar created by Qt is deleted. It would mistake the next
-    window's bar at the same address for the deleted one and delete its contents with the first
-    window.
+    PySide is not notified when a status bar that Qt has created is deleted. It would mistake the
+    next window's bar, at the same address, for the deleted one and delete its contents.
     """
     bar = QStatusBar(window)
     bar.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # same as Qt's default
@@ -30,13 +29,13 @@ def add_status_bar(window: QMainWindow, facts: QWidget) -> QStatusBar:
     return bar
 
 
-# Shorter work would only make the line flicker.
+# During shorter computations, the line would only flicker.
 PROGRESS_DELAY_MS = 150
 READY, WORKING = "Up to date", "Computing…"
 
 
 class ProgressLine(QWidget):
-    """Progress line below the settings bar: a hairline, accented while working."""
+    """Progress line below the settings bar: a hairline that is accented during a computation."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ProgressBar
 

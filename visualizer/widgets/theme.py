@@ -16,8 +16,9 @@ from visualizer.widgets.fonts import text_scale
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
 
-# Okabe and Ito 2008, "Color Universal Design": distinguishable with colour blindness. Their hues in
-# their order; darkened for contrast in the light theme, slightly adjusted in the dark theme.
+# Colours that are distinguishable with colour blindness, in the order of Okabe and Ito 2008, "Color
+# Universal Design". They are darkened for contrast in the light theme, and slightly adjusted in the
+# dark theme.
 LIGHT_HEAD_COLOURS = (
     "#0072B2", "#C18507", "#008D66", "#B36190", "#3A99CD", "#CC5A05", "#979359", "#919191",
 )  # fmt: skip
@@ -40,17 +41,17 @@ class Theme(Struct, frozen=True):
     Parameters
     ----------
     side : str
-        Background of what surrounds the board: menus, panes and the playback bar.
+        Background of the menus, panes and playback bar around the heatmaps.
     field : str
         Background of inputs.
     raised : str
-        Background of raised items: chips, the hovered row.
+        Background of raised items, such as chips and the hovered row.
     warning : str
         Text colour of warnings and errors.
     mask : str
         Colour of masked cells.
     heads : tuple of str
-        One colour per head; the colours repeat after the last.
+        One colour per head; after the last colour, they repeat.
     stroke : float
         Scale factor of the width of cursor frames.
     """
@@ -88,7 +89,7 @@ PRINT = Theme(
 
 
 def theme_of(scheme: ColourScheme, stroke: float = 1.0) -> Theme:
-    """Return the theme of a colour scheme; the system's is queried from Qt."""
+    """Return the theme of a colour scheme; Qt determines the scheme of the system."""
     is_dark = scheme is ColourScheme.DARK
     if scheme is ColourScheme.SYSTEM:
         is_dark = QGuiApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark
@@ -97,7 +98,7 @@ def theme_of(scheme: ColourScheme, stroke: float = 1.0) -> Theme:
 
 
 def head_colour(head: int, theme: Theme) -> str:
-    """Return a head's colour, the same in every pane."""
+    """Return the colour of a head, which is the same in all panes."""
     return theme.heads[head % len(theme.heads)]
 
 
@@ -140,7 +141,7 @@ def palette(theme: Theme) -> QPalette:
 
 
 def create_style_sheet() -> str:
-    """Return the style sheet for properties a palette cannot express; uses palette colours."""
+    """Return the style sheet for properties that a palette cannot express, in palette colours."""
     small = round(12 * text_scale())
     return f"""
         * {{ font-size: {small}px; }}

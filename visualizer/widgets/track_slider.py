@@ -17,7 +17,7 @@ DEFAULT_WIDTH_PX = 400
 
 
 class TrackSlider(QSlider):
-    """Slider to click or drag; it emits the position and does not move itself."""
+    """Slider that can be clicked or dragged; it emits the position but does not move by itself."""
 
     def __init__(self, name: str, keys: str, narrowest: int) -> None:
         super().__init__(Qt.Orientation.Horizontal)
@@ -33,7 +33,7 @@ class TrackSlider(QSlider):
         raise NotImplementedError
 
     def point_at(self, x: float) -> None:
-        """Handle a pointer position, in pixels from the left."""
+        """Handle the position of the pointer, in pixels from the left edge."""
         raise NotImplementedError
 
     def sizeHint(self) -> QSize:

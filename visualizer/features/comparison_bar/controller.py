@@ -1,4 +1,4 @@
-"""Controller of comparisons: with a kept run as A, of two heads, or of dropout samples."""
+"""Controller of comparisons: of two runs, of two heads, or of dropout samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonController(QObject):
-    """Controller that starts, changes and ends comparisons; each public method is one intent."""
+    """Controller that manages comparisons; each public method is one user action."""
 
     def __init__(
         self, workspace: Workspace, cell_selection: CellSelectionController, parent: QObject
@@ -41,7 +41,7 @@ class ComparisonController(QObject):
     # ------------------------------------------------------------------ A and B
 
     def keep_as_side_a(self) -> None:
-        """Keep the current run as A; later changes are B."""
+        """Keep the current run as A; later changes affect only B."""
         workspace = self._workspace
         self._start_comparison(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
 
@@ -64,7 +64,7 @@ class ComparisonController(QObject):
     # ------------------------------------------------------------------ heads
 
     def compare_heads(self) -> None:
-        """Compare the head of the pinned cell, or else the first head, with the next one."""
+        """Compare the head of the pinned cell, or otherwise the first head, with the next head."""
         run, pinned = self._workspace.run, self._workspace.wanted.pinned
         if run:
             heads = run.trace.spec.heads
@@ -73,7 +73,7 @@ class ComparisonController(QObject):
             self._start_comparison(ComparisonKind.HEAD, heads=(head, following))
 
     def choose_heads(self, one: int, other: int) -> None:
-        """Set the two heads; choosing the same head twice swaps the current two."""
+        """Set the two heads; choosing the same head twice swaps the current two heads."""
         now, run = self._comparison, self._workspace.run
         if now and run and one == other:
             count = run.trace.spec.heads
@@ -103,7 +103,7 @@ class ComparisonController(QObject):
         return drawable_samples(run, now.count) if now and run else 0
 
     def choose_count(self, count: int) -> None:
-        """Set the number of samples, limited to as many as can be sampled in time."""
+        """Set the number of samples, limited to `max_samples`."""
         run = self._workspace.run
         if run:
             self._change_comparison(count=min(max(count, 1), max_samples(run)))
@@ -117,9 +117,9 @@ class ComparisonController(QObject):
             self._cell_selection.follow_link(bar.largest)
 
     def _start_comparison(self, against: ComparisonKind, **fields: Any) -> None:
-        """Start a comparison; this ends playback and prediction.
+        """Start a comparison, and end playback and prediction.
 
-        To save space, only the stage of the pinned cell is shown, or else the weights.
+        To save space, only one stage is shown: that of the pinned cell, or otherwise the weights.
         """
         wanted, now = self._workspace.wanted, self._comparison
         if self._workspace.run is None:

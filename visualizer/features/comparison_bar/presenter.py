@@ -1,4 +1,4 @@
-"""The comparison bar as a value: the compared runs, their settings and the largest difference."""
+"""Presenter of the comparison bar: the compared runs, their settings and the largest difference."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def describe_largest_difference(
     resolved: ResolvedView, comparison: Comparison
 ) -> tuple[str, Cell | None]:
-    """Describe the largest difference of the current stage, and return its cell."""
+    """Return a description of the largest difference in the current stage, and its cell."""
     run, stages = resolved.run, [*resolved.shown_stages]
     if comparison.against is ComparisonKind.SAMPLES:
         stages = [run.trace.stage(Role.DROPPED)]
@@ -57,17 +57,17 @@ def describe_largest_difference(
     stage = _preferred_stage(stages, resolved)
     held, index = difference_tensor(resolved, stage.name, None)
     change = largest_change(held, index, max_magnitude(resolved, stage.name, None))
-    of = "" if len(stages) == 1 else f" of {stage.title.lower()}"
+    where = "" if len(stages) == 1 else f" in the {stage.title.lower()}"
     if change is None:
-        return f"No difference{of}.", None
+        return f"No difference{where}.", None
     head = comparison.heads[1:] if comparison.against is ComparisonKind.HEAD else ()
     cell = Cell(stage.name, (*head, *change.place), None, ComparedSide.CHANGE)
     named = describe_cell(run, resolved.leading, stage, change.place)
-    return f"Largest difference{of}: {format_signed(change.value)}, {named}.", cell
+    return f"Largest difference{where}: {format_signed(change.value)}, {named}.", cell
 
 
 def _preferred_stage(stages: list[Stage], resolved: ResolvedView) -> Stage:
-    """Return the stage of the pinned cell, or else the weights, or else the first stage."""
+    """Return the stage of the pinned cell, or otherwise the weights, or the first stage."""
     by_name = {stage.name: stage for stage in stages}
     pinned = resolved.view.pinned
     return (pinned and by_name.get(pinned.stage)) or by_name.get(Role.WEIGHTS) or stages[0]
@@ -82,11 +82,11 @@ MODEL_FIELD_NAMES = {
     "cuts": "the cut edges",
 }
 IGNORED_SETTINGS = {"mechanism", "causal", "device"}
-"""Settings that follow from other settings or do not affect any number."""
+"""Settings that follow from other settings or do not affect any value."""
 
 
 def describe_differences(one: Document, other: Document) -> tuple[str, ...]:
-    """Describe the settings that differ between two documents, with the first one's value first."""
+    """Describe the settings that differ between two documents; the value in `one` comes first."""
     if one.model and other.model:
         return _model_differences(one, other)
     if one.captured != other.captured or one.model != other.model:
@@ -131,7 +131,7 @@ def _format_value(setting: Setting, value: Any) -> str:
 
 
 MAX_NAMED_SETTINGS = 3
-"""Maximum number of differing settings that are named; the others are only counted."""
+"""Maximum number of differing settings that are named; for the rest, only the number is given."""
 GRID_NOTICE = (
     "While you compare, each row is a stage and each column is a head. "
     "The flow board returns when you stop comparing."
@@ -147,13 +147,13 @@ class ComparisonPanel(Struct, frozen=True):
     summary : str
         A description of the comparison.
     result : str
-        The largest difference, as a sentence, or the reason why there is none.
+        Sentence that names the largest difference, or explains why there is none.
     largest : Cell or None
-        The cell of the largest difference.
+        The cell with the largest difference.
     head_count : int
         The number of heads.
     count, max_count : int
-        The number of samples, and its maximum.
+        The current and the maximum number of samples.
     """
 
     against: ComparisonKind
@@ -170,7 +170,7 @@ COMPARISON_PANEL: PanelId[ComparisonPanel | None] = PanelId("Comparison")
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
-    """Return a key of the data that `present_comparison` needs: the comparison and its stage."""
+    """Return a key for the data that `present_comparison` needs: the comparison and its stage."""
     if resolved.comparison is None:
         return None
     stage = resolved.pinned.stage if resolved.pinned else None
@@ -178,13 +178,13 @@ def prefetch_key(resolved: ResolvedView) -> Hashable:
 
 
 def prefetch(resolved: ResolvedView) -> None:
-    """Find the largest difference of a comparison; called on the worker."""
+    """Find the largest difference in a comparison; called on the worker thread."""
     if resolved.comparison:
         present_comparison(resolved)
 
 
 def describe_comparison(resolved: ResolvedView) -> str:
-    """Describe the comparison; return an empty string if there is none."""
+    """Return a description of the comparison, or an empty string if there is none."""
     comparison = resolved.view.comparison
     return _DESCRIPTIONS[comparison.against](resolved, comparison) if comparison else ""
 

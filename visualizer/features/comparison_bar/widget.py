@@ -1,4 +1,4 @@
-"""The comparison bar above the heatmaps: a description, controls, and the largest difference."""
+"""The comparison bar above the heatmaps: a description, controls and the largest difference."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 BAR_HEIGHT_PX = 28
 MIN_TEXT_WIDTH_PX = 120
-"""Minimum width of the texts, at the default text size."""
+"""Minimum width of the texts, in pixels at the default text size."""
 BUTTON_TEXTS = {
     "comparison.scale_samples -1": ("Halve", ComparisonKind.SAMPLES),
     "comparison.add_sample": ("+1", ComparisonKind.SAMPLES),
@@ -45,7 +45,7 @@ BUTTON_TEXTS = {
 
 
 class ComparisonBar(QWidget):
-    """The description of a comparison, with controls for heads, samples and its end."""
+    """Bar that describes a comparison, with controls to choose heads or samples and to stop."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     headsChosen = Signal(int, int)
@@ -94,7 +94,7 @@ class ComparisonBar(QWidget):
             button.setAccessibleName(action.text().replace("&", ""))
             button.setToolTip(plain_tooltip(action.toolTip()))
             button.clicked.connect(action.trigger)
-            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # each has a shortcut
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every button has a shortcut
             items.append(RowItem(button, button_entry(button), rank=1))
             self._buttons[key] = button
         self.controls.set_row(items)
@@ -102,7 +102,7 @@ class ComparisonBar(QWidget):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen) -> None:
-        """Show the comparison of a screen; hide the bar if there is none."""
+        """Show the comparison on the screen, or hide the bar if there is none."""
         panel = screen.panel(COMPARISON_PANEL)
         if panel != self._shown:
             self._show_panel(panel)

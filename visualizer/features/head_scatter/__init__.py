@@ -1,1 +1,1 @@
-"""The scatter plot of all heads by two measures."""
+"""Scatter pane: a scatter plot of all heads by two measures."""

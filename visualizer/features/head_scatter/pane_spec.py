@@ -1,4 +1,4 @@
-"""Scatter pane: all heads as points between two measures."""
+"""Scatter pane: a scatter plot of all heads by two measures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def connect(pane: HeadScatterPane, to: FeatureControllers) -> None:
-    """Connect the choice of measures and showing a head in the heatmaps."""
+    """Connect the choice of the measures and of a head."""
     pane.measuresChosen.connect(to.view_controller.set_scatter)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)
     to.connect_measurement(pane.measuring)
@@ -22,7 +22,7 @@ def connect(pane: HeadScatterPane, to: FeatureControllers) -> None:
 PANE = PaneSpec(
     "Scatter",
     "Scatter",
-    "All heads as points, plotted by two measures",
+    "Scatter plot of all heads by two measures",
     "visualizer.features.head_scatter.widget:HeadScatterPane",
     connect,
     "Shift+F7",

@@ -1,4 +1,4 @@
-"""Scatter plot of all heads by two measures, with the values of uniform attention."""
+"""Presenter of the Scatter pane: all heads by two measures, compared with uniform attention."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ PANE_TITLE = "Scatter"
 UNMEASURED_MESSAGE = "No head has both measures for this text. Choose other measures."
 ADDED, LOST = "added", "lost"
 LayerHeadIndex = tuple[int, int]
-"""A layer index of the run and a head index, from 0."""
+"""The zero-based indices of a layer in the run and of a head."""
 
 
 class ScatterMeasure(Struct, frozen=True):
-    """A measure that can be an axis: its field of `HeadMeasures`, or `ADDED` or `LOST`."""
+    """A measure for an axis; its name is a field of `HeadMeasures` or a constant of this module."""
 
     name: str
     title: str
@@ -59,7 +59,7 @@ MEASURES = (
     ScatterMeasure("value_weighting", "Changed by value-weighting"),
 )
 RETRIEVAL = ScatterMeasure("retrieval", "Retrieval")
-"""The weight of the pinned query on a marked position; available if one is marked."""
+"""The weight of the pinned query on the selected tokens; available if a query is pinned."""
 MODEL_MEASURES = (
     ScatterMeasure(ADDED, "Logit contribution"),
     ScatterMeasure(LOST, "Loss when ablated", "nats"),
@@ -75,7 +75,7 @@ class ScatterAxis(Struct, frozen=True, eq=False):
     values : ndarray
         [layer, head]; NaN for heads without a value.
     chance : float
-        The value of uniform attention, or of a head that adds nothing; NaN if it is unknown.
+        The value for uniform attention, or for a head without a contribution; NaN if unknown.
     """
 
     measure: ScatterMeasure
@@ -84,7 +84,7 @@ class ScatterAxis(Struct, frozen=True, eq=False):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The smallest and largest of the heads' values and chance; widened if they are equal."""
+        """The limits of the axis: they include all values and `chance`, and are never equal."""
         known = np.append(self.values[np.isfinite(self.values)], self.chance)
         known = known[np.isfinite(known)]
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
@@ -92,12 +92,12 @@ class ScatterAxis(Struct, frozen=True, eq=False):
 
     @property
     def title(self) -> str:
-        """The title of the measure with its unit."""
+        """The title of the measure, with its unit."""
         unit = f" ({self.measure.unit})" if self.measure.unit else ""
         return f"{self.measure.title}{unit}"
 
     def describe(self, place: LayerHeadIndex) -> str:
-        """Describe the value of a head, with that of uniform attention."""
+        """Describe the value of a head, with the value for uniform attention as a reference."""
         number = format_short(float(self.values[place]))
         description = f"{self.measure.title} {number} {self.measure.unit}".rstrip()
         has_uniform = self.measure in {*MEASURES, RETRIEVAL} and math.isfinite(self.chance)
@@ -105,7 +105,7 @@ class ScatterAxis(Struct, frozen=True, eq=False):
 
 
 class HeadScatterPanel(Struct, frozen=True, eq=False):
-    """The Scatter pane.
+    """Contents of the Scatter pane.
 
     Parameters
     ----------
@@ -114,17 +114,17 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
     across, up : ScatterAxis or None
         The axes; None if there is nothing to show.
     message : str
-        The reason why there is nothing to show.
+        Why there is nothing to show.
     layers : tuple of int
-        The zero-based number of each layer in its model.
+        The zero-based number in the model of each layer.
     shown : frozenset of LayerHeadIndex
-        The heads in the heatmaps.
+        The heads that the heatmaps show.
     map_name : str
-        The colour map for layers.
+        The colour map for the layers.
     offer : MeasurementOffer or None
         The offer to measure the heads of a long text, shown until they are measured.
     qualifier : str
-        Whether the weights are taken before or after a step, if the trace has both.
+        Phrase that distinguishes the weights before and after a step, if the trace has both.
     """
 
     choices: tuple[ScatterMeasure, ...] = MEASURES
@@ -149,7 +149,7 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
         return tuple(sorted(places, key=lambda place: (across[place], place)))
 
     def describe(self, place: LayerHeadIndex) -> str:
-        """Describe a head by both measures, with the values of uniform attention."""
+        """Describe a head by both measures, with the values for uniform attention."""
         descriptions = [axis.describe(place) for axis in (self.across, self.up) if axis]
         head = f"Layer {self.layers[place[0]] + 1}, head {place[1] + 1}"
         return f"{', '.join(filter(None, (head, self.qualifier)))}: {'; '.join(descriptions)}."
@@ -169,7 +169,7 @@ SCATTER_PANEL: PanelId[HeadScatterPanel] = PanelId(PANE_TITLE)
 
 
 def prefetch(resolved: ResolvedView) -> None:
-    """Measure the heads before `present_scatter`; called on the worker."""
+    """Measure the heads for `present_scatter`; called on the worker thread."""
     trace, texts = resolved.run.trace, resolved.run.compared_texts
     if Role.WEIGHTS in trace and trace.is_measured(Role.WEIGHTS, texts):
         trace.measured(Role.WEIGHTS, texts)
@@ -224,7 +224,7 @@ def present_scatter(
 def _build_axis(
     resolved: ResolvedView, measure: ScatterMeasure, answers: dict[str, np.ndarray]
 ) -> ScatterAxis:
-    """Return the axis with the values of all heads, for the text that is shown."""
+    """Return the axis with the values of all heads for the current text."""
     if measure.name in answers:
         return ScatterAxis(measure, answers[measure.name], 0.0)
     trace, texts = resolved.run.trace, resolved.run.compared_texts
@@ -253,7 +253,7 @@ def _known_answers(resolved: ResolvedView) -> tuple[ModelAnswer | None, ...]:
 def _values_by_measure(
     answers: tuple[ModelAnswer | None, ...], resolved: ResolvedView
 ) -> dict[str, np.ndarray]:
-    """Return the values of the run's heads from these results, [layer, head] by measure name."""
+    """Return the values [layer, head] of the run's heads in these results, by measure name."""
     reading, found = resolved.run.reading, {}
     for answer in answers if reading else ():
         if isinstance(answer, LogitPartsAnswer):

@@ -1,4 +1,4 @@
-"""The Scatter pane: heads as points between two measures, coloured by layer."""
+"""The Scatter pane: heads plotted by two measures and coloured by layer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PANE_WIDTH_PX = 252
 POINT_RADIUS_PX, HIT_DISTANCE_PX = 4, 12
-"""The radius of a point, and the pointer's hit distance, at the default text size."""
+"""The radius of a point, and the maximum distance of a click from it, at the default text size."""
 DESCRIPTION_LINES = 4
 HINT = (
     "Each point is a head. Dashed lines mark uniform attention or a contribution of 0. Click a "
@@ -53,7 +53,7 @@ class HeadScatterPane(QWidget):
     measuresChosen = Signal(str, str)
     """The names of the horizontal and the vertical measure."""
     headChosen = Signal(int, int)
-    """A layer index in the run and a head to show in the heatmaps."""
+    """The index of a layer in the run, and a head to show in the heatmaps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class HeadScatterPlot(QWidget):
         self._panel, self._theme = HeadScatterPanel(), LIGHT
         self._places: tuple[LayerHeadIndex, ...] = ()
         self._values = np.empty((0, 2))
-        """The values of the heads on both axes, [head, axis]."""
+        """The values of all heads on both axes, [head, axis]."""
         self._current: LayerHeadIndex | None = None
         """The current head for keyboard navigation."""
         self._hovered: LayerHeadIndex | None = None
@@ -175,7 +175,7 @@ class HeadScatterPlot(QWidget):
         return QPointF(x, y)
 
     def _map_points(self, numbers: np.ndarray) -> np.ndarray:
-        """Convert values on both axes to positions, [head, axis]; vectorized for many heads."""
+        """Convert values [head, axis] to positions; vectorized for many heads."""
         area, axes = self._plot_area, (self._panel.across, self._panel.up)
         low, high = np.array([axis.ends if axis else (0.0, 1.0) for axis in axes]).T
         shares = (numbers - low) / (high - low)
@@ -236,7 +236,7 @@ class HeadScatterPlot(QWidget):
         self._paint_layers(painter, room.translated(0, 1.3 * line))
 
     def _paint_layers(self, painter: QPainter, room: QRectF) -> None:
-        """Paint the colours of the layers, and label the first and last with their numbers."""
+        """Paint the colour scale of the layers, labelled with the first and the last number."""
         layers, lines = self._panel.layers, font_metrics(10)
         first, last = f"layer {layers[0] + 1}", str(layers[-1] + 1)
         left = lines.horizontalAdvance(first) + 6

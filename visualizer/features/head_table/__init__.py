@@ -1,1 +1,1 @@
-"""The pane that lists the heads with their measures."""
+"""Heads pane: a table of all heads with their measures."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def connect(pane: HeadTablePane, to: FeatureControllers) -> None:
-    """Connect showing one head only and measuring the heads of a long text."""
+    """Connect the choice of a head, and the measurement of the heads of a long text."""
     pane.headChosen.connect(to.view_controller.solo_head_of_layer)
     to.connect_measurement(pane.measuring)
 
@@ -21,7 +21,7 @@ def connect(pane: HeadTablePane, to: FeatureControllers) -> None:
 PANE = PaneSpec(
     "Heads",
     "Heads",
-    "Measures of all heads, to compare and sort",
+    "Measures of all heads, for comparing and sorting",
     "visualizer.features.head_table.widget:HeadTablePane",
     connect,
     "F8",

@@ -1,4 +1,4 @@
-"""The table of heads: measures of each head, and sentences that name the leading ones."""
+"""The table of heads: the measures of each head, and sentences that name the leading heads."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ CROSS_ATTENTION_NOTE = (
     "and distance are not available."
 )
 MAX_NAMED_HEADS = 3
-"""Maximum number of heads named in a sentence; beyond it, only their count is given."""
+"""Maximum number of heads named in a sentence; if there are more, only their number is given."""
 OUTLIER_FACTOR = 1.5
-"""How far a head must differ from uniform attention: by this factor, or halfway to 100%."""
+"""Factor by which a head must differ from uniform attention to stand out; halfway to 100%
+suffices."""
 NEAR_LEADER_SHARE = 0.9
-"""Fraction of the largest value from which a head counts as nearly leading."""
+"""Minimum fraction of the largest value for which a head counts as nearly leading."""
 NEAR_UNIFORM_MESSAGE = "No head stands out: all are close to uniform attention."
 UNIFORM_LABEL = "Uniform"
 UNIFORM_DESCRIPTION = "With the same weight on every allowed key"
 
 
 ColumnValues = tuple[float | None, ...]
-"""Numbers in the unit of their column; None if a head has none."""
+"""Values of the heads in the unit of their column; None for a head without a value."""
 
 
 class HeadColumn(Struct, frozen=True):
@@ -58,15 +59,15 @@ class HeadColumn(Struct, frozen=True):
     Parameters
     ----------
     unit : str
-        The unit of its numbers; shares are percentages.
+        The unit of the values; fractions are shown as percentages.
     description : str
         The definition, as a sentence.
     decimals : int
-        The number of decimals shown.
+        The number of decimal places that are shown.
     measure : str
-        The name of the field of `HeadMeasures`.
+        The name of the field of `HeadMeasures` that contains the values.
     is_small_kept : bool
-        Whether numbers that would round to 0 are shown with more decimals.
+        Whether values that would be rounded to 0 are shown with more decimal places.
     """
 
     title: str
@@ -77,16 +78,16 @@ class HeadColumn(Struct, frozen=True):
     is_small_kept: bool = False
 
     def read_values(self, measures: HeadMeasures, leading: LeadingIndex) -> ColumnValues:
-        """Return the numbers of a layer and text, one per head."""
+        """Return the values for the given layer and text, one per head."""
         return self.to_unit(getattr(measures, self.measure)[leading])
 
     def to_unit(self, numbers: Iterable[float]) -> ColumnValues:
-        """Convert numbers to the unit of the column; None for NaN."""
+        """Convert numbers to the unit of the column, and NaN to None."""
         factor = 100 if self.unit == "%" else 1
         return tuple(factor * float(one) if math.isfinite(one) else None for one in numbers)
 
     def format_value(self, value: float | None) -> str:
-        """Format one number of this column."""
+        """Format a value of this column."""
         if value is None:
             return EMPTY_CELL
         is_lost = self.is_small_kept and 0 < abs(value) < 10**-self.decimals
@@ -142,7 +143,7 @@ VALUE_WEIGHTING_COLUMN = HeadColumn(
     "Value-weighted",
     "%",
     "Change in a row’s weights when they are multiplied by the value norms and renormalized: half "
-    "the sum of the absolute differences. 0 if all values have the same norm.",
+    "the sum of the absolute differences. It is 0 if all values have the same norm.",
     1,
     "value_weighting",
 )
@@ -159,9 +160,10 @@ COLUMNS = (
     PREVIOUS_COLUMN, INDUCTION_COLUMN, DUPLICATE_COLUMN, FIRST_COLUMN, CURRENT_COLUMN,
     MAX_WEIGHT_COLUMN, ENTROPY_COLUMN, DISTANCE_COLUMN, VALUE_WEIGHTING_COLUMN,
 )  # fmt: skip
-"""All columns except the one for a marked position.
+"""All columns except the retrieval column.
 
-The induction and duplicate columns need a repeated token; the value-weighted one needs values.
+The induction and duplicate columns require a repeated token; the value-weighted column requires
+values.
 """
 
 
@@ -171,9 +173,9 @@ class HeadRow(Struct, frozen=True):
     Parameters
     ----------
     values : tuple
-        One number per column.
+        One value per column.
     texts : tuple of str
-        The same numbers, formatted.
+        The same values, formatted.
     layer : int or None
         The index of the head's layer in the run; None if there is only one layer.
     number : int
@@ -188,7 +190,7 @@ class HeadRow(Struct, frozen=True):
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """The layer and head indices; None for the means."""
+        """The indices of the layer and the head; None for the means."""
         return None if self.head is None else (self.layer or 0, self.head)
 
     @property
@@ -208,17 +210,17 @@ class HeadRow(Struct, frozen=True):
 
 
 class HeadTablePanel(Struct, frozen=True, eq=False):
-    """The Heads pane: the heads of all layers, for one text.
+    """Contents of the Heads pane: the heads of all layers, for one text.
 
     Parameters
     ----------
     summary : str
-        A description of what the numbers are averaged over.
+        Description of the weights and queries over which the values are averaged.
     sentences : tuple of str
-        Sentences that name the leading heads per measure.
+        Sentences that name the leading heads for each measure.
     uniform : tuple
-        The value of uniform attention over the allowed keys, one per column; None if it differs
-        between layers.
+        The values for uniform attention over the allowed keys, one per column; None if the layers
+        differ.
     offer : MeasurementOffer or None
         The offer to measure the heads of a long text, shown until they are measured.
     made_of : tuple
@@ -238,18 +240,18 @@ HEADS_PANEL: PanelId[HeadTablePanel | None] = PanelId(PANE_TITLE)
 
 
 def prefetch(resolved: ResolvedView) -> None:
-    """Compute the measures before `present_heads`; called on the worker."""
+    """Compute the measures that `present_heads` needs; called on the worker thread."""
     trace, texts = resolved.run.trace, resolved.run.compared_texts
     if Role.WEIGHTS in trace and trace.is_measured(Role.WEIGHTS, texts):
         trace.measured(Role.WEIGHTS, texts)
-        for leading in np.ndindex(trace.leading):  # the user may switch to another text next
+        for leading in np.ndindex(trace.leading):  # the user may switch to another text
             trace.measured_uniform(Role.WEIGHTS, leading, texts)
 
 
 def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> HeadTablePanel | None:
-    """Present the measures of all heads, for the current text.
+    """Present the measures of all heads for the current text.
 
-    None while the weights are covered by a prediction.
+    Return None while a prediction hides the weights.
     """
     run, leading = resolved.run, resolved.leading
     if Role.WEIGHTS in resolved.hidden_stages:
@@ -288,7 +290,7 @@ def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> He
 
 
 def _retrieval_table(retrieval: RetrievalWeights, numbers: tuple[int, ...]) -> HeadTablePanel:
-    """Return a panel with only the weights on a marked position, for the heads computed so far."""
+    """Return a panel with only the retrieval column, for the heads computed so far."""
     values, chance = _retrieval_column(retrieval)
     rows = _build_rows({RETRIEVAL: values}, numbers)
     sentences = _build_sentences({RETRIEVAL: values}, {RETRIEVAL: chance}, rows)
@@ -298,14 +300,14 @@ def _retrieval_table(retrieval: RetrievalWeights, numbers: tuple[int, ...]) -> H
 
 
 def _retrieval_column(found: RetrievalWeights) -> tuple[ColumnValues, float | None]:
-    """Return the column of a marked position and the value of uniform attention, in percent."""
+    """Return the retrieval column and the value for uniform attention, as percentages."""
     chance = found.chance[0]
     is_same = all(math.isclose(one, chance, rel_tol=1e-4) for one in found.chance)
     return RETRIEVAL.to_unit(found.values.ravel()), 100 * chance if is_same else None
 
 
 def _all_layers_leading(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, ...]:
-    """Return the leading index of each layer, for the text that is shown."""
+    """Return the leading index of each layer for the current text."""
     if "layer" not in run.trace.axes:
         return (leading,)
     text = run.trace.axis_position("text", leading)
@@ -316,7 +318,7 @@ def _all_layers_leading(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, 
 def _uniform_values(
     run: Run, places: tuple[LeadingIndex, ...], texts: Texts
 ) -> dict[HeadColumn, float | None]:
-    """Return the columns that have numbers, with their values for uniform attention."""
+    """Return the available columns with their values for uniform attention."""
     found: dict[HeadColumn, float | None] = {}
     measured = [run.trace.measured_uniform(Role.WEIGHTS, place, texts) for place in places]
     for column in COLUMNS:
@@ -372,7 +374,7 @@ def _mean_value(values: ColumnValues) -> float | None:
 
 
 def _describe_scope(run: Run, queries: list[np.ndarray], leading: LeadingIndex) -> str:
-    """Describe what the numbers are averaged over, and which queries are excluded."""
+    """Describe the weights and queries over which the values are averaged."""
     spec = run.trace.spec
     tokens = (
         spec.lengths[run.trace.axis_position("text", leading)] if spec.lengths else run.trace.tokens
@@ -390,12 +392,13 @@ def _describe_scope(run: Run, queries: list[np.ndarray], leading: LeadingIndex) 
 
 
 class _LeadingHeadText(Struct, frozen=True):
-    """The wording for the heads that lead in a measure, and for the case that none stands out.
+    """The wording for the heads that lead in a measure, and for the case that no head stands out.
 
     Parameters
     ----------
     covers_all_heads : bool
-        Whether to name the heads even if all of them lead, and also those that nearly lead.
+        Whether to name the leading heads even if all heads lead, and to include those that nearly
+        lead.
     """
 
     column: HeadColumn
@@ -405,12 +408,12 @@ class _LeadingHeadText(Struct, frozen=True):
     covers_all_heads: bool = False
 
     def leading_value(self, values: ColumnValues) -> float | None:
-        """Return the value of the leading heads; None if no head has one."""
+        """Return the value of the leading heads, or None if no head has a value."""
         found = [one for one in values if one is not None]
         return (max if self.is_maximum else min)(found) if found else None
 
     def leading_heads(self, values: ColumnValues, best: float) -> list[int]:
-        """Return the heads with the leading value or, if `covers_all_heads`, nearly that value."""
+        """Return the leading heads and, if `covers_all_heads`, those that nearly lead."""
         near = NEAR_LEADER_SHARE * best if self.covers_all_heads else best
         return [
             head for head, value in enumerate(values)
@@ -418,7 +421,7 @@ class _LeadingHeadText(Struct, frozen=True):
         ]  # fmt: skip
 
     def is_notable(self, value: float, uniform: float) -> bool:
-        """Whether the leading value differs enough from that of uniform attention."""
+        """Return whether the leading value differs enough from the value for uniform attention."""
         if _is_close(value, uniform):
             return False
         if not self.is_maximum:
@@ -457,10 +460,10 @@ def _build_sentences(
     uniform: Mapping[HeadColumn, float | None],
     rows: list[HeadRow],
 ) -> tuple[str, ...]:
-    """Name the heads that lead in each measure, then the measures in which no head stands out.
+    """Return sentences that name the leading heads, and the measures in which no head stands out.
 
-    Measures in which all heads are equal, but not near uniform attention, are skipped. If there is
-    only one head, there is nothing to compare.
+    Measures in which all heads are equal, but not close to uniform attention, are skipped. For a
+    single head, there are no sentences.
     """
     if len(rows) < 2:
         return ()

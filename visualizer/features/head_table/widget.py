@@ -1,4 +1,4 @@
-"""The Heads pane: where the heads attend, and a sortable table of their measures."""
+"""The Heads pane: sentences about the leading heads above a sortable table of measures."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ PANE_WIDTH_PX = 252
 CLICK_HELP = "Click a row or press Enter to show only this head."
 KEYBOARD_HELP = f"{CLICK_HELP} Click a column title or press Space in a column to sort by it."
 MIN_VISIBLE_ROWS = 4
-"""Rows of the table that stay visible below the sentences."""
+"""Minimum number of table rows that stay visible below the sentences."""
 DOT_SIZE_PX = 8
 SORT_ARROWS = {Qt.SortOrder.AscendingOrder: "↑", Qt.SortOrder.DescendingOrder: "↓"}
 
 DIGIT_PLACEHOLDERS = str.maketrans("123456789", "0" * 9)
-"""Replaces all digits, which are equally wide, so that texts of equal width become equal."""
+"""Replaces all digits by 0: they have the same width, so texts of the same width become equal."""
 
 Role = Qt.ItemDataRole
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -77,12 +77,12 @@ class HeadTableModel(QAbstractTableModel):
         self._widest: dict[int, tuple[int, ...]] = {}
 
     def show_table(self, table: HeadTablePanel | None) -> None:
-        """Replace the table; the new one may have different heads and columns."""
+        """Replace the table; the new table may have different heads and columns."""
         old = self.table
         if table and old and (table.columns, len(table.rows)) == (old.columns, len(old.rows)):
             self.table = table
             self._sort_rows(table.rows)
-            if self.rows:  # otherwise there is no valid range
+            if self.rows:  # otherwise, the range of cells would be invalid
                 last = self.index(len(self.rows) - 1, self.columnCount() - 1)
                 self.dataChanged.emit(self.index(0, 0), last)
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
@@ -144,7 +144,7 @@ class HeadTableModel(QAbstractTableModel):
         return None
 
     def _uniform_text(self, section: int) -> str:
-        """Return a column's value for uniform attention; for the first column, the row title."""
+        """Return a column's value for uniform attention or, for the first column, the row title."""
         if section == 0 or self.table is None:
             return UNIFORM_LABEL
         return self.table.columns[section - 1].format_value(self.table.uniform[section - 1])
@@ -170,7 +170,7 @@ class HeadTableModel(QAbstractTableModel):
         self.layoutChanged.emit()
 
     def widest_rows(self, column: int) -> tuple[int, ...]:
-        """Return rows that include a column's widest text: one for each pattern of characters."""
+        """Return rows that include the widest text of a column: one per pattern of characters."""
         if column not in self._widest:
             texts = [row.texts[column - 1] if column else row.name for row in self.rows]
             places = {text.translate(DIGIT_PLACEHOLDERS): at for at, text in enumerate(texts)}
@@ -181,7 +181,7 @@ class HeadTableModel(QAbstractTableModel):
         self.rows, self._widest = self._sorted_rows(rows), {}
 
     def _sorted_rows(self, rows: tuple[HeadRow, ...]) -> tuple[HeadRow, ...]:
-        """Sort by value, then by head; rows without a value come last."""
+        """Return the rows sorted by value, then by head; rows without a value are last."""
         falls = self._order is Qt.SortOrder.DescendingOrder
         sign, by = -1 if falls else 1, self.sorted_by
 
@@ -204,11 +204,11 @@ class HeadTableModel(QAbstractTableModel):
 
 
 class HeadTablePane(QWidget):
-    """Sentences over the table of heads."""
+    """Sentences above the table of heads."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     headChosen = Signal(object, int)
-    """The layer of a head to show on its own (None if there is only one), and the head."""
+    """The layer of the chosen head (None if there is only one layer), and the head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -305,7 +305,7 @@ class HeadDelegate(QStyledItemDelegate):
 
 
 class HeadTableView(QTableView):
-    """The table view: a click on a title or Space sorts by a column, Enter opens a head."""
+    """Table view in which a click on a title or Space sorts by a column, and Enter opens a head."""
 
     headActivated = Signal(object, int)
 
@@ -330,7 +330,7 @@ class HeadTableView(QTableView):
         header.setSortIndicator(0, Qt.SortOrder.AscendingOrder)
         header.setMinimumSectionSize(1)
         self.setSortingEnabled(True)
-        header.setSortIndicatorShown(False)  # it would widen the columns; the titles mark the order
+        header.setSortIndicatorShown(False)  # it would widen the columns; the titles show the order
         self.clicked.connect(self._open_head)
 
     @property
@@ -341,7 +341,7 @@ class HeadTableView(QTableView):
     def show_table(self, table: HeadTablePanel | None, theme: Theme) -> None:
         self._delegate.theme = theme
         style = _style_sheet(theme)
-        if style != self.styleSheet():  # Qt measures all rows whenever it is set
+        if style != self.styleSheet():  # setting it makes Qt measure all rows
             self.setStyleSheet(style)
         row = round(22 * text_scale())
         self.verticalHeader().setDefaultSectionSize(row)
@@ -379,7 +379,7 @@ class HeadTableView(QTableView):
             self.headActivated.emit(row.layer, row.head)
 
     def _sort_by_current_column(self) -> None:
-        """Sort by the current column, or reverse the order if it is sorted already."""
+        """Sort by the current column, or reverse the order if the table is already sorted by it."""
         header, column = self.horizontalHeader(), max(0, self.currentIndex().column())
         falls = header.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder
         is_same = header.sortIndicatorSection() == column

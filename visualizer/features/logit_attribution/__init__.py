@@ -1,1 +1,1 @@
-"""The pane that shows direct logit attribution and head ablation."""
+"""Attribution pane: direct logit attribution and head ablation."""

@@ -24,11 +24,11 @@ class AttributionController(QObject):
         self._workspace, self._questions = workspace, questions
 
     def choose_token(self, token: str) -> None:
-        """Attribute another token's logit; empty for the most likely token."""
+        """Attribute the logit of the given token, or of the most likely token if it is empty."""
         self._workspace.change_view(attribution=AttributionOptions(token))
 
     def toggle_ablations(self) -> None:
-        """Start ablating each head in turn, or stop."""
+        """Start or stop ablating each head in turn."""
         token = self._workspace.view.attribution.token
         question = ablation_question(self._workspace.run, token)
         if question and self._workspace.screen.panel(ATTRIBUTION_PANEL).is_ablating:

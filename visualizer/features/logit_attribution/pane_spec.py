@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def connect(pane: AttributionPane, to: FeatureControllers) -> None:
-    """Connect the token choice, ablations and showing a head in the heatmaps."""
+    """Connect the choice of a token and of a head, and the ablations."""
     pane.tokenChosen.connect(to.attribution_controller.choose_token)
     pane.headChosen.connect(to.view_controller.show_head_of_model)
     for button in (pane.ablate, pane.cancel):

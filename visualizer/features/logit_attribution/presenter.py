@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PANE_TITLE = "Attribution"
 ShownHeads = tuple[int, tuple[int, ...]]
-"""The layer number in the model and the heads shown in the heatmaps."""
+"""The number in the model of the layer in the heatmaps, and the heads that are shown."""
 MODEL_REQUIRED = (
     "Open a model (File > Open a model…) to see how each head contributes to the next token."
 )
@@ -44,36 +44,36 @@ TOP_TOKEN_LABEL = "most likely token"
 
 
 class AttributionPanel(Struct, frozen=True, eq=False):
-    """The Attribution pane.
+    """Contents of the Attribution pane.
 
     Parameters
     ----------
     parts : LabelledCells or None
-        One row per layer, one column per head, and one more for the rest of the layer.
+        One row per layer, one column per head, and one column for the rest of the layer.
     sum : str
-        The sum of all parts, as a sentence.
+        Sentence that states the sum of all parts.
     message : str
-        The reason why there are no parts; empty if there are.
+        Why there are no parts; empty if they are available.
     changes : LabelledCells or None
-        The loss in log-probability when each head is ablated; None until requested.
+        The decrease in log-probability when each head is ablated; None until requested.
     changes_message : str
-        The reason why the requested ablations are not available.
+        Why the requested ablations are not available.
     can_ablate : bool
         Whether each head can be ablated in turn.
     done, count : int
-        Number of heads ablated so far, and in total.
+        Number of heads that have been ablated, and of all heads.
     is_ablating : bool
         Whether heads are being ablated.
     token : str
-        The token that the user entered; empty for the most likely one.
+        The token that the user entered; empty for the most likely token.
     top_token_names : tuple of str
         Likely next tokens, to choose from.
     questions : tuple of ModelQuestion
         The questions to send to the model.
     layers : tuple of int
-        The layer number in the model of each row.
+        The number in the model of each row's layer.
     heads : int
-        Number of columns that are heads.
+        Number of columns for heads.
     """
 
     parts: LabelledCells | None = None
@@ -107,7 +107,7 @@ ATTRIBUTION_PANEL: PanelId[AttributionPanel] = PanelId(PANE_TITLE)
 
 
 def ablation_question(run: Run | None, token: str) -> ModelQuestion | None:
-    """Return the request to ablate each head; None if the run does not support it."""
+    """Return the request to ablate each head, or None if the run does not support ablation."""
     reading = run.reading if run else None
     if reading is None or reading.no_next_token or not reading.are_heads_switchable:
         return None
@@ -119,7 +119,7 @@ def present_attribution(
     previous: AttributionPanel | None = None,
     refused: InputError | None = None,
 ) -> AttributionPanel:
-    """Present the parts of a logit, and the ablation results known so far."""
+    """Present the parts of the logit, and the ablation results known so far."""
     reading, token = resolved.run.reading, resolved.view.attribution.token
     if resolved.document.model is None:
         return AttributionPanel(token=token)
@@ -195,7 +195,7 @@ def _parts_cells(answer: LogitPartsAnswer, map_name: str, shown: ShownHeads) -> 
 
 
 def _changes_cells(answer: AblationAnswer, map_name: str, shown: ShownHeads) -> LabelledCells:
-    # Negated, so that support for the token has the same colours in both maps.
+    # Negate the changes, so that support for the token has the same colour in both maps.
     return replace(
         _head_cells(-answer.changes, answer.layers, map_name, shown),
         unit="decrease in log-probability (nats)",
@@ -206,7 +206,7 @@ def _changes_cells(answer: AblationAnswer, map_name: str, shown: ShownHeads) -> 
 def _head_cells(
     values: np.ndarray, layers: tuple[int, ...], map_name: str, shown: ShownHeads
 ) -> LabelledCells:
-    """Return one row per layer and one column per head; a single shown head has a frame."""
+    """Return a table of layers and heads; if a single head is shown, it is framed."""
     layer, heads = shown
     row = layers.index(layer) if layer in layers else None
     marked: frozenset[RowColumnIndex] = frozenset()
@@ -239,7 +239,7 @@ def _describe_sum(answer: LogitPartsAnswer) -> str:
 
 
 def describe_contribution(parts: LogitParts, token: str, row: int, column: int) -> str:
-    """Describe what a head, or the rest of its layer, adds to the logit."""
+    """Describe the contribution of a head, or of the rest of a layer, to the logit."""
     layer, heads = parts.layers[row] + 1, parts.heads.shape[1]
     if column == heads:
         value = float(parts.rest[row])

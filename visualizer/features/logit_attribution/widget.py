@@ -38,7 +38,7 @@ DESCRIPTION_LINES = 5
 
 
 class HeadMap(QWidget):
-    """A titled table of heads over its colour bar."""
+    """Table of heads, with a title above it and a colour bar below."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
 
@@ -54,19 +54,19 @@ class HeadMap(QWidget):
         column.addWidget(self.bar)
 
     def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
-        """Show a table, or clear it if `cells` is None."""
+        """Show the cells, or clear the table if `cells` is None."""
         self.table.show_cells(cells, theme)
         self.bar.show_cells(cells, theme)
 
 
 class AttributionPane(QWidget):
-    """The token, the two maps, and a description of the cell under the pointer."""
+    """Pane with the token, the two maps, and a description of the cell under the pointer."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     tokenChosen = Signal(str)
-    """The token to attribute; empty for the most likely one."""
+    """The token to attribute; empty for the most likely token."""
     headChosen = Signal(int, int)
-    """A layer number in the model and a head to show in the heatmaps."""
+    """The number of a layer in the model, and a head to show in the heatmaps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class AttributionPane(QWidget):
         self.description.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")
         self.ablate.setToolTip(
-            plain_tooltip("Run the model once without each head and measure the effect")
+            plain_tooltip("Run the model once per head, without this head, and measure the effect")
         )
         self.cancel.setToolTip(plain_tooltip("Stop ablating; results so far are kept"))
         self.progress.setAccessibleName("Progress of ablation")
@@ -118,7 +118,7 @@ class AttributionPane(QWidget):
             each.pointed.connect(self._show_description)
 
     def _build_token_row(self) -> QWidget:
-        """Build the box for choosing or typing the token."""
+        """Return a row with the box in which the token is chosen or entered."""
         self.token.setEditable(True)
         # The default completer would replace what the user types with another token.
         self.token.setCompleter(QCompleter([""], self.token))
@@ -144,7 +144,7 @@ class AttributionPane(QWidget):
         before, self._panel = self._panel, panel
         self.working.show_working(panel.is_asking_parts, theme)
         is_waiting = panel.parts is None and panel.is_asking_parts
-        if not (is_waiting and self.parts.table.cells):  # keep the parts until there are new ones
+        if not (is_waiting and self.parts.table.cells):  # keep the parts until then
             self.parts.show_cells(panel.parts, theme)
             self.sum.setText(panel.sum)
             self.message.setText(panel.message)

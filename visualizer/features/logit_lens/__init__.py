@@ -1,1 +1,1 @@
-"""The logit lens pane: the next token that each layer predicts, at every token."""
+"""Lens pane (logit lens): the next tokens that each layer predicts at every token."""

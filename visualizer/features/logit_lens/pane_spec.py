@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def connect(pane: LensPane, to: FeatureControllers) -> None:
-    """Connect showing a layer and token in the heatmaps, and long computations."""
+    """Connect the choice of a layer and token, and the confirmation of long computations."""
     pane.placeChosen.connect(to.view_controller.show_token_of_layer)
     pane.costlyAnswerRequested.connect(to.model_question_controller.request_result)
 

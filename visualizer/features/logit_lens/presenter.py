@@ -38,20 +38,20 @@ COSTLY_LENS_QUESTION = ModelQuestion(QuestionKind.LENS, is_costly=True)
 
 
 class LensPanel(Struct, frozen=True, eq=False):
-    """The Lens pane.
+    """Contents of the Lens pane.
 
     Parameters
     ----------
     cells : LabelledCells or None
         One row per layer, one column per token: the most likely next token and its probability.
     message : str
-        The reason why there are no cells; empty if there are.
+        Why there are no cells; empty if they are available.
     costly : ModelQuestion or None
         The expensive request that is sent only if the user confirms it.
     questions : tuple of ModelQuestion
         The questions to send to the model.
     layers : tuple of int
-        The layer number in the model of each row.
+        The number in the model of each row's layer.
     """
 
     cells: LabelledCells | None = None
@@ -110,7 +110,7 @@ def present_lens(
 
 
 def _pinned_token(resolved: ResolvedView) -> int | None:
-    """Return the token of the pinned row; None if no such row is pinned."""
+    """Return the index of the token in whose row a cell is pinned, or None."""
     pinned = resolved.pinned
     dims = resolved.run.trace.stage(pinned.stage).dims if pinned else ()
     is_of_token = pinned is not None and len(dims) > 1 and dims[-2] in {"query", "token"}
@@ -118,7 +118,7 @@ def _pinned_token(resolved: ResolvedView) -> int | None:
 
 
 def describe_predictions(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int) -> str:
-    """Describe the next tokens that a layer predicts at a token of the text."""
+    """Describe the next tokens that a layer predicts after a token of the text."""
     words, shares = answer.words[row][column], answer.probabilities[row, column].tolist()
     predictions = ", ".join(
         f"“{word}” {format_share(share)}" for word, share in zip(words, shares, strict=True)

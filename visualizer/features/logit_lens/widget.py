@@ -29,11 +29,11 @@ DESCRIPTION_LINES = 5
 
 
 class LensPane(QWidget):
-    """The table with its colour bar and a description."""
+    """Pane with the table, its colour bar and a description."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     placeChosen = Signal(int, int)
-    """A layer number in the model and a token to show in the heatmaps."""
+    """The number of a layer in the model, and a token to show in the heatmaps."""
     costlyAnswerRequested = Signal(object)
     """An expensive request that the user has confirmed."""
 

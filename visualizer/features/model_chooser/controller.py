@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 CLEARED_OFFER: Mapping[str, object] = {"problem": "", "on_disk": None, "estimate": ""}
-"""State changes that clear the error message and the offer to stream the model from disk."""
+"""Changes to the state that clear the error message and the offer to stream the model from disk."""
 PROGRESS_INTERVAL_S = 0.05
 """Minimum interval between progress updates, in seconds."""
 
@@ -83,8 +83,8 @@ class ModelChooserController(QObject):
     """Controller that opens the model dialog and runs the chosen actions, one at a time."""
 
     opened = Signal(object, object, object, str)
-    """The `OpenedSource` of a model, the chosen device and data type, and the text for which it was
-    opened."""
+    """The `OpenedSource` of a model, the chosen device and data type, and the text for which the
+    model was opened."""
     failed = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:
@@ -219,7 +219,7 @@ class ModelChooserController(QObject):
         self._start_action(ModelActivity.OPENING, model_name(path), request)
 
     def _look_up_or_download(self) -> None:
-        """Look up the repository; if it has been looked up, download it."""
+        """Look up the repository, or download it if it has already been looked up."""
         name, offer = self._state.repository.strip(), self._offer
         if offer is None:
             request = partial(_look_up_repository, name, self._state.cache)
@@ -254,7 +254,7 @@ class ModelChooserController(QObject):
         was_cancelled = self._cancel_event.is_set()
         self._update_state(activity=ModelActivity.NONE, is_cancelling=False)
         if isinstance(answer, _OpenResult):
-            if not was_cancelled:  # cancelled just before it finished
+            if not was_cancelled:  # it may be cancelled just before it finishes
                 self._finish_opening(answer)
         elif isinstance(answer, _DiskOffer):
             self._update_state(
@@ -277,7 +277,7 @@ class ModelChooserController(QObject):
     def _finish_opening(self, answer: _OpenResult) -> None:
         if self.dialog:
             self.dialog.accept()
-            self._window.activateWindow()  # not automatic on every platform
+            self._window.activateWindow()  # some platforms do not activate it automatically
         self.opened.emit(answer.opened, answer.device, answer.dtype, answer.text)
 
     def _show_listing(self, listing: _ModelListing) -> None:
@@ -363,7 +363,7 @@ def _open_model(
                 estimate = model_opening.estimate_disk_reading(path, device, dtype)
         if estimate is None:
             raise
-        problem = refused.sentence.removesuffix(RUN_FROM_DISK_HINT).strip()  # the button says it
+        problem = refused.sentence.removesuffix(RUN_FROM_DISK_HINT).strip()  # the button shows it
         return _DiskOffer(path, problem, estimate.description)
     return _OpenResult(opened, device, dtype, text)
 

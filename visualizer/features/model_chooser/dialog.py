@@ -1,4 +1,4 @@
-"""The model dialog: list of local models, device, download and progress."""
+"""The model dialog: the list of local models, the device, the download and the progress."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class ModelChooserDialog(QDialog):
     """Path of the model selected in the list."""
     openRequested = Signal()
     diskEstimateRequested = Signal()
-    """The user asked to stream from disk the model that is larger than memory."""
+    """The user asked to stream the offered model from disk."""
     folderRequested = Signal()
     deviceChosen = Signal(object)
     dtypeChosen = Signal(object)

@@ -1,4 +1,4 @@
-"""Presenter of the model dialog: local models, the download and the progress of an action."""
+"""Presenter of the model dialog: the local models, the download and the progress of an action."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ModelChooserState(Struct, frozen=True):
     models : tuple of ListedModel or None
         The models found; None until they have been listed.
     places : mapping
-        Device and free memory by chosen device and data type.
+        Device and free memory, by the chosen device and data type.
     has_library : bool
         Whether transformers is installed.
     selected : Path or None
@@ -63,9 +63,9 @@ class ModelChooserState(Struct, frozen=True):
     on_disk : Path or None
         Folder of a model that is larger than memory but can be streamed from disk.
     estimate : str
-        Cost of streaming that model from disk, in words.
+        Description of the cost of streaming this model from disk.
     repository : str
-        Name of the repository to download, as typed.
+        Name of the repository to download, as entered.
     offer : str
         Description of the download; empty until the repository has been looked up.
     offered_bytes : int
@@ -110,7 +110,7 @@ class ModelRow(Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        """The row as a sentence, for screen readers."""
+        """Description of the row for screen readers."""
         name, kind, shape, size, numbers = self.cells
         known = f"{kind}, {shape} layers and heads, {numbers} parameters, " if self.can_open else ""
         return f"{name}: {known}{size}. {self.note}".strip()
@@ -128,15 +128,15 @@ class ModelChooserPanel(Struct, frozen=True):
     note : str
         Note on the selected model; empty if an error message is shown instead.
     place : str
-        Device and memory that models use, as a sentence.
+        Sentence that names the device and the memory that models use.
     progress : float or None
         Progress from 0 to 1; None while it is unknown.
     status : str
-        The action in progress and how far it is; empty if idle.
+        Description of the action in progress; empty if idle.
     download : str
         Label of the download button.
     estimate : str
-        Cost of streaming the model from disk; empty if this is not offered.
+        Description of the cost of streaming the model from disk; empty if this is not offered.
     """
 
     rows: tuple[ModelRow, ...]
@@ -249,7 +249,7 @@ _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
 def format_progress(done: int, of: int) -> str:
-    """Format the number of bytes done and the total in the unit of the total: 120 of 538 MB."""
+    """Format two numbers of bytes in the unit of the second: 120 of 538 MB."""
     for unit, size in _UNITS:
         if of >= size:
             decimals = 1 if of < 10 * size else 0

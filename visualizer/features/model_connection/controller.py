@@ -47,7 +47,7 @@ class _CancelledConnection(Struct, frozen=True):
 
 
 class _StoredToken(Struct, frozen=True):
-    """Token stored in the system keyring for a server; empty if none."""
+    """Token that the system keyring contains for a server; empty if there is none."""
 
     host: str
     port: int
@@ -171,7 +171,7 @@ class ModelConnectionController(QObject):
         if isinstance(answer, _ConnectionResult) and not self._cancel_event.is_set():
             if self.dialog:
                 self.dialog.accept()
-                self._window.activateWindow()  # not automatic on every platform
+                self._window.activateWindow()  # some platforms do not activate it automatically
             spec = self._workspace.document.spec
             self.opened.emit(answer.opened, spec.device, spec.dtype, answer.text)
 
@@ -202,7 +202,7 @@ class ModelConnectionController(QObject):
 
 
 def _find_token(host: str, port: int, is_left: Callable[[], bool]) -> _StoredToken | None:
-    """Look up the token of a server; return None if another request has come in."""
+    """Return the stored token of a server, or None if a newer request has arrived."""
     has_store = model_opening.has_token_store()
     try:
         with abandon_wait_when(is_left):

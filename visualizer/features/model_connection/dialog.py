@@ -32,7 +32,7 @@ INSTRUCTIONS = (
     "attention-visualizer serve FOLDER"
 )
 TUNNEL_INSTRUCTIONS = (
-    "By default, the server only accepts local connections. Open an SSH tunnel to reach it:\n"
+    "By default, the server accepts only local connections. Open an SSH tunnel to reach it:\n"
     "ssh -L {port}:127.0.0.1:{port} user@machine"
 )
 COMMAND_EXAMPLE = "ssh user@machine attention-visualizer serve FOLDER"
@@ -68,7 +68,7 @@ class ModelConnectionDialog(QDialog):
         self.cancel_button.clicked.connect(self.cancelRequested)
         row.addWidget(self.cancel_button)
         column.addLayout(row)
-        column.addStretch(1)  # leaves room for lines that appear later
+        column.addStretch(1)  # leaves room for labels that appear later
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         self.connect_button = buttons.addButton("&Connect", QDialogButtonBox.ButtonRole.AcceptRole)
         self.connect_button.setDefault(True)
@@ -141,7 +141,7 @@ class ModelConnectionDialog(QDialog):
             part.setEnabled(panel.has_server)
         self.port.setReadOnly(not panel.is_input_enabled)
         self.keep.setEnabled(panel.can_save_token)
-        self.keep.setToolTip(plain_tooltip("Stores the token in the system keyring"))
+        self.keep.setToolTip(plain_tooltip("Store the token in the system keyring"))
         self.tunnel.setText(TUNNEL_INSTRUCTIONS.format(port=panel.port))
         self.tunnel.setVisible(panel.has_server)
         for label, text in (

@@ -33,7 +33,7 @@ class ConnectionState(Struct, frozen=True):
     ssh : str
         Command that starts the server; empty if the server is already running.
     is_kept, has_store : bool
-        Whether to save the token, and whether the system keyring is available.
+        Whether the token is saved, and whether the system keyring is available.
     problem, problem_field : str
         Error message, and the name of the invalid field.
     """
@@ -64,7 +64,7 @@ class ConnectionPanel(Struct, frozen=True):
     Parameters
     ----------
     has_server : bool
-        Whether host, port and token can be entered; False if an SSH command is given.
+        Whether the host, port and token can be entered; False if an SSH command is given.
     status : str
         The action in progress; empty if idle.
     """
@@ -86,7 +86,7 @@ class ConnectionPanel(Struct, frozen=True):
 
 
 def connection_problem(state: ConnectionState) -> Problem | None:
-    """Check the fields before connecting; return None if they are valid."""
+    """Return the problem with the fields, or None if they are valid."""
     if state.ssh.strip():
         return None
     if re.fullmatch(_HOST, state.host.strip()) is None:

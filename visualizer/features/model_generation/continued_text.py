@@ -1,4 +1,4 @@
-"""Generation steps that run on the worker thread. Torch is loaded at the first step."""
+"""Generation steps that run on the worker thread; the first step imports torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NodeResult(Struct, frozen=True, eq=False):
     ----------
     rows : mapping
         Attention weights [head, query, key] by layer number in the model. At the root, the queries
-        are all tokens of the given text; elsewhere, only the node's own token.
+        are all tokens of the given text; at any other node, the node's token is the only query.
     bars : NextTokensPanel
         Probabilities of the next token.
     tokens, cache_bytes : int
@@ -57,14 +57,14 @@ class NodeResult(Struct, frozen=True, eq=False):
 
 
 class Continuation(Struct, frozen=True, eq=False):
-    """The tree after a step, and the result of the forward pass at its current node.
+    """Result of a step: the tree, and the forward pass at the current node of the tree.
 
     Parameters
     ----------
     source : ContinuedText
         The text that was continued.
     before, tree : GenerationTree
-        The tree before and after.
+        The tree before and after the step.
     """
 
     source: ContinuedText
@@ -79,7 +79,7 @@ class BranchText(Struct, frozen=True, eq=False):
     Parameters
     ----------
     is_split_alike : bool
-        Whether the tokenizer splits the text into the generated tokens.
+        Whether the tokenizer splits the text into exactly the generated tokens.
     """
 
     source: ContinuedText
@@ -102,7 +102,7 @@ class FailedStep(Struct, frozen=True, eq=False):
 
 
 class ContinuedText:
-    """A text, its model and the key/value cache; not thread-safe.
+    """A text that is being continued, with its model and key/value cache; not thread-safe.
 
     The parameters are those of `create_token_reader`.
     """
@@ -119,7 +119,7 @@ class ContinuedText:
         self._is_closed = Event()
 
     def cancel(self) -> None:
-        """Cancel the current step and all later ones; the text is no longer shown."""
+        """Cancel the current step and all later steps, because the text is no longer shown."""
         self._is_closed.set()
 
     @cached_property
@@ -131,7 +131,7 @@ class ContinuedText:
         return create_token_reader(self.model, self._text, self._factors, is_chat=self._is_chat)
 
     def read_current_node(self, tree: GenerationTree, sampling: Sampling) -> Continuation:
-        """Run the model up to the current node.
+        """Run the model on the text up to the current node.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class ContinuedText:
         return self._read_node(tree, tree, sampling)
 
     def sample_token(self, before: GenerationTree, sampling: Sampling) -> Continuation:
-        """Sample a token after the current node and run the model on it."""
+        """Sample a token after the current node and run the model on this token."""
         reader = self._incremental_decoder
         reader.check_memory(len(before.path) + 1)
         logits = reader.read(_token_ids(before)).logits
@@ -155,7 +155,7 @@ class ContinuedText:
         return self._read_node(before, tree, sampling)
 
     def pick_token(self, before: GenerationTree, token: int, sampling: Sampling) -> Continuation:
-        """Append a token by its id, or go to the branch that has it; run the model on it."""
+        """Append the token with the given id, or go to its branch, and run the model on it."""
         reader = self._incremental_decoder
         reader.check_memory(len(before.path) + 1)
         share = float(sampling_probabilities(reader.read(_token_ids(before)).logits)[token])
@@ -167,12 +167,12 @@ class ContinuedText:
         return BranchText(self, *self._incremental_decoder.continued_text(_token_ids(tree)))
 
     def run_step(self, step: Callable[[], Step]) -> Step | RejectedStep | FailedStep:
-        """Run one of the steps above; return errors as values."""
+        """Run one of the steps above and return any error as a value."""
         try:
             with cancel_when(self._is_closed.is_set):
                 return step()
         except CancelledError:
-            return RejectedStep(self, "")  # ignored: the text is no longer shown
+            return RejectedStep(self, "")  # ignored, because the text is no longer shown
         except Exception as error:  # noqa: BLE001 - reported on the GUI thread
             described = convert_memory_error(error)
             if isinstance(described, InputError):

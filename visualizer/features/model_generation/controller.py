@@ -49,7 +49,7 @@ TOKEN_EDITS_ERROR = (
 )
 GENERATION_FAILED_MESSAGE = "Generation failed at this token."
 MAX_ROW_BYTES = 2**29
-"""Maximum memory of the stored attention rows of all branches."""
+"""Maximum size, in bytes, of the attention rows that are stored for all branches."""
 TOO_MANY_ROWS_ERROR = (
     "The stored attention rows have reached the limit of {size}. Start over, or use the generated "
     "text."
@@ -57,7 +57,7 @@ TOO_MANY_ROWS_ERROR = (
 
 
 class ModelGenerationController(GenerationController):
-    """Controller with the generation tree of the current text; another text starts a new tree."""
+    """Controller of the generation tree of the current text; a new text starts a new tree."""
 
     failed = Signal(str)
     """The full traceback of an unexpected exception."""
@@ -76,7 +76,8 @@ class ModelGenerationController(GenerationController):
         self._is_use_requested = False
         self._problem, self._is_refused = "", False
         self._used = ""
-        """The last text that was used, if the tokenizer splits it differently."""
+        """The last text that was used as the document's text, if the tokenizer splits it
+        differently."""
         self._is_seen = False
         self._shown: tuple[object, ...] = ()
         workspace.changed.connect(self._on_workspace_changed)
@@ -139,7 +140,7 @@ class ModelGenerationController(GenerationController):
 
     @property
     def _shown_head(self) -> LayerAndHead | None:
-        """The head of the pinned cell, or else the first head on the board."""
+        """The head of the pinned cell, or otherwise the first visible head."""
         resolved, reading = self._workspace.screen.resolved, self._current_reading
         if resolved is None or reading is None or not resolved.heads:
             return None
@@ -171,20 +172,20 @@ class ModelGenerationController(GenerationController):
         self._set_text(reading)
 
     def _set_text(self, reading: ModelReading | None) -> None:
-        """Set the text to continue; None without a forward pass."""
+        """Set the text to continue, or none if there is no forward pass."""
         text, self._is_refused = self._workspace.document.text, False
         before, self.continued_text = self.continued_text, None
         source = self._workspace.document.model
         if reading and source:
             model = cast("OpenedModel | RemoteModel", reading.model)
-            factors = {edit.place: edit.factor for edit in source.edits}  # 0 if the head is off
+            factors = {edit.place: edit.factor for edit in source.edits}  # 0 if the head is ablated
             self.continued_text = ContinuedText(model, text, factors, source.is_chat)
         if before is not None:
             before.cancel()
             self._worker.discard([before])  # frees its key/value cache on the worker thread
 
     def _notify_if_changed(self) -> None:
-        """Notify listeners, unless nothing that the pane shows has changed."""
+        """Notify listeners if anything that the pane shows has changed."""
         shown = (
             self._tree_source,
             self._unavailable_message,
@@ -222,7 +223,7 @@ class ModelGenerationController(GenerationController):
             self._request_reading(text)
 
     def _request_reading(self, text: ContinuedText) -> None:
-        if not self._is_refused:  # it would be rejected again
+        if not self._is_refused:  # otherwise, it would be rejected again
             self._submit_step(text, partial(text.read_current_node, self.tree, self.sampling))
 
     def _submit_step(
@@ -234,7 +235,7 @@ class ModelGenerationController(GenerationController):
         if isinstance(answer, FailedStep):
             self.failed.emit("".join(traceback.format_exception(answer.error)))
         if answer.source is not self.continued_text:
-            pass  # belongs to an earlier text
+            pass  # the answer belongs to an earlier text
         elif isinstance(answer, FailedStep):
             self._stop_with_problem(GENERATION_FAILED_MESSAGE)
         elif isinstance(answer, RejectedStep):
@@ -250,7 +251,7 @@ class ModelGenerationController(GenerationController):
         self._stop_with_problem(refused.sentence)
 
     def _apply_continuation(self, answer: Continuation) -> None:
-        """Apply the result of a step unless the user has moved within the tree since."""
+        """Apply the result of a step unless the user has moved in the tree in the meantime."""
         is_same = answer.before is self.tree or not self.tree.prompt
         if is_same:
             is_drawn = answer.tree.sample_count > answer.before.sample_count
@@ -293,7 +294,7 @@ class ModelGenerationController(GenerationController):
         self._restart_steps()
 
     def go_to_step(self, step: int) -> None:
-        """Go to a token of the current branch by its number; 0 is the end of the given text."""
+        """Go to the token with the given number on the branch; 0 is the end of the given text."""
         line = (ROOT_NODE, *self.tree.path, *self.tree.following_nodes)
         self._go_to(self.tree.go_to_node(line[min(step, len(line) - 1)]))
 
@@ -320,7 +321,7 @@ class ModelGenerationController(GenerationController):
         self._run_next_step()
 
     def set_steps(self, steps: int) -> None:
-        """Change the number of tokens to generate at once."""
+        """Set the number of tokens that `run` generates."""
         self.steps = steps
         self._notify_listeners()
 
@@ -337,7 +338,7 @@ class ModelGenerationController(GenerationController):
 
     def _use_branch(self, branch: BranchText) -> None:
         document = self._workspace.document
-        if document.model and self._current_reading is not None:  # else edited since
+        if document.model and self._current_reading is not None:  # otherwise edited in the meantime
             self._used = "" if branch.is_split_alike else branch.text
             model = replace(document.model, is_chat=False)  # the text already contains the template
             used = document.set("text", branch.text).set("model", model)
@@ -345,6 +346,6 @@ class ModelGenerationController(GenerationController):
 
 
 def _has_token_edits(model: ModelSource) -> bool:
-    """Whether the model has edits that apply only to the tokens of the given text."""
+    """Return whether the model has edits that apply only to the tokens of the given text."""
     kinds = {edit.kind for edit in model.edits}
     return bool(model.cuts or kinds - {HeadEditKind.OFF, HeadEditKind.SCALED})

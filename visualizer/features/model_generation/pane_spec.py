@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def connect(pane: ModelGenerationPane, to: FeatureControllers) -> None:
-    """Connect generating text, stepping back and forward, and branches."""
+    """Connect the controls for generating text, for stepping and for branches."""
     controller = to.model_generation_controller
 
     def show() -> None:
@@ -42,7 +42,7 @@ def connect(pane: ModelGenerationPane, to: FeatureControllers) -> None:
 PANE = PaneSpec(
     "Continue",
     "Continue",
-    "Generate text from the model, token by token",
+    "Generate text with the model, token by token",
     "visualizer.features.model_generation.widget:ModelGenerationPane",
     connect,
     "Shift+F6",

@@ -35,9 +35,9 @@ TEXT_ENDED_MESSAGE = "The model ended the text here."
 DEFAULT_STEPS = 20
 MAX_STEPS = 1_000
 MAX_ROWS = 256
-"""Maximum number of rows drawn; earlier rows are left out."""
+"""Maximum number of rows that are drawn; earlier rows are omitted."""
 MAX_NAMED_KEYS = 3
-"""Number of keys named in the description of a row, largest weights first."""
+"""Maximum number of keys named in the description of a row, in descending order of weight."""
 
 
 class HeadRows(Struct, frozen=True, eq=False):
@@ -48,7 +48,7 @@ class HeadRows(Struct, frozen=True, eq=False):
     head : LayerAndHead
         The layer number is that of the model.
     weights : ndarray
-        [query, key], the last rows up to the current token; NaN where attention is masked.
+        The last rows up to the current token, [query, key]; NaN where attention is masked.
     first : int
         Position of the first row in the text.
     prompt_tokens : int
@@ -65,25 +65,25 @@ class HeadRows(Struct, frozen=True, eq=False):
 
     @property
     def title(self) -> str:
-        """Title that names the head, counted from 1."""
+        """Title with the numbers of the layer and the head, counted from 1."""
         layer, head = self.head
         return f"Layer {layer + 1}, head {head + 1}: weights from 0 to {self.range}"
 
     @property
     def range(self) -> AutomaticRange:
-        """The range of the colours of these rows."""
+        """Colour range of these rows."""
         return find_range([sample_cells(self.weights, ~np.isnan(self.weights))], is_share=True)
 
     @property
     def last_token_sentence(self) -> str:
-        """The keys that the last token attends to most, as a sentence."""
+        """Sentence that names the keys to which the last token attends most."""
         row = np.nan_to_num(self.weights[-1])
         most = np.argsort(-row, kind="stable")[:MAX_NAMED_KEYS].tolist()
         said = [f"“{self.labels[key]}” {format_share(float(row[key]))}" for key in most if row[key]]
         return f"“{self.labels[-1]}” attends to {', '.join(said)}."
 
     def describe_cell_at(self, row: int, key: int) -> str:
-        """Describe a cell; return an empty text if attention is masked there."""
+        """Return a description of the given cell, or an empty string if its attention is masked."""
         weight = float(self.weights[row, key])
         if np.isnan(weight):
             return ""
@@ -92,18 +92,18 @@ class HeadRows(Struct, frozen=True, eq=False):
 
 
 class ModelGenerationPanel(Struct, frozen=True, eq=False):
-    """The Continue pane.
+    """Contents of the Continue pane.
 
     Parameters
     ----------
     message : str
-        Why no text can be continued; empty if one can.
+        Why text cannot be generated; empty if it can.
     problem : str
         Why the last step failed, or a notice about the text that was used.
     step, last_step : int
-        Number of generated tokens up to the current one, and on its whole branch.
+        Number of generated tokens up to the current token, and on the whole branch.
     steps : int
-        Number of tokens to generate at once.
+        Number of tokens to generate in one run.
     """
 
     message: str = MODEL_REQUIRED
@@ -139,7 +139,7 @@ class GenerationState(Struct, frozen=True, eq=False):
     block_readings : mapping
         Results of the forward passes by node of the tree.
     head : LayerAndHead or None
-        The head that the rows belong to.
+        The head whose rows are shown.
     """
 
     message: str = MODEL_REQUIRED
@@ -183,7 +183,7 @@ def _add_cache_status(added: str, reading: NodeResult | None) -> str:
 
 
 def _join_rows(state: GenerationState) -> HeadRows | None:
-    """Join the rows of the head; return None unless all of them are available."""
+    """Return the joined rows of the head, or None unless all of them are available."""
     nodes = (ROOT_NODE, *state.tree.path)
     if state.head is None or not all(node in state.block_readings for node in nodes):
         return None
@@ -199,9 +199,10 @@ def _join_rows(state: GenerationState) -> HeadRows | None:
 
 
 def _last_rows(rows: Sequence[np.ndarray], tokens: int) -> tuple[np.ndarray, int]:
-    """Return the last rows [query, key] and the position of the first.
+    """Return the last rows [query, key] and the position of the first of them.
 
-    With a sliding window, a block has fewer keys than the text; its last key is its last query.
+    With a sliding window, a block has fewer keys than the text; its last key is the token of its
+    last query.
     """
     first = max(0, tokens - MAX_ROWS)
     matrix = np.full((tokens - first, tokens), np.nan, np.float32)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_CELL_PX = 18
 """Maximum cell size, in pixels at the default text size."""
 MAX_HEIGHT_PX = 160
-"""Maximum height, in pixels at the default text size."""
+"""Maximum height of the heatmap, in pixels at the default text size."""
 
 
 class HeadRowsView(QWidget):
@@ -54,7 +54,7 @@ class HeadRowsView(QWidget):
         return self._rows
 
     def show_rows(self, rows: HeadRows | None, theme: Theme) -> None:
-        """Show the rows of a head; hide the widget without rows."""
+        """Show the rows of a head, or hide the widget if there are none."""
         if rows is self._rows and theme is self._theme:
             return
         self._rows, self._theme, self._image = rows, theme, None
@@ -79,7 +79,7 @@ class HeadRowsView(QWidget):
         return round(self._measure_cells(width)[1]) + 2
 
     def _measure_cells(self, width: float) -> tuple[float, float]:
-        """Return the size of a cell and the height of all rows for a given width."""
+        """Return the side length of a cell and the height of all rows for the given width."""
         if self._rows is None:
             return 1.0, 1.0
         rows, keys = self._rows.weights.shape
@@ -112,7 +112,7 @@ class HeadRowsView(QWidget):
         painter.end()
 
     def describe_at(self, point: QPointF) -> str:
-        """Return the description of the cell at a point; empty outside all cells."""
+        """Return the description of the cell at the given point, or an empty string."""
         if self._rows is None:
             return ""
         rows, keys = self._rows.weights.shape
@@ -135,7 +135,7 @@ USE_AS_TEXT_LABEL = "Use as text"
 
 
 class ModelGenerationPane(QScrollArea):
-    """The generated text, its steps, the weights of one head, and the next tokens."""
+    """Pane with the generated text, its steps, the weights of one head, and the next tokens."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     stepsChosen = Signal(int)

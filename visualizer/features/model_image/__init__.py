@@ -1,1 +1,1 @@
-"""Choosing the input image of a vision model."""
+"""Choice of the input image of a vision model."""

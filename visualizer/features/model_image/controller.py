@@ -25,7 +25,7 @@ IMAGE_FILE_FILTER = f"Images ({' '.join(f'*{suffix}' for suffix in IMAGE_SUFFIXE
 
 
 class ModelImageController(QObject):
-    """Controller that sets the input image of a workspace's document."""
+    """Controller that sets the input image of the workspace's document."""
 
     said = Signal(str)
     """A message for the status bar."""
@@ -71,7 +71,7 @@ class ModelImageController(QObject):
         self._worker.leave()
 
     def _set_image(self, image: ImageFile) -> None:
-        if self.can_choose:  # false if another model has been opened since
+        if self.can_choose:  # false if another model has been opened in the meantime
             self._workspace.set("image", image)
             self.said.emit(f"Opened {image.path}")
 

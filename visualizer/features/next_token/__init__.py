@@ -1,1 +1,1 @@
-"""The pane that shows the next-token probabilities of a model and edits its heads."""
+"""Next token pane: the next-token probabilities of a model, and edits of its heads."""

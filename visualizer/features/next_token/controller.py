@@ -21,7 +21,7 @@ DEFAULT_HEAD_FACTOR = 0.5
 
 
 class HeadEditController(QObject):
-    """Controller that edits the heads of a workspace's model."""
+    """Controller that edits the heads of the workspace's model."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
@@ -68,7 +68,7 @@ class HeadEditController(QObject):
         self._edit_shown(HeadEditKind.SCALED, lambda edit: replace(edit, factor=factor))
 
     def set_source(self, text: str) -> None:
-        """Set the source text of the shown heads that are patched; typing is one undo step."""
+        """Set the source text of the shown, patched heads; continuous typing is one undo step."""
         self._edit_shown(HeadEditKind.PATCHED, lambda edit: replace(edit, text=text))
 
     def settle(self) -> None:

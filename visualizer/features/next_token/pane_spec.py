@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
-    """Connect editing the shown heads."""
+    """Connect the controls that edit the shown heads."""
     pane.kindChosen.connect(to.head_edit_controller.set_kind)
     pane.factorTyped.connect(to.head_edit_controller.set_factor)
     pane.sourceTyped.connect(to.head_edit_controller.set_source)
@@ -23,7 +23,7 @@ def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
 
 
 EDITS = ("head_edit.set_mean", "head_edit.scale", "head_edit.patch")
-"""Commands that edit the shown heads and then focus the field for the value."""
+"""Commands that edit the shown heads and then move the focus to the field of the value."""
 PANE = PaneSpec(
     "Next token",
     "Next token",

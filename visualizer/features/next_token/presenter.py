@@ -50,7 +50,7 @@ class NextTokenPanel(Struct, frozen=True):
     Parameters
     ----------
     rows : tuple of NextToken
-        The most likely tokens, sorted by their probability with the current edits.
+        The most likely tokens, sorted by probability with the current edits.
     message : str
         Why there are no rows; otherwise empty.
     edits : mapping
@@ -60,9 +60,9 @@ class NextTokenPanel(Struct, frozen=True):
     is_edited : bool
         Whether the rows were computed with an edited model.
     heads : tuple of LayerAndHead
-        The heads that a choice applies to: the head of the pinned cell, or all shown heads.
+        The heads to which an edit applies: the head of the pinned cell, or all shown heads.
     edit : HeadEdit or None
-        Edit of the first of these heads.
+        The edit of the first of these heads.
     is_mixed : bool
         Whether these heads have different edits.
     largest_changes : tuple of NextToken
@@ -90,7 +90,7 @@ class NextTokenPanel(Struct, frozen=True):
 
     @property
     def head(self) -> LayerAndHead | None:
-        """The head that a choice applies to; None unless there is exactly one."""
+        """The head to which an edit applies; None unless there is exactly one."""
         return self.heads[0] if len(self.heads) == 1 else None
 
     @property
@@ -110,7 +110,7 @@ class NextTokenPanel(Struct, frozen=True):
 
     @property
     def heads_description(self) -> str:
-        """Description of the heads that a choice applies to."""
+        """Description of the heads to which an edit applies."""
         words = describe_heads(self.heads)
         return words[:1].upper() + words[1:]
 
@@ -132,7 +132,7 @@ class NextTokenPanel(Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        """The rows as sentences, for screen readers."""
+        """Description of the rows for screen readers."""
         return describe_next_tokens(self.rows, self.is_edited) or self.message
 
 

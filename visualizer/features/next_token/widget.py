@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PANE_WIDTH_PX = 252
 LEGEND = "Bars: with edits. Thin lines and grey numbers: without edits."
 UNEDITED = ""
-"""Value of the choice that removes edits of heads."""
+"""Value of the choice that removes the edits of the heads."""
 EDIT_CHOICES = (
     (UNEDITED, "Unedited"),
     (HeadEditKind.OFF, "Ablate (zeros)"),
@@ -47,7 +47,7 @@ class NextTokenPane(QScrollArea):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     kindChosen = Signal(str)
-    """Kind of edit of the shown heads; empty to remove the edit."""
+    """Kind of edit for the shown heads; empty to remove the edit."""
     factorTyped = Signal(float)
     sourceTyped = Signal(str)
     settled = Signal()
@@ -113,7 +113,7 @@ class NextTokenPane(QScrollArea):
         return field
 
     def focus_value(self) -> None:
-        """Focus the factor or the source text if visible, else the choice."""
+        """Focus the factor or the source text if it is visible, or otherwise the list of edits."""
         fields = (self.factor, self.source)
         field = next((each for each in fields if each.isVisibleTo(self)), self.kind)
         field.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -142,7 +142,7 @@ class NextTokenPane(QScrollArea):
         self.restore_all_button.setVisible(panel.has_changes)
 
     def _show_choice(self, panel: NextTokenPanel) -> None:
-        """Show the edit of the shown heads and its field; no choice if the edits differ."""
+        """Show the edit of the shown heads and its field; select no edit if the edits differ."""
         kind, edit = panel.kind, panel.edit
         self.kind.setVisible(bool(panel.heads))
         self._name_choices(reads_image=panel.takes_image)

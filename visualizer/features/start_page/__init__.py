@@ -1,1 +1,1 @@
-"""Start page: four examples and the recent documents."""
+"""Start page with four examples and the recent documents."""

@@ -1,4 +1,4 @@
-"""Painting of the start page pictures from values of real attention."""
+"""Paints the pictures of the start page from values of real attention."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 SMALL, LARGE = 12, 14
 MAX_LINE_WIDTH_SHARE = 0.6
-"""Width of the widest line, as a share of a row."""
+"""Maximum width of a line, as a fraction of the row height."""
 MIN_LABELLED_ROW_PX = 10
-"""Height in pixels of a row with a letter next to it."""
+"""Minimum height, in pixels, of a row that is labelled with its letter."""
 MIN_DRAWN_WEIGHT = 0.02
-"""Minimum weight that is drawn as a line."""
+"""Minimum weight that is drawn as an arc."""
 
 
 def paint_picture(
@@ -50,7 +50,7 @@ def paint_picture(
 
 
 def _paint_book(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
-    """Paint the context vectors of every head with their numbers, and the tokens on the left."""
+    """Paint the context vectors of all heads with their values, and the tokens on the left."""
     tokens, (heads, _, columns) = numbers.book_tokens, numbers.book.shape
     line, gap = font_metrics(SMALL).height() + 4, 12 * text_scale()
     room = max(font_metrics(SMALL).horizontalAdvance(token) for token in tokens) + 8
@@ -90,7 +90,7 @@ def _paint_training(painter: QPainter, area: QRectF, numbers: PictureData, theme
 
 
 def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
-    """Paint lines from the query to every key, as thick as its weight."""
+    """Paint a line from the query to each key, with a width proportional to the weight."""
     tokens, weights = numbers.lesson_tokens, numbers.lesson
     word = max(font_metrics(LARGE).horizontalAdvance(token) for token in tokens) + 8
     share = font_metrics(LARGE).horizontalAdvance("24%") + 8
@@ -121,7 +121,7 @@ def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureData, theme: 
 
 
 def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
-    """Paint the weights of the trained head, with the attended letters as arcs."""
+    """Paint the weights of the trained head, and arcs to the attended letters."""
     letters = numbers.letters
     room = font_metrics(SMALL).horizontalAdvance("m") + 6
     line = font_metrics(SMALL).height() + 2
@@ -197,12 +197,12 @@ def _stroke_path(
 def _paint_weights(
     painter: QPainter, box: QRectF, numbers: PictureData, at: int, theme: Theme
 ) -> None:
-    """Paint the weights of a step in the default colours, which mean the same at every step.
+    """Paint the weights of a step in the default colours; all steps share one colour range.
 
     Parameters
     ----------
     box : QRectF
-        A square of whole pixels.
+        A square that is aligned to whole pixels.
     """
     allowed = np.tri(len(numbers.letters), dtype=bool)
     samples = [sample_cells(weights, allowed) for weights in numbers.learned]
@@ -216,7 +216,7 @@ def _paint_weights(
 def _paint_numbers(
     painter: QPainter, box: QRectF, numbers: np.ndarray, limit: float, theme: Theme
 ) -> None:
-    """Paint a matrix from −limit to limit as the heatmaps do, with its numbers if they fit."""
+    """Paint a matrix like a heatmap with the range −limit to limit, and its numbers if they fit."""
     chosen = ((1 + numbers / limit) / 2 * MAX_COLOUR_INDEX + 0.5).astype(np.uint8)
     painter.drawImage(box, colour_image(chosen, AUTOMATIC_MAP, theme))
     wide, high = box.width() / numbers.shape[1], box.height() / len(numbers)
@@ -233,7 +233,7 @@ def _paint_numbers(
 
 
 def _draw_head_name(painter: QPainter, box: QRectF, head: int, theme: Theme) -> None:
-    """Write the name of a head after a dot in its colour."""
+    """Draw the name of a head next to a dot in the head's colour."""
     dot = 8 * text_scale()
     paint_head_mark(painter, QRectF(box.left(), box.center().y() - dot / 2, dot, dot), head, theme)
     beside = box.adjusted(dot + 6, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Presenter of the start page: four examples, data of their pictures, recent documents."""
+"""Presenter of the start page: examples, the data of their pictures, and recent documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Example(StrEnum):
-    """An example that a picture of the start page opens."""
+    """An example that can be opened from the start page."""
 
     BOOK = "book"
     TRAINING = "training"
@@ -36,13 +36,12 @@ class ExampleText(Struct, frozen=True):
 EXAMPLE_TEXTS = {
     Example.BOOK: ExampleText(
         "Six words from the book",
-        "The context vectors of two heads, as in section 3.6.1 of the book. Change any setting and "
-        "all numbers update.",
+        "The context vectors of two heads, as in section 3.6.1 of the book. Change any setting to "
+        "update all values.",
     ),
     Example.TRAINING: ExampleText(
         "Watch a head form",
-        "Train a small language model now. Within 200 steps, a head learns to find the next "
-        "letter.",
+        "Train a small language model. Within 200 steps, a head learns to find the next letter.",
     ),
     Example.LESSON: ExampleText(
         "A context vector by hand",
@@ -50,22 +49,22 @@ EXAMPLE_TEXTS = {
     ),
     Example.TRAINED: ExampleText(
         "A trained head",
-        "In a repeated word, each letter attends to the letter that comes next. Click any number "
-        "to see how it was computed.",
+        "In a repeated word, each letter attends to the letter that comes next. Click any value to "
+        "see how it was computed.",
     ),
 }
-"""In the order of the page."""
+"""The texts of the examples, in the order in which the page shows them."""
 
 
 class PictureData(Struct, frozen=True, eq=False):
-    """The data that the pictures are painted from, computed by torch.
+    """The data of the pictures, computed with torch.
 
     Parameters
     ----------
     book : ndarray
         Context vectors of the starting document, [head, query, column].
     lesson : ndarray
-        Weights of one query of the first lesson, [key].
+        Weights of one query in the first lesson, [key].
     learned : ndarray
         Weights of the trained example's head after each of the steps, [step, query, key].
     """
@@ -81,7 +80,7 @@ class PictureData(Struct, frozen=True, eq=False):
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The mean weight, after each of the steps, on the letter that comes next."""
+        """The mean weight on the letter that comes next, after each of the steps."""
         half = len(self.letters) // 2
         queries = np.arange(half, len(self.letters))
         found = self.learned[:, queries, queries - half + 1].mean(axis=1)
@@ -106,12 +105,12 @@ def load_picture_data() -> PictureData:
 
 
 class StartPanel(Struct, frozen=True):
-    """The content of the start page.
+    """The contents of the start page.
 
     Parameters
     ----------
     recent : tuple of Path
-        Documents, newest first.
+        The recent documents, newest first.
     is_shown_at_start : bool
         Whether the page appears whenever the program starts without a document.
     """

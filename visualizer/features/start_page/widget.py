@@ -1,4 +1,4 @@
-"""Start page: pictures that open examples, next to the recent documents."""
+"""The start page: pictures that open examples, next to the recent documents."""
 
 from __future__ import annotations
 
@@ -124,13 +124,13 @@ class StartPage(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     exampleChosen = Signal(str)
     documentChosen = Signal(object)
-    """Emitted with the path of a recent document."""
+    """The path of a recent document."""
     openRequested = Signal()
     startChosen = Signal(bool)
-    """Emitted with whether to show the page at every start."""
+    """Whether to show the page at every start."""
     closed = Signal()
     painted = Signal()
-    """Emitted when a picture has been painted."""
+    """A picture has been painted."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -139,7 +139,7 @@ class StartPage(QWidget):
         self._theme = LIGHT
         self.cards = {example: ExampleCard(example) for example in EXAMPLE_TEXTS}
         self.recent: list[RecentDocumentButton] = []
-        self.no_recent_label = PlainLabel("Documents you open or save appear here.")
+        self.no_recent_label = PlainLabel("Documents that you open or save appear here.")
         self.open = QPushButton("Open…")
         self.show_at_start_box = QCheckBox("Show this page at startup")
         self.close_button = QPushButton("Close")
@@ -195,7 +195,7 @@ class StartPage(QWidget):
         self.open.setToolTip("Open a document, tensor file or text (Ctrl+O)")
         self.open.clicked.connect(self.openRequested)
         self.show_at_start_box.setToolTip(
-            "Appears if no document is opened; also under Help ▸ Start page"
+            "Show it whenever the program starts without a document; see also Help > Start page"
         )
         self.show_at_start_box.clicked.connect(self.startChosen)
         column = column_layout(spacing=8)
@@ -248,7 +248,7 @@ class StartPage(QWidget):
         self.cards[Example.BOOK].setFocus()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:
-        """Keep the focus on the page: the widgets behind it cannot be seen."""
+        """Keep the focus on the page, because the widgets behind it are not visible."""
         stops = [
             *self.cards.values(),
             *self.recent,

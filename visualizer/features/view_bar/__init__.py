@@ -1,1 +1,1 @@
-"""View bar and Colours pane: heads, zoom, layout and colours."""
+"""View bar and Colours pane: controls for heads, zoom, layout and colours."""

@@ -1,4 +1,4 @@
-"""Colours pane: colour maps, scale and range."""
+"""Colours pane: colour maps, colour scale and range."""
 
 from __future__ import annotations
 

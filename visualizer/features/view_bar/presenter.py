@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StageColourLimits(Struct, frozen=True):
-    """The colour limits of a stage. If 0 is the centre, the lower limit mirrors the upper one."""
+    """The colour limits of a stage. If `is_signed`, the lower limit is the negative upper limit."""
 
     stage: str
     title: str
@@ -31,7 +31,7 @@ class StageColourLimits(Struct, frozen=True):
 
 
 class StageChoice(Struct, frozen=True):
-    """A stage, and whether it has panels."""
+    """A stage, and whether its panels are shown."""
 
     stage: str
     title: str
@@ -46,9 +46,10 @@ class ViewControlsPanel(Struct, frozen=True):
     is_flow : bool
         Whether the flow board is shown, which has its own stages and heads.
     heads : tuple of bool
-        Which heads have a row of panels.
+        Whether each head has a row of panels.
     folds : frozenset of HeadAggregate
-        Which aggregates of the heads have a row, unless a step is played or predicted.
+        The aggregates of the heads that have a row of panels, except during playback and
+        predictions.
     range : str
         The range of the colour scale: the choice, and the resulting limits for the weights (or
         for the first stage if there are no weights).
@@ -78,7 +79,7 @@ VIEW_CONTROLS_PANEL: PanelId[ViewControlsPanel] = PanelId("Looks")
 
 
 def present_view_controls(resolved: ResolvedView, board: Board) -> ViewControlsPanel:
-    """Present how a run's panels are shown."""
+    """Return the current choices and the available options for the given view and board."""
     heads = tuple(head in resolved.heads for head in range(resolved.run.trace.spec.heads))
     return ViewControlsPanel(
         resolved.flow is not None,
@@ -107,7 +108,7 @@ def _colour_limits(board: Board) -> tuple[StageColourLimits, ...]:
 
 
 def _first_panels(board: Board) -> list[Heatmap]:
-    """Return the first panel of each stage; in a comparison, that of A, not of the difference."""
+    """Return the first panel of each stage; in a comparison, this is the panel of A."""
     firsts = {column[0].stage: column[0] for column in reversed(board.columns)}
     return [*reversed(firsts.values())]
 
@@ -121,15 +122,15 @@ LIMIT_CHOICE_LABELS = {
     ColourLimits.TYPED: "custom, {}",
 }
 SCALE_TOOLTIP = (
-    "The values at the two ends of the colour scale.  Automatic: weights end at a round number "
-    "that at most 10% of the weights of all heads exceed, and at most 2% in rows with 4 or more "
-    "keys; other stages end at the 98th percentile of their magnitudes.  Cells beyond the range "
-    "have a cut corner, and a plus sign stands for them"
+    "The values at the two ends of the colour scale. Automatic: for weights, the upper end is a "
+    "round number that at most 10% of all heads’ weights exceed, and at most 2% of those in rows "
+    "with 4 or more keys; for other stages, it is the 98th percentile of the magnitudes. Cells "
+    "beyond the range have a cut corner, and a plus sign marks the exceeded end"
 )
 
 
 def _describe_range(board: Board, chosen: ColourLimits) -> tuple[str, str]:
-    """Return the range of the colour scale, as a short caption and as a sentence."""
+    """Return a short caption for the range of the colour scale, and a sentence about it."""
     firsts = _first_panels(board)
     if not firsts:
         return "", ""
@@ -137,7 +138,7 @@ def _describe_range(board: Board, chosen: ColourLimits) -> tuple[str, str]:
     each = ", ".join(f"{first.title} {_format_limits(first.colour)}" for first in firsts)
     return LIMIT_CHOICE_LABELS[chosen].format(
         _format_limits(told.colour)
-    ), f"{SCALE_TOOLTIP}.  Current: {each}"
+    ), f"{SCALE_TOOLTIP}. Current range: {each}"
 
 
 def _format_limits(colour: ColourScale) -> str:
@@ -151,7 +152,7 @@ def _format_limits(colour: ColourScale) -> str:
 
 
 def _describe_zoom(resolved: ResolvedView) -> tuple[str, str]:
-    """Return the visible queries and keys, as a short caption and as a sentence."""
+    """Return a short caption for the visible queries and keys, and a sentence about them."""
     zoom = resolved.zoom
     if zoom is None:
         return "", ""

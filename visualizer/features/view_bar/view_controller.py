@@ -40,7 +40,7 @@ class _PendingPin(Struct, frozen=True, eq=False):
     Parameters
     ----------
     leading : tuple of int
-        The layer, as an index of the run's leading axes.
+        The index of the layer along the run's leading axes.
     pinned : Cell or None
         The cell that was pinned at the time of the request.
     """
@@ -52,7 +52,7 @@ class _PendingPin(Struct, frozen=True, eq=False):
     pinned: Cell | None
 
     def is_pending(self, now: ResolvedView, wanted: View) -> bool:
-        """Whether the row is shown, and no cell has been pinned or unpinned since."""
+        """Return whether the row is still shown and no cell has been pinned or unpinned since."""
         is_shown = (now.run, now.leading, now.heads[:1]) == (self.run, self.leading, (self.head,))
         return is_shown and wanted.pinned == self.pinned
 
@@ -65,7 +65,7 @@ class ViewController(QObject):
         self._workspace = workspace
         self._before = self._wanted
         self._pending_pin: _PendingPin | None = None
-        """The row may not have arrived from a server yet."""
+        """Kept until the row is available, because it may have to be fetched from a server."""
         self._front = 0
         """The head that was last in front on the flow board."""
         workspace.changed.connect(self._pin_largest)
@@ -89,7 +89,7 @@ class ViewController(QObject):
     # ------------------------------------------------------------------ zoom
 
     def zoom(self, factor: float, at: tuple[float, float] | None = None) -> None:
-        """Zoom by a factor, around a position or else around the pinned cell."""
+        """Zoom by a factor around the given position, or otherwise around the pinned cell."""
         resolved = self._workspace.wanted_resolved
         if resolved:
             sides, seen = resolved.run.trace.sides, _drawn_range(resolved)
@@ -125,15 +125,13 @@ class ViewController(QObject):
         return (None, row) if row_role(stage) == "key" else (row, None)
 
     def zoom_in(self) -> None:
-        """Zoom in on the pinned cell, or on the middle."""
+        """Zoom in on the pinned cell, or on the centre of the visible range."""
         self.zoom(ZOOM_STEP)
 
     def zoom_out(self) -> None:
-        """Zoom out."""
         self.zoom(1 / ZOOM_STEP)
 
     def reset_zoom(self) -> None:
-        """Reset the zoom."""
         self._workspace.change_view(zoom=None)
 
     def pan(self, down: int, right: int) -> None:
@@ -165,7 +163,7 @@ class ViewController(QObject):
     # ------------------------------------------------------------------ layouts and heads
 
     def show_flow(self) -> None:
-        """Show the whole computation of one head in one picture: of the last one, after all."""
+        """Show the flow board of the chosen head, or of the head that was last in front."""
         heads = self._wanted.heads
         if heads is None:
             heads = frozenset({self._front})
@@ -181,7 +179,7 @@ class ViewController(QObject):
         self._workspace.change_view(flow=False, **changes)
 
     def focus_stage(self, stage: str) -> None:
-        """Show a stage of the flow as large as fits; unpin a cell of another of its states."""
+        """Enlarge a stage on the flow board; unpin a cell in another stage of the same column."""
         resolved, pinned = self._workspace.wanted_resolved, self._wanted.pinned
         if resolved is None or resolved.flow is None:
             return
@@ -190,7 +188,7 @@ class ViewController(QObject):
         self._workspace.change_view(large=stage, pinned=None if is_replaced else pinned)
 
     def bring_to_front(self, head: int) -> None:
-        """Show a head in front on the flow board; a pinned cell moves to the head."""
+        """Bring a head to the front of the flow board; a pinned cell moves to this head."""
         pinned = self._wanted.pinned
         if pinned and pinned.head is not None:
             pinned = replace(pinned, place=(head, *pinned.place[1:]))
@@ -203,7 +201,7 @@ class ViewController(QObject):
         self._leave_flow(heads=None, stages=several, large=None)
 
     def show_one_stage(self) -> None:
-        """Show one stage for all heads: that of the pinned cell, else the last with heads."""
+        """Show one stage for all heads: that of the pinned cell, or the last stage with heads."""
         resolved = self._workspace.wanted_resolved
         if resolved is None:
             return
@@ -229,7 +227,7 @@ class ViewController(QObject):
         self._workspace.change_view(flow=False, large=None)
 
     def show_head_flow(self, head: int) -> None:
-        """Show the whole computation of a head in one picture."""
+        """Show the flow board of a head."""
         if not self._wanted.flow:
             self.show_flow()
         self.bring_to_front(head)
@@ -241,7 +239,7 @@ class ViewController(QObject):
         self._workspace.change_view(stages=frozenset({stage}), pinned=kept)
 
     def enlarge(self, cell: Cell) -> None:
-        """Pin a cell, and show its stage as large as fits on the flow board of its head."""
+        """Pin a cell, and enlarge its stage on the flow board of its head."""
         resolved = self._workspace.wanted_resolved
         if resolved is None or resolved.comparison or resolved.is_spread:
             return
@@ -271,14 +269,14 @@ class ViewController(QObject):
                 self._workspace.change_view(heads=None if is_all else shown)
 
     def solo_head(self, head: int) -> None:
-        """Show only one head; if it is the only one already, show all heads."""
+        """Show only the given head, or all heads if no other head is visible."""
         if self._wanted.heads == frozenset({head}):
             self._workspace.change_view(heads=None)
         else:
             self._show_only_head(head)
 
     def solo_head_of_layer(self, layer: int | None, head: int) -> None:
-        """Show only one head of a layer; if it is the only one already, show all heads."""
+        """Show only the given head of a layer, or all heads if no other head is visible."""
         if layer is None or layer == self._wanted.layer:
             self.solo_head(head)
         else:
@@ -296,7 +294,7 @@ class ViewController(QObject):
         self._workspace.change_view(heads=frozenset({head}))
 
     def show_head_of_layer(self, layer: int, head: int) -> None:
-        """Show only one head of a layer, by its indices in the run."""
+        """Show only the given head of a layer; both are indices in the run."""
         run, pinned = self._workspace.run, self._wanted.pinned
         if run is None:
             return
@@ -309,12 +307,12 @@ class ViewController(QObject):
             self._workspace.change_view(heads=frozenset({head}))
 
     def open_head(self, layer: int, head: int) -> None:
-        """Show a head of a layer, by its indices in the run, in front on the flow board."""
+        """Show the flow board of the given head of a layer; both are indices in the run."""
         self.show_flow()
         self.show_head_of_layer(layer, head)
 
     def show_head_of_model(self, number: int, head: int) -> None:
-        """Show a head of a layer, by the layer's number in the model; −1 keeps the shown heads."""
+        """Show a head of the layer with the given number in the model; −1 keeps the shown heads."""
         run = self._workspace.run
         layers = run.reading.layers if run and run.reading else ()
         if number in layers and head >= 0:
@@ -323,7 +321,7 @@ class ViewController(QObject):
             self._workspace.show_leading(run.trace.leading_index(layer=layers.index(number)))
 
     def show_token_of_layer(self, number: int, query: int) -> None:
-        """Show a layer by its number in the model, and pin the largest weight of a query."""
+        """Show the layer with the given model number, and pin the largest weight of a query."""
         workspace = self._workspace
         reading = workspace.run.reading if workspace.run else None
         resolved = workspace.wanted_resolved
@@ -360,15 +358,15 @@ class ViewController(QObject):
             self._workspace.request_view(pinned)
 
     def set_scatter(self, across: str, up: str) -> None:
-        """Choose the x and y measure of the head scatter by name."""
+        """Choose the horizontal and the vertical measure of the scatter plot by name."""
         self._workspace.change_view(scatter=HeadScatterOptions(across, up))
 
     def set_head_order(self, order: str) -> None:
-        """Choose the order of the heads in the overview of all layers, by a `HeadOrder`."""
+        """Choose the order of the heads in the overview of all layers (a `HeadOrder`)."""
         self._workspace.change_view(head_order=HeadOrder(order))
 
     def toggle_aggregate(self, by: str) -> None:
-        """Show or hide an aggregate of all heads (mean or maximum) as one more head."""
+        """Show or hide an aggregate of all heads (mean or maximum) as an additional head."""
         self._show_folds(self._wanted.folds ^ {HeadAggregate(by)})
 
     def _show_folds(self, folds: frozenset[HeadAggregate]) -> None:
@@ -377,7 +375,7 @@ class ViewController(QObject):
         self._workspace.change_view(folds=folds, pinned=None if is_hidden else pinned)
 
     def toggle_side_by_side(self) -> None:
-        """Show texts or layers side by side for one head, or one text or layer for all heads."""
+        """Switch between all texts or layers of one head, and all heads of one text or layer."""
         self._workspace.change_view(spread=not self._wanted.spread)
 
     def select_hovered_leading(self, leading: LeadingIndex) -> None:
@@ -409,20 +407,20 @@ class ViewController(QObject):
     # ------------------------------------------------------------------ colours
 
     def set_curve(self, curve: str) -> None:
-        """Choose how numbers map to colours, by a `ColourCurve`."""
+        """Choose how values map to colours (a `ColourCurve`)."""
         self._update_colours(curve=ColourCurve(curve))
 
     def set_limits(self, limits: str) -> None:
-        """Choose how the limits of the colour scale are determined."""
+        """Choose how the limits of the colour scale are determined (a `ColourLimits`)."""
         self._update_colours(limits=ColourLimits(limits))
 
     def set_map(self, name: str) -> None:
-        """Choose the sequential colour map, for weights, here and in new windows."""
+        """Choose the sequential colour map for weights, here and in new windows."""
         save_colour_map(name, MapKind.SEQUENTIAL)
         self._update_colours(sequential=name)
 
     def set_diverging(self, name: str) -> None:
-        """Choose the diverging colour map, for signed numbers, here and in new windows."""
+        """Choose the diverging colour map for signed values, here and in new windows."""
         save_colour_map(name, MapKind.DIVERGING)
         self._update_colours(diverging=name)
 

@@ -41,12 +41,12 @@ AGGREGATE_LABELS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Max"}
 
 WIDEST_STAGES_TEXTS = ("Stages: 18 of 18", "Stage: Weights")
 WIDEST_RANGE_TEXTS = ("Range: automatic, 0 to 1.11", "Range: automatic, per row")
-"""The widest common texts, reserved so that nothing next to the button moves."""
+"""The widest common texts; the button reserves their width, so that its neighbours do not move."""
 ZOOM_BUTTON_TEXTS = {"view.zoom_out": "−", "view.reset_zoom": "1:1", "view.zoom_in": "+"}
 
 
 class MenuButton(FixedWidthToolButton):
-    """A button that opens its menu, with an arrow behind its text."""
+    """Button that opens a menu, with an arrow after its text."""
 
     def __init__(self, words: Iterable[str]) -> None:
         super().__init__(f"{each} ▾" for each in words)
@@ -62,7 +62,7 @@ class MenuButton(FixedWidthToolButton):
 
 
 class ViewBar(OverflowRow):
-    """A row of view controls; the View menu contains all of them as well."""
+    """Row of view controls, which are also in the View menu."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stageToggled = Signal(str)
@@ -147,7 +147,7 @@ class ViewBar(OverflowRow):
         self.range.show_choice(f"Range: {panel.range}")
         self.range.setToolTip(plain_tooltip(panel.range_description))
         self.range.setAccessibleDescription(panel.range_description)
-        are_several = count > 1 and not panel.is_flow  # there, tabs choose the head
+        are_several = count > 1 and not panel.is_flow  # on the flow board, tabs choose the head
         self.set_all_wanted(
             {
                 self.stages_button: count > 0 and not panel.is_flow,
@@ -236,12 +236,12 @@ class ViewBar(OverflowRow):
         action = self.sender()
         assert isinstance(action, QAction)
         stage: StageChoice = action.data()
-        action.setChecked(stage.is_shown)  # until the next screen
+        action.setChecked(stage.is_shown)  # the next screen changes it
         self.stageToggled.emit(stage.stage)
 
     def _emit_head_toggled(self) -> None:
         sender = self.sender()
         assert isinstance(sender, SoloToggleButton | QAction)
         head = sender.item if isinstance(sender, SoloToggleButton) else sender.data()
-        sender.setChecked(self._panel.heads[head])  # until the next screen
+        sender.setChecked(self._panel.heads[head])  # the next screen changes it
         self.headToggled.emit(head)
