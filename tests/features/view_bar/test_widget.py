@@ -395,7 +395,7 @@ def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> Non
         assert said() == words
         assert bar(hand).range.text() == f"{words} ▾"
         assert hand.read_menu(bar(hand).range)[text]
-    assert "Current: Scores ±" in bar(hand).range.accessibleDescription()
+    assert "Scores ±" in bar(hand).range.accessibleDescription()
 
 
 def test_an_automatic_range_follows_the_numbers(hand: Hand) -> None:
