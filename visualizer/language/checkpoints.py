@@ -1,4 +1,4 @@
-"""Training checkpoints, from which a run resumes exactly, and files of model weights.
+"""Training checkpoints, from which runs resume exactly, and weight files.
 
 A checkpoint is one safetensors file that is written atomically; its header contains the run's
 metadata and the trainer's state as JSON.
@@ -38,27 +38,27 @@ if TYPE_CHECKING:
     from visualizer.storage.link_safe_folder import ContainedFile
 
 _ADAMW_STATES = ("exp_avg", "exp_avg_sq", "step")
-"""AdamW's state tensors for each parameter."""
+"""Names of AdamW's state tensors for each parameter."""
 _CHECKPOINT_COPIES = 1 + len(_ADAMW_STATES)
 """Number of tensors per parameter in a checkpoint."""
 StepCount = Annotated[int, Meta(ge=0, le=SETTING_LIMITS["steps"][1])]
 
 
 class TrainerState(Struct, frozen=True):
-    """State of a training run other than its tensors.
+    """The state of a training run, except for its tensors.
 
     Parameters
     ----------
     seconds : float
         Time spent training.
     first : float or None
-        The first step's loss; None at step 0.
+        The loss of the first step; None at step 0.
     high : int
         Number of consecutive steps with a loss far above that of the first step.
     is_ended : bool
         Whether training diverged, so that it cannot continue.
     final : tuple of (float, float) or None
-        Training and validation loss after all steps.
+        Training and validation loss, measured after the last step.
     """
 
     seconds: Annotated[float, Meta(ge=0, le=sys.float_info.max)] = 0.0
@@ -114,7 +114,7 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
 
 
 def read_run_metadata(content: bytes) -> RunMetadata:
-    """Return the metadata of the run in a checkpoint that a trusted process sent."""
+    """Return the run metadata in a checkpoint that was sent by a trusted process."""
     return metadata_from_json(json.loads(read_metadata(content)["checkpoint"])["run"])
 
 
@@ -124,12 +124,12 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
     Parameters
     ----------
     name : str
-        Name of the file, for messages.
+        Name of the file, for error messages.
 
     Raises
     ------
     InputError
-        As in `read_checkpoint`.
+        For the same reasons as in `read_checkpoint`.
     """
     tensors, metadata = _parse_file(content, name)
     with _reject_damaged(name):
@@ -147,7 +147,7 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
 
 
 def read_checkpoint_weights(file: ContainedFile, model: nn.Module) -> tuple[int, TrainerState]:
-    """Load the weights of a checkpoint into a model; return its step and the trainer's state.
+    """Load the weights of a checkpoint into a model; return the step and the trainer's state.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def read_checkpoint_weights(file: ContainedFile, model: nn.Module) -> tuple[int,
 
 @contextmanager
 def _reject_damaged(name: str) -> Iterator[None]:
-    """Raise an `InputError` that names the file for any error that its content causes."""
+    """Convert an error that is caused by a file's content to an `InputError` naming the file."""
     try:
         yield
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
@@ -171,16 +171,16 @@ def _reject_damaged(name: str) -> Iterator[None]:
 
 
 def _parse_header(metadata: dict[str, str]) -> tuple[dict[str, Any], int, TrainerState]:
-    """Return a checkpoint's header, step and trainer state; raise an error if they are invalid."""
+    """Parse a checkpoint's header; return it with the step and the trainer's state."""
     header = {"final": None} | json.loads(metadata["checkpoint"])
     state = {name: header[name] for name in TrainerState.__struct_fields__}
     return header, convert(header["step"], StepCount), convert(state, TrainerState)
 
 
 def _max_steps(run: object, training: Trainer) -> int:
-    """Return the maximum steps of a checkpoint's run; raise `ValueError` for another run.
+    """Return the maximum number of steps in a checkpoint; raise `ValueError` for another run.
 
-    If the run was extended, one of its files may contain a larger number than the other.
+    After the run was extended, one of its files may contain a larger number than the other.
     """
     written, own = metadata_from_json(run).settings, training.settings
     if replace(written, steps=own.steps) != own:
@@ -225,7 +225,7 @@ def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
 
 
 def _read_file(file: ContainedFile, model: nn.Module, copies: int) -> bytes:
-    """Read a file with a header and at most a given number of copies of a model's parameters."""
+    """Read a file that has a header and at most `copies` copies of a model's parameters."""
     size = copies * sum(parameter.nbytes for parameter in model.parameters())
     try:
         return file.read_bytes(size + MAX_HEADER_BYTES)
@@ -245,14 +245,14 @@ def _parse_file(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str,
 
 
 def read_metadata(content: bytes) -> dict[str, str]:
-    """Read the metadata of a safetensors file: JSON that follows its length in 8 bytes."""
+    """Read the metadata of a safetensors file, a JSON header after 8 bytes with its length."""
     length = int.from_bytes(content[:8], "little")
     metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
     return metadata
 
 
 def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names have a prefix, under the names without the prefix."""
+    """Return the tensors whose names begin with a prefix; the prefix is removed from the names."""
     matching = (name for name in tensors if name.startswith(prefix))
     return {name.removeprefix(prefix): tensors[name] for name in matching}
 
@@ -269,7 +269,7 @@ def _load_parameters(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 
 def _restore_optimiser(training: Trainer, tensors: dict[str, Tensor]) -> None:
-    """Restore the optimizer's state for each parameter; a state is complete or absent."""
+    """Restore the optimizer's state for each parameter; a state is either complete or missing."""
     for name, parameter in training.model.named_parameters():
         paths = {state: f"{state}/{name}" for state in _ADAMW_STATES}
         states = {state: tensors[path] for state, path in paths.items() if path in tensors}
@@ -289,7 +289,7 @@ def _restore_optimiser(training: Trainer, tensors: dict[str, Tensor]) -> None:
 
 
 def _checked_randomness(states: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the generator states; raise `RuntimeError` if torch rejects the state for the CPU."""
+    """Return the generator states; raise `RuntimeError` if torch rejects the state of the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(states["cpu"])
     return states

@@ -1,11 +1,11 @@
-"""The processes that torchrun starts for one training, and their communication.
+"""The processes that torchrun starts for a training run, and their communication.
 
-The first process (rank 0) leads: before each step or evaluation it broadcasts an order, so that
-all processes do the same in the same sequence. They exchange tensors of numbers and of bytes;
+The first process (rank 0) is the leader: before each step or evaluation, it broadcasts an order, so
+that all processes do the same work in the same order. They exchange tensors of numbers and bytes;
 nothing is pickled.
 
 Sources: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training"
-(averaged gradients, and when they are those of one process).
+(averaged gradients, and the conditions under which they equal those of one process).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 PROCESS_TIMEOUT = timedelta(minutes=30)
-"""Timeout for the other processes, which may be writing a checkpoint or reading a text."""
+"""Maximum wait for other processes, which may be writing a checkpoint or reading a text."""
 NUMBERS_PER_ORDER = 3
-"""Number of values in a broadcast order: the order and two arguments."""
+"""Number of values in a broadcast order, which are the order and its two arguments."""
 
 
 class ProcessOrder(IntEnum):
-    """Order from the first process to all others."""
+    """An order that the first process sends to all others."""
 
     BEGIN = 0
     STEP = 1
@@ -48,11 +48,11 @@ class ProcessOrder(IntEnum):
 
 
 class LostProcessError(Exception):
-    """The connection to another training process ended."""
+    """The connection to another training process was lost."""
 
 
 class DistributedProcessGroup:
-    """One of the processes of a training run, as described by the variables of torchrun.
+    """One process of a training run, as described by the environment variables of torchrun.
 
     Raises
     ------
@@ -72,7 +72,7 @@ class DistributedProcessGroup:
             sentence = f"The training processes could not connect to each other: {reason}."
             raise InputError("processes", f"{sentence} Start them with torchrun.") from error
         self.signal_status = 0
-        """Exit status requested by a signal to any process, known to all processes; otherwise 0."""
+        """Exit status that a signal to any process requested, shared by all processes; or 0."""
         self._own_signal_status = 0
         self._is_disconnected = False
 
@@ -83,22 +83,22 @@ class DistributedProcessGroup:
 
     @property
     def sharing(self) -> BatchSharing:
-        """Number of processes that share each batch."""
+        """The numbers of processes that share each batch."""
         return BatchSharing(self.count, self._processes_on_machine)
 
     def request_end(self, status: int) -> None:
-        """Ask the first process to end the training after this step, with an exit status."""
+        """Ask the leader to end the training with the given exit status after this step."""
         self._own_signal_status = status
 
     # ------------------------------------------------------------------ batches and models
 
     def own_rows(self, batch: int) -> slice:
-        """Return this process's rows of a batch."""
+        """Return the rows of a batch that this process computes."""
         rows = batch // self.count
         return slice(self.rank * rows, (self.rank + 1) * rows)
 
     def check_settings(self, settings: TrainingSettings) -> None:
-        """Reject batches that cannot be split, and a device that processes would share.
+        """Reject a batch size that cannot be split and a device that processes would have to share.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class DistributedProcessGroup:
             With field ``batch`` or ``device``.
         """
         batch, over = settings.batch, settings.batch % self.count
-        if over:  # the mean gradient equals that of the batch only if the shares are equal
+        if over:  # the mean gradient equals that of the batch only if all shares have the same size
             below, above = batch - over, batch - over + self.count
             sentence = (
                 f"A batch of {batch:,} blocks cannot be divided among {self.count:,} processes. "
@@ -116,7 +116,7 @@ class DistributedProcessGroup:
         self.select_device(settings.device)
 
     def select_device(self, wanted: Device) -> None:
-        """Reject a device that processes would have to share; select the GPU of this process.
+        """Select the GPU of this process; reject a device that processes would have to share.
 
         Raises
         ------
@@ -128,12 +128,12 @@ class DistributedProcessGroup:
     def wrap_averaging(self, model: nn.Module, threads: int) -> DistributedDataParallel:
         """Return a model that averages its gradients over all processes in backward passes.
 
-        All processes call this together; the model gets the weights of the first process. The
-        processes of a machine share its threads.
+        All processes must call this together; the model receives the weights of the first process.
+        The processes of a machine divide its threads among themselves.
         """
         torch.set_num_threads(max(1, threads // self._processes_on_machine))
         averaging = DistributedDataParallel(model)
-        averaging.broadcast_buffers = False  # they are constants: the causal masks
+        averaging.broadcast_buffers = False  # the buffers are constants: the causal masks
         return averaging
 
     def mean_loss(self, loss: float) -> float:
@@ -151,7 +151,7 @@ class DistributedProcessGroup:
     def broadcast_order(
         self, order: ProcessOrder, first: int = 0, second: int = 0
     ) -> Iterator[None]:
-        """Execute an order in all processes; the first process broadcasts it.
+        """Broadcast an order from the first process; the caller executes it within the context.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class DistributedProcessGroup:
 
     @contextmanager
     def communication(self) -> Iterator[None]:
-        """Communicate with the other processes; after an error, communication cannot continue.
+        """Context for communication with the other processes, which cannot continue after an error.
 
         Raises
         ------
@@ -196,17 +196,17 @@ class DistributedProcessGroup:
         self._is_disconnected = False
 
     def send_bytes(self, content: bytes) -> None:
-        """Send bytes from the first process to all others, which know the number of bytes."""
+        """Send bytes from the first process to all others, which already know their number."""
         distributed.broadcast(torch.frombuffer(bytearray(content), dtype=torch.uint8), 0)
 
     def receive_bytes(self, size: int) -> bytes:
-        """Receive the bytes sent by the first process."""
+        """Receive the bytes that the first process sends."""
         received = torch.empty(size, dtype=torch.uint8)
         distributed.broadcast(received, 0)
         return received.numpy().tobytes()
 
     def gather_text(self, text: str) -> list[str]:
-        """Return the texts of all processes, by rank."""
+        """Return the texts of all processes, in the order of their ranks."""
         own = text.encode()
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.count)]
         distributed.all_gather(sizes, torch.tensor([len(own)]))
@@ -218,9 +218,10 @@ class DistributedProcessGroup:
         return [content.numpy().tobytes()[: int(size)].decode() for content, size in pairs]
 
     def end_all(self, status: int) -> None:
-        """Send the exit status to the others and wait until they receive it, except after an error.
+        """Send the exit status to the others and wait until they have received it.
 
-        Processes that wait in the middle of a step notice when this process ends.
+        After an error, nothing is sent: processes that wait in the middle of a step notice when
+        this process ends.
         """
         if not self._is_disconnected:
             with suppress(LostProcessError), self.broadcast_order(ProcessOrder.END, status):
@@ -228,7 +229,7 @@ class DistributedProcessGroup:
 
 
 def select_process_device(wanted: Device, rank: int, count: int) -> None:
-    """Select the GPU of one of several processes, if they compute on GPUs.
+    """Select the GPU for one of several processes, if they use GPUs.
 
     Parameters
     ----------
@@ -256,7 +257,7 @@ def select_process_device(wanted: Device, rank: int, count: int) -> None:
 
 
 def process_group_backend() -> str:
-    """Return the backend that connects the processes: NCCL for tensors on GPUs, otherwise Gloo."""
+    """Return the communication backend: NCCL for tensors on GPUs, Gloo for all others."""
     has_gpus = torch.cuda.is_available() and distributed.is_nccl_available()
     return "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
 

@@ -1,4 +1,4 @@
-"""Training with several processes: the first leads the run, and the others follow its orders."""
+"""Training with several processes: the first leads the run; the others follow its orders."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from visualizer.language.training_run import TrainingRun
 
 DROPOUT_NOTICE = (
-    "On several GPUs, dropout keeps different weights than with one process, so the losses "
+    "On several GPUs, dropout keeps different weights than in one process, so the losses "
     "differ slightly."
 )
 
 
 def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tuple[str, ...]:
-    """Include all other processes in a run, starting at its current step.
+    """Let all other processes join a run at its current step.
 
     Returns
     -------
     tuple of str
-        Differences between the run's values and those with one process, as sentences.
+        Sentences that describe how the run's values differ from those of a single process.
 
     Raises
     ------
     InputError
-        If one of the processes cannot take part.
+        If one of the processes cannot join.
     LostProcessError
         If the connection to another process ends.
     """
@@ -55,9 +55,9 @@ def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tupl
 
 
 def follow_orders(group: DistributedProcessGroup) -> int:
-    """Follow the first process's orders until the end, and return its exit status.
+    """Follow the orders of the first process until the end, and return the exit status.
 
-    Nothing is written.
+    Nothing is written to disk.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def follow_orders(group: DistributedProcessGroup) -> int:
 
 
 def _join_training(group: DistributedProcessGroup, content: bytes) -> Trainer | None:
-    """Return a trainer in the state of a checkpoint; None if any process failed to create one."""
+    """Return a trainer restored from a checkpoint; None if any process failed to create one."""
     training, sentence = None, ""
     try:
         training = _restore_trainer(group, content)

@@ -1,7 +1,7 @@
-"""The training run shipped with the program: an induction head that learned repeated segments.
+"""The training run that is shipped with the program, in which an induction head forms.
 
-The run is created by ``python -m tests.support.start_page_files``. Source: Olsson et al. 2022,
-"In-context Learning and Induction Heads".
+The run was trained on repeated segments by ``python -m tests.support.start_page_files``. Source:
+Olsson et al. 2022, "In-context Learning and Induction Heads".
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 EXAMPLE_FOLDER = resource_path("start_page", "trained_example")
 EXAMPLE_TEXT = "journeyjourney"
-"""Distinct letters, repeated: the first half predicts each letter of the second half."""
+"""Distinct letters that are repeated: the first half predicts each letter of the second half."""
 LAYER, HEAD = 1, 1
-"""The induction head, counted from 0."""
+"""Layer and head of the induction head, counted from 0."""
 ESSENTIAL_HEAD = (1, 0)
-"""A head on which copying depends: without it, the next letter is no longer likely."""
+"""A head that is necessary for copying: without this head, the next letter is unlikely."""
 EXPECTED_CELL = (9, 3)
-"""A query in the second half, and its expected key: the letter after the previous occurrence."""
+"""A query in the second half and its expected key: the letter after the previous occurrence."""
 SNAPSHOT_STEPS = (102, 149, 174, 1500)
-"""The steps of the shipped weights: the head forms between the second and the third."""
+"""The steps whose weights are shipped; the head forms between the second and the third one."""
 
 
 def read_example_layer() -> Message:
-    """Return the head's layer after all steps; see `probe.layer_message`."""
+    """Return the layer of the head after all steps; see `probe.layer_message`."""
     model, about = load_example(SNAPSHOT_STEPS[-1])
     return probe.layer_message(model, about.vocabulary, EXAMPLE_TEXT, LAYER, SNAPSHOT_STEPS[-1], "")
 
 
 def load_example(step: int) -> tuple[LanguageModel, RunMetadata]:
-    """Return the model after a number of steps, and the metadata of the run."""
+    """Return the model after the given number of steps, and the metadata of the run."""
     folder = RunFolder(EXAMPLE_FOLDER)
     about = folder.read_metadata()
     model = build_model(about.settings, len(about.tokens))

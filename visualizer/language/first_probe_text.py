@@ -13,7 +13,7 @@ MAX_CHARACTERS, MAX_WORDS = 32, 12
 
 
 def choose_probe_text(sample: str, settings: TrainingSettings) -> str:
-    """Return the beginning of the training text, short enough to see at a glance."""
+    """Return the beginning of the training text, shortened so that it can be read at a glance."""
     line = next((line for line in sample.splitlines() if line.strip()), "")
     if settings.source.effective_tokenizer is TokenizerKind.WORDS:
         words = tokenize(line, TokenizerKind.WORDS)

@@ -1,6 +1,6 @@
-"""The language models from the notes, from bigram to transformer, and variants of the transformer.
+"""The language models of the lecture notes, and variants of their transformer.
 
-They use the program's own attention modules, so every stage can be read:
+They use the program's own attention modules, so every stage can be inspected:
 `LanguageModel.forward_with_traces` returns one trace per layer with the values that the model
 computes.
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 INITIAL_WEIGHT_STD = 0.02
-"""Standard deviation of the initial weights in layered models.
+"""Standard deviation of the initial weights of layered models.
 
-Other models, and the transformer from the notes, use PyTorch's default initialization.
+All other models and the transformer of the notes use PyTorch's default initialization.
 """
 FEED_FORWARD_FACTOR = 4
-"""Width of the feed-forward block relative to the residual stream."""
+"""Width of the feed-forward block relative to that of the residual stream."""
 
 
 class LanguageModel(nn.Module):
@@ -48,7 +48,7 @@ class LanguageModel(nn.Module):
     Parameters
     ----------
     settings : TrainingSettings
-        Settings with the model's architecture; see `ModelKind`.
+        The settings that define the model's architecture; see `ModelKind`.
     tokens : int
         Size of the vocabulary.
     """
@@ -70,8 +70,8 @@ class LanguageModel(nn.Module):
         Parameters
         ----------
         fused : bool
-            Whether to use fused attention, which has no stages: it is faster, and equal up to
-            rounding.
+            Whether to use fused attention, which is faster but has no stages; the results are equal
+            up to rounding.
         """
         stream = self._embed(ids)
         for layer in self.layers:
@@ -153,7 +153,7 @@ class ResidualLayer(MixingLayer):
 
 
 def count_layers(settings: TrainingSettings) -> int:
-    """Return the number of attention layers of the settings' model."""
+    """Return the number of attention layers of the model."""
     if settings.model in LAYERED_MODELS:
         return settings.layers
     return 0 if settings.model is ModelKind.BIGRAM else 1
@@ -180,7 +180,7 @@ def _create_feed_forward(width: int, rate: float) -> nn.Module:
 
 
 def build_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
-    """Build a model on the CPU, with weights initialized from the settings' seed."""
+    """Build a model on the CPU and initialize its weights from the seed of the settings."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = LanguageModel(settings, tokens)

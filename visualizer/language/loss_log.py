@@ -1,6 +1,6 @@
-"""The loss log of a run: a CSV file with one line per step; imports no torch.
+"""The loss log of a run, a CSV file with one line per step. This module does not import torch.
 
-Numbers are written such that reading them back gives exactly the same values.
+Numbers are written so that reading them gives exactly the same values.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 CSV_HEADER = "step,training,validation,rate,seconds"
 MAX_FILE_BYTES = 2**30
-"""Maximum size of the file; ten million steps take less."""
+"""Maximum size of the file in bytes; ten million steps take less."""
 MAX_STEPS = SETTING_LIMITS["steps"][1]
 ROWS_PER_PARSE = 1_024
-"""Number of rows parsed at a time."""
+"""Number of rows that are parsed together."""
 MISSING_VALUE = -1.0
-"""Placeholder for missing values; losses and rates are never negative, but may be NaN.
+"""Placeholder for a missing value; losses and rates can be NaN but are never negative.
 
 In the file, such a field is empty.
 """
@@ -41,12 +41,12 @@ class LossRow(NamedTuple):
     Parameters
     ----------
     step : int
-        Number of steps completed before this one.
+        Number of steps that were completed before this one.
     training : float
         Mean loss of the step's batch, in nats per token; `MISSING_VALUE` if there was no batch, NaN
         or infinite if training diverged.
     validation : float
-        Mean loss of some batches from the validation part; `MISSING_VALUE` if it was not measured.
+        Mean loss of several batches of the validation part; `MISSING_VALUE` if it was not measured.
     rate : float
         Learning rate of the step.
     seconds : float
@@ -69,10 +69,10 @@ EMPTY_ROWS = np.empty((0, len(LossRow._fields)))
 
 
 def parse_tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
-    """Parse the lines of a file as arrays [row, field of `LossRow`], in blocks of rows.
+    """Yield the rows of a file in blocks, as arrays [row, field of `LossRow`].
 
-    Parsing stops at the first line that is truncated, or has a step that does not increase or
-    exceeds the maximum.
+    Parsing stops at the first line that is truncated, or whose step does not increase or exceeds
+    the maximum.
     """
     last_step, rows = -1.0, islice(lines, 1, None)
     while block := list(islice(rows, ROWS_PER_PARSE)):
@@ -116,7 +116,7 @@ def parse_rows(lines: Iterable[str]) -> list[LossRow]:
 
 
 def loss_curves(rows: ArrayLike) -> dict[str, np.ndarray]:
-    """Return rows as arrays: training losses and rates by step, validation losses separately."""
+    """Convert rows to arrays; the validation losses have their own steps."""
     table = np.array(rows, np.float64).reshape(-1, len(LossRow._fields))
     trained, measured = (table[table[:, column] != MISSING_VALUE] for column in (1, 2))
     return {
@@ -129,16 +129,16 @@ def loss_curves(rows: ArrayLike) -> dict[str, np.ndarray]:
 
 
 class LossLog:
-    """Buffered writer of the loss file; rows that cannot be written stay buffered."""
+    """Buffered writer for the loss file; rows that cannot be written stay in the buffer."""
 
     def __init__(self, place: ContainedFile) -> None:
         self.place = place
         self._pending: list[LossRow] = []
         self._new_content: bytes | None = None
-        """Content to be written by `begin`; None if the file already has this content."""
+        """Content that `begin` has to write; None if the file already has this content."""
 
     def read(self, end_step: int) -> list[LossRow]:
-        """Return the rows before a step; the file is unchanged until `begin`.
+        """Return the rows before a step; the file is not changed until `begin` is called.
 
         Raises
         ------
@@ -153,7 +153,7 @@ class LossLog:
         return rows
 
     def _read_content(self) -> tuple[bytes, bool]:
-        """Return the file's content, and whether other hard links exist, which must not change."""
+        """Return the file's content, and whether it has other hard links, which must not change."""
         try:
             with self.place.open(MAX_FILE_BYTES) as file:
                 return file.read(MAX_FILE_BYTES), os.fstat(file.fileno()).st_nlink > 1
@@ -164,7 +164,7 @@ class LossLog:
             raise InputError("folder", sentence) from error
 
     def begin(self) -> None:
-        """Remove from the file the rows that `read` left out.
+        """Remove from the file the rows that `read` did not return.
 
         Raises
         ------
@@ -174,7 +174,8 @@ class LossLog:
         if self._new_content is not None:
             content = self._new_content
             write_atomically(self.place, lambda file: file.write(content))
-            # Only after the write, so that it is retried if the disk was full.
+            # The content is cleared after the write, so that the write is retried if the disk was
+            # full.
             self._new_content = None
 
     def remove_rows_from(self, end_step: int) -> None:
@@ -190,11 +191,11 @@ class LossLog:
         self.begin()
 
     def add_row(self, row: LossRow) -> None:
-        """Buffer a row until `flush`."""
+        """Buffer a row until `flush` is called."""
         self._pending.append(row)
 
     def flush(self) -> None:
-        """Append the buffered rows; on failure they stay buffered.
+        """Append the buffered rows to the file; if this fails, they stay in the buffer.
 
         Raises
         ------

@@ -1,6 +1,6 @@
-"""Estimates the memory for a training run, to reject settings that do not fit before the start.
+"""Estimates the memory of a training run, to reject settings that do not fit before the start.
 
-A system that overcommits memory would otherwise kill the program later without a message.
+Otherwise, a system that overcommits memory would kill the program later, without a message.
 """
 
 from __future__ import annotations
@@ -28,27 +28,29 @@ if TYPE_CHECKING:
     from visualizer.storage.link_safe_folder import ContainedFile
 
 BYTES_PER_NUMBER = 4
-"""Bytes per number; everything is float32."""
+"""Number of bytes per value; all values are float32."""
 PARAMETER_COPIES = 8
-"""Number of copies of each parameter: the parameter, its gradient, two for AdamW, one for reading
-old snapshots, and three in a checkpoint while it is written.
+"""Number of copies of each parameter during training: the parameter, its gradient, two for AdamW,
+one for reading old snapshots, and three in a checkpoint while it is written.
 """
 CHECKPOINT_COPIES = 7
-"""Number of copies of each parameter while a checkpoint is read: the parameter, and three each
-(with the two for AdamW) in the file's content and in the tensors read from it.
+"""Number of copies of each parameter while a checkpoint is read: the parameter, and three
+(including two for AdamW) both in the file's content and in the tensors that are read from it.
 """
 WEIGHT_COPIES = 2
-"""Number of copies while only weights are read: the file's content, and the model."""
+"""Number of copies of each parameter while only weights are read: the file's content and the model.
+"""
 VECTORS_PER_TOKEN, VECTORS_WITHOUT_FEED_FORWARD = 30, 16
-"""Vectors stored per token and layer for the backward pass; fewer without a feed-forward block."""
+"""Number of vectors that are stored per token and layer for the backward pass."""
 LOGIT_COPIES = 4
-"""Number of copies of the logits: raw, normalized, and the gradients of both."""
+"""Number of copies of the logits: the logits, their normalized values, and the gradients of both.
+"""
 TORCH_BYTES = 100 * 2**20
-"""Memory in bytes that torch allocates for its first computation."""
+"""Memory that torch allocates for its first computation, in bytes."""
 
 
 class BatchSharing(Struct, frozen=True):
-    """Number of processes that share each batch: in total, and on this machine."""
+    """The numbers of processes that share each batch: in total, and on this machine."""
 
     processes: int = 1
     local_processes: int = 1
@@ -60,9 +62,9 @@ SINGLE_PROCESS = BatchSharing()
 def check_training_memory(
     settings: TrainingSettings, tokens: int, sharing: BatchSharing = SINGLE_PROCESS
 ) -> None:
-    """Reject settings that need more memory for training than is free.
+    """Reject settings with which training needs more memory than is free.
 
-    Processes on the CPU share memory; on GPUs, each process has its own.
+    Processes on the CPU share its memory; on GPUs, each process has its own memory.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ def check_training_memory(
     Raises
     ------
     InputError
-        With field ``batch`` and the largest batch that fits.
+        With field ``batch``; the remedy is the largest batch that fits.
     """
     device, _ = attention_device.resolve_device(settings.device, Dtype.FLOAT32)
     room = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
@@ -104,11 +106,13 @@ def check_training_memory(
 
 
 def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) -> int:
-    """Estimate the memory of one of several processes, in bytes."""
+    """Estimate the memory that one of several processes needs, in bytes."""
     if processes == 1:
         return estimate_bytes(settings, tokens)
     masks = 0
-    if settings.is_layered and settings.dropout:  # sampled for the whole batch, layer by layer
+    if (
+        settings.is_layered and settings.dropout
+    ):  # the masks are sampled for the whole batch, layer by layer
         masks = 2 * BYTES_PER_NUMBER * settings.heads * settings.batch * settings.block**2
     share = replace(settings, batch=max(1, settings.batch // processes))
     return estimate_bytes(share, tokens) + masks
@@ -117,14 +121,14 @@ def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) 
 def check_model_memory(
     settings: TrainingSettings, tokens: int, copies: int, file: ContainedFile | None
 ) -> None:
-    """Reject a saved model that needs more memory than is free, or is larger than its file.
+    """Reject a saved model that needs more memory than is free or is larger than its file.
 
     Parameters
     ----------
     tokens : int
         Size of the vocabulary.
     copies : int
-        Number of copies of the model's parameters in memory while it is read.
+        Number of copies of the model's parameters that are in memory while the model is read.
     file : ContainedFile or None
         The file with the model's weights, if there is one.
 
@@ -159,13 +163,13 @@ def _file_size(file: ContainedFile) -> int:
 
 
 def _meta_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
-    """Return the model without data and with at most one layer; all layers have the same size."""
+    """Return the model without data and with only one of its layers, which have equal sizes."""
     with torch.device("meta"):
         return LanguageModel(replace(settings, layers=1), tokens)
 
 
 def _count_parameters(model: LanguageModel, settings: TrainingSettings) -> int:
-    """Return the number of parameters of the whole model."""
+    """Return the number of parameters of the model with all its layers."""
     extra_layers = count_layers(settings) - len(model.layers)
     return _parameters_of(model) + extra_layers * sum(map(_parameters_of, model.layers))
 
@@ -175,14 +179,14 @@ def _parameters_of(module: nn.Module) -> int:
 
 
 def estimate_bytes(settings: TrainingSettings, tokens: int) -> int:
-    """Estimate the memory of training in bytes; an upper bound of the measured use."""
+    """Return an upper bound of the measured memory use of training, in bytes."""
     model = _meta_model(settings, tokens)
     positions = settings.batch * settings.block
     specs = [layer.attention.spec for layer in model.layers if isinstance(layer, MixingLayer)]
     has_feed_forward = settings.model in FEED_FORWARD_MODELS
     vectors = VECTORS_PER_TOKEN if has_feed_forward else VECTORS_WITHOUT_FEED_FORWARD
     per_layer, stages = vectors * positions * settings.width, 0
-    if specs:  # all layers have the same
+    if specs:  # all layers have the same spec
         spec = specs[0]
         # The attention weights; with dropout, also the mask and the weights after dropout.
         per_layer += spec.heads * positions * settings.block * (3 if spec.dropout else 1)
@@ -198,9 +202,9 @@ def _smaller_model(
     room: float,
     least_batch: int,
 ) -> Remedy | None:
-    """Return a block size, a width or a number of layers that fits, whichever is found first.
+    """Return the first setting found that fits: a block size, a width or a number of layers.
 
-    The smallest batch size is tried last.
+    The settings are tried first with the current batch size and then with the smallest one.
     """
     steps = {"block": 1, "width": 1}
     if settings.is_layered:
@@ -220,7 +224,7 @@ def _largest_fitting(
     room: float,
     step: int,
 ) -> int:
-    """Return the largest multiple of a step with which the training fits; 0 if none."""
+    """Return the largest multiple of `step` with which the training fits; 0 if there is none."""
     low, high = 0, getattr(settings, name) // step
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""An open run: it can be trained further if its text is available, and inspected at saved steps."""
+"""An open run: it can be inspected at saved steps and, with its text, be trained further."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 
 class OpenRun:
-    """A run opened for reading and, once its lock is acquired, for training.
+    """A run that is open for reading and, once its lock is acquired, for training.
 
-    Without the lock, nothing in its folder is written. Without its text, it cannot be trained, but
-    its models can be read.
+    Without the lock, nothing is written to its folder. Without its text, the run cannot be trained,
+    but its models can be read.
 
     Parameters
     ----------
     folder : RunFolder
         Folder of the existing or new run.
     settings : TrainingSettings or None
-        Settings of a new run; None opens the existing one.
+        Settings of a new run; None to open an existing run.
     is_held : bool
-        Whether to acquire the lock immediately; a new run always does.
+        Whether to acquire the lock immediately; for a new run, this is always done.
     sharing : BatchSharing
-        The processes that will train the run, which need enough memory.
+        The numbers of processes that will share each batch, for the check of the free memory.
 
     Raises
     ------
@@ -60,7 +60,9 @@ class OpenRun:
         sharing: BatchSharing = SINGLE_PROCESS,
     ) -> None:
         self.folder, self.lock_error, self._sharing = folder, "", sharing
-        if settings:  # an existing run may come from another machine
+        if (
+            settings
+        ):  # the device is not checked for an existing run, which may come from another machine
             check_available(settings.device)
         corpus = self._load_corpus(settings) if settings else None
         if settings and corpus:
@@ -83,7 +85,7 @@ class OpenRun:
 
     @property
     def is_locked(self) -> bool:
-        """Whether this program holds the lock and may write."""
+        """Whether this program holds the lock, so that it may write to the folder."""
         return self._lock is not None
 
     def acquire_lock(self, *, is_ordered: bool = False) -> None:
@@ -92,14 +94,14 @@ class OpenRun:
         Parameters
         ----------
         is_ordered : bool
-            Whether the program follows the orders in the run's folder, which are then removed.
+            Whether the program follows the orders in the run's folder; the orders are then removed.
 
         Raises
         ------
         InputError
             With field ``held`` if another program holds the run or has changed it since it was
-            opened, or the orders were withdrawn; with ``folder`` or ``export`` if the run's files
-            cannot be written.
+            opened, or if the orders were withdrawn; with field ``folder`` or ``export`` if the
+            run's files cannot be written.
         """
         if self._lock:
             return
@@ -118,8 +120,8 @@ class OpenRun:
             self.folder.remove_leftovers()
         except OSError as error:
             raise self.folder.write_error(error) from error
-        # Last, because removing leftovers would remove the stop request of a program that withdraws
-        # the orders too late.
+        # The orders are removed last: a program that withdraws them too late requests a stop, and
+        # removing leftovers afterwards would remove this request.
         self._remove_orders(is_ordered)
         if self.running:
             self.running.start_writing()
@@ -149,13 +151,13 @@ class OpenRun:
         return corpus
 
     def model_at(self, step: int | None) -> tuple[LanguageModel, int]:
-        """Return the current model, or the model after ``step`` steps, and its step.
+        """Return the model after ``step`` steps, or the current model, and the model's step.
 
         Raises
         ------
         InputError
-            With field ``step`` if the weights at this step were not saved; with ``folder`` if they
-            cannot be read.
+            With field ``step`` if the weights of this step were not saved; with field ``folder`` if
+            they cannot be read.
         """
         if step is None and self.running:
             return self.running.trainer.model, self.running.step
@@ -163,7 +165,7 @@ class OpenRun:
         if step is None and self.folder.checkpoint.exists():
             try:
                 return self._model_of_checkpoint()
-            except InputError:  # damaged, or too large to be read here
+            except InputError:  # the checkpoint is damaged or too large to be read on this machine
                 if not snapshots:
                     raise
         wanted = step if step is not None else snapshots[-1] if snapshots else 0
@@ -176,7 +178,7 @@ class OpenRun:
         return self._saved_model, wanted
 
     def _model_of_checkpoint(self) -> tuple[LanguageModel, int]:
-        """Return the last model of a run that cannot be trained on this machine, and its step."""
+        """Return the last model and its step for a run that cannot be trained on this machine."""
         step = self.folder.checkpoint_step()
         if step is None or step != self._saved_model_step:
             settings, tokens = self.about.settings, len(self.about.tokens)
@@ -187,7 +189,7 @@ class OpenRun:
         return self._saved_model, step
 
     def snapshots(self) -> tuple[int, ...]:
-        """List the steps with saved weights, except those after the current or last step."""
+        """List the steps with saved weights, up to the current or last step."""
         last = self.running.step if self.running else self.about.settings.steps
         return tuple(step for step in self.folder.snapshots() if step <= last)
 

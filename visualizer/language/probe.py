@@ -1,4 +1,4 @@
-"""Probes a model with a text: attention of every layer and head, and next-token logits."""
+"""Runs a model on a text to get the attention of every layer and head, and the logits."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from visualizer.language.tokenizers import Vocabulary
 
 MAX_MATRIX_BYTES = 256 * 2**20
-"""Maximum size of the weights and scores of a text, in bytes."""
+"""Maximum size of a text's weights and scores, in bytes."""
 
 
 class ProbeText(Struct, frozen=True, eq=False):
-    """A text as the input of a model.
+    """A text as input for a model.
 
     Parameters
     ----------
     ids : Tensor
-        Token ids of the end of the text, at most one block, [token].
+        Token ids of the end of the text, [token]; at most one block.
     cut : int
-        Number of tokens cut off before these tokens.
+        Number of tokens that were cut off at the beginning of the text.
     """
 
     tokens: tuple[str, ...]
@@ -47,7 +47,7 @@ class ProbeText(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, text: str, vocabulary: Vocabulary, model: LanguageModel) -> ProbeText:
-        """Return a probe with the end of a text, at most one block.
+        """Return a probe with the end of a text, which is at most one block long.
 
         Raises
         ------
@@ -56,7 +56,7 @@ class ProbeText(Struct, frozen=True, eq=False):
         """
         tokens, numbers = vocabulary.tokenize(text)
         if not tokens:
-            raise InputError("text", "The text is empty. Type some text.")
+            raise InputError("text", "The text is empty. Enter a text.")
         block = model.settings.block
         device = model.projection.weight.device
         ids = torch.from_numpy(numbers[-block:]).to(device)
@@ -71,13 +71,13 @@ def run_probe(model: LanguageModel, probe: ProbeText) -> dict[str, np.ndarray]:
     -------
     dict
         ``logits`` [token, vocabulary]; for models with attention also ``weights`` [layer, head,
-        query, key]; for those trained on a synthetic task ``mean_partner_weight`` [layer, head],
-        the mean weight on the expected keys.
+        query, key]; and for such models trained on a synthetic task ``mean_partner_weight`` [layer,
+        head], the mean weight on the expected keys.
 
     Raises
     ------
     InputError
-        With field ``text`` if the attention takes more than `MAX_MATRIX_BYTES`.
+        With field ``text`` if the attention needs more than `MAX_MATRIX_BYTES`.
     """
     model.eval()
     _check_matrix_memory(model, len(probe.tokens))
@@ -97,7 +97,7 @@ def run_probe(model: LanguageModel, probe: ProbeText) -> dict[str, np.ndarray]:
 def layer_attention_inputs(
     model: LanguageModel, probe: ProbeText, number: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the spec, the input and the weights with which a layer's attention can be recomputed.
+    """Return what is needed to recompute a layer's attention: its spec, input and weights.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def layer_attention_inputs(
     Raises
     ------
     InputError
-        With field ``layer`` if the model has no such layer; with ``text`` as in `run_probe`.
+        With field ``layer`` if the model has no such layer; with field ``text``, as in `run_probe`.
     """
     model.eval()
     _check_matrix_memory(model, len(probe.tokens))
@@ -130,14 +130,14 @@ def layer_attention_inputs(
 def layer_message(
     model: LanguageModel, vocabulary: Vocabulary, text: str, number: int, step: int, identity: str
 ) -> Message:
-    """Return the answer to the message ``layer``: the attention of a layer for a text.
+    """Return the response to the message ``layer``: the attention of a layer for a text.
 
     Parameters
     ----------
     step : int
         Training step of the model.
     identity : str
-        Id of the request, which the answer repeats.
+        Id of the request, which is repeated in the response.
     """
     probe = ProbeText.of(text, vocabulary, model)
     spec, arrays = layer_attention_inputs(model, probe, number)
@@ -164,7 +164,7 @@ _SPEC_FIELDS = (
     *("d_in", "d_out", "heads", "projection", "bias", "arrangement", "output_projection"),
     *("scale", "normalisation", "mask"),
 )
-"""Fields of a spec that determine its values in evaluation."""
+"""Fields of a spec that determine the values of attention in evaluation mode."""
 
 
 def _own_weights(trace: Trace) -> dict[str, np.ndarray]:

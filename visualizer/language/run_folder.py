@@ -1,7 +1,7 @@
-"""The folder of a training run: metadata, losses, checkpoint and snapshots; imports no torch.
+"""The folder of a training run, with its files. This module does not import torch.
 
-All files are written atomically except the losses: their last line may be truncated. A run may be
-of unknown origin: no file is reached through a link, and each has a size limit.
+All files are written atomically, except for the losses, whose last line may be truncated. A run may
+be of unknown origin, so links are not followed, and each file has a size limit.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 MAX_METADATA_BYTES = 64 * 2**20
-"""Maximum size of the metadata file, which consists largely of the vocabulary."""
+"""Maximum size of the metadata file, in bytes; it consists largely of the vocabulary."""
 MAX_HEADER_BYTES = 2 * MAX_METADATA_BYTES
-"""Maximum size of a checkpoint's header: the escaped metadata and the trainer's state."""
+"""Maximum size, in bytes, of a checkpoint's header: the escaped metadata and the trainer's state.
+"""
 MAX_CHECKPOINT_BYTES = 2**40
 MAX_EXCERPT_CHARACTERS = 10_000
-"""Maximum length of the text excerpt and of the notices, which a window shows in full."""
+"""Maximum number of characters in the excerpt and in the notices, which are shown in full."""
 IDLE_STOP_CONTENT = b"rested"
-"""Content of the stop file left by a process that was stopped while it was not training."""
+"""Content of the stop file if the process that was stopped was not training."""
 MAX_STOP_REQUEST_BYTES = 1_000
 _KINDS = (
     LearningRateDecay,
@@ -68,20 +69,20 @@ _SNAPSHOT_NAME = re.compile(r"([0-9]{8})\.safetensors")
 
 
 class RunMetadata(Struct, frozen=True):
-    """Metadata of a run, known before its first step.
+    """The metadata of a run, which is known before its first step.
 
     Parameters
     ----------
     tokens : tuple of str
         The vocabulary.
     frequency, bigram : float
-        Validation losses of the unigram and bigram baselines, in nats per token.
+        Validation losses, in nats per token, of the unigram and bigram baselines.
     sample : str
         Beginning of the text.
     fingerprint : str
-        Digest of the text, to detect changes.
+        Digest of the text, which is used to detect changes.
     notices : tuple of str
-        Remarks on the text, each a sentence.
+        Notices about the text, each a complete sentence.
     """
 
     settings: TrainingSettings
@@ -106,7 +107,7 @@ def metadata_to_json(about: RunMetadata) -> dict[str, object]:
 
 
 def metadata_from_json(values: object) -> RunMetadata:
-    """Decode run metadata encoded by `metadata_to_json`.
+    """Decode the result of `metadata_to_json`.
 
     Raises
     ------
@@ -128,7 +129,7 @@ def metadata_from_json(values: object) -> RunMetadata:
 
 
 def _validity_checks(about: RunMetadata) -> Iterator[tuple[bool, str]]:
-    """Yield whether each condition on a run's metadata is met, and the problem if it is not."""
+    """Yield, for each condition on a run's metadata, whether it is met and the problem if not."""
     tokens = about.tokens
     yield len(tokens) > 0, "no tokens"
     if repeated := next((token for token, count in Counter(tokens).items() if count > 1), None):
@@ -151,7 +152,7 @@ def settings_to_json(settings: TrainingSettings) -> object:
 
 
 def settings_from_json(values: object) -> TrainingSettings:
-    """Decode settings encoded by `settings_to_json`.
+    """Decode the result of `settings_to_json`.
 
     Raises
     ------
@@ -182,7 +183,7 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def losses(self) -> ContainedFile:
-        """The loss log, one line per step."""
+        """The loss log, which has one line per step."""
         return self._root.file("losses.csv")
 
     @property
@@ -195,14 +196,14 @@ class RunFolder(Struct, frozen=True):
         files = [self.checkpoint, *map(self.snapshot, self.snapshots())]
         sizes: dict[int, ContainedFile] = {}
         for file in files:
-            with suppress(OSError):  # it has been removed, or is not a file
+            with suppress(OSError):  # the file has been removed, or is not a regular file
                 sizes[file.stat().st_size] = file
         return sizes[max(sizes)] if sizes else None
 
     def checkpoint_step(self) -> int | None:
-        """Return the step from which the run resumes: the checkpoint's step, or 0 if there is none.
+        """Return the step from which the run resumes, which is 0 without a checkpoint.
 
-        None if the checkpoint cannot be read.
+        The result is None if the checkpoint cannot be read.
         """
         try:
             with self.checkpoint.open(MAX_CHECKPOINT_BYTES) as file:
@@ -222,19 +223,20 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def orders(self) -> ContainedFile:
-        """Messages for a background training process that has not acquired the lock yet."""
+        """The messages for a background training process that has not acquired the lock yet."""
         return self._root.file("orders")
 
     @property
     def log(self) -> ContainedFile:
-        """Output of the last background training process."""
+        """The output of the last background training process."""
         return self._root.file("background.log")
 
     @property
     def stop(self) -> ContainedFile:
-        """The stop request: the training process stops when this file exists.
+        """The stop request: when this file exists, the training process stops.
 
-        A process that was not training leaves it behind with the content `IDLE_STOP_CONTENT`.
+        A process that was not training does not remove the file but writes `IDLE_STOP_CONTENT` to
+        it.
         """
         return self._root.file("stop")
 
@@ -247,7 +249,7 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def probe(self) -> ContainedFile:
-        """The text last used as a probe."""
+        """The text that was last used as a probe."""
         return self._root.file("probe.txt")
 
     def snapshot(self, step: int) -> ContainedFile:
@@ -297,12 +299,12 @@ class RunFolder(Struct, frozen=True):
         return InputError("folder", f"Cannot write to {self.path}: {system_error_reason(error)}.")
 
     def check_links(self) -> None:
-        """Reject a folder with links among its files; nothing is written.
+        """Reject a folder that contains links; nothing is written.
 
         Raises
         ------
         InputError
-            With field ``folder`` and the name of an entry that is not a regular file or folder.
+            With field ``folder``; the message names an entry that is not a regular file or folder.
         """
         own = (self.about, self.losses, self.checkpoint, self.lock, self.orders, self.log)
         wrong: ContainedFile | ContainedFolder = self._snapshot_folder
@@ -330,13 +332,13 @@ class RunFolder(Struct, frozen=True):
             raise InputError("export", sentence)
 
     def versions(self) -> tuple[FileVersion | None, ...]:
-        """Return the file versions that change when another program trains the run."""
+        """Return the versions of the files that change when another program trains the run."""
         return tuple(map(_file_version, (self.about, self.checkpoint, self.losses)))
 
     def remove_leftovers(self) -> None:
-        """Remove leftovers of other processes: a stop request, and interrupted writes.
+        """Remove what other processes have left: a stop request and temporary files.
 
-        Only the holder of the lock may call it.
+        Only the holder of the lock may call this method.
         """
         self.stop.unlink(missing_ok=True)
         for folder in (self._root, self._snapshot_folder):
@@ -348,7 +350,7 @@ class RunFolder(Struct, frozen=True):
         write_atomically(self.about, lambda file: file.write(text.encode()))
 
     def read_metadata(self) -> RunMetadata:
-        """Check the folder and read the metadata.
+        """Check the folder, and read its metadata.
 
         Raises
         ------

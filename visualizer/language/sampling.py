@@ -1,7 +1,7 @@
-"""Sampling of the next token from a model's logits; imports no torch.
+"""Sampling of the next token from a model's logits. This module does not import torch.
 
-Temperature is applied first, then `top_k`, then the smallest set of the remaining tokens that
-reaches `top_p`.
+The temperature is applied first. Then `top_k` is applied, and of the remaining tokens, the smallest
+set that reaches `top_p` is kept.
 
 Sources: Ackley et al. 1985 (temperature); Fan et al. 2018, "Hierarchical Neural Story Generation",
 §5.4 (top-k); Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", §3.1 (top-p,
@@ -30,11 +30,11 @@ class Sampling(Struct, frozen=True):
     Parameters
     ----------
     temperature : float
-        Divisor of the logits; at 0, only the tokens with the largest logit remain.
+        Divisor of the logits; at 0, only the tokens with the largest logit are kept.
     top_k : int or None
-        Number of tokens that are kept; None for all.
+        Number of tokens to keep; None to keep all.
     top_p : float
-        Share of the probability that the kept tokens must reach.
+        Total probability that the kept tokens must reach.
     """
 
     temperature: float = 1.0
@@ -43,7 +43,7 @@ class Sampling(Struct, frozen=True):
 
 
 def check_sampling(sampling: Sampling) -> None:
-    """Raise `InputError` for invalid sampling settings."""
+    """Raise an `InputError` if the sampling settings are invalid."""
     if not 0 <= sampling.temperature <= MAX_TEMPERATURE:
         sentence = (
             f"The temperature must be at least 0 and at most {MAX_TEMPERATURE:g}. The default is 1."
@@ -67,12 +67,12 @@ def sampling_probabilities(
     logits : numpy.ndarray
         Logits of the next token, [vocabulary].
     temperature, top_k, top_p
-        See `Sampling`. Among equal tokens, the first are kept.
+        See `Sampling`. Among tokens with equal logits, the first ones are kept.
 
     Returns
     -------
     numpy.ndarray
-        float64 [vocabulary], with sum 1; 0 for tokens that are left out.
+        float64 [vocabulary]; the sum is 1, and tokens that are not kept are 0.
 
     Raises
     ------
@@ -80,14 +80,14 @@ def sampling_probabilities(
         If the settings are invalid or the largest logit is not finite.
     """
     check_sampling(Sampling(temperature, top_k, top_p))
-    if not np.isfinite(np.max(logits)):  # single logits of −∞ are valid
+    if not np.isfinite(np.max(logits)):  # individual logits may be −∞
         raise InputError("logits", DIVERGED_ERROR)
     shares = _apply_temperature(np.asarray(logits, dtype=np.float64), temperature)
     order = np.argsort(-shares, kind="stable")
     kept = len(shares) if top_k is None else min(top_k, len(shares))
     reached = np.cumsum(shares[order[:kept]])
     if top_p < 1:
-        # Tolerance for rounding errors of the cumulative sum.
+        # A tolerance for rounding errors in the cumulative sum.
         enough = top_p * reached[-1] * (1 - 4 * len(shares) * np.finfo(np.float64).eps)
         kept = int(np.searchsorted(reached, enough)) + 1
     shares[order[kept:]] = 0
@@ -98,7 +98,9 @@ def sampling_probabilities(
 def _apply_temperature(logits: np.ndarray, temperature: float) -> np.ndarray:
     below = logits - logits.max()
     if temperature == 0 or not math.isfinite(1 / temperature):
-        largest = (below == 0).astype(np.float64)  # the limit; equal tokens share it
+        largest = (below == 0).astype(
+            np.float64
+        )  # the limit for temperature 0; tokens with equal logits share it
         return np.asarray(largest / largest.sum())
     with np.errstate(over="ignore", under="ignore"):
         powers = np.exp(below / temperature)
@@ -106,12 +108,12 @@ def _apply_temperature(logits: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def sample_with_seed(probabilities: np.ndarray, seed: int, draws: int) -> int:
-    """Sample the next token after a number of draws; the same seed always gives the same token."""
+    """Sample the token after `draws` earlier ones; equal seeds always give equal tokens."""
     return sample_token(probabilities, np.random.default_rng([seed, draws]))
 
 
 def sample_token(probabilities: np.ndarray, generator: np.random.Generator) -> int:
-    """Sample a token with these probabilities; a token of probability 0 is never sampled."""
+    """Sample a token with the given probabilities; a token with probability 0 is never sampled."""
     reached = np.cumsum(probabilities)
     at = int(np.searchsorted(reached, generator.random() * reached[-1], side="right"))
     return min(at, int(np.flatnonzero(probabilities)[-1]))

@@ -1,4 +1,4 @@
-"""Reads the language model in a run's folder without training it, and generates text.
+"""Reads the language model in a run's folder without training it, and generates text with it.
 
 Neither the training text nor the lock is needed, and nothing is written.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from visualizer.language.tokenizers import Vocabulary
 
 AttentionState = dict[str, torch.Tensor]
-"""Parameters of an attention module, by their names in its ``state_dict``."""
+"""The parameters of an attention module, by their names in its ``state_dict``."""
 
 
 class SavedModel(Struct, frozen=True, eq=False):
@@ -43,9 +43,9 @@ class SavedModel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     step : int
-        Number of training steps done.
+        Number of completed training steps.
     losses : dict of str to numpy.ndarray
-        The losses until that step; see `visualizer.language.loss_log.loss_curves`.
+        The losses up to that step; see `visualizer.language.loss_log.loss_curves`.
     model : LanguageModel
         The model, on the CPU and in evaluation mode.
     """
@@ -73,8 +73,8 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
     Raises
     ------
     InputError
-        With field ``folder`` if the folder contains no run or no weights, or cannot be read, or if
-        the model is too large for the free memory.
+        With field ``folder`` if the folder contains no run or no weights, if it cannot be read, or
+        if the model is too large for the free memory.
     """
     about, snapshots = folder.read_metadata(), folder.snapshots()
     has_checkpoint = folder.checkpoint.exists()
@@ -89,27 +89,27 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
     else:
         step, is_over = snapshots[-1], False
         read_weights(file, model)
-    # Rows after the weights belong to steps that will be repeated, unless the run is over.
+    # Later rows than the weights belong to steps that will be repeated, unless the run is over.
     rows = LossLog(folder.losses).read(sys.maxsize if is_over else step)
     return SavedModel(about, step, loss_curves(rows), model)
 
 
 def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: Sampling) -> str:
-    """Continue a prompt with sampled tokens; the lab samples the same tokens for the same seed.
+    """Continue a prompt with sampled tokens; for the same seed, the lab samples the same ones.
 
     Parameters
     ----------
     prompt : str
         The beginning of the text. If it is empty, generation starts with the first token of the
-        training text, which counts as one of the tokens.
+        training text, which is counted as one of the tokens.
     tokens : int
-        Number of tokens after the prompt.
+        Number of tokens to add to the prompt.
 
     Raises
     ------
     InputError
-        With field ``text`` if the prompt has tokens that are not in the vocabulary; with the field
-        of an invalid sampling setting; with ``logits`` if training diverged.
+        With field ``text`` if the prompt has tokens that are not in the vocabulary; with field
+        ``logits`` if training diverged; with the field of an invalid sampling setting.
     """
     about, vocabulary = saved.about, saved.about.vocabulary
     prompt_tokens, ids = vocabulary.tokenize(prompt)
@@ -123,13 +123,13 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
 def iterate_tokens(
     model: LanguageModel, vocabulary: Vocabulary, prompt: str, sampling: Sampling, seed: int
 ) -> Iterator[str]:
-    """Yield sampled tokens indefinitely; the same seed gives the same tokens, as in the lab.
+    """Yield sampled tokens without end; for the same seed, the lab samples the same tokens.
 
     Raises
     ------
     InputError
-        With field ``text`` if the prompt is empty or has unknown tokens; with ``logits`` if the
-        model's training diverged; with the field of an invalid sampling setting.
+        With field ``text`` if the prompt is empty or has unknown tokens; with field ``logits`` if
+        training diverged; with the field of an invalid sampling setting.
     """
     model.eval()
     for token in _iterate_ids(model, ProbeText.of(prompt, vocabulary, model).ids, sampling, seed):

@@ -1,6 +1,6 @@
-"""Word and character tokenizers for any script, and vocabularies; imports no torch.
+"""Word and character tokenizers for any script, and vocabularies. torch is not imported.
 
-Words are runs of letters, marks and digits; in scripts that are written without spaces, each
+Words are sequences of letters, marks and digits. In scripts that are written without spaces, each
 character is a token. Characters are extended grapheme clusters (Unicode UAX #29).
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*"
 SPACE_SYMBOL = "␣"
-"""Symbol for a space in labels."""
+"""The symbol for a space in labels."""
 _VISIBLE_FORMS = {
     " ": SPACE_SYMBOL,
     "\n": "⏎",
@@ -33,12 +33,12 @@ _VISIBLE_FORMS = {
     "\u00a0": "⍽",
     "\x7f": "␡",
 }
-# Controls, format characters, lone surrogates, and separators.
+# Control characters, format characters, lone surrogates and separators.
 _INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
 
 
 class TokenizerKind(StrEnum):
-    """Unit of tokenization."""
+    """The unit into which texts are split."""
 
     WORDS = "words"
     CHARACTERS = "characters"
@@ -46,17 +46,18 @@ class TokenizerKind(StrEnum):
 
 def tokenize(text: str, tokenizer: TokenizerKind) -> tuple[str, ...]:
     """Split a text into words, without whitespace, or into characters, including whitespace."""
-    # One match at a time: finding all matches of a novel at once would block all other threads.
+    # Matches are found one at a time. Finding all matches in a novel in a single call would block
+    # all other threads.
     return tuple(match.group() for match in _token_pattern(tokenizer).finditer(text))
 
 
 @cache
 def _token_pattern(tokenizer: TokenizerKind) -> regex.Pattern[str]:
-    import regex  # imported late, as loading it takes time
+    import regex  # imported late, because loading it takes time
 
     if tokenizer is TokenizerKind.CHARACTERS:
         return regex.compile(r"\X")
-    # Joiners belong to the word: ශ්‍රී, می‌خواهم.
+    # Joiners belong to words: ශ්‍රී, می‌خواهم.
     word = rf"(?:(?!{_UNSPACED})[\p{{L}}\p{{N}}_][\p{{M}}\u200c\u200d]*)+"
     return regex.compile(rf"{_UNSPACED}|{word}(?:['’]{word})*|(?!\s)\X")
 
@@ -64,7 +65,7 @@ def _token_pattern(tokenizer: TokenizerKind) -> regex.Pattern[str]:
 @lru_cache(maxsize=4)
 def visible_tokens(tokens: tuple[str, ...]) -> tuple[str, ...]:
     """Return the visible form of each token of a text."""
-    # A text has many tokens, but few distinct ones.
+    # A text has many tokens, but only few distinct ones.
     visible = {token: visible_token(token) for token in set(tokens)}
     return tuple(map(visible.__getitem__, tokens))
 
@@ -89,7 +90,7 @@ MAX_LISTED_TOKENS = 5
 
 
 def list_tokens(tokens: Sequence[str]) -> str:
-    """List the visible forms of the first tokens in quotes, with the number of further tokens."""
+    """List the first tokens in quotes and in visible form, with the number of other tokens."""
     listed = ", ".join(f"“{visible_token(token)}”" for token in tokens[:MAX_LISTED_TOKENS])
     others = len(tokens) - MAX_LISTED_TOKENS
     return f"{listed} and {others:,} more" if others > 0 else listed
@@ -109,7 +110,7 @@ class Vocabulary(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, tokens: Iterable[str], tokenizer: TokenizerKind) -> Vocabulary:
-        """Return the vocabulary of the distinct tokens, sorted by code points."""
+        """Return the vocabulary of the distinct tokens, which are sorted by code points."""
         return cls(tuple(sorted(set(tokens))), tokenizer)
 
     def __len__(self) -> int:
@@ -128,7 +129,7 @@ class Vocabulary(Struct, frozen=True, dict=True):
         Raises
         ------
         InputError
-            If tokens are not in the vocabulary; the message lists them.
+            If there are tokens that are not in the vocabulary; the message lists these tokens.
         """
         unknown = list(dict.fromkeys(token for token in tokens if token not in self))
         if unknown:
@@ -138,14 +139,14 @@ class Vocabulary(Struct, frozen=True, dict=True):
         return np.fromiter((self._id_by_token[token] for token in tokens), np.int64, len(tokens))
 
     def tokenize(self, text: str) -> tuple[tuple[str, ...], np.ndarray]:
-        """Split a text into tokens and return them with their ids; see `encode`."""
+        """Split a text into tokens, and return the tokens with their ids; see `encode`."""
         tokens = tokenize(text, self.tokenizer)
         return tokens, self.encode(tokens)
 
     def ids_to_tokens(self, numbers: Iterable[int]) -> tuple[str, ...]:
-        """Return the tokens with these ids."""
+        """Return the tokens with the given ids."""
         return tuple(self.tokens[number] for number in numbers)
 
     def join_tokens(self, tokens: Sequence[str]) -> str:
-        """Join tokens into a text: words with spaces between them, characters without."""
+        """Join tokens into a text; words are separated by spaces, characters are not."""
         return (" " if self.tokenizer is TokenizerKind.WORDS else "").join(tokens)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class WholeBatchDropout(TorchFunctionMode):
-    """Context in which dropout masks for some rows are the same as in the whole batch.
+    """Context in which the dropout masks for some rows are those that the whole batch would have.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class WholeBatchDropout(TorchFunctionMode):
         if not (training and p):
             return values
         ones = values.new_ones(self._batch, *values.shape[1:])
-        # The copy does not keep the other rows in memory.
+        # Unlike the slice, the copy does not keep the other rows in memory.
         mask = functional.dropout(ones, p)[self._rows].clone()
         return values * mask
 
@@ -91,14 +91,14 @@ class WholeBatchDropout(TorchFunctionMode):
 
 
 MAX_THREADS = 8
-"""Default maximum number of threads; small models do not gain from more threads."""
+"""Default maximum number of threads; small models do not become faster with more threads."""
 
 
 class Trainer:
-    """A model, its optimizer and the states of its random generators.
+    """A model, its optimizer and the states of its random-number generators.
 
-    Random numbers come from the trainer's own generators, which are saved in checkpoints:
-    other use of random numbers in the program does not affect training.
+    The trainer has its own random-number generators, which are saved in checkpoints. Random numbers
+    that are used elsewhere in the program do not affect training.
 
     Parameters
     ----------
@@ -125,20 +125,20 @@ class Trainer:
         self._averaged_model: nn.Module = self.model
 
     def share_batches(self, group: DistributedProcessGroup) -> None:
-        """Compute only a share of each batch; all processes of the group call this together.
+        """Compute only a share of each batch; all processes of the group must call this together.
 
-        The losses and states equal those of one process, up to rounding. On GPUs, the dropout masks
-        in attention differ from those of one process; see `WholeBatchDropout`.
+        The losses and states equal those of a single process, up to rounding. On GPUs, the dropout
+        masks in attention differ from those of a single process; see `WholeBatchDropout`.
         """
         threads = self.settings.threads or default_threads()
         self._group, self._averaged_model = group, group.wrap_averaging(self.model, threads)
 
     def advance(self) -> float:
-        """Do a step, and return the mean loss of its batch before the update, in nats per token.
+        """Do one step; return the mean loss of its batch before the update, in nats per token.
 
-        If memory runs out, the state is restored and the step can be repeated.
+        If memory runs out, the state is restored, so that the step can be repeated.
         """
-        if not self.model.training:  # train() visits every module
+        if not self.model.training:  # checked first, because train() visits every module
             self.model.train()
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.rate_at(self.step)
@@ -149,16 +149,17 @@ class Trainer:
             self.optimiser.zero_grad()
             torch.autograd.backward(own_loss)
             loss = self._group.mean_loss(own_loss.item()) if self._group else own_loss
-            # Last, so that a step that other processes did not complete is undone.
+            # The update is last, so that a step that other processes did not complete is undone.
             self.optimiser.step()
         self.step += 1
         return loss.item() if isinstance(loss, Tensor) else loss
 
     @torch.no_grad()
     def evaluate(self, split: CorpusSplit, batches: int) -> float:
-        """Return the mean loss of fixed random batches, in nats per token."""
+        """Return the mean loss of random batches, in nats per token; the batches never change."""
         number = [*CorpusSplit].index(split)
-        # Never [seed, 0], which draws the same numbers as the seed: the first training batches.
+        # The seed is never [seed, 0], which would draw the same numbers as the seed itself: the
+        # first training batches.
         generator = np.random.Generator(np.random.PCG64([self.settings.seed, 2 - number]))
         with self._in_all_processes(ProcessOrder.EVALUATE, number, batches):
             self.model.eval()
@@ -205,7 +206,7 @@ class Trainer:
 
     @contextmanager
     def _use_own_generators(self) -> Iterator[None]:
-        """Use the trainer's own generators for dropout."""
+        """Use the trainer's own random-number generators for dropout."""
         if not self.settings.dropout:
             yield
             return
@@ -217,17 +218,17 @@ class Trainer:
 
 
 def default_threads() -> int:
-    """Return the default number of training threads; one core is left for the window.
+    """Return the default number of training threads, which leaves one core for the window.
 
-    A thread that waits for a core blocks all others, which costs far more time than using one
-    thread less. Only cores that this process may use are counted.
+    A thread that waits for a core blocks all other threads, which costs far more time than using
+    one thread fewer. Only the cores that this process may use are counted.
     """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return min(max(1, cores - 1), MAX_THREADS)
 
 
 def _fork_rng(device: torch.device) -> AbstractContextManager[None]:
-    """Restore torch's own generators for the CPU and a device at the end of the context."""
+    """Restore torch's global generators for the CPU and a device at the end of the context."""
     if device.type == "cpu":
         return torch.random.fork_rng(devices=[])
     index = torch.cuda.current_device() if device.type == "cuda" else 0
@@ -241,7 +242,7 @@ def _initial_rng_states(seed: int, device: torch.device) -> dict[str, Tensor]:
 
 
 def _rng_states(device: torch.device) -> dict[str, Tensor]:
-    """Return the states of the generators used by dropout, by device type."""
+    """Return the states of the generators that dropout uses, by device type."""
     states = {"cpu": torch.get_rng_state()}
     if device.type != "cpu":
         states[device.type] = getattr(torch, device.type).get_rng_state()

@@ -1,4 +1,4 @@
-"""Named training settings, each of which demonstrates an effect."""
+"""Named training settings that each demonstrate an effect."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from visualizer.language.training_settings import (
 
 
 class TrainingPreset(Struct, frozen=True):
-    """Named settings that demonstrate an effect.
+    """Named training settings that demonstrate an effect.
 
     Parameters
     ----------
     name : str
-        Hyphenated name for the command line.
+        Name with hyphens, for the command line.
     title : str
         Title for a menu.
     description : str
-        Sentence that states the effect.
+        Sentence that describes the effect.
     """
 
     name: str
@@ -129,7 +129,7 @@ PRESETS = (
 
 
 def matching_preset(settings: TrainingSettings) -> TrainingPreset | None:
-    """Return the preset equal to settings, apart from file and threads; None if there is none."""
+    """Return the preset with the same settings, apart from the file and the number of threads."""
     for preset in PRESETS:
         preset_settings = _keep_source_file(preset, settings)
         if replace(preset_settings, threads=settings.threads) == settings:
@@ -138,7 +138,7 @@ def matching_preset(settings: TrainingSettings) -> TrainingPreset | None:
 
 
 def apply_preset(settings: TrainingSettings, name: str) -> TrainingSettings:
-    """Return a preset's settings; the user's file is kept if the preset uses a file."""
+    """Return the settings of a preset; the user's file is kept if the preset uses a file."""
     return _keep_source_file(next(one for one in PRESETS if one.name == name), settings)
 
 

@@ -1,9 +1,8 @@
-"""Entry point of the training process, which trains and answers a window's messages.
+"""Entry point of the training process, which trains and responds to a window's messages.
 
-Messages have the format of `visualizer.language.wire_format`; they are read from standard input
-and
-answered on standard output. The process writes a checkpoint and exits when the input ends, unless
-it was asked to continue in the background, and on SIGTERM, SIGINT and SIGHUP.
+Messages have the format of `visualizer.language.wire_format`. They are read from standard input,
+and responses are written to standard output. The process writes a checkpoint and exits on SIGTERM,
+SIGINT and SIGHUP, and when the input ends, unless it was asked to continue in the background.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from visualizer.language.training_server import STOP_CHECK_INTERVAL_S, TrainingS
 from visualizer.language.wire_format import Message, open_message_sender, read_messages
 
 PROCESS_NICENESS = 5
-"""Niceness of the process, which gives the window priority."""
+"""Niceness of the process; it gives the window priority."""
 
 Inbox = queue.SimpleQueue[Message | None]
-"""Queue of messages; None marks the end of input."""
+"""Queue of messages; None marks the end of the input."""
 
 
 def main() -> int:
-    """Answer messages until the server ends, and return the exit status."""
+    """Handle messages until the server ends, and return the exit status."""
     inbox: Inbox = queue.SimpleQueue()
     source, send = sys.stdin.buffer, open_message_sender()
-    for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # SIGHUP: the terminal is closed
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # SIGHUP means that the terminal was closed
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: inbox.put(Message("end")))
@@ -51,7 +50,7 @@ def main() -> int:
 
 
 def run_server(server: TrainingServer, inbox: Inbox) -> None:
-    """Handle messages, and train while there are none, until the server ends."""
+    """Handle messages until the server ends; train while there are none."""
     is_alone = False
     while not server.is_ended:
         if is_alone and not server.is_training:
@@ -74,12 +73,12 @@ def run_server(server: TrainingServer, inbox: Inbox) -> None:
 
 
 def fill_inbox(source: BinaryIO, inbox: Inbox) -> None:
-    """Put each message into the inbox, and None at the end or after an invalid message."""
+    """Put every message into the inbox, and None at the end or after an invalid message."""
     try:
         for message in read_messages(source.fileno()):
             inbox.put(message)
     finally:
-        inbox.put(None)  # otherwise the process could not be stopped
+        inbox.put(None)  # without this, the process could not be stopped
 
 
 if __name__ == "__main__":

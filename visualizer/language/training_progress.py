@@ -1,4 +1,4 @@
-"""Speed and progress of a training run, with the remaining time as text. Imports no torch."""
+"""Speed and progress of a training run, and the remaining time as text. torch is not imported."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ SPEED_WINDOW_S = 5.0
 
 
 class TrainingSpeed:
-    """Measures the tokens trained per second over the last `SPEED_WINDOW_S` seconds."""
+    """Measures how many tokens were trained per second in the last `SPEED_WINDOW_S` seconds."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, int]] = deque()
         self._total_tokens = 0
 
     def add_tokens(self, tokens: int, now: float) -> None:
-        """Count tokens at a monotonic time in seconds."""
+        """Add tokens that were trained by `now`, a monotonic time in seconds."""
         self._total_tokens += tokens
         self._samples.append((now, self._total_tokens))
         while now - self._samples[0][0] > SPEED_WINDOW_S and len(self._samples) > 2:
@@ -26,14 +26,14 @@ class TrainingSpeed:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Number of tokens per second; None until it can be measured."""
+        """Number of tokens per second; None until the speed can be measured."""
         if len(self._samples) < 2:
             return None
         (start, before), (end, after) = self._samples[0], self._samples[-1]
         return (after - before) / (end - start) if end > start else None
 
     def estimate_seconds(self, tokens: int) -> float | None:
-        """Return the estimated time for a number of tokens; None if unknown."""
+        """Return the estimated time for the given number of tokens; None if it is unknown."""
         pace = self.tokens_per_second
         return tokens / pace if pace else None
 
@@ -47,12 +47,11 @@ class TrainingProgress(Struct, frozen=True):
     Parameters
     ----------
     step, steps : int
-        Steps done, and total number of steps.
+        Number of completed steps, and total number of steps.
     rate : float
         Current learning rate.
     tokens_per_second, seconds_left : float or None
-        Training speed, and remaining time; None while the training is paused or the value is
-        unknown.
+        Training speed and remaining time; None while training is paused or the value is unknown.
     """
 
     step: int
@@ -63,7 +62,7 @@ class TrainingProgress(Struct, frozen=True):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """The known values as texts, the most important first."""
+        """The known values as texts, with the most important first."""
         known = [f"step {self.step:,} of {self.steps:,}"]
         if self.seconds_left is not None and (left := format_time_left(self.seconds_left)):
             known.append(left)
@@ -90,5 +89,5 @@ def format_time_left(seconds: float) -> str:
 
 
 def _round_to_three_digits(value: float) -> int:
-    """Round to three significant digits; further digits fluctuate."""
+    """Round to three significant digits, because further digits fluctuate."""
     return int(round(value, min(0, 3 - len(str(int(value))))))

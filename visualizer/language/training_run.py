@@ -38,22 +38,25 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import CorpusSource, TrainingSettings
 
 INTERPOLATION_STRENGTHS = tuple(float(2**power) for power in range(-4, 17))
-"""Interpolation strengths to try, as the number of pairs for which a unigram frequency counts."""
+"""Interpolation strengths to try; each is the number of pairs to which a unigram frequency is
+equivalent.
+"""
 MAX_PAIR_TABLE_CELLS = 10**7
-"""Maximum number of cells of a table of all pairs; a larger table would exceed the text itself."""
+"""Maximum number of cells in a table of all pairs; larger tables could exceed the text's size."""
 
 
 def unigram_loss(corpus: Corpus) -> float:
-    """Return the validation loss of the training part's unigram frequencies, in nats per token.
+    """Return the validation loss of the unigram baseline, in nats per token.
 
-    One is added to each count, because the validation part may have tokens that are new.
+    The frequencies are those of the training part. One is added to each count, because the
+    validation part may contain new tokens.
     """
     shares = _unigram_frequencies(corpus)
     return float(-np.log(shares[_next_tokens(corpus.validation)]).mean(dtype=np.float64))
 
 
 def bigram_loss(corpus: Corpus) -> float:
-    """Return the validation loss of the training part's bigram frequencies, in nats per token."""
+    """Return the validation loss of the bigram baseline, in nats per token."""
     training, validation, shares = corpus.training, corpus.validation, _unigram_frequencies(corpus)
     vocabulary = len(shares)
     before = np.bincount(_first_tokens(training), minlength=vocabulary)  # token
@@ -112,13 +115,14 @@ def _next_tokens(part: np.ndarray) -> np.ndarray:
 
 
 SNAPSHOT_GROWTH = 1.08
-"""Ratio between the steps of consecutive snapshots, which are evenly spaced on a log axis."""
+"""Ratio of the steps of consecutive snapshots, which are evenly spaced on a log axis."""
 MAX_SNAPSHOT_BYTES = 512 * 2**20
-"""Maximum total size of the snapshots of a run; if it is exceeded, every other one is removed."""
+"""Maximum total size, in bytes, of the snapshots of a run; beyond it, every other one is removed.
+"""
 
 
 def is_first_in_interval(step: int, growth: float) -> bool:
-    """Whether a step is the first in its interval of a log axis with ratio ``growth``."""
+    """Return whether a step is the first in its interval on a log axis with ratio ``growth``."""
     return step < 2 or int(math.log(step, growth)) > int(math.log(step - 1, growth))
 
 
@@ -126,7 +130,7 @@ def thin_snapshots(folder: RunFolder) -> None:
     """Remove every other snapshot if their total size exceeds `MAX_SNAPSHOT_BYTES`."""
     kept = folder.snapshots()
     if not kept:
-        return  # the folder became unreadable: there is nothing to thin
+        return  # the folder has become unreadable, so there is nothing to remove
     size = folder.snapshot(kept[-1]).stat().st_size
     if size * len(kept) > MAX_SNAPSHOT_BYTES and len(kept) > 2:
         for step in kept[1:-1:2]:
@@ -134,7 +138,7 @@ def thin_snapshots(folder: RunFolder) -> None:
 
 
 def remove_later_snapshots(folder: RunFolder, step: int) -> None:
-    """Remove the snapshots after a step, since the later steps are trained again.
+    """Remove the snapshots after a step, because the later steps will be trained again.
 
     Raises
     ------
@@ -150,7 +154,7 @@ def remove_later_snapshots(folder: RunFolder, step: int) -> None:
 
 
 def changed_text_message(source: CorpusSource) -> str:
-    """Return the message for a text that differs from the one trained on."""
+    """Return the error message for a text that differs from the text of the run."""
     if source.kind is CorpusKind.FILE:
         return (
             f"“{Path(source.path).name}” has changed since training started. Restore the original "
@@ -163,16 +167,18 @@ def changed_text_message(source: CorpusSource) -> str:
 
 
 MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
-"""Validation interval in steps; during the first interval, the ratio of consecutive steps."""
+"""Validation interval in steps; within the first interval, the ratio of consecutive validation
+steps.
+"""
 MEASURED_TOKENS = 8_192
-"""Approximate number of tokens per validation during training; the final one uses more."""
+"""Approximate number of tokens per validation during training; the final validation uses more."""
 CHECKPOINT_INTERVAL_S = 5.0
-"""Maximum age of the checkpoint during training, unless writing one takes long."""
+"""Maximum age of the checkpoint during training, in seconds, unless writing takes a long time."""
 CHECKPOINT_TIME_FACTOR = 20
-"""The checkpoint may also be as old as this multiple of the time required to write it."""
+"""The age of the checkpoint may also be this multiple of the time that is needed to write it."""
 DIVERGENCE_PATIENCE_STEPS = 20
 DIVERGENCE_FACTOR = 1.5
-"""Training diverges if the loss exceeds this multiple of the first loss for
+"""Training has diverged if the loss exceeds this multiple of the first loss for
 `DIVERGENCE_PATIENCE_STEPS` consecutive steps.
 """
 SAMPLE_CHARACTERS = 600
@@ -181,7 +187,7 @@ FINAL_RETRY_NOTICE = "Free disk space before you close the run; saving is then r
 
 
 class DivergedError(Exception):
-    """Training diverged; the model is restored to the last good snapshot."""
+    """Training diverged, and the model was restored to the last good snapshot."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
@@ -202,9 +208,9 @@ def new_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
 
 
 class TrainingRun:
-    """A run that this program can train once `start_writing` has been called.
+    """A run that can be trained by this program after `start_writing` has been called.
 
-    Until then, the run's folder is only read.
+    Before that, the run's folder is only read.
 
     Parameters
     ----------
@@ -218,7 +224,7 @@ class TrainingRun:
     Raises
     ------
     InputError
-        If the text is not the one on which the run was trained, or the folder is damaged.
+        If the text is not the text of the run, or if the folder is damaged.
     """
 
     def __init__(self, folder: RunFolder, about: RunMetadata, corpus: Corpus) -> None:
@@ -229,15 +235,16 @@ class TrainingRun:
         self.trainer = Trainer(about.settings, corpus)
         self.state, self.notice = TrainerState(), ""
         self.retry_notice = RETRY_NOTICE
-        """Last sentence of the notice about a failed write, which states how training continues."""
+        """The last sentence of the notice about a failed write; it states how training continues.
+        """
         self.is_saved = True
         """Whether the last attempt to write a checkpoint succeeded."""
         if folder.checkpoint.exists():
             self.state = read_checkpoint(folder.checkpoint, self.trainer)
-            if not self.is_done:  # extended, and interrupted before its next checkpoint
+            if not self.is_done:  # the run was extended, and interrupted before its next checkpoint
                 self.state = replace(self.state, final=None)
         self._loss_log = LossLog(folder.losses)
-        # Rows of a diverged or finished run are kept; rows of steps to be repeated are not.
+        # Rows of a diverged or finished run are kept; rows of steps that will be repeated are not.
         is_over = self.state.is_ended or self.state.final is not None
         rows = self._loss_log.read(self.settings.steps + 1 if is_over else self.step)
         self._rows = [row for row in rows if self.state.final is None or row.step < self.step]
@@ -245,9 +252,9 @@ class TrainingRun:
         self._save_s = self._slowest_step_s = 0.0
 
     def start_writing(self) -> None:
-        """Remove snapshots and losses after the current step, before training continues.
+        """Remove the snapshots and losses after the current step, before training continues.
 
-        Only the holder of the lock may call it.
+        Only the holder of the lock may call this method.
 
         Raises
         ------
@@ -274,9 +281,9 @@ class TrainingRun:
         return self.step >= self.settings.steps or self.state.is_ended
 
     def collect_rows(self) -> list[LossRow]:
-        """Return the rows measured since the last call; the first time, all rows of the folder.
+        """Return the rows since the last call; the first call returns all rows of the folder.
 
-        The rows are written to the loss file first; a failure is stored as a notice.
+        The rows are first written to the loss file; if this fails, there is a notice.
         """
         try:
             self._loss_log.flush()
@@ -291,8 +298,8 @@ class TrainingRun:
         Raises
         ------
         InputError
-            With field ``steps`` if the number is invalid; with ``batch``, as in `advance`; with
-            ``export`` if the folder cannot be written. The number is then unchanged.
+            With field ``steps`` if the number is invalid; with field ``batch``, as in `advance`;
+            with field ``export`` if the folder cannot be written. The number is then unchanged.
         """
         check_settings(replace(self.settings, steps=steps))
         settings = replace(self.settings, steps=max(steps, self.step))
@@ -308,16 +315,16 @@ class TrainingRun:
             self._report_out_of_memory(self._finish_training)
 
     def advance(self) -> None:
-        """Do any validation and snapshot that are due, and a step; finish after the last step.
+        """Do one step, after a validation or a snapshot if due; finish after the last step.
 
         Raises
         ------
         DivergedError
-            If the loss is not finite, or stays far above the first one. The run has then ended,
-            and its model is that of the last good snapshot.
+            If the loss is not finite, or if it stays far above the first loss. The run has then
+            ended, and its model is that of the last good snapshot.
         InputError
-            With field ``batch`` if memory ran out; the state is unchanged and the step can be
-            repeated.
+            With field ``batch`` if memory ran out; the state is then unchanged, so that the step
+            can be repeated.
         """
         self._report_out_of_memory(self._run_step)
 
@@ -352,14 +359,14 @@ class TrainingRun:
                 self.save()
 
     def _is_checkpoint_due(self) -> bool:
-        """Whether the checkpoint would be too old if it were replaced one step later."""
+        """Return whether the checkpoint would be too old if it were replaced one step later."""
         oldest = max(CHECKPOINT_INTERVAL_S, CHECKPOINT_TIME_FACTOR * self._save_s)
         # The first step may be very slow.
         ahead = min(self._slowest_step_s + self._save_s, oldest / 2)
         return time.monotonic() - self._saved_at + ahead >= oldest
 
     def save(self) -> None:
-        """Write the losses and a checkpoint; a failure is stored as a notice."""
+        """Write the losses and a checkpoint; if this fails, there is a notice."""
         self._saved_at, self.is_saved = time.monotonic(), False
         try:
             self._loss_log.flush()
@@ -384,7 +391,7 @@ class TrainingRun:
         return FINAL_RETRY_NOTICE if is_final else self.retry_notice
 
     def _snapshot_and_evaluate(self) -> float:
-        """Write a snapshot and measure the validation loss, if either is due."""
+        """Write a snapshot and return the validation loss, if they are due."""
         step, settings = self.step, self.settings
         if is_first_in_interval(step, SNAPSHOT_GROWTH) and not self.state.high:
             self._keep_snapshot()
@@ -405,7 +412,7 @@ class TrainingRun:
         evaluate = self.trainer.evaluate
         training, validation = (evaluate(split, FINAL_EVALUATION_BATCHES) for split in CorpusSplit)
         self.state = replace(self.state, final=(training, validation))
-        # Not added to the rows: if the run is extended, this step is trained.
+        # This row is written but not returned: if the run is extended, this step is trained.
         rate = self.settings.rate_at(self.step)
         self._loss_log.add_row(
             LossRow(self.step, MISSING_VALUE, validation, rate, self.state.seconds)
@@ -424,7 +431,7 @@ class TrainingRun:
         )
 
     def _restore_snapshot(self, bad: int) -> int:
-        """Restore the last snapshot before a step with a bad loss, and return its step."""
+        """Restore the last snapshot before a step with a bad loss; return the snapshot's step."""
         for step in self.folder.snapshots():
             if step >= bad:
                 self.folder.snapshot(step).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The training process's server, which handles messages between training steps."""
+"""The server of the training process, which handles messages between training steps."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from visualizer.storage.link_safe_folder import ContainedFile
 
 MAX_ROWS_PER_MESSAGE = 100_000
-"""Maximum number of loss rows per message, so that a window stays responsive with a long run."""
+"""Maximum number of loss rows per message, which keeps the window responsive for long runs."""
 PROGRESS_INTERVAL_S = 0.2
 STOP_CHECK_INTERVAL_S = 1.0
-"""Interval between checks for the stop file."""
+"""Interval between checks for the stop file, in seconds."""
 
 
 class TrainingServer:
-    """Answers messages about a run, and trains it step by step.
+    """Handles messages about a run, and trains it step by step.
 
     Parameters
     ----------
@@ -53,23 +53,23 @@ class TrainingServer:
         self.opened: OpenRun | None = None
         self.state, self.is_ended, self.keeps_running = "paused", False, False
         self._has_warned = False
-        """Whether the user was warned that stopping now loses steps."""
+        """Whether the user has been warned that stopping now would lose steps."""
         self._steps_left = 0
-        """Number of steps to do before pausing; negative for all steps."""
+        """Number of steps to do before a pause; negative for all steps."""
         self._steps_wanted: int | None = None
-        """Requested total number of steps that could not be set yet."""
+        """Requested total number of steps, if it could not be set yet."""
         self._reported_at, self._stop_checked_at = 0.0, 0.0
         self._speed = TrainingSpeed()
 
     @property
     def is_training(self) -> bool:
-        """Whether there are steps to do."""
+        """Whether training is running."""
         return self.state == "running" and not self.is_ended
 
     # ------------------------------------------------------------------ messages
 
     def handle_message(self, message: Message) -> None:
-        """Handle a message; invalid requests are answered with a ``refused`` message."""
+        """Handle a message; the response to an invalid request is a ``refused`` message."""
         try:
             _HANDLERS[message.kind](self, message.values)
             return
@@ -141,14 +141,14 @@ class TrainingServer:
         self.report_progress()
 
     def _handle_stop(self, values: Mapping[str, Any]) -> None:
-        """Save a checkpoint and stop; if saving fails, warn, and stop at the next request."""
+        """Save a checkpoint and stop; if saving fails, warn first, and stop at the next request."""
         if self._has_warned:
             self.end()
             return
         step = self._resume_step()
         self._save_if_needed(
             f"Training was not stopped because it could only resume from step {step:,}. Free disk "
-            "space and stop again; the second time, it stops even if saving fails."
+            "space and stop again; the second time, training stops even if saving fails."
         )
         running = self.opened.running if self.opened else None
         if running is None or running.is_saved:
@@ -169,7 +169,7 @@ class TrainingServer:
         self.report_progress()
 
     def _set_steps(self, opened: OpenRun) -> None:
-        """Set the requested number of steps; if it cannot be written, keep the request."""
+        """Set the requested number of steps; if it cannot be written, it stays requested."""
         steps, running = self._steps_wanted, opened.running
         if steps is None or running is None or running.state.is_ended:
             return
@@ -177,7 +177,7 @@ class TrainingServer:
         try:
             running.set_steps(steps)
         except InputError as refused:
-            if refused.field == "steps":  # an invalid number
+            if refused.field == "steps":  # the number is invalid
                 self._steps_wanted = None
             raise
         self._steps_wanted, opened.about = None, running.about
@@ -228,7 +228,7 @@ class TrainingServer:
     # ------------------------------------------------------------------ training
 
     def advance(self) -> None:
-        """Do a training step, and report progress at intervals."""
+        """Do one training step, and report progress at intervals."""
         running = self._require_run().running
         assert running, "only a run with its text is trained"
         try:
@@ -253,9 +253,9 @@ class TrainingServer:
             self.check_stop_request()
 
     def check_stop_request(self) -> None:
-        """Stop with a checkpoint if another program waits for the run that this process holds.
+        """Write a checkpoint and stop if another program waits for the run that this process holds.
 
-        The other program continues a run that was training, but not one that was paused.
+        The other program continues training, unless it was paused.
         """
         self._stop_checked_at = time.monotonic()
         if not (self.opened and self.opened.is_locked and _is_found(self.opened.folder.stop)):
@@ -269,7 +269,7 @@ class TrainingServer:
         self._close_run(was_idle=not trains)
 
     def report_progress(self) -> None:
-        """Send the progress, with the rows measured since the last report."""
+        """Send the progress, with the rows that were measured since the last report."""
         self._reported_at = time.monotonic()
         if self.opened and self.opened.running:
             self._send_progress(self.opened, self.opened.running.collect_rows())
@@ -305,10 +305,10 @@ class TrainingServer:
             self.opened.running.save()
 
     def _save_if_needed(self, then: str) -> None:
-        """Write a checkpoint if the last one may lack steps."""
+        """Write a checkpoint if there may be steps after the last one."""
         running = self.opened.running if self.opened else None
         if self.state in {"running", "paused"} or (running and running.notice):
-            self._save_checkpoint(then)  # disk space may have been freed
+            self._save_checkpoint(then)  # retried, because disk space may have been freed
 
     def _resume_step(self) -> int:
         return (self.opened and self.opened.folder.checkpoint_step()) or 0
@@ -332,13 +332,13 @@ class TrainingServer:
             self.opened.close()
 
     def _remove_requests(self, opened: OpenRun, was_idle: bool) -> None:
-        """Remove the request files of this process, or record that it was not training."""
+        """Remove the request files of this process, or record that the process was not training."""
         with suppress(OSError):
             if was_idle:
                 opened.folder.stop.append(IDLE_STOP_CONTENT)
             elif opened.is_locked:
                 opened.folder.stop.unlink(missing_ok=True)
-            # They do not belong to a process that continues the run.
+            # The orders must not reach a process that continues the run.
             if self.keeps_running and not opened.is_locked:
                 opened.folder.orders.unlink(missing_ok=True)
 
@@ -359,17 +359,17 @@ _HANDLERS: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
 
 
 def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
-    """Return the current or last saved model and its step; None if there is none."""
+    """Return the current or last saved model, or None if there is none, and its step."""
     if opened.running or opened.snapshots():
         return opened.model_at(None)
     if opened.folder.checkpoint.exists():
-        with suppress(InputError):  # reported when it is read
+        with suppress(InputError):  # the error is reported when the model is read
             return opened.model_at(None)
     return None, 0
 
 
 def _is_found(file: ContainedFile) -> bool:
-    with suppress(OSError):  # the folder may be unreadable at the moment
+    with suppress(OSError):  # the folder may be temporarily unreadable
         return file.exists()
     return False
 

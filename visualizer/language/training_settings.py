@@ -1,11 +1,11 @@
-"""Settings of language models and their training, with their validation; imports no torch.
+"""Settings of language models and their training, and their validation. torch is not imported.
 
-The models are steps towards the transformer: each model adds one element to the previous one.
+The models are steps towards the transformer; each model adds an element to the previous one.
 
 Sources: lecture notes on self-attention and character models, partly adapted from Karpathy 2023,
-"Let's build GPT" (the steps, the block size, the optimizer); Elhage et al.
-2021, "A Mathematical Framework for Transformer Circuits" (attention-only models); Xiong et al.
-2020, "On Layer Normalization in the Transformer Architecture" (pre-norm layers).
+"Let's build GPT" (the steps, the block size, the optimizer); Elhage et al. 2021, "A Mathematical
+Framework for Transformer Circuits" (attention-only models); Xiong et al. 2020, "On Layer
+Normalization in the Transformer Architecture" (pre-norm layers).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from visualizer.language.tokenizers import TokenizerKind
 
 
 class CorpusKind(StrEnum):
-    """Origin of a text to learn: a file, the story world, or a synthetic task."""
+    """Origin of a training text: a file, the story world or a synthetic task."""
 
     FILE = "file"
     WORLD = "world"
@@ -34,18 +34,18 @@ class CorpusKind(StrEnum):
 
 
 class CorpusSource(Struct, frozen=True):
-    """The source of a text to learn.
+    """The source of a training text.
 
     Parameters
     ----------
     path : str
-        Path of a text file; unused if the text is generated.
+        Path of a text file; not used if the text is generated.
     size : int
         Approximate number of generated tokens.
     seed : int
         Random seed for generated text.
     tokenizer : TokenizerKind
-        Unit into which prose is split; see `effective_tokenizer`.
+        Unit into which a text is split; see `effective_tokenizer`.
     """
 
     kind: CorpusKind = CorpusKind.REPEAT
@@ -56,15 +56,15 @@ class CorpusSource(Struct, frozen=True):
 
     @property
     def effective_tokenizer(self) -> TokenizerKind:
-        """Tokenizer of the text; tasks always use characters, whatever was chosen for prose."""
+        """The tokenizer that is used: for tasks always characters, otherwise the chosen one."""
         return TokenizerKind.CHARACTERS if self.kind in SYNTHETIC_TASKS else self.tokenizer
 
 
 class ModelKind(StrEnum):
     """A kind of language model.
 
-    The transformer in the notes has no output projection and no layer norm after the last layer,
-    and it uses PyTorch's default initialization.
+    The transformer of the lecture notes has no output projection and no layer norm after the last
+    layer, and it uses PyTorch's default initialization.
     """
 
     BIGRAM = "bigram"
@@ -85,7 +85,7 @@ class LearningRateDecay(StrEnum):
 class TrainingSettings(Struct, frozen=True):
     """Everything that determines a training run: equal settings give equal losses.
 
-    The settings may be invalid while the user types; `settings_problems` lists the problems.
+    The settings may be invalid while the user edits them; `settings_problems` lists the problems.
 
     Parameters
     ----------
@@ -94,18 +94,18 @@ class TrainingSettings(Struct, frozen=True):
     width : int
         Width of the residual stream.
     heads, layers, dropout
-        Used by `LAYERED_MODELS`; other models have one head and one layer, or none.
+        Settings of `LAYERED_MODELS`; other models have one layer with one head, or no layer.
     batch : int
-        Number of blocks per step.
+        Number of blocks per training step.
     rate : float
         Learning rate of AdamW, after the warm-up.
     warmup : int
-        Number of steps in which the learning rate grows from 0.
+        Number of steps in which the learning rate rises from 0.
     steps : int
         Total number of steps; it can be increased later.
     threads : int
-        Number of CPU threads; 0 leaves a core for the window. The number may affect the last digits
-        of the losses.
+        Number of CPU threads; with 0, one core is left for the window. The number may affect the
+        last digits of the losses.
     """
 
     source: CorpusSource = field(default_factory=CorpusSource)
@@ -128,7 +128,7 @@ class TrainingSettings(Struct, frozen=True):
 
     @property
     def is_layered(self) -> bool:
-        """Whether heads, layers and dropout apply."""
+        """Whether the settings for heads, layers and dropout have an effect."""
         return self.model in LAYERED_MODELS
 
     def rate_at(self, step: int) -> float:
@@ -151,11 +151,11 @@ MODEL_TITLES = {
 }
 
 LAYERED_MODELS = (ModelKind.TRANSFORMER, ModelKind.NOTES, ModelKind.ATTENTION_ONLY)
-"""Models with heads, trained weights and dropout in their layers."""
+"""Models whose layers have heads, trained weights and dropout."""
 FEED_FORWARD_MODELS = (ModelKind.TRANSFORMER, ModelKind.NOTES)
 """Models with a feed-forward block in each layer."""
 POSITIONAL_MODELS = (ModelKind.DOT_PRODUCT, *LAYERED_MODELS)
-"""Models that add position vectors."""
+"""Models that add position vectors to the token vectors."""
 
 
 FINAL_EVALUATION_BATCHES = 200
@@ -167,7 +167,7 @@ SYNTHETIC_TASKS = (
     CorpusKind.SORTING,
     CorpusKind.ADDITION,
 )
-"""Synthetic tasks with known expected attention; each row has one token more than a block."""
+"""Synthetic tasks whose expected attention is known; each row has one token more than a block."""
 
 
 SETTING_NAMES = {
@@ -194,11 +194,11 @@ SETTING_LIMITS = {
     "threads": (0, 256),
     "size": (1_000, 50_000_000),
 }
-"""Smallest and largest values of integer settings."""
+"""Minimum and maximum of each integer setting."""
 
 
 def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
-    """Return the problems of settings, field by field; empty if the settings are valid."""
+    """Return the problems with the settings, field by field; empty if the settings are valid."""
     integers = (_integer_problem(settings, name) for name in SETTING_LIMITS)
     found = [problem for problem in integers if problem]
     least, most = SETTING_LIMITS["seed"]

@@ -1,7 +1,7 @@
-"""Format of messages between the program and its processes, and their pipes; imports no torch.
+"""Format of messages between the program and its processes. torch is not imported.
 
-A message is the header's length (four bytes, big-endian), the header in JSON, and the bytes of the
-arrays that it lists, in order.
+A message consists of the header's length (four bytes, big-endian), the header in JSON, and the
+bytes of the arrays, in the order in which the header lists them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _LENGTH_FORMAT = struct.Struct(">I")
 BYTES_PER_READ = 1 << 16
 MAX_HEADER_BYTES = 2**28
-"""Maximum size of a header; text printed by accident, interpreted as a length, exceeds it."""
+"""Maximum size of a header in bytes; printed text that is interpreted as a length exceeds it."""
 
 
 class Message(Struct, frozen=True, eq=False):
-    """A message with JSON values and arrays.
+    """A message, which contains JSON values and arrays.
 
     Parameters
     ----------
@@ -60,10 +60,12 @@ class MessageUnpacker:
         self._offset = 0
         """Offset of the next message in the buffer."""
         self._header: MessageHeader | None = None
-        """The next message's header once it is complete; a long message has hundreds of pieces."""
+        """The next message's header once it is complete, because a long message has hundreds of
+        pieces.
+        """
 
     def feed(self, piece: bytes) -> Iterator[Message]:
-        """Append a piece and yield the messages completed by it."""
+        """Append a piece, and yield the messages that it completes."""
         del self._buffer[: self._offset]
         self._offset = 0
         self._buffer += piece
@@ -84,7 +86,7 @@ class MessageUnpacker:
         return Message(header.kind, header.values, arrays)
 
     def _read_header(self) -> MessageHeader | None:
-        """Read the next header if it is complete."""
+        """Return the next header if it is complete."""
         left, start = self._buffer, self._offset + _LENGTH_FORMAT.size
         if len(left) < start:
             return None
@@ -117,20 +119,20 @@ def _array_bytes(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
 
 
 def read_messages(descriptor: int) -> Iterator[Message]:
-    """Yield the messages that arrive at a pipe, until it ends."""
+    """Yield the messages that arrive through a pipe until the pipe is closed."""
     unpacker = MessageUnpacker()
     while piece := os.read(descriptor, BYTES_PER_READ):
         yield from unpacker.feed(piece)
 
 
 def open_message_sender() -> Callable[[Message], None]:
-    """Return a writer to standard output, and redirect other output to standard error."""
+    """Return a function that writes messages to standard output; redirect all other output."""
     target = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
     def send(message: Message) -> None:
         left = memoryview(message.pack())
-        with suppress(OSError):  # the window is closed; the error differs between systems
+        with suppress(OSError):  # the window was closed; the error differs between systems
             while left:
                 left = left[os.write(target, left) :]
 

@@ -1,7 +1,7 @@
-"""Corpora as token ids, split into a training and a validation part.
+"""Corpora: token ids, split into a training and a validation part.
 
-A text is not shuffled: the last tenth is used for validation. Each row of a task is a separate
-text, one token longer than a block, and the last tenth of the rows is used for validation.
+A text is not shuffled; its last tenth is used for validation. Each row of a task is a separate text
+that is one token longer than a block; the last tenth of the rows is used for validation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import CorpusSource, TrainingSettings
 
 VALIDATION_DIVISOR = 10
-"""Reciprocal of the share of the text that is used for validation."""
+"""Reciprocal of the fraction of a text that is used for validation."""
 
 
 class CorpusSplit(StrEnum):
@@ -42,16 +42,16 @@ class CorpusSplit(StrEnum):
 
 
 class Corpus(Struct, frozen=True, eq=False, dict=True):
-    """A text as token ids.
+    """A text, converted to token ids.
 
     Parameters
     ----------
     training, validation : ndarray of int64
-        Token ids, [token] for a text, [row, block + 1] for a task; read-only.
+        Token ids, read-only: [token] for a text, [row, block + 1] for a task.
     text : str
         The text; the rows of a task are its lines.
     notices : tuple of str
-        Remarks on the text, as sentences.
+        Notices about the text, each a complete sentence.
     """
 
     vocabulary: Vocabulary
@@ -63,7 +63,7 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
     def sample_batch(
         self, split: CorpusSplit, count: int, block: int, generator: np.random.Generator
     ) -> np.ndarray:
-        """Sample blocks, each with the token that follows it: int64 [count, block + 1].
+        """Sample blocks together with the tokens that follow them, int64 [count, block + 1].
 
         Blocks start at random positions of a text, or are random rows of a task, with replacement.
         The result depends only on the generator's state.
@@ -79,7 +79,7 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the text, to detect whether it has changed."""
+        """Hash of the text, which is used to detect changes."""
         hasher = hashlib.blake2b(digest_size=16)
         for start in range(0, len(self.text), 1 << 20):
             hasher.update(self.text[start : start + (1 << 20)].encode("utf-8", "surrogatepass"))
@@ -87,7 +87,7 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
 
 
 def load_corpus(settings: TrainingSettings) -> Corpus:
-    """Read or generate the text for some settings; equal settings give equal texts.
+    """Read or generate the text for the given settings; equal settings give equal texts.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def _nothing_to_learn(vocabulary: Vocabulary) -> str:
 
 
 def _check_length(length: int, settings: TrainingSettings) -> None:
-    """Reject a text if its validation part is too short for a block."""
+    """Reject a text whose validation part is too short for a block."""
     least, block = settings.block + 2, length - 2
     if length >= least:
         return
@@ -177,7 +177,7 @@ def _notice_known_rows(training: np.ndarray, validation: np.ndarray) -> tuple[st
 
 
 def _decode_rows(vocabulary: Vocabulary, task_rows: np.ndarray) -> str:
-    """Decode rows into lines of text."""
+    """Convert rows of token ids to lines of text."""
     codes = np.array([ord(token) for token in vocabulary.tokens], "<u4")[task_rows]
     ended = np.pad(codes, ((0, 0), (0, 1)), constant_values=ord("\n"))
     return ended.tobytes().decode("utf-32-le").removesuffix("\n")

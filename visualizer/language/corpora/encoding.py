@@ -1,8 +1,8 @@
-"""Fast encoding of long texts, in seconds where `tokenize` takes minutes.
+"""Fast encoding of long texts; it takes seconds for texts for which `tokenize` takes minutes.
 
 The text is split into pieces at positions that are always token boundaries. With character tokens,
-characters that never join with a neighbour are tokens by themselves, and only the others are split
-by `tokenize`; with word tokens, each distinct run without spaces is split once.
+characters that never join with a neighbour are separate tokens, and only the others are split by
+`tokenize`. With word tokens, each distinct run of characters without spaces is split only once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 CHARACTERS_PER_PIECE = 1 << 20
 """Approximate number of characters in a piece."""
 _LINE_END = 0x110000
-"""Stands for a carriage return and line feed, which are one token; not a code point."""
+"""Value for a carriage return and line feed, which form one token; it is not a code point."""
 _UNKNOWN = -1
 _JOINING = -2
 
 
 def encode_text(text: str, tokenizer: TokenizerKind) -> tuple[Vocabulary, np.ndarray]:
-    """Encode a text with the vocabulary of all its tokens.
+    """Encode a text, using the vocabulary of all its tokens.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def encode_text(text: str, tokenizer: TokenizerKind) -> tuple[Vocabulary, np.nda
         [token]; equal to ``Vocabulary.of(tokenize(text)).encode(tokenize(text))``.
     """
     encoder = CharacterEncoder() if tokenizer is TokenizerKind.CHARACTERS else WordEncoder()
-    # At least one per token; unused pages take no memory.
+    # Every token has at least one character; unused pages take no memory.
     numbers, end = np.empty(len(text), np.int64), 0
     for piece in _split_pieces(text):
         encoded = encoder.encode_piece(piece)
@@ -50,7 +50,7 @@ def encode_text(text: str, tokenizer: TokenizerKind) -> tuple[Vocabulary, np.nda
 
 
 def _sort_vocabulary(known: list[str], numbers: np.ndarray, tokenizer: TokenizerKind) -> Vocabulary:
-    """Replace indices of known tokens, in place, with ids in the vocabulary of the used tokens."""
+    """Convert indices of known tokens, in place, to ids in the vocabulary of the used tokens."""
     is_used = np.bincount(numbers, minlength=len(known)) > 0
     used = [token for token, is_one in zip(known, is_used, strict=True) if is_one]
     vocabulary = Vocabulary.of(used, tokenizer)
@@ -73,11 +73,11 @@ def _split_pieces(text: str) -> Iterator[str]:
 
 
 class CharacterEncoder:
-    """Encodes grapheme clusters; `known` contains each cluster once, in order of occurrence."""
+    """Encodes grapheme clusters; `known` contains each cluster once, in the order of occurrence."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
-        self._tokens = np.full(_LINE_END + 1, _UNKNOWN, np.int32)  # of each code point
+        self._tokens = np.full(_LINE_END + 1, _UNKNOWN, np.int32)  # token of each code point
 
     def encode_piece(self, piece: str) -> np.ndarray:
         """Return the indices in `known` of a piece's tokens, int32 [token]."""
@@ -98,13 +98,13 @@ class CharacterEncoder:
     def _merge_joining(
         self, codes: np.ndarray, tokens: np.ndarray, joins: np.ndarray
     ) -> np.ndarray:
-        """Split joining characters with their neighbours, and merge the tokens in order."""
+        """Tokenize joining characters with their neighbours, and merge all tokens in order."""
         near = joins.copy()
         near[1:] |= joins[:-1]
         near[:-1] |= joins[1:]
         near[(codes == _LINE_END) | (codes == ord("\n"))] = False  # line ends never join
         edges = np.flatnonzero(np.diff(near, prepend=False, append=False)).reshape(-1, 2)
-        # All parts to split are joined into one text, separated by line feeds.
+        # All parts that have to be split are joined into one text, separated by line feeds.
         lines = np.insert(codes[near], np.cumsum(edges[:, 1] - edges[:, 0])[:-1], ord("\n"))
         split = tokenize(
             lines.tobytes().decode("utf-32-le", "surrogatepass"), TokenizerKind.CHARACTERS
@@ -121,7 +121,7 @@ class CharacterEncoder:
 
 
 class WordEncoder:
-    """Encodes words; `known` contains each word once, in order of occurrence."""
+    """Encodes words; `known` contains each word once, in the order of occurrence."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
@@ -152,9 +152,10 @@ def _index_of(known: dict[str, int], token: str) -> int:
     return known.setdefault(token, len(known))
 
 
-# According to Unicode UAX #29, these classes join only with other classes.
+# According to Unicode UAX #29, characters of these classes join only with characters of other
+# classes.
 _SINGLE = r"[\p{GCB=Other}\p{GCB=Control}\p{GCB=LV}\p{GCB=LVT}\n]"
-# These join with the following character, even with a space.
+# These characters join with the following character, even if it is a space.
 _PREPEND = r"\p{GCB=Prepend}"
 
 
@@ -163,6 +164,6 @@ _BOUNDARY = rf"(?<!{_PREPEND})[ \n](?={_SINGLE})"
 
 @cache
 def _compile_pattern(expression: str) -> regex.Pattern[str]:
-    import regex  # imported late, as loading it takes time
+    import regex  # imported late, because loading it takes time
 
     return regex.compile(expression)

@@ -1,8 +1,8 @@
 """Generates short stories in simple English from a simulated world of a few hundred words.
 
-Each line is a story. People and things stay where they are until they are moved, so that every
-answer follows from earlier sentences; a pronoun refers to the subject of the previous sentence;
-verbs agree with their subjects.
+Each line is a story. People and things stay where they are until they move or are moved, so that
+every answer follows from earlier sentences. A pronoun refers to the subject of the previous
+sentence, and verbs agree with their subjects.
 
 Source: Weston et al. 2015, "Towards AI-Complete Question Answering" (simulated worlds).
 """
@@ -61,7 +61,7 @@ VERBS = (
     *("read", "rest", "run", "shout", "sing", "sleep", "smile", "sneeze", "wait", "walk"),
     *("whisper", "work", "yawn"),
 )
-"""Verbs; the third person singular adds an s."""
+"""Verbs whose third person singular ends in s."""
 ADVERBS = (
     *("again", "alone", "badly", "happily", "loudly", "quickly", "quietly", "sadly"),
     *("slowly", "softly", "well", "wildly"),
@@ -70,14 +70,14 @@ ADVERBS = (
 T = TypeVar("T")
 
 CHARACTERS_PER_TOKEN = 4
-"""Approximate number of characters per word token: a word and a space, or a full stop."""
+"""Approximate number of characters per word token, which is a word with a space or a full stop."""
 SENTENCES_PER_STORY = 16
-"""Number of sentences in a story after the introduction."""
+"""Number of sentences that follow the introduction of a story."""
 
 
 def generate_stories(size: int, seed: int) -> str:
     """Generate stories of at least ``size`` characters; the last story is complete."""
-    # Of the methods of Random, only random() gives the same numbers in every version of Python.
+    # The only method of Random that gives the same numbers in every version of Python is random().
     draw = Random(seed).random
     stories: list[str] = []
     length = 0
@@ -89,7 +89,7 @@ def generate_stories(size: int, seed: int) -> str:
 
 @dataclass(slots=True)
 class StoryPerson:
-    """A person in a story, with a room, a liked thing and held things."""
+    """A person in a story, who is in a room, likes something and can hold things."""
 
     name: str
     is_female: bool
@@ -104,7 +104,7 @@ class StoryPerson:
 
 @dataclass(slots=True)
 class StoryThing:
-    """A thing in a story, with an appearance and a place."""
+    """A thing in a story, which has an appearance and a location."""
 
     noun: str
     look: str
@@ -117,7 +117,7 @@ class StoryThing:
 
 
 class StoryWriter:
-    """The current state of a world, with the sentences that change or describe it."""
+    """Writes a story: sentences that change or describe the current state of a world."""
 
     def __init__(self, draw: Callable[[], float]) -> None:
         self._draw = draw
@@ -133,7 +133,7 @@ class StoryWriter:
             StoryThing(noun, look, self._choose(self._rooms), self._choose(LOCATIONS))
             for noun, look in zip(self._sample(THINGS, 3), looks, strict=True)
         ]
-        self._subject: StoryPerson | None = None  # of the last sentence
+        self._subject: StoryPerson | None = None  # subject of the last sentence
 
     def write_story(self) -> str:
         sentences = [f"{person.name} is in the {person.room}." for person in self._people]
@@ -214,7 +214,7 @@ class StoryWriter:
         return f"Where is {thing.name}? It is {thing.location} in the {thing.room}."
 
     def _refer_to(self, person: StoryPerson) -> str:
-        """Return a name or, if the previous sentence had the same subject, usually a pronoun."""
+        """Return a name or, if the last sentence has the same subject, usually a pronoun."""
         again = person is self._subject and self._draw() < 0.8
         self._subject = person
         return person.pronoun if again else person.name
@@ -248,4 +248,4 @@ _SENTENCE_KINDS: tuple[Callable[[StoryWriter, StoryPerson], str], ...] = (
     StoryWriter._ask_about_thing,
     StoryWriter._ask_about_thing,
 )
-"""Kinds of sentences; those listed twice are twice as likely."""
+"""The methods that write sentences; a method that is listed twice is chosen twice as often."""

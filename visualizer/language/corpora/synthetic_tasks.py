@@ -1,15 +1,15 @@
-"""Synthetic tasks: their rows of characters, and the attention that solves them.
+"""Synthetic tasks: generation of their rows, and the attention that solves them.
 
-Examples of rows with 16 characters; the last problem of a row may be truncated.
+The last problem of a row may be truncated. Examples of rows with 16 characters:
 
-- repeat: a segment of letters, repeated, ``kbxkbxkbxkbxkbxk``;
-- copy: letters and their copy, ``qhd>qhd.wa>wa.mz``;
-- brackets: six kinds, correctly nested, ``{[]()}<{<>}>«»((“``;
-- sorting: letters, and the same letters in alphabetical order, ``hdq>dhq.wa>aw.zm``;
-- addition: two numbers below 100 and their sum, ``27+58=85.6+40=46``.
+- repeat: a segment of letters that is repeated, ``kbxkbxkbxkbxkbxk``;
+- copy: letters, followed by a copy of them, ``qhd>qhd.wa>wa.mz``;
+- brackets: six kinds of brackets, correctly nested, ``{[]()}<{<>}>«»((“``;
+- sorting: letters, followed by the same letters in alphabetical order, ``hdq>dhq.wa>aw.zm``;
+- addition: two numbers below 100, followed by their sum, ``27+58=85.6+40=46``.
 
-Sources: Olsson et al. 2022, "In-context Learning and Induction Heads" (repeated segments);
-Weiss et al. 2021, "Thinking Like Transformers" (sorting, brackets).
+Sources: Olsson et al. 2022, "In-context Learning and Induction Heads" (repeated segments); Weiss et
+al. 2021, "Thinking Like Transformers" (sorting, brackets).
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ ALPHABETS = {
     CorpusKind.SORTING: END + ARROW + ascii_lowercase,
     CorpusKind.ADDITION: "+.0123456789=",
 }
-"""Characters of each task, sorted by code point; the index is the token id."""
+"""Characters of each task, sorted by code point; a character's index is its token id."""
 
 MAX_TASK_LETTERS = 8
 """Maximum number of letters to copy or sort."""
 MAX_BRACKET_DEPTH = 4
-"""Maximum number of open brackets."""
+"""Maximum number of brackets that are open at the same time."""
 ADDEND_LIMIT = 100
 """Exclusive upper limit for the numbers to add."""
 VALUES_PER_BATCH = 1 << 20
-"""Approximate number of values generated at once, which limits the temporary memory."""
+"""Approximate number of values per generated batch, which limits the temporary memory."""
 
 
 def generate_rows(
     kind: CorpusKind, count: int, length: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Generate rows of a task, int64 [count, length], as indices into its alphabet."""
+    """Generate rows of a task as indices into its alphabet, int64 [count, length]."""
     result = np.empty((count, length), np.int64)
     step = max(1, VALUES_PER_BATCH // length)
     for start in range(0, count, step):
@@ -59,7 +59,7 @@ def generate_rows(
 
 
 def _repeat_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    """Repeat a segment of 2 or more distinct letters, at most half a row, at least twice."""
+    """Generate rows that repeat a segment of 2 or more distinct letters at least twice."""
     most = min(max(2, length // 2), len(ascii_lowercase))
     sizes = generator.integers(2, most + 1, size=(count, 1))
     letters = _distinct_letters(count, most, generator)
@@ -67,7 +67,7 @@ def _repeat_rows(count: int, length: int, generator: np.random.Generator) -> np.
 
 
 def _bracket_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    """Open a bracket or close the innermost one, each with probability 1/2, up to a depth limit."""
+    """Generate rows in which each token opens a bracket or closes the innermost one."""
     result = np.empty((count, length), np.int64)
     opened = np.zeros((count, MAX_BRACKET_DEPTH), np.int64)  # row depth
     depth = np.zeros(count, np.int64)
@@ -84,7 +84,7 @@ def _bracket_rows(count: int, length: int, generator: np.random.Generator) -> np
 def _answer_rows(
     count: int, length: int, generator: np.random.Generator, *, is_sorted: bool
 ) -> np.ndarray:
-    """Generate 2 to `MAX_TASK_LETTERS` distinct letters, an arrow, and their copy or sorting."""
+    """Generate rows of 2 to `MAX_TASK_LETTERS` distinct letters and their copy or sorted copy."""
     most = min(MAX_TASK_LETTERS, max(2, length // 2 - 1))
     total = count * _max_problems(length, 2 * 2 + 2)
     sizes = generator.integers(2, most + 1, size=total)
@@ -111,7 +111,7 @@ def _addition_rows(count: int, length: int, generator: np.random.Generator) -> n
 
 @cache
 def _all_sums() -> tuple[np.ndarray, np.ndarray]:
-    """Return all sums, [sum, character], and their lengths, [sum]."""
+    """Return the characters of all sums, [sum, character], and their lengths, [sum]."""
     texts = [
         f"{one}+{other}={one + other}."
         for one in range(ADDEND_LIMIT)
@@ -124,7 +124,7 @@ def _all_sums() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distinct_letters(count: int, most: int, generator: np.random.Generator) -> np.ndarray:
-    """Sample distinct letters for each row, [row, letter]."""
+    """Sample `most` distinct letters for each row, [row, letter]."""
     return generator.random((count, len(ascii_lowercase))).argsort(axis=1)[:, :most]
 
 
@@ -134,7 +134,7 @@ def _max_problems(length: int, shortest: int) -> int:
 
 
 def _pack_rows(count: int, length: int, problems: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Fill rows with consecutive problems [problem, character], truncated at the row's end."""
+    """Fill rows with consecutive problems, [problem, character]; the last one may be truncated."""
     ends = sizes.reshape(count, -1).cumsum(axis=1)
     starts = (ends - sizes.reshape(count, -1)).ravel()
     row = np.repeat(np.arange(count), ends.shape[1])
@@ -161,21 +161,21 @@ _OPENING = set(_OPENING_OF.values())
 
 
 def find_partner_keys(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
-    """Return the key that determines the next token for each query, int64 [token].
+    """For each query, return the key that determines the next token, int64 [token].
 
-    The key is `MISSING_PARTNER` if none is known, and is never after the query. Any tokens are
-    accepted: a text that is not a row of the task has few partners or none.
+    A key is never later than its query; it is `MISSING_PARTNER` if it is unknown. Any tokens are
+    accepted, but a text that is not a row of the task has few partners or none.
 
-    - repeat: the token after the previous occurrence of the query's token. With several previous
-      occurrences, there is no such key: the token after each is the same, and a head that has
-      learned to repeat attends to all of them equally;
-    - copy, sorting: the position of the answer's next letter in the problem; defined for the arrow
-      and the letters of an answer except the last, which is followed by an end;
+    - repeat: the token after the previous occurrence of the query's token. If there are several
+      previous occurrences, no single key is expected: the token after each of them is the same, and
+      a head that has learned to repeat attends to all of them equally;
+    - copy, sorting: the position of the answer's next letter in the problem; it is defined for the
+      arrow and for all letters of an answer except the last one, which is followed by an end;
     - brackets: the innermost open bracket, which may be the query itself; it is the only bracket
       that may be closed next;
-    - addition: for the queries before each digit of a sum, the first number's digit of the same
-      place value, if there is one. The second number's digit and the carry are needed as well, so
-      no head has to attend to only this digit.
+    - addition: for the query before each digit of a sum, the digit of the first number that has the
+      same place value, if there is one. The second number's digit and the carry are also needed, so
+      no head has to attend only to this digit.
     """
     return np.array(_PARTNERS.get(kind, _no_partners)(tokens), np.int64)
 
@@ -188,7 +188,7 @@ def mean_partner_weight(weights: np.ndarray, partners: np.ndarray) -> np.ndarray
     weights : ndarray
         [layer, head, query, key].
     partners : ndarray of int
-        [query]; queries without a partner are ignored.
+        [query]; queries that have no partner are ignored.
 
     Returns
     -------
@@ -255,7 +255,7 @@ def _addition_partners(tokens: Sequence[str]) -> list[int]:
 
 
 def _align_digits(tokens: Sequence[str], start: int, equals: int, found: list[int]) -> None:
-    """Set the first number's digits as partners of the sum's digits, starting with the units."""
+    """Make the first number's digits the partners of the sum's digits, starting with the units."""
     one, plus, other = "".join(tokens[start:equals]).partition("+")
     if not (plus and one.isdecimal() and other.isdecimal()):
         return

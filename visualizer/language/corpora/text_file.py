@@ -1,4 +1,4 @@
-"""Reads a text file to train on, or explains why the file is rejected.
+"""Reads a text file for training, or explains why the file is rejected.
 
 A byte order mark (BOM) identifies UTF-16 or UTF-32; a file without one is UTF-8.
 """
@@ -15,7 +15,7 @@ from visualizer.storage.regular_file import open_regular_file
 MAX_FILE_BYTES = 100 * 10**6
 """Maximum size of a text file, in bytes."""
 
-_ENCODING_BY_MARK = {  # UTF-32 first, since its mark begins with that of UTF-16
+_ENCODING_BY_MARK = {  # UTF-32 is first, because its mark begins with that of UTF-16
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
@@ -24,9 +24,9 @@ _ENCODING_BY_MARK = {  # UTF-32 first, since its mark begins with that of UTF-16
 }
 _CONTROL_BYTES = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})
 _BINARY_SHARE = 0.01
-"""Share of control characters above which a file is considered binary in any encoding."""
+"""Fraction of control characters above which a file is considered binary, in any encoding."""
 _ZERO_SHARE = 0.3
-"""Share of zeros in every other byte above which UTF-16 is assumed; other files have few zeros."""
+"""Fraction of zeros among every other byte above which UTF-16 without a mark is assumed."""
 _EXAMINED_BYTES = 1 << 16
 
 
@@ -36,8 +36,8 @@ def read_text(path: str) -> str:
     Raises
     ------
     InputError
-        With field ``"path"`` if the file is missing, not regular, unreadable, too large, empty,
-        not text, in another encoding, or changed while it is read.
+        With field ``"path"`` if the file is missing, not regular, unreadable, too large, empty, not
+        a text file, in another encoding, or changed during reading.
     """
     subject = f"“{Path(path).name or path}”"
     try:
