@@ -173,6 +173,20 @@ def test_the_bars_of_a_row_become_its_weights() -> None:
         assert card.bar_length(term, 1, 1) == pytest.approx(weight, rel=1e-5)
 
 
+def test_sum_and_bars_of_a_row_follow_one_clock() -> None:
+    card = Played(a_run(), "weights").motion.card
+    assert isinstance(card, SoftmaxCard)
+    terms = card.terms.terms[:4]
+    for grown in np.linspace(0, 1, 21):
+        full = [term for row, term in enumerate(terms) if card.bar_growth(row, grown) == 1]
+        assert card.sum_at(grown, 0) == pytest.approx(sum(full))
+    for divided in np.linspace(0, 1, 11):
+        numbers = [term / card.divisor(divided) for term in terms]
+        assert card.sum_at(1, divided) == pytest.approx(sum(numbers))
+    assert card.divisor(0) == card.sum_at(1, 1) == 1
+    assert card.divisor(1) == card.sum_at(1, 0) == card.total
+
+
 def test_the_shares_of_a_context_vector_stack_to_one_row() -> None:
     run = a_run(mask=MaskKind.NONE)
     played = Played(run, "context")

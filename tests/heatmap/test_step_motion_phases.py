@@ -9,6 +9,7 @@ from PySide6.QtCore import QEasingCurve
 
 from visualizer.heatmap.step_motion_phases import (
     PHASES_MS,
+    READ_PHASES,
     MotionKind,
     Phase,
     dimming,
@@ -47,6 +48,26 @@ def test_the_result_is_shown_only_in_the_last_phase(kind: MotionKind) -> None:
 def test_the_board_is_dimmed_only_meanwhile(kind: MotionKind) -> None:
     assert dimming(kind, 0) == dimming(kind, 1) == 0
     assert dimming(kind, 0.5) == 1
+
+
+@given(st.sampled_from(MotionKind), SHARES, st.floats(200, 6000))
+def test_phases_follow_each_other_however_long_the_motion(
+    kind: MotionKind, share: float, duration_ms: float
+) -> None:
+    passed = [phase_progress(kind, share, phase, duration_ms) for phase in PHASES_MS[kind]]
+    assert sum(0 < one < 1 for one in passed) <= 1
+    assert passed == sorted(passed, reverse=True)
+    assert phase_progress(kind, 1, Phase.LAND, duration_ms) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", READ_PHASES)
+def test_a_long_motion_pauses_while_its_card_is_read(kind: MotionKind) -> None:
+    shares = [step / 1000 for step in range(1001)]
+    moving = sum(
+        any(0 < phase_progress(kind, share, phase, 3000) < 1 for phase in PHASES_MS[kind])
+        for share in shares
+    )
+    assert moving < 500
 
 
 @given(SHARES)

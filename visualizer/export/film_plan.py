@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from visualizer.errors import InputError
 from visualizer.format import format_count
 from visualizer.heatmap.step_motion_paths import MOTION_MS, motion_duration_ms
-from visualizer.heatmap.step_motion_phases import MOTION_KINDS, MotionKind, total_ms
+from visualizer.heatmap.step_motion_phases import MOTION_KINDS, MotionKind
 from visualizer.session.timeline import PlaybackPosition, StepSize, Timeline
 
 if TYPE_CHECKING:
@@ -181,8 +181,9 @@ def _motion_shares(
     is_long = ms >= MOTION_MS + MOTION_FRAME_MS  # the last frame shows the result
     if not (is_computed and is_long and timeline.described_place(position) == position):
         return ()
-    full_ms = total_ms(MOTION_KINDS.get(stage.operation, MotionKind.MOVE))
-    count = motion_duration_ms(ms, full_ms) // MOTION_FRAME_MS
+    is_whole = timeline.grain is StepSize.STAGE  # its terms do not fit on a card
+    kind = MotionKind.MOVE if is_whole else MOTION_KINDS.get(stage.operation, MotionKind.MOVE)
+    count = motion_duration_ms(ms, kind) // MOTION_FRAME_MS
     return tuple((frame + 0.5) / count for frame in range(count))
 
 

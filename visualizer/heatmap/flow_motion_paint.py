@@ -27,13 +27,8 @@ from visualizer.heatmap.highlight_paint import is_block_shown, visible_cells
 from visualizer.heatmap.motion_card_paint import APPEARANCE_SHARE, ScoreCard, SoftmaxCard
 from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT
 from visualizer.heatmap.step_motion_paint import MovingCells, moving_cells, paint_empty_targets
-from visualizer.heatmap.step_motion_phases import (
-    MotionKind,
-    Phase,
-    dimming,
-    phase_progress,
-    total_ms,
-)
+from visualizer.heatmap.step_motion_paths import motion_duration_ms
+from visualizer.heatmap.step_motion_phases import MotionKind, Phase, dimming, phase_progress
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
@@ -96,6 +91,8 @@ class FlowMotion(Struct, frozen=True, eq=False):
         Shares of a row of weights.
     chosen : int
         Key of the share that is drawn in the accent colour.
+    step_ms : float or None
+        How long the step is shown; None if it is not played.
     """
 
     placement: FlowPlacement
@@ -108,10 +105,11 @@ class FlowMotion(Struct, frozen=True, eq=False):
     strips: tuple[MovingCells, ...] = ()
     ribbons: tuple[ShareRibbon, ...] = ()
     chosen: int = 0
+    step_ms: float | None = None
 
     @property
     def duration_ms(self) -> int:
-        return total_ms(self.kind)
+        return motion_duration_ms(self.step_ms, self.kind)
 
     @property
     def dimmed_slots(self) -> list[PanelSlot]:
@@ -120,7 +118,11 @@ class FlowMotion(Struct, frozen=True, eq=False):
 
     def progress(self, share: float, phase: Phase) -> float:
         """Return the progress of a phase after a fraction of the motion."""
-        return phase_progress(self.kind, share, phase)
+        return phase_progress(self.kind, share, phase, self.duration_ms)
+
+    def dimming(self, share: float) -> float:
+        """Return how far everything but the operands is dimmed after a fraction of the motion."""
+        return dimming(self.kind, share, self.duration_ms)
 
     def painted_region(self, share: float) -> QRegion:
         """Return the panels, with the space between them, and the card."""
@@ -136,7 +138,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
     def paint(self, painter: QPainter, share: float, targets: Sequence[QRectF]) -> None:
         """Paint a fraction of the motion; the computed cells are empty until the last phase."""
         painter.save()
-        shade = translucent(self.theme.paper, round(DIMMED_ALPHA * dimming(self.kind, share)))
+        shade = translucent(self.theme.paper, round(DIMMED_ALPHA * self.dimming(share)))
         for slot in self.dimmed_slots:
             painter.fillRect(slot.cells, shade)
         paint_empty_targets(painter, targets, self.theme)
@@ -161,7 +163,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
 
     def _paint_operands(self, painter: QPainter, share: float) -> None:
         """Paint the operands while they are lifted and travel."""
-        lift = LIFT_PX * text_scale() * dimming(self.kind, share)
+        lift = LIFT_PX * text_scale() * self.dimming(share)
         painter.setOpacity(1 - self.progress(share, VANISHING_PHASES[self.kind]))
         for one, area in zip(self.operands, self.operand_areas(share), strict=True):
             lifted = area.translated(0, -lift)
@@ -238,7 +240,7 @@ def flow_motion(
         return None
     slot, computation = found
     result = MovingCells(copy(target), target, target)
-    motion = FlowMotion(placement, theme, MotionKind.MOVE, (), result)
+    motion = FlowMotion(placement, theme, MotionKind.MOVE, (), result, step_ms=step.ms)
     build = {
         MotionKind.SCORE: _score_motion,
         MotionKind.SOFTMAX: _softmax_motion,

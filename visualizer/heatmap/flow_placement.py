@@ -270,7 +270,9 @@ def _row_label_width(labels: tuple[str, ...], height: float) -> float:
 
 
 def _key_label_height(flow: FlowPanels, width: float) -> float:
-    """Return the height of upright words above the keys in focus; a line if they are positions.
+    """Return the height of upright words above the keys; a line if they are positions.
+
+    It is the same whatever is in focus, so that a change of focus never moves the rows.
 
     Parameters
     ----------
@@ -278,9 +280,9 @@ def _key_label_height(flow: FlowPanels, width: float) -> float:
         Maximum width of the keys.
     """
     scale = text_scale()
-    focus = flow.panels[flow.focus]
-    keys = focus.columns.labels
-    if not focus.columns.is_token or not shows_words(len(keys), width / max(1, len(keys))):
+    labelled = (panel.columns.labels for panel in flow.panels if panel.columns.is_token)
+    keys = next(labelled, ())
+    if not keys or not shows_words(len(keys), width / len(keys)):
         return 20 * scale
     return min(MAX_KEY_LABEL_PX * scale, _widest_label(keys) + 2 * KEY_LABEL_MARGIN_PX * scale)
 

@@ -277,6 +277,22 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         exponential, weight = term / largest, term / (self.total or 1.0)
         return growth * (exponential + (weight - exponential) * normalization)
 
+    def bar_growth(self, row: int, grown: float) -> float:
+        """Return the growth of a bar, from 0 to 1; the bars grow one after the other."""
+        rows = len(self.shown.order) + (self.shown.others > 0)
+        return min(1.0, max(0.0, grown * rows - row))
+
+    def divisor(self, normalization: float) -> float:
+        """Return what the exponentials are divided by: first 1, and finally their sum."""
+        return 1 + ((self.total or 1.0) - 1) * normalization
+
+    def sum_at(self, grown: float, normalization: float) -> float:
+        """Return the sum of the numbers that the card shows."""
+        if grown == 1:
+            return self.total / self.divisor(normalization)
+        shown = enumerate(self.shown.order)
+        return sum(self.terms.terms[at] for row, at in shown if self.bar_growth(row, grown) == 1)
+
     def paint(self, painter: QPainter, progress: PhaseProgress, theme: Theme) -> None:
         grown, divided = progress(Phase.EXPONENTIATE), progress(Phase.NORMALIZE)
         landed = progress(Phase.LAND)
@@ -290,18 +306,21 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         if self.shown.others:
             bars.append((f"{self.shown.others:,} more", self.shown.rest, False))
         across, line_height = self.area.width() - 2 * PADDING_PX * scale, LINE_PX * scale
-        form = f"{self.terms.form} ÷ sum" if divided >= 0.5 else self.terms.form
+        divisor = self.divisor(divided)
+        form = self.terms.form
+        if divided:
+            form = f"{form} ÷ {format_number(divisor, DECIMALS)}"
         _draw(painter, QRectF(left, top, across, line_height), form, theme.quiet, ALIGN_RIGHT)
         top += line_height
         for row, (name, term, is_chosen) in enumerate(bars):
             line = QRectF(left, top + row * line_height, 0, line_height)
-            self._paint_bar_line(painter, line, name, term, is_chosen, (grown, divided), theme)
+            growth = self.bar_growth(row, grown)
+            self._paint_bar_line(painter, line, name, term, is_chosen, (growth, divided), theme)
         foot = QRectF(left, top + len(bars) * line_height + 4 * scale, across, line_height)
         painter.setPen(QPen(QColor(theme.hairline), 1))
         painter.drawLine(foot.topLeft(), foot.topRight())
-        total = format_number(self.total, DECIMALS)
-        text = f"÷ {total}  →  sum {format_number(1, DECIMALS)}" if divided else f"sum {total}"
-        _draw(painter, foot, text, theme.ink, ALIGN_RIGHT, QFont.Weight.DemiBold)
+        total = format_number(self.sum_at(grown, divided), DECIMALS)
+        _draw(painter, foot, f"sum {total}", theme.ink, ALIGN_RIGHT, QFont.Weight.DemiBold)
         painter.setOpacity(1)
 
     def _name(self, at: int) -> str:
@@ -317,7 +336,7 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         progress: tuple[float, float],
         theme: Theme,
     ) -> None:
-        scale, (grown, divided) = text_scale(), progress
+        scale, (growth, divided) = text_scale(), progress
         words = font_metrics(SMALL_LABEL_PX).elidedText(
             name, Qt.TextElideMode.ElideRight, (NAME_PX - 8) * scale
         )
@@ -326,10 +345,11 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         track = QRectF(line.left() + NAME_PX * scale, line.center().y() - 4 * scale,
                        BAR_PX * scale, 8 * scale)  # fmt: skip
         ink = theme.accent if is_chosen else theme.quiet
-        _paint_bar(painter, track, self.bar_length(term, grown, divided), ink, theme)
-        number = term / self.total if divided >= 0.5 and self.total else term
-        place = QRectF(track.right(), line.top(), NUMBER_PX * scale, line.height())
-        _draw(painter, place, format_number(number, DECIMALS), theme.ink, ALIGN_RIGHT)
+        _paint_bar(painter, track, self.bar_length(term, growth, divided), ink, theme)
+        if growth == 1:
+            number = format_number(term / self.divisor(divided), DECIMALS)
+            place = QRectF(track.right(), line.top(), NUMBER_PX * scale, line.height())
+            _draw(painter, place, number, theme.ink, ALIGN_RIGHT)
 
 
 def _paint_sheet(painter: QPainter, area: QRectF, theme: Theme) -> None:

@@ -17,7 +17,6 @@ from visualizer.heatmap.step_motion_paint import (
 )
 from visualizer.heatmap.step_motion_paths import (
     ends_motion,
-    motion_duration_ms,
     starts_motion,
 )
 from visualizer.widgets.app_settings import is_motion_reduced
@@ -92,7 +91,7 @@ class StepMotionController(QObject):
         self._is_due = False
         self._motion = self._create()
         if self._motion:
-            self.animation.setDuration(motion_duration_ms(self._step.ms, self._motion.duration_ms))
+            self.animation.setDuration(self._motion.duration_ms)
             self.animation.start()
             self.began.emit()
         else:

@@ -6,11 +6,13 @@ column of the scores, and a query's row to the query's row of scores.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.heatmap.step_motion_phases import READ_PHASES, total_ms
 from visualizer.session.zoom_ranges import row_role
 
 if TYPE_CHECKING:
@@ -21,13 +23,17 @@ if TYPE_CHECKING:
         HighlightBlock,
         HighlightedStep,
     )
+    from visualizer.heatmap.step_motion_phases import MotionKind
 
 MOTION_MS = 200
 """Minimum duration of a motion in milliseconds; quicker steps have none."""
 MAX_MOTION_SHARE = 0.8
 """Part of a step during which its inputs move, unless that is shorter than a motion."""
 MAX_SLOWDOWN = 2
-"""Maximum duration of a motion in a played step, as a multiple of that in a step by hand."""
+"""Maximum duration of a motion in a played step, as a multiple of that in a step by hand.
+
+A motion with a card may take longer, because its card is to be read.
+"""
 
 MAX_BLOCK_PARTS = 16
 """Maximum number of parts of a block that move separately; if there are more, they are grouped."""
@@ -45,8 +51,8 @@ class MotionPath(Struct, frozen=True):
     target: HighlightBlock
 
 
-def motion_duration_ms(step_ms: float | None, full_ms: int) -> int:
-    """Return how long the inputs of a step move: shorter or longer than `full_ms` if it is played.
+def motion_duration_ms(step_ms: float | None, kind: MotionKind) -> int:
+    """Return how long the inputs of a step move: shorter or longer than by hand if it is played.
 
     If steps follow quickly, there is less time; in a long one, there is time to read the numbers.
 
@@ -55,9 +61,11 @@ def motion_duration_ms(step_ms: float | None, full_ms: int) -> int:
     step_ms : float or None
         How long the step is shown; None if it is not played.
     """
+    full_ms = total_ms(kind)
     if step_ms is None:
         return full_ms
-    return max(MOTION_MS, min(MAX_SLOWDOWN * full_ms, int(MAX_MOTION_SHARE * step_ms)))
+    most = math.inf if kind in READ_PHASES else MAX_SLOWDOWN * full_ms
+    return int(max(MOTION_MS, min(most, MAX_MOTION_SHARE * step_ms)))
 
 
 def starts_motion(before: HighlightedStep | None, after: HighlightedStep | None) -> bool:

@@ -45,6 +45,14 @@ PHASES_MS = {
 }  # fmt: skip
 """Duration of each phase in milliseconds, in order."""
 
+READ_PHASES = {
+    MotionKind.SCORE: (Phase.MEET,),
+    MotionKind.SOFTMAX: (Phase.EXPONENTIATE, Phase.NORMALIZE),
+}
+"""Phases after which a long motion pauses, so that its card can be read."""
+MAX_READ_SLOWDOWN = 1.25
+"""How much slower the phases of a motion with pauses become; the rest of its time is for pauses."""
+
 MOTION_KINDS = {
     Operation.DOT_PRODUCT: MotionKind.SCORE,
     Operation.SCORES_TO_WEIGHTS: MotionKind.SOFTMAX,
@@ -58,27 +66,39 @@ def total_ms(kind: MotionKind) -> int:
     return sum(PHASES_MS[kind].values())
 
 
-def phase_progress(kind: MotionKind, share: float, phase: Phase) -> float:
+def phase_progress(
+    kind: MotionKind, share: float, phase: Phase, duration_ms: float | None = None
+) -> float:
     """Return the eased progress of a phase: 0 until it begins, 1 once it has ended.
 
     Parameters
     ----------
     share : float
         Fraction of the motion, from 0 to 1.
+    duration_ms : float, optional
+        Duration of the whole motion; by default, it has no pauses.
     """
-    start = 0
-    for name, ms in PHASES_MS[kind].items():
+    whole = duration_ms or total_ms(kind)
+    pauses = READ_PHASES.get(kind, ())
+    moving = min(whole, MAX_READ_SLOWDOWN * total_ms(kind)) if pauses else whole
+    start = 0.0
+    for name, natural_ms in PHASES_MS[kind].items():
+        ms = natural_ms * moving / total_ms(kind)
         if name is phase:
-            passed = (share * total_ms(kind) - start) / ms
-            return ease(min(1.0, max(0.0, passed)))
+            return ease(min(1.0, max(0.0, (share * whole - start) / ms)))
         start += ms
+        if name in pauses:
+            start += (whole - moving) / len(pauses)
     raise KeyError(phase)
 
 
-def dimming(kind: MotionKind, share: float) -> float:
+def dimming(kind: MotionKind, share: float, duration_ms: float | None = None) -> float:
     """Return how far everything but the operands is dimmed, from 0 to 1."""
-    first = next(iter(PHASES_MS[kind]))
-    return phase_progress(kind, share, first) - phase_progress(kind, share, Phase.LAND)
+    first, last = (
+        phase_progress(kind, share, phase, duration_ms)
+        for phase in (next(iter(PHASES_MS[kind])), Phase.LAND)
+    )
+    return first - last
 
 
 def ease(share: float) -> float:

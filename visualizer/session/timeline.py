@@ -46,13 +46,13 @@ class StepSize(StrEnum):
 STEP_MS = {StepSize.STAGE: 4000.0, StepSize.ROW: 2000.0, StepSize.CELL: 750.0}
 """Duration of a step at normal speed, in ms: long enough to read its caption or see its inputs."""
 
-TOUR_MS = 24_000.0
+TOUR_MS = 26_000.0
 """Duration of a tour at normal speed, in milliseconds; a run with many stages takes longer."""
 MIN_TOUR_STAGE_MS = 1500.0
 """Minimum duration of a stage in a tour, in milliseconds: long enough to read its caption."""
 TOUR_SHARES: dict[str, float] = {
-    Role.SCORES: 2.3,
-    Role.WEIGHTS: 2.5,
+    Role.SCORES: 2.5,
+    Role.WEIGHTS: 4.5,
     Role.CONTEXT: 2.1,
     Role.OUTPUT: 0.6,
 }

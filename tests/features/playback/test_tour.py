@@ -13,6 +13,7 @@ from visualizer.features.explain.code_presenter import CODE_PANEL
 from visualizer.features.explain.presenter import CELL_PANEL, EXPLAIN_PANE
 from visualizer.features.playback.presenter import PLAYBACK_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.heatmap.step_motion_paths import motion_duration_ms
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
@@ -86,6 +87,14 @@ def test_only_the_row_shown_in_full_has_a_motion() -> None:
         assert step
         moving.append(bool(step.ms))
     assert moving == [row == CHOSEN.place[-2] for row in range(6)]
+
+
+@pytest.mark.parametrize("stage", ["scores", "weights"])
+def test_there_is_time_to_read_the_card_of_the_row_shown_in_full(stage: str) -> None:
+    screen = play(PlaybackPosition(stage, CHOSEN.place[-2]), replace(SHOWN, pinned=CHOSEN))
+    step = screen.panel(BOARD_CONTENTS).step_highlights.step
+    assert step
+    assert motion_duration_ms(step.ms, step.kind) >= 1800
 
 
 def test_after_the_last_step_a_text_stays() -> None:
