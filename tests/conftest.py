@@ -1,4 +1,4 @@
-"""Fixtures of every test: offscreen Qt, separate settings, and checks for leftover objects."""
+"""Fixtures for all tests: offscreen Qt, separate settings, and checks for leftover objects."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import psutil
 import pytest
 from hypothesis import settings
 
-# Before Qt is imported: which platform it draws on is read once.
+# Set before Qt is imported, because Qt reads the platform only once.
 if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
     os.environ["QT_QPA_PLATFORM"] = asked
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-# Before torch is: workers side by side have a core each, and teams of threads would share them.
+# Set before torch is imported: each worker has one core, and several threads would compete for it.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -55,20 +55,20 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.support.window_fixtures"]
 
 GRACE_S = 2.0
-"""How long a thread that was told to stop may take to do so."""
+"""Maximum time for a thread to stop after it was told to stop, in seconds."""
 
 SIGNALS = ("SIGTERM", "SIGHUP")
 AWAY = QPoint(-100, -100)
-"""Where no window is."""
+"""A position outside all windows."""
 
 THIS_PROCESS = psutil.Process()
-"""Made once, as it looks up when the process began."""
+"""Created once, because creating it queries the start time of the process."""
 
 QT_KEEPS = {"QTipLabel"}
-"""Windows that Qt itself keeps for a while after their last use."""
+"""Classes of windows that Qt keeps for a while after their last use."""
 
-# A first run that imports torch is slow; that says nothing about the test.
-# How thorough every property is, is said here alone; tests.support.examples scales it.
+# There is no deadline, because the first run may import torch, which is slow.
+# The number of examples is set only here; `tests.support.examples` scales it.
 IS_CI = bool(os.environ.get("CI"))
 settings.register_profile("quick", deadline=None, derandomize=IS_CI, max_examples=10)
 settings.register_profile("release", deadline=None, derandomize=IS_CI, max_examples=200)
@@ -85,7 +85,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Hunt for no garbage while thousands of tests are collected, nearly all of which stays."""
+    """Disable garbage collection while thousands of permanent objects are created."""
     gc.disable()
     try:
         yield
@@ -94,19 +94,19 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what all tests share out of the hunt for garbage: it is large, and it stays."""
+    """Exclude the many permanent objects that all tests share from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 class Machine:
-    """The memory and devices that the program finds, for tests that need other ones."""
+    """Sets the memory and devices that the program finds, for tests of other machines."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
 
     def set_free_bytes(self, count: int, **others: int) -> None:
-        """Set the free memory of every device, or of others by their values."""
+        """Set the free memory of every device; ``others`` sets it for single devices, by value."""
         self._patch.setattr(
             "visualizer.attention.device.free_device_bytes",
             lambda device: others.get(device.value, count),
@@ -123,7 +123,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def usual_signals() -> Iterator[None]:
-    """Have programs that are started obey signals, though who runs the tests may ignore them."""
+    """Restore default signal handling, which started programs inherit.
+
+    The program that runs the tests may ignore these signals.
+    """
     numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
     before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
     yield
@@ -133,22 +136,23 @@ def usual_signals() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def settings_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Names of folders, each of which no test has had; whoever writes makes them."""
+    """Yield paths of new folders, one for each test; the folders do not exist yet."""
     base = tmp_path_factory.mktemp("settings")
     return (base / str(number) for number in itertools.count())
 
 
 @pytest.fixture(scope="session")
 def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model for transformers, with a tokenizer of a few words; not to be changed."""
-    from tests.support.tiny_models import save_tiny_model  # torch is not for every test
+    """Folder of a small transformers model with a tokenizer of a few words; do not change it."""
+    # Imported here because most tests do not need torch.
+    from tests.support.tiny_models import save_tiny_model
 
     return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture
 def show(application: QApplication, qtbot: QtBot) -> Show:
-    """Shows a widget of a size."""
+    """Show a widget with the given size."""
 
     def show_(widget: QWidget, size: tuple[int, int]) -> None:
         qtbot.addWidget(widget)
@@ -161,7 +165,7 @@ def show(application: QApplication, qtbot: QtBot) -> Show:
 
 @pytest.fixture(scope="session", autouse=True)
 def settings_of_shared_windows(settings_folders: Iterator[Path]) -> Iterator[None]:
-    """Separate settings for windows that exist between tests, which close after the last one."""
+    """Separate settings for windows that are kept between tests and closed after the last test."""
     with pytest.MonkeyPatch.context() as patch:
         _use_settings_in(next(settings_folders), patch)
         yield
@@ -169,7 +173,7 @@ def settings_of_shared_windows(settings_folders: Iterator[Path]) -> Iterator[Non
 
 @pytest.fixture(autouse=True)
 def own_settings(settings_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Separate settings for each test; those of the person who runs the tests are not touched."""
+    """Separate settings for each test, so that the settings of the user are not changed."""
     _use_settings_in(next(settings_folders), monkeypatch)
 
 
@@ -177,13 +181,14 @@ def _use_settings_in(folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("XDG_DATA_HOME", str(folder / "data"))
     patch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))
     patch.setenv("WIN_PD_OVERRIDE_APPDATA", str(folder / "data"))
-    for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):  # of Qt's own dialogs
+    # Used by Qt's own dialogs.
+    for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
         QSettings.setPath(QSettings.Format.NativeFormat, scope, str(folder / "settings"))
 
 
 @pytest.fixture(autouse=True)
 def quiet_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Fail a test that logs a warning or worse; one that means to asserts, then clears."""
+    """Fail a test that logs a warning or an error without clearing the log after an assertion."""
     yield
     loud = [
         f"{record.name}: {record.levelname}: {record.getMessage()}"
@@ -197,7 +202,7 @@ def quiet_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test with a window that leaves widgets or threads behind, and say which."""
+    """Fail a test with windows that leaves widgets or threads behind, and list them."""
     if "qtbot" not in request.fixturenames:
         yield
         return
@@ -218,7 +223,7 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def hand_away(request: pytest.FixtureRequest) -> None:
-    """Begin with the pointer off the screen, not over the window where the last test left it."""
+    """Move the pointer off the screen before the test, because the last test may have moved it."""
     if "qtbot" in request.fixturenames:
         request.getfixturevalue("qapp")
         QCursor.setPos(AWAY)
@@ -229,7 +234,7 @@ def _address(thing: QObject) -> int:
 
 
 def _new_widgets(old: set[int]) -> list[QWidget]:
-    """Top-level widgets that are not at one of the old addresses."""
+    """Return the top-level widgets that are not at any of the old addresses."""
     return [
         widget
         for widget in QApplication.topLevelWidgets()
@@ -240,7 +245,10 @@ def _new_widgets(old: set[int]) -> list[QWidget]:
 
 
 def _is_shared(thing: QObject) -> bool:
-    """Whether it belongs to a window that stays: lists and threads begin where they are needed."""
+    """Return whether an object belongs to a shared window.
+
+    Such a window creates lists and threads when they are first needed.
+    """
     owner: QObject | None = thing
     while owner and not owner.property(SHARED):
         owner = owner.parent()
@@ -250,7 +258,8 @@ def _is_shared(thing: QObject) -> bool:
 def _left_widgets(old: set[int]) -> list[str]:
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     if _new_widgets(old):
-        gc.collect()  # a widget in a dead reference cycle is Python's delay, not a leak
+        # A widget in an unreachable reference cycle is only collected late, not leaked.
+        gc.collect()
     return [f"widget {widget!r} titled {widget.windowTitle()!r}" for widget in _new_widgets(old)]
 
 
@@ -260,13 +269,13 @@ def _left_threads(old: set[threading.Thread]) -> list[str]:
         if time.monotonic() > until:
             break
         for thread in left:
-            if thread.is_alive():  # else it is about to start, and not to be joined until it has
+            if thread.is_alive():  # a thread that has not started yet cannot be joined
                 thread.join(GRACE_S)
     return [f"thread {thread!r}" for thread in left]
 
 
 def _new_threads(old: set[threading.Thread]) -> list[threading.Thread]:
-    # The process that splits texts, and what listens to it, are the program's and no window's.
+    # The tokenizer process and its listener thread belong to the program, not to a window.
     return [
         each
         for each in threading.enumerate()
@@ -279,7 +288,10 @@ def _system_threads() -> set[int]:
 
 
 def _left_qt_threads(old: set[int]) -> list[str]:
-    """Qt keeps no list of its threads: where the process has new ones, search all objects."""
+    """Return a message for each Qt thread that is still running.
+
+    Qt has no list of its threads, so all objects are searched if the process has new threads.
+    """
     pool = QThreadPool.globalInstance()
     if not pool.waitForDone(int(GRACE_S * 1000)):
         return [f"{pool.activeThreadCount()} of the global QThreadPool still running"]

@@ -1,4 +1,4 @@
-"""Counts over damaged files and killed programs: ``python -m tests.damage --files 5000``."""
+"""Opens damaged files and kills programs: ``python -m tests.damage --files 5000``."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 SPOILS_OF_BYTES = (flip, lose, put_in, splice)
 WATCHED = 60
-"""So many files are meant to take much memory."""
+"""Number of files whose memory use is measured; hostile files come first."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the files."""
+    """Counts and limits found while opening the files."""
 
     files: int = 0
     opened: int = 0
@@ -61,7 +61,7 @@ class Outcome:
 
 
 def spoil(files: int, seed: int = 1) -> Outcome:
-    """Give damaged files to everything that opens files; what is no refusal ends it."""
+    """Open damaged files with all functions that open files; each is rejected or valid."""
     outcome = Outcome()
     with tempfile.TemporaryDirectory() as name:
         folder, before = Path(name) / "inner", Path.cwd()
@@ -78,7 +78,7 @@ def spoil(files: int, seed: int = 1) -> Outcome:
 
 
 def _measured(folder: Path, how: str, content: bytes, outcome: Outcome) -> None:
-    """Open a file, and of the first ones and some others watch the memory, which takes long."""
+    """Open a file; for the first files and a few others, also measure the memory, which is slow."""
     is_watched = outcome.files < WATCHED or outcome.files % 50 == 0
     if is_watched:
         tracemalloc.start()
@@ -130,9 +130,10 @@ def _assert_fit_to_be_shown(sentence: str) -> None:
 
 
 def _assert_whole(saved: SavedDocument) -> None:
-    """What opens can be written again and shown, and its numbers are those of its settings."""
+    """Check that a document can be saved and shown, and that its numbers match its settings."""
     again = read_document(io.BytesIO(document_bytes(saved.document, saved.view)))
-    is_same = repr(again.document) == repr(saved.document)  # NaN is no NaN's equal
+    # A comparison of strings, because NaN does not equal NaN.
+    is_same = repr(again.document) == repr(saved.document)
     assert is_same
     if saved.recorded and not saved.recorded.missing:
         assert create_recorded_run(saved.document.spec, saved.recorded).trace.names
@@ -144,7 +145,10 @@ def _assert_whole(saved: SavedDocument) -> None:
 
 
 def spoil_runs(runs: int, seed: int = 1) -> Outcome:
-    """Open damaged run folders as the lab does, and train on; what is no refusal ends it."""
+    """Open damaged run folders as the lab does, and continue training.
+
+    Every run must be rejected with a message or be usable.
+    """
     outcome = Outcome()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
@@ -167,7 +171,7 @@ def spoil_runs(runs: int, seed: int = 1) -> Outcome:
 
 
 def _open_run(folder: RunFolder) -> None:
-    """Read all that a run holds, and go on with it where that is possible."""
+    """Read everything in a run, and continue the training if possible."""
     assert read_losses(folder.path).steps is not None
     opened = OpenRun(folder, is_held=False)
     try:
@@ -176,7 +180,7 @@ def _open_run(folder: RunFolder) -> None:
         refused = [step for step in opened.snapshots() if not _is_read(opened, step)]
         if running and not running.is_done:
             opened.acquire_lock()
-            with suppress(DivergedError):  # weights may be any numbers
+            with suppress(DivergedError):  # the weights may be any numbers
                 running.advance()
             running.save()
         steps = [row.step for row in rows_of(folder.path)]
@@ -197,7 +201,7 @@ def _is_read(opened: OpenRun, step: int) -> bool:
 
 
 def spoil_tensor_files(files: int, seed: int = 1) -> Outcome:
-    """Open damaged files of weights, of attention and of text; what is no refusal ends it."""
+    """Open damaged files of weights, attention and text; each must be rejected or valid."""
     outcome, chance = Outcome(), random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -224,7 +228,7 @@ def spoil_tensor_files(files: int, seed: int = 1) -> Outcome:
 
 
 def spoil_settings(files: int, seed: int = 1) -> Outcome:
-    """Start with damaged settings; a window whose stored place is not whole gets its usual one."""
+    """Load damaged settings; a window without a valid stored geometry gets the default."""
     outcome = Outcome()
     made = window()
     stored = store(made)
@@ -243,7 +247,7 @@ def spoil_settings(files: int, seed: int = 1) -> Outcome:
 
 
 def main() -> None:
-    """Run as many as asked for, and print what came of them."""
+    """Run the requested numbers of checks, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=2_000, help="damaged files to open")
     parser.add_argument(
@@ -277,7 +281,8 @@ def main() -> None:
             count = module.kill_many(options.kills, options.seed)
             said = ", ".join(f"{number} {what}" for what, number in count.items())
             _print(f"{said}: every file whole ({time.perf_counter() - start:.1f} s)\n")
-    # Last: programs that are to be killed while they export make an application of their own.
+    # This check is last, because the programs that are killed during an export create their own
+    # QApplication.
     with application():
         outcome = spoil_settings(options.files, options.seed)
     _print(f"{outcome.files:,} damaged settings: {outcome.opened:,} with a window’s whole place; ")

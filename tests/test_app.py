@@ -1,4 +1,4 @@
-"""The window appears before torch and numpy are loaded, and leaves nothing behind when closed."""
+"""The window appears before torch and numpy are loaded, and nothing remains after it is closed."""
 
 from __future__ import annotations
 

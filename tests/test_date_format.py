@@ -1,4 +1,4 @@
-"""Dates and numbers are written in plain English, whatever the desktop's language."""
+"""Dates and numbers are formatted in plain English, whatever the language of the desktop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from visualizer.format import MONTHS, format_date, format_date_and_time, format_
 
 SOURCES = sorted(Path(visualizer.__file__).parent.rglob("*.py"))
 LOCAL = {"strftime", "ctime", "asctime", "toLocalizedString", "setlocale", "format_string"}
-"""Functions whose answer depends on the desktop's language, or that write a date another way."""
+"""Functions whose result depends on the desktop's language, or that use another date format."""
 DATE = re.compile("%[a-zA-Z]")
 
 
@@ -36,7 +36,7 @@ def test_every_month_has_its_name() -> None:
 
 
 def faults(source: str) -> list[str]:
-    """The places where a program writes dates or numbers in a way of its own."""
+    """Return the places in a source at which dates or numbers are formatted by other means."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FormattedValue) and isinstance(node.format_spec, ast.JoinedStr):

@@ -1,4 +1,4 @@
-"""Any value in any field of our files is refused with a message, or opens and is shown whole."""
+"""Any value in any field of the program's files is rejected with a message, or can be shown."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def members_of(name: str) -> tuple[dict[str, bytes], dict[str, Any], Any]:
 
 
 def with_tree(name: str, tree: Any) -> SavedDocument:
-    """Read a document's file that has another description."""
+    """Read a document file whose JSON tree has been replaced."""
     texts, arrays, _ = members_of(name)
     file = io.BytesIO()
     write_archive(file, texts | {TREE: json.dumps(tree).encode()}, arrays)
@@ -78,7 +78,7 @@ def with_tree(name: str, tree: Any) -> SavedDocument:
 
 @st.composite
 def changed_trees(draw: st.DrawFn, tree: Any) -> Any:
-    """Draw a tree with an extreme value in one or two places."""
+    """Draw a tree in which one or two values have been replaced by extreme values."""
     for _ in range(draw(st.integers(1, 2))):
         path = draw(st.sampled_from([*places(tree)]))
         tree = with_value(tree, path, draw(st.sampled_from([*extremes(value_at(tree, path))])))
@@ -94,7 +94,7 @@ def assert_is_message(refused: Exception) -> None:
 
 @pytest.fixture
 def open_panes(hand: Hand) -> Callable[[SavedDocument], None]:
-    """Opens documents in a window that has every pane."""
+    """Open documents in a window in which all panes are open."""
     bugs: list[str] = []
     for pane in PANES:
         hand.window.docks.open(pane.id)
@@ -189,7 +189,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def use_run(folder: RunFolder) -> None:
-    """Do with a run what command line and lab do without training it."""
+    """Use a run as the command line and the lab do, without training it."""
     opened = OpenRun(folder, is_held=False)
     try:
         assert find_lab_model(folder.path).about == opened.about
@@ -202,7 +202,7 @@ def use_run(folder: RunFolder) -> None:
 
 
 def was_used(folder: RunFolder) -> bool:
-    """Use a run; return whether that was not refused."""
+    """Use a run, and return whether it was accepted."""
     try:
         use_run(folder)
     except InputError:

@@ -1,4 +1,4 @@
-"""numpy is imported when it is first used, whole, whichever thread uses it first."""
+"""numpy is fully imported when it is first used, whichever thread uses it first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers are written and typed with a point, whatever the system's language."""
+"""Numbers are shown and entered with a decimal point, whatever the language of the system."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def german() -> Iterator[None]:
 
 @pytest.fixture
 def application(qapp: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Qt's application, made as the program makes it; there can be only one, and it is there."""
+    """Configure the existing QApplication as the program does; only one QApplication can exist."""
     with monkeypatch.context() as patch:
         patch.setattr("PySide6.QtWidgets.QApplication", lambda _: qapp)
         app.make_application()

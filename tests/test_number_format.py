@@ -1,4 +1,4 @@
-"""Numbers are written with the digits they have; small ones are never written as 0."""
+"""Numbers are formatted with their significant digits; small numbers are never shown as 0."""
 
 from __future__ import annotations
 

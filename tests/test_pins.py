@@ -1,4 +1,4 @@
-"""The versions allowed by pyproject.toml are free of known defects."""
+"""The versions that pyproject.toml allows have no known defects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ for _ in range(200_000):
     painter.translate(0.0, 0.0)
 painter.end()
 """
-"""PySide6 6.12.0 on Python < 3.12 loses a reference to None at each call, until it dies of it."""
+"""With Python before 3.12, PySide6 6.12.0 loses a reference to None in each call, and finally
+crashes.
+"""
 
 
 def test_many_calls_that_return_none_do_not_kill_the_process() -> None:

@@ -1,6 +1,6 @@
-"""A pipe, socket, device or folder in the place of a file is refused at once, wherever it is read.
+"""A pipe, socket, device or folder in place of a file is rejected immediately.
 
-Reading a pipe waits for a program that writes to it, and ``/dev/zero`` never ends.
+Reading a pipe blocks until a program writes to it, and reading ``/dev/zero`` never ends.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ KINDS = ("a pipe", "a socket", "a device", "a folder")
 
 
 def plant(path: Path, kind: str) -> None:
-    """Put something that is no file under a name."""
+    """Create a special file or a folder with the given path."""
     if kind == "a pipe":
         os.mkfifo(path)
     elif kind == "a device":
@@ -68,12 +68,12 @@ def plant(path: Path, kind: str) -> None:
         path.mkdir()
     else:
         with socket.socket(socket.AF_UNIX) as made:
-            made.bind(path.name)  # a whole path may be too long
+            made.bind(path.name)  # a full path may be too long
 
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Fail what waits, where a signal interrupts it."""
+    """Fail if the code within the context blocks in a call that a signal can interrupt."""
 
     def fail(*_: object) -> None:
         raise AssertionError("it waits")
@@ -180,7 +180,7 @@ def test_lists_of_the_program_are_empty(kind: str, folder: Path) -> None:
 def test_what_was_put_there_meanwhile_is_not_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between looking and opening, another program may put a pipe in the place of a file."""
+    """Between the check and the opening, another program may replace a file by a pipe."""
     (folder / "a").write_bytes(b"file")
     regular = (folder / "a").stat()
     (folder / "a").unlink()
@@ -208,7 +208,7 @@ def drop(window: MainWindow, path: Path) -> None:
 
 
 def refuses(hand: Hand, kind: str) -> None:
-    """Wait for the box that says so, and close it."""
+    """Wait for the message box with the error, and close it."""
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     assert f"it is not a file, but {kind}." in f"{box.text()} {box.informativeText()}"

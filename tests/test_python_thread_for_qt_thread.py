@@ -1,4 +1,4 @@
-"""Work is done on a thread of Python's own, and its result or error comes back."""
+"""Work runs on a separate Python thread, and its result or error is passed to the caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from visualizer.runtime import run_in_thread
 
 
 class Asking(QThread):
-    """A thread of Qt that has work done, and keeps what came of it."""
+    """A Qt thread that runs work on a Python thread, and stores the result."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Every shipped data file is used, and every used one is shipped."""
+"""Every shipped data file is used, and every data file that is used is shipped."""
 
 from __future__ import annotations
 

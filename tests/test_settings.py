@@ -1,4 +1,4 @@
-"""Every setting of the table is available, checked and reported on every surface."""
+"""Every setting in the table can be changed, validated and reported in each interface."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CONTEXT: dict[str, dict[str, Any]] = {
     "projection": {"heads": 1},
     "block": {"d_out": 3, "heads": 1},
 }
-"""Settings that make another one act, or valid."""
+"""Other settings that are required for a setting to have an effect or to be valid."""
 IDLE: dict[str, dict[str, Any]] = {
     "d_out": {"projection": "none", "heads": 1},
     "bias": {"projection": "uniform"},
@@ -59,7 +59,7 @@ IDLE: dict[str, dict[str, Any]] = {
     "temperature": {"normalisation": "uniform"},
     "route": {"mask": "none"},
 }
-"""Settings with which another one has no effect, if it has one by default."""
+"""Other settings with which a setting has no effect, for settings that have one by default."""
 VALID = {SettingKind.COUNT: 4, SettingKind.SEED: 7, SettingKind.RATE: 0.25, SettingKind.NUMBER: 2.5}
 INVALID = {
     "dropout": 2.0,
@@ -76,7 +76,7 @@ def names(setting: Setting) -> str:
 
 
 def valid_value(setting: Setting) -> Any:
-    """A valid value other than the default."""
+    """Return a valid value other than the default."""
     if setting.kind is SettingKind.CHOICE:
         values = [
             value for value, _ in setting.choices if value not in (setting.default, MaskKind.OWN)
@@ -129,7 +129,7 @@ def test_a_valid_value_reaches_the_spec_from_every_surface(setting: Setting, qtb
     given = {**CONTEXT.get(name, {}), name: value}
     assert build_document(create_parser().parse_args(command_line(given))).get(name) == value
     assert lesson_of(given).get(name) == value
-    if name != "device":  # the API checks that the device is available
+    if name != "device":  # the API checks whether the device is available
         assert python_document(given).get(name) == value
     control: Any = SETTING_CONTROLS[setting.kind](setting)
     qtbot.addWidget(control)
@@ -213,7 +213,7 @@ def test_a_misspelt_choice_is_answered_with_the_closest_one(
             read({"mask": "casual"})
 
 
-# ------------------------------------------------------------------------- settings without effect
+# ------------------------------------------------------------------- settings that have no effect
 
 
 @pytest.mark.parametrize("setting", CONDITIONAL, ids=names)

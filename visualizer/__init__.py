@@ -47,11 +47,11 @@ _MODULES = {
     "ModelAttention": "model_attention",
     "capture": "model_attention",
 }
-"""Modules of the names that are not in `attention_api`."""
+"""Modules that define the names; all other names are defined in `attention_api`."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import the notebook API on first use; the program itself does not need it."""
+    """Import a name of the notebook API when it is first used; the program does not need it."""
     if name not in __all__:
         raise AttributeError(f"module 'visualizer' has no attribute {name!r}")
     from importlib import import_module

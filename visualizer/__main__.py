@@ -1,4 +1,4 @@
-"""Entry point of the installed program and of ``python -m visualizer``."""
+"""Entry point of the installed program, and of ``python -m visualizer``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program and return the exit status."""
+    """Run the program, and return the exit status."""
     import_numpy_on_first_use()
     from visualizer.app import main as begin
 

@@ -1,4 +1,4 @@
-"""Entry point: parses the command line, then opens a window or exports files without one."""
+"""Entry point: parses the command line, then opens a window or exports files without a window."""
 
 from __future__ import annotations
 
@@ -49,11 +49,13 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
 COLLECTION_DELAY_MS = 5_000
-"""Delay before garbage collection starts; nearly all objects created until then are permanent."""
+"""Delay before garbage collection starts, in milliseconds; nearly all objects created before are
+permanent.
+"""
 SWITCH_INTERVAL_S = 0.0005
 """GIL switch interval in seconds. Every Qt call releases the GIL, and the GUI thread then waits up
-to this long for a worker thread. Python's default of 5 ms, several times per repaint, causes
-visible pauses.
+to this long for a worker thread. Python's default of 5 ms causes visible pauses, because there are
+several such waits per repaint.
 """
 VALUES_PENDING = "These values are still loading from the model server. Try again in a moment."
 MESSAGE_MS = 5_000
@@ -62,23 +64,23 @@ SCREEN_ERROR = (
     "To write a file without a display, use --export."
 )
 TRANSIENT_CLIPBOARD_PLATFORMS = frozenset({"eglfs", "linuxfb", "minimal", "offscreen", "vnc"})
-"""Qt platforms whose clipboard does not outlive the program."""
+"""Names of Qt platforms on which the clipboard ends with the program."""
 __all__ = ["compute", "main", "make_application", "open_window"]
 NAME = "Attention Visualizer"
 DESKTOP_ENTRY_NAME = "attention-visualizer"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program and return the exit status."""
+    """Run the program, and return the exit status."""
     argument_list = sys.argv[1:] if arguments is None else [*arguments]
     try:
         if not argument_list:  # importing the argument parser would delay the window
             return show_window(None, None)
         return run_command(argument_list)
-    except InputError as refused:  # raised for standard output, when no other work is running
+    except InputError as refused:  # standard output cannot be written
         print_message(refused.sentence)
         return 1
-    except KeyboardInterrupt:  # while reading text from standard input
+    except KeyboardInterrupt:  # during the reading of text from standard input
         return SIGNAL_EXIT_STATUS["SIGINT"]
     except Exception as error:
         if not is_out_of_memory(error):
@@ -88,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_command(arguments: list[str]) -> int:
-    """Execute the command line's arguments and return the exit status."""
+    """Run the command given by the arguments, and return the exit status."""
     from visualizer.cli.generate import GENERATE_COMMAND, generate
     from visualizer.cli.model import MODEL_COMMAND, model
     from visualizer.cli.option_checks import unused_option_error
@@ -120,7 +122,7 @@ def run_command(arguments: list[str]) -> int:
 
 
 def process_layers(options: argparse.Namespace) -> int:
-    """Open or export the document that the options describe, or each layer of a run."""
+    """Open or export the document that the options describe, or the documents of several layers."""
     from visualizer.cli.document_options import options_per_layer
     from visualizer.cli.options import option_name
 
@@ -138,16 +140,17 @@ def process_layers(options: argparse.Namespace) -> int:
 
 
 def process_document(options: argparse.Namespace) -> int:
-    """Open the described document in a window, or export it, and return the exit status.
+    """Open a document in a window or export it, and return the exit status.
 
     Raises
     ------
     InputError
-        As for `open_file`.
+        As in `open_file`.
     """
     from visualizer.cli.option_checks import first_option_error
 
-    if options.device in {Device.CUDA, Device.MPS}:  # the others are always available
+    # The CPU and automatic selection are always available.
+    if options.device in {Device.CUDA, Device.MPS}:
         from visualizer.attention.device import check_available
 
         check_available(Device(options.device), Dtype(options.dtype or Dtype.FLOAT32))
@@ -167,7 +170,7 @@ def process_document(options: argparse.Namespace) -> int:
 
 
 def _create_model_document(options: argparse.Namespace) -> SavedDocument:
-    """Return a document with a model to be loaded by the window, which shows the progress.
+    """Return a document whose model the window loads, because the window shows the progress.
 
     Raises
     ------
@@ -184,11 +187,11 @@ def _create_model_document(options: argparse.Namespace) -> SavedDocument:
 
 
 SOURCE_FIELDS = ("own_weights", "text", "layer", "device")
-"""Fields of options that determine what is opened."""
+"""Error fields of the options that determine what is opened."""
 
 
 def open_file(options: argparse.Namespace) -> SavedDocument:
-    """Open the named file, if any, apply the options to it and print its notices.
+    """Open the given file, if any, apply the options to it, and print its notices.
 
     Raises
     ------
@@ -224,13 +227,13 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
 
 
 def export_without_window(options: argparse.Namespace, saved: SavedDocument) -> int:
-    """Write files without a window or screen.
+    """Export files without a window or a display.
 
     Returns
     -------
     int
-        The exit status: 2 if the options, the text or insufficient memory caused an error, 1 if a
-        file could not be written, 128 plus the signal's number after a signal.
+        The exit status: 2 if the options or the text are invalid or there is not enough memory, 1
+        if a file could not be written, and 128 plus the signal number after a signal.
     """
     from visualizer.cli.document_options import (
         build_figure_settings,
@@ -262,7 +265,7 @@ def export_without_window(options: argparse.Namespace, saved: SavedDocument) -> 
 
 
 def computed_run_and_view(saved: SavedDocument) -> tuple[Run, View]:
-    """Return the run of an opened document, computed unless it was recorded, and its view."""
+    """Return the run and the view of an opened document; a recorded run is not recomputed."""
     return restore_document(saved, compute)
 
 
@@ -281,29 +284,29 @@ def reset_settings() -> int:
 
 
 def show_window(saved: SavedDocument | None, path: Path | None) -> int:
-    """Open a window on a document, or restore the last session if there is none.
+    """Open a window with a document, or restore the last session if there is no document.
 
-    The function returns when all windows are closed.
+    The function returns the exit status when all windows have been closed.
     """
     return run_event_loop(lambda windows: windows.begin(saved, path))
 
 
 def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
-    """Run the event loop until all windows are closed and training runs have been saved."""
+    """Run the event loop until all windows are closed and all training runs have been saved."""
     application = make_application()
     from visualizer.shell.window_manager import WindowManager
 
     is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_interruptible:
-        # Ctrl+C in the terminal ends the process as other signals do. An exception raised in the
-        # middle of a slot could leave the window waiting forever.
+        # Ctrl+C in the terminal ends the process in the same way as other signals. An exception
+        # raised in a slot could leave the window waiting forever.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     windows = WindowManager(window_services())
     open_windows(windows)
     sys.excepthook = partial(show_bug, windows)
     with forbid_waiting():
         status = application.exec()
-    from visualizer.lab.training.process_controller import wait_for_processes  # not at start-up
+    from visualizer.lab.training.process_controller import wait_for_processes  # not at startup
 
     wait_for_processes()
     sys.excepthook = sys.__excepthook__
@@ -315,10 +318,10 @@ def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
 
 
 def clear_own_clipboard() -> None:
-    """Empty the clipboard if it ends with the program.
+    """Clear the clipboard on platforms on which it ends with the program.
 
-    Qt would delete the copied data after Python has ended, and crash. On other platforms, the
-    clipboard passes to the system.
+    Otherwise, Qt would delete the copied data after Python has ended, and crash. On other
+    platforms, the system takes over the clipboard.
     """
     from PySide6.QtGui import QGuiApplication
 
@@ -334,7 +337,7 @@ def show_bug(
 ) -> None:
     """Show an unhandled exception of the GUI thread, which Qt would only print.
 
-    An access to numbers that have not yet arrived from a server is not a bug: it can be repeated.
+    Access to numbers that have not arrived from a server yet is not a bug; the user can repeat it.
     """
     if isinstance(error, NumbersPendingError):
         if windows.front_window:
@@ -396,7 +399,6 @@ def make_application() -> QApplication:
 
 
 def apply_stored_text_size() -> None:
-    """Apply the stored text size."""
     from visualizer.widgets.app_settings import load_text_size
     from visualizer.widgets.fonts import apply_text_size
 
@@ -404,24 +406,25 @@ def apply_stored_text_size() -> None:
 
 
 def restore_import() -> None:
-    """Restore Python's own ``__import__``, which PySide6 wraps.
+    """Restore Python's own ``__import__``, which PySide6 replaces by a wrapper.
 
-    The wrapper supports modules that select ``snake_case`` names, and none here does. It makes
-    torch's thousands of imports a fifth slower, and its access to numpy's attributes imports numpy.
+    The wrapper supports modules that select ``snake_case`` names; this program has none. The
+    wrapper slows down the thousands of imports in torch by a fifth, and imports numpy because it
+    accesses numpy's attributes.
     """
     builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
 
 
 def set_application_names(application: QCoreApplication | type[QCoreApplication]) -> None:
-    """Set the application and organization names."""
     application.setApplicationName(NAME)
     application.setOrganizationName(NAME)
 
 
 def set_desktop_entry() -> None:
-    """Set the name of the desktop entry, if one is installed.
+    """Set the name of the desktop entry if it is installed.
 
-    Wayland uses it to find the window icon. Desktops print a warning if the entry does not exist.
+    Wayland uses this name to find the window icon. Desktops print a warning if the entry does not
+    exist.
     """
     from PySide6.QtCore import QStandardPaths
     from PySide6.QtGui import QGuiApplication
@@ -432,7 +435,7 @@ def set_desktop_entry() -> None:
 
 
 def open_window(document: Document, view: View | None = None) -> MainWindow:
-    """Open a window on a document and start its first computation."""
+    """Open a window with a document, and start its first computation."""
     from visualizer.session.view import WINDOW_VIEW
     from visualizer.shell.window_manager import create_window
 

@@ -1,4 +1,4 @@
-"""Short representations of potentially large values, for notebooks and debuggers."""
+"""Short representations of possibly large values, for notebooks and debuggers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 MAX_LENGTH = 400
 """Maximum length of the representation of an object, in characters."""
 MAX_VALUE_LENGTH, MAX_TUPLE_LENGTH = 60, 15
-"""Maximum length of a field's value, and maximum number of elements of a tuple written in full."""
+"""Maximum length of a field's value, in characters, and maximum number of elements of a tuple that
+is written in full.
+"""
 
 
 def brief_repr(struct: Any) -> str:
-    """Represent a struct by its non-default fields, each shortened."""
+    """Represent a struct by its non-default fields, with shortened values."""
     names, defaults = struct.__struct_fields__, struct.__struct_defaults__
     known = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     values = {name: getattr(struct, name) for name in names}
@@ -25,7 +27,7 @@ def brief_repr(struct: Any) -> str:
 
 
 def truncate(text: str, max_length: int = MAX_LENGTH) -> str:
-    """Truncate a representation to a maximum length, keeping its last character."""
+    """Truncate a representation to the maximum length, but keep its last character."""
     return text if len(text) <= max_length else f"{text[: max_length - 2]}…{text[-1]}"
 
 

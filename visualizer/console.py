@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 
 INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories that move the cursor, change text direction or control a terminal."""
+"""Unicode categories of characters that move the cursor, change the text direction or control a
+terminal.
+"""
 
 
 def escape_control_characters(text: str) -> str:
-    """Escape the control characters of a text, which file names and tokens may contain."""
+    """Escape the control characters in a text; file names and tokens may contain them."""
     return "".join(
         ascii(sign)[1:-1] if unicodedata.category(sign) in INVISIBLE_CATEGORIES else sign
         for sign in text
@@ -32,14 +34,14 @@ def escape_control_characters(text: str) -> str:
 
 
 def print_message(sentence: str) -> None:
-    """Print a message with the program's name to standard error, on one line."""
+    """Print the program's name and a message to standard error, on one line."""
     line = f"attention-visualizer: {escape_control_characters(sentence)}"
     with suppress(OSError):  # standard error is closed
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def write_output(text: str) -> bool:
-    """Write to standard output; characters that its encoding lacks become question marks.
+    """Write to standard output; characters that it cannot encode become question marks.
 
     Returns
     -------
@@ -49,7 +51,7 @@ def write_output(text: str) -> bool:
     Raises
     ------
     InputError
-        With the field ``export``, if standard output cannot be written.
+        With field ``export`` if standard output cannot be written.
     """
     if sys.stdout is None:  # a program without a console on Windows
         return True
@@ -74,13 +76,13 @@ def discard_standard_output() -> None:
 
 
 MIN_REPORTED_PARTS = 20
-"""Minimum number of parts for which progress is reported without a terminal."""
+"""Minimum number of parts of a task whose progress is reported if there is no terminal."""
 
 
 class ConsoleProgress:
     """Reports the progress of file exports on standard error.
 
-    On a terminal, one line is rewritten; otherwise, each quarter is reported on its own line.
+    On a terminal, one line is rewritten; otherwise, a line is printed after each quarter.
     """
 
     def __init__(self, *, is_quiet: bool) -> None:
@@ -90,7 +92,7 @@ class ConsoleProgress:
         self._interruption: InterruptSignalError | None = None
 
     def callback(self, name: str) -> Progress:
-        """Return a file's progress callback, which raises `InterruptSignalError` after a signal."""
+        """Return a file's progress callback; it raises `InterruptSignalError` after a signal."""
         quarters = set(range(5))
 
         def report_file(done: int, of: int) -> None:
@@ -101,7 +103,7 @@ class ConsoleProgress:
         return report_file
 
     def report(self, message: str, done: int, of: int, quarters: set[int]) -> None:
-        """Report progress: on every call in a terminal, otherwise after each quarter."""
+        """Report progress: on every call if there is a terminal, otherwise after each quarter."""
         if self._is_terminal:
             self._rewrite_line(message)
         elif of >= MIN_REPORTED_PARTS and 0 < 4 * done // of < 4 and 4 * done // of in quarters:
@@ -120,7 +122,7 @@ class ConsoleProgress:
             self._width = 0
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal: the first one ends the work immediately, even between progress calls."""
+        """Handle a signal; the first one stops the work even between progress calls."""
         is_first = self._interruption is None
         self._interruption = InterruptSignalError(SIGNAL_EXIT_STATUS[signal.Signals(number).name])
         if is_first:

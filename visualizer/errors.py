@@ -1,4 +1,4 @@
-"""Errors caused by invalid input, with messages that say what to do; imports no torch."""
+"""Errors caused by invalid input, with messages that say what to do. No torch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from msgspec import Struct
 
 Remedy = tuple[str, object]
 FIRST_TOKENS, FIRST_CHARACTERS = "first tokens", "first characters"
-"""Remedies that shorten a text; their values are the number of tokens, or the text to keep."""
+"""Remedies that shorten a text; their values are a number of tokens and the text to keep."""
 
 
 def system_error_reason(error: OSError) -> str:
-    """Return the operating system's reason for an error, as part of a message."""
+    """Return the operating system's reason for an error, as part of a sentence."""
     return error.strerror or str(error)
 
 
@@ -22,7 +22,7 @@ class InputError(ValueError):
     field : str
         Source of the input: a field of `AttentionSpec`, ``"text"`` or an option.
     sentence : str
-        What is wrong and how to correct it.
+        Message that says what is wrong and how to correct it.
     remedy : tuple of (field, value), optional
         A change that resolves the error.
     """
@@ -46,13 +46,13 @@ _OUT_OF_MEMORY = (
     "failed to map segment",
     "failed to create thread",
 )
-"""Messages of generic errors raised by libraries when memory runs out: torch on Apple's GPU and on
+"""Messages of generic errors that libraries raise when memory runs out: torch on Apple GPUs and on
 the CPU of each system, C++, threads and dynamic loaders.
 """
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error reports that memory ran out, or was caused by such an error."""
+    """Return whether an error, or one of its causes, reports that memory ran out."""
     current: BaseException | None = error
     while current is not None:
         if isinstance(current, MemoryError) or any(
@@ -69,14 +69,14 @@ MEMORY_ERROR = "There is not enough memory. Use a shorter text or close other pr
 
 
 def convert_memory_error(error: Exception) -> Exception:
-    """Replace an out-of-memory error by an `InputError` with the field ``memory``."""
+    """Replace an out-of-memory error by an `InputError` with field ``memory``."""
     if isinstance(error, InputError) or not is_out_of_memory(error):
         return error
     return InputError("memory", MEMORY_ERROR)
 
 
 class Problem(Struct, frozen=True):
-    """An invalid field, the reason, and a change that resolves it."""
+    """An invalid field, the message for the user, and a change that resolves the problem."""
 
     field: str
     sentence: str
@@ -84,6 +84,6 @@ class Problem(Struct, frozen=True):
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error message, at most 200 characters."""
+    """Return the first line of an error message, truncated to 200 characters."""
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__

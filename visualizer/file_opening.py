@@ -1,6 +1,6 @@
 """Reads any supported file, and recomputes or restores the run of a document.
 
-Modules that import torch, and those of the lab, are imported where they are used.
+Modules of the lab and modules that import torch are imported where they are used.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ if TYPE_CHECKING:
 
 
 EXPORT_VIEW = View(room=512)
-"""Default view, with more space for matrices than in a window."""
+"""Default view with more space for matrices than in a window."""
 TENSOR_FILES = frozenset({".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin"})
-"""Suffixes of files that are read by importers."""
+"""Suffixes of the files that importers read."""
 _START = 64
-"""Number of leading bytes by which an NPZ file with a document is recognized."""
+"""Number of leading bytes from which an NPZ file with a document is recognized."""
 
 
 def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
-    """Read any supported file: a document, or a change to the given document.
+    """Read any supported file, and return its document or a change to the given document.
 
-    A model folder, including one trained in the language lab, is also supported; the model is
-    applied to the document's text.
+    Model folders, including those of models trained in the language lab, are also supported; the
+    model is applied to the document's text.
 
     Raises
     ------
     InputError
-        With the field ``open``, if the file is invalid or unsupported.
+        With field ``open`` if the file is invalid or unsupported.
     """
     if is_model_folder(path) or _is_lab_model(path):
         return _open_model(path, document)
@@ -70,9 +70,10 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
 
 
 def _is_lab_model(path: Path) -> bool:
-    """Whether to open a path as a model of the language lab.
+    """Return whether a path is to be opened as a model of the language lab.
 
-    Without the models extra, a weights file is opened as its attention modules instead.
+    If the models extra is not installed, the attention modules in a weights file are opened
+    instead.
     """
     from visualizer.models.lab_model_files import can_open_models, is_lab_model
 
@@ -80,16 +81,16 @@ def _is_lab_model(path: Path) -> bool:
 
 
 def _is_exported(path: Path) -> bool:
-    """Whether an NPZ file was exported with its document."""
+    """Return whether an NPZ file was exported with its document."""
     try:
         with open_regular_file(path) as file:
             return is_exported_npz(file.read(_START))
-    except OSError:  # the reader reports it
+    except OSError:  # the reader reports the error
         return False
 
 
 def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str]:
-    """Open any supported file as a document; return it with the notice to show."""
+    """Open any supported file as a document, and return it with the notice to show."""
     found = read_file(path, document)
     if isinstance(found, DocumentChange):
         view = EXPORT_VIEW if found.stages is None else replace(EXPORT_VIEW, stages=found.stages)
@@ -99,7 +100,7 @@ def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str
 
 
 def read_trained_example() -> SavedDocument:
-    """Open the trained example as a model if models can be opened, otherwise as its layer."""
+    """Open the trained example as a model if models can be opened, otherwise as one layer."""
     from visualizer.models.lab_model_files import can_open_models
 
     if can_open_models():
@@ -108,7 +109,7 @@ def read_trained_example() -> SavedDocument:
 
 
 def _trained_example_as_model() -> SavedDocument:
-    """Open the trained example as a model, showing only a head that its copying depends on."""
+    """Open the trained example as a model, and show only a head that is essential for copying."""
     from visualizer.language.example_run import (
         ESSENTIAL_HEAD,
         EXAMPLE_FOLDER,
@@ -126,7 +127,7 @@ def _trained_example_as_model() -> SavedDocument:
 
 
 def read_layer_of_trained_example() -> SavedDocument:
-    """Open the layer of the trained example, showing only the head with a learned pattern."""
+    """Open one layer of the trained example, and show only the head with a learned pattern."""
     from visualizer.attention.torch_preload import load_torch_library
 
     load_torch_library()
@@ -143,8 +144,8 @@ def read_layer_of_trained_example() -> SavedDocument:
 def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Run, View]:
     """Return the run of a saved document, and its view with side A of a comparison restored.
 
-    Recorded numbers are recomputed only if some of their stages are missing. Recorded arrays are
-    not yet read: the caller prefetches those that the view needs.
+    The run is computed unless all its stages were recorded. Recorded arrays are not read yet: the
+    caller prefetches the arrays that the view needs.
 
     Raises
     ------
@@ -182,7 +183,7 @@ def _restore_side_a(saved: SavedDocument, compute: ComputeFunction) -> View:
 
 
 def _open_model(path: Path, document: Document) -> DocumentChange:
-    """Open a model and apply it to the document's text."""
+    """Open a model, and apply it to the document's text."""
     where = document.spec.device, document.spec.dtype
     try:
         opened = open_model_source(path, *where, document.text)

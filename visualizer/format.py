@@ -1,4 +1,4 @@
-"""Formatting of numbers, percentages, byte sizes, counts and dates for display."""
+"""Formats numbers, percentages, byte sizes, counts and dates for display."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_WORD_LENGTH = 16
 
 
 def format_number(value: float, decimals: int = 4) -> str:
-    """Format a number as 1,234.5678, with four decimal places by default, or with an exponent."""
+    """Format a number such as 1,234.5678 with four decimal places, or with an exponent."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -24,18 +24,18 @@ def format_number(value: float, decimals: int = 4) -> str:
 
 
 def format_short(value: float) -> str:
-    """Format a number with two decimal places for narrow spaces; those that round to 0 are 0.00."""
+    """Format a number with two decimal places; numbers that round to 0 are shown as 0.00."""
     return format_number(0.0 if abs(value) < 0.005 else value, 2)
 
 
 MAX_FORMATTED_PERCENT = 99.9999
-"""Percentage from which a share is shown as 100%: the remainder is rounding error."""
+"""Percentage from which a share is shown as 100%, because the remainder is a rounding error."""
 
 
 def format_share(value: float) -> str:
     """Format a share (0 to 1) as a percentage, with one decimal place below 10%.
 
-    Shares below 1 are never shown as 100%, except for rounding errors.
+    Shares below 1 are not shown as 100%, unless the difference from 1 is a rounding error.
     """
     percent = 100 * value
     if 99.5 <= percent < MAX_FORMATTED_PERCENT:
@@ -55,16 +55,17 @@ def format_size(count: float) -> str:
 
 
 def format_count(count: int, name: str) -> str:
-    """Format a count with its noun: 1 token, 1,024 tokens."""
+    """Format a count and its noun: 1 token, 1,024 tokens."""
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def shorten(word: str) -> str:
-    """Truncate a word to `MAX_WORD_LENGTH` characters, with an ellipsis."""
+    """Truncate a word to `MAX_WORD_LENGTH` characters; a truncated word ends with an ellipsis."""
     return word if len(word) <= MAX_WORD_LENGTH else f"{word[: MAX_WORD_LENGTH - 1]}…"
 
 
-# Not `strftime` or `calendar`: Qt sets the C locale to the desktop's, with other month names.
+# Not from `strftime` or `calendar`: Qt sets the C locale to that of the desktop, which may have
+# other month names.
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July",
     "August", "September", "October", "November", "December",
@@ -82,5 +83,5 @@ def format_time(when: datetime) -> str:
 
 
 def format_date_and_time(when: datetime) -> str:
-    """Format a date with its time: 23 November 2026, 14:05."""
+    """Format a date and time: 23 November 2026, 14:05."""
     return f"{format_date(when)}, {format_time(when)}"

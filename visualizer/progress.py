@@ -1,4 +1,4 @@
-"""Progress callbacks and cancellation of long-running work, and context variables."""
+"""Progress and cancellation of long-running work, by callbacks and context variables."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ def context_value(variable: ContextVar[Value], value: Value) -> Iterator[None]:
 
 
 Progress = Callable[[int, int], None]
-"""Called with the completed and the total amount; raises `CancelledError` to stop the work."""
+"""Callback that receives the completed and the total amount; it raises `CancelledError` to stop the
+work.
+"""
 
 
 class CancelledError(Exception):
-    """The work is cancelled and its partial results are discarded."""
+    """The work was cancelled, and its partial results are discarded."""
 
 
 def no_progress(done: int, of: int) -> None:
@@ -36,17 +38,17 @@ _is_stopped: ContextVar[Callable[[], bool]] = ContextVar("is stopped", default=l
 
 
 def cancel_when(is_stopped: Callable[[], bool]) -> AbstractContextManager[None]:
-    """Cancel long-running work on this thread within the context when a function returns True."""
+    """Cancel the work on this thread, within the context, once the function returns True."""
     return context_value(_is_stopped, is_stopped)
 
 
 def is_cancelled() -> bool:
-    """Whether the work on this thread is to be cancelled."""
+    """Return whether the work on this thread should stop."""
     return _is_stopped.get()()
 
 
 def check_stopped() -> None:
-    """Raise `CancelledError` if the work on this thread is to be cancelled."""
+    """Raise `CancelledError` if the work on this thread should stop."""
     if is_cancelled():
         raise CancelledError
 
@@ -55,10 +57,10 @@ _is_over: ContextVar[Callable[[], bool]] = ContextVar("is over", default=lambda:
 
 
 def abandon_wait_when(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
-    """Abandon all waits on this thread within the context when a function returns True.
+    """Abandon all waits on this thread, within the context, once the function returns True.
 
-    Unlike work that is cancelled in favour of other work, the awaited result is no longer needed at
-    all. Conditions of outer contexts also apply.
+    The result is then no longer needed at all, unlike that of work which is cancelled in favour of
+    other work. Conditions of outer contexts also apply.
     """
     before = _is_over.get()
     return context_value(_is_over, lambda: is_over() or before())
@@ -74,13 +76,13 @@ _progress: ContextVar[Progress] = ContextVar("progress", default=no_progress)
 
 
 def report_progress_to(progress: Progress) -> AbstractContextManager[None]:
-    """Report the progress of long-running work on this thread within the context to a callback."""
+    """Report the progress of the work on this thread, within the context, to the callback."""
     return context_value(_progress, progress)
 
 
 @contextmanager
 def part_progress_context(at: int, count: int) -> Iterator[None]:
-    """Report the progress of work within the context as one of ``count`` equal parts of a whole."""
+    """Report the progress within the context as that of one of ``count`` equal parts of a whole."""
     report = _progress.get()
 
     def report_whole(done: int, of: int) -> None:
@@ -99,13 +101,13 @@ REPORT_INTERVAL = 64
 
 
 class ProgressCounter:
-    """Counts the iterations of a loop and reports them in blocks."""
+    """Counts the iterations of a loop, and reports the number of completed blocks of iterations."""
 
     def __init__(self, progress: Progress, of: int, block: int = 1) -> None:
         self._progress, self._total, self._block, self._done = progress, of, block, 0
 
     def __call__(self) -> None:
-        """Count one iteration and report the progress."""
+        """Count one iteration, and report the progress."""
         self._done += 1
         self._progress(-(-self._done // self._block), -(-self._total // self._block))
 
@@ -113,7 +115,8 @@ class ProgressCounter:
 def part_of_progress(progress: Progress, first: int, last: int) -> Progress:
     """Return a callback for the part of the work between two percentages of the whole.
 
-    The callback reports in tenths: most figures are written instantly and need no finer steps.
+    The callback reports progress in tenths: most figures are written instantly and need no finer
+    steps.
     """
 
     def report(done: int, of: int) -> None:

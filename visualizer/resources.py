@@ -1,4 +1,4 @@
-"""Paths of shipped files: inside the package in a wheel, next to it in a checkout."""
+"""Paths of shipped files, which are inside the package in a wheel and next to it in a checkout."""
 
 from __future__ import annotations
 

@@ -20,25 +20,26 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 POLL_INTERVAL_S = 0.02
-"""Interval in seconds at which the waiting thread checks whether the work is still needed."""
+"""Interval, in seconds, at which the waiting thread checks whether the result is still needed."""
 
 
 def run_in_thread(work: Callable[[], Value], *, can_abandon: bool = False) -> Value:
     """Run work on a new Python thread, wait for it, and return its result or raise its error.
 
-    Python up to 3.12.0 keeps an entry for a thread of Qt forever, once a library asks for the
-    current thread. Also, the garbage of large imports keeps the frames of their callers alive.
+    Python up to 3.12.0 permanently keeps an entry for a Qt thread in which a library has asked for
+    the current thread. Also, garbage created by large imports keeps the frames of the importing
+    functions alive.
 
     Parameters
     ----------
     can_abandon : bool
-        Whether to stop waiting as determined by `abandon_wait_when`, leaving the thread to finish;
-        the work may be waiting for another machine.
+        Whether to stop waiting when the function passed to `abandon_wait_when` returns True. The
+        thread then continues in the background; for example, it may be waiting for another machine.
 
     Raises
     ------
     CancelledError
-        If waiting was abandoned.
+        If the wait was abandoned.
     """
     is_done, is_abandoned = Event(), Event()
     results: list[Value] = []
@@ -55,40 +56,45 @@ def run_in_thread(work: Callable[[], Value], *, can_abandon: bool = False) -> Va
             results.clear()
             errors.clear()
 
-    # Joining the thread, or asking whether it is a daemon, would also create such an entry.
+    # Joining the thread, or querying whether it is a daemon thread, would also create such an
+    # entry.
     Thread(target=run, daemon=True).start()
     try:
         while not is_done.wait(POLL_INTERVAL_S if can_abandon else None):
             check_wait_abandoned()
     except CancelledError:
         is_abandoned.set()
-        errors.clear()  # the work may have failed just now
+        errors.clear()  # the work may have failed in the meantime
         raise
     if errors:
-        raise errors.pop()  # its traceback holds this frame, which must not hold the error
+        # The error's traceback refers to this frame, which must not refer to the error.
+        raise errors.pop()
     return results[0]
 
 
 COLLECTION_TIMEOUT_S = 1.0
-"""Timeout of a collection, in seconds: the collecting thread may itself be waiting."""
+"""Maximum time to wait for a collection, in seconds; the collecting thread may itself be waiting.
+"""
 
 collectors: list[Callable[[Event], None]] = []
-"""Function that requests a collection and then sets an event; empty if collection is automatic."""
+"""The function that requests a collection and then sets an event; empty if collection is automatic.
+"""
 _suspensions: list[None] = []
-"""One entry per context in which collection is suspended."""
+"""One entry for each active context in which collection is suspended."""
 
 
 def set_collector(collector: Callable[[Event], None]) -> None:
-    """Disable automatic collection and use a function that can be called from any thread.
+    """Disable automatic collection, and use a function that can be called from any thread.
 
-    PySide destroys a widget on the thread that collects it, which crashes on any other thread.
+    PySide destroys a widget on the thread that garbage-collects it; on any thread other than the
+    GUI thread, this causes a crash.
     """
     gc.disable()
     collectors[:] = [collector]
 
 
 def collect_garbage() -> None:
-    """Collect all garbage on the collecting thread, and wait for it."""
+    """Collect all garbage on the collecting thread, and wait until this has been done."""
     if not collectors:
         gc.collect()
         return
@@ -98,7 +104,7 @@ def collect_garbage() -> None:
 
 
 def is_collection_suspended() -> bool:
-    """Whether collection is currently suspended."""
+    """Return whether collection is currently suspended."""
     return bool(_suspensions)
 
 
@@ -106,9 +112,9 @@ def is_collection_suspended() -> bool:
 def exclude_from_collection() -> Iterator[None]:
     """Permanently exclude all objects created within the context from garbage collection.
 
-    The objects of large imports are permanent. Importing torch and a model of transformers creates
-    360,000 objects; a full collection takes 400 ms with them, during which the window does not
-    respond, and less than 1 ms without them.
+    The objects created by large imports are permanent. Importing torch and a model of transformers
+    creates 360,000 objects. With these objects, a full collection takes 400 ms, during which the
+    window does not respond; without them, it takes less than 1 ms.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -123,11 +129,11 @@ def exclude_from_collection() -> Iterator[None]:
 
 
 SIGNAL_EXIT_STATUS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
-"""Exit status by signal name; SIGHUP (the terminal closes) does not exist on Windows."""
+"""Exit status by signal name; SIGHUP (the terminal was closed) does not exist on Windows."""
 
 
 class InterruptSignalError(KeyboardInterrupt):
-    """A signal asks the program to exit."""
+    """A signal has asked the program to exit."""
 
     def __init__(self, status: int) -> None:
         super().__init__()
@@ -135,15 +141,15 @@ class InterruptSignalError(KeyboardInterrupt):
 
 
 def raise_interruption(number: int, frame: FrameType | None) -> NoReturn:
-    """Handle a signal by interrupting the work immediately."""
+    """Handle a signal by raising `InterruptSignalError`."""
     raise InterruptSignalError(SIGNAL_EXIT_STATUS[signal.Signals(number).name])
 
 
 @contextmanager
 def handle_stop_signals(stop: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Call a function on termination signals, except those that the parent process ignores."""
+    """Within the context, call a function on termination signals that are not ignored."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # Python allows signal handlers in the main thread only
+        yield  # Python allows signal handlers only in the main thread
         return
     before = {}
     for name in SIGNAL_EXIT_STATUS:
@@ -164,22 +170,22 @@ _THRESHOLD_BYTES = 2**18
 def enable_memory_return() -> None:
     """Fix the mmap threshold so that the C library returns large freed blocks to the system.
 
-    glibc raises its threshold up to 32 MiB and then keeps blocks up to that size. Processing 768
-    tokens with a model in Python took 1,100 MB in three of four processes, and 110 MB with a fixed
-    threshold. All stages for 256 tokens with SmolLM2-135M took 318 MB with a threshold of 1 MiB,
-    and 184 MB and 10% less time with 256 KiB.
+    Otherwise, glibc raises its threshold up to 32 MiB and then keeps blocks up to that size.
+    Processing 768 tokens with a model in Python took 1,100 MB in three of four processes, and 110
+    MB with a fixed threshold. All stages for 256 tokens with SmolLM2-135M took 318 MB with a
+    threshold of 1 MiB, and 184 MB and 10% less time with a threshold of 256 KiB.
     """
     if sys.platform == "linux":
-        with suppress(AttributeError):  # other C libraries neither have nor need this setting
+        with suppress(AttributeError):  # other C libraries neither have nor need this function
             ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _THRESHOLD_BYTES)
 
 
 def trim_freed_memory() -> None:
-    """Return small freed blocks to the system, which the C library otherwise keeps.
+    """Return small freed blocks to the system; otherwise, the C library keeps them.
 
-    After a tokenizer, a model and 3,000 tensors of 100 kB each were freed, a process still used 678
-    MB; after trimming, which took 17 ms, it used 380 MB. Other threads can run Python in the
-    meantime.
+    After a tokenizer, a model and 3,000 tensors of 100 kB each had been freed, a process still used
+    678 MB. After trimming, which took 17 ms, it used 380 MB. Other threads can run Python code in
+    the meantime.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):
@@ -189,7 +195,7 @@ def trim_freed_memory() -> None:
 def enable_huge_pages() -> None:
     """Make torch allocate large tensors in huge pages if the system supports them.
 
-    Call it before torch is imported. Memory is otherwise mapped in pages of 4 KiB on the first
-    write: filling a new tensor of 256 MB takes 210 ms, and 85 ms with huge pages.
+    Call this function before torch is imported. Without huge pages, memory is mapped in pages of 4
+    KiB on the first write: filling a new tensor of 256 MB takes 210 ms, and 85 ms with huge pages.
     """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

@@ -1,4 +1,4 @@
-"""The modules of the project and the imports between them, read from their sources."""
+"""The modules of the project and the imports between them, read from the source files."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ IMPORT_FUNCTIONS = {"import_module", "__import__"}
 
 
 class ImportTime(StrEnum):
-    """When an import happens."""
+    """Time at which an import is executed."""
 
     LOAD = "load"
-    """As soon as the module is imported."""
+    """When the module is imported."""
     CALL = "call"
-    """When a function of it is called."""
+    """When a function of the module is called."""
     TYPES = "types"
-    """For the type checker alone."""
+    """Never at run time; only type checkers read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One imported name, with the module it is taken from."""
+    """One imported name, with the module from which it is imported."""
 
     name: str
     line: int
     when: ImportTime
 
     def is_within(self, *modules: str) -> bool:
-        """Whether the name is one of the modules or lies inside one."""
+        """Return whether the name is one of the modules or is defined in one of them."""
         return any(self.name == module or self.name.startswith(f"{module}.") for module in modules)
 
 
 @dataclass(frozen=True)
 class Module:
-    """One source file; its path is given from the root of the repository, with slashes."""
+    """One source file; its path is relative to the root of the repository and uses slashes."""
 
     path: str
     text: str
@@ -54,31 +54,31 @@ class Module:
 
     @property
     def name(self) -> str:
-        """The dotted name under which it is imported."""
+        """The dotted name under which the module is imported."""
         return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     @property
     def is_package(self) -> bool:
-        """Whether it is the ``__init__`` of a package."""
+        """Whether the module is the ``__init__`` of a package."""
         return self.path.endswith("__init__.py")
 
     @property
     def is_test(self) -> bool:
-        """Whether it belongs to the tests."""
+        """Whether the module is part of the tests."""
         return self.path.startswith("tests/")
 
     def is_within(self, *folders: str) -> bool:
-        """Whether it is one of the files or lies in one of the folders."""
+        """Return whether the module is one of the files or is in one of the folders."""
         return any(self.path == folder or self.path.startswith(f"{folder}/") for folder in folders)
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of the tree."""
+        """All nodes of the syntax tree."""
         return tuple(ast.walk(self.tree))
 
     @cached_property
     def imports(self) -> tuple[Import, ...]:
-        """All imports of the file."""
+        """All imports in the file."""
         found: list[Import] = []
         has_calls = any(name in self.text for name in IMPORT_FUNCTIONS)
         _add_imports(self.tree, ImportTime.LOAD, found, has_calls)
@@ -86,7 +86,7 @@ class Module:
 
 
 def _add_imports(node: ast.AST, when: ImportTime, found: list[Import], has_calls: bool) -> None:
-    """Collect the imports below a node; expressions are searched only if they may import."""
+    """Collect the imports below a node; expressions are only searched if necessary."""
     if isinstance(node, ast.Import):
         found.extend(Import(alias.name, node.lineno, when) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
@@ -102,7 +102,7 @@ def _add_imports(node: ast.AST, when: ImportTime, found: list[Import], has_calls
 
 
 def _imported_by_name(argument: ast.expr) -> str:
-    """The module that a text names; ``a.b.*`` where a name is inserted behind ``a.b.``."""
+    """Return the module that a string names, or ``a.b.*`` if a name is inserted after ``a.b.``."""
     if isinstance(argument, ast.Constant):
         return str(argument.value)
     start = argument.values[0] if isinstance(argument, ast.JoinedStr) else None
@@ -117,13 +117,13 @@ def _time_of(node: ast.AST, child: ast.AST, when: ImportTime) -> ImportTime:
 
 
 def name_of(node: ast.AST) -> str:
-    """``b`` for ``b`` and for ``a.b``; empty for anything else."""
+    """Return ``b`` for the expressions ``b`` and ``a.b``, and an empty string for all others."""
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 @dataclass(frozen=True)
 class Project:
-    """All modules by their paths."""
+    """All modules by path."""
 
     modules: Mapping[str, Module]
 
@@ -132,7 +132,7 @@ class Project:
         return {module.name: path for path, module in self.modules.items()}
 
     def modules_of(self, imported: str) -> list[Module]:
-        """Find what an import loads: a module, the one that holds the name, or all of ``a.b.*``."""
+        """Return the modules that an import loads; ``a.b.*`` loads all modules in ``a.b``."""
         if imported.endswith(".*"):
             start, paths = imported.removesuffix("*"), self._paths.items()
             return [self.modules[path] for name, path in paths if name.startswith(start)]
@@ -144,7 +144,10 @@ class Project:
     def arrows(
         self, *times: ImportTime, of: Iterable[Module] | None = None
     ) -> Iterator[tuple[Module, Module, Import]]:
-        """List who imports whom within the program, at the given times, by default at any."""
+        """Return which modules each module of the program imports at the given times.
+
+        All times are included by default.
+        """
         for module in self.program if of is None else of:
             for found in module.imports:
                 if not times or found.when in times:
@@ -154,11 +157,11 @@ class Project:
 
     @property
     def program(self) -> list[Module]:
-        """The modules of the program, without its tests."""
+        """The modules of the program, without the tests."""
         return [module for module in self.modules.values() if module.is_within("visualizer")]
 
     def way_to(self, start: Module, goals: Mapping[str, bool]) -> list[str]:
-        """Find the shortest chain of imports from a module to a goal, at load time."""
+        """Return the shortest chain of imports, at import time, from a module to a target."""
         loads = self._loads
         seen, queue = {start.path}, [[start.path]]
         while queue:
@@ -179,7 +182,7 @@ class Project:
         return found
 
     def circles(self) -> list[list[str]]:
-        """List the groups of modules that import each other, whenever the imports happen."""
+        """Return the groups of modules that import each other, at any time."""
         graph: dict[str, set[str]] = {}
         for module, target, _ in self.arrows():
             graph.setdefault(module.path, set()).add(target.path)

@@ -1,11 +1,11 @@
-"""Rules of the architecture, each a function that lists the violations in a project.
+"""Architecture rules, each a function that returns the violations in a project.
 
-1. torch is imported only in ``attention/`` and ``language/``.
+1. torch is imported only in ``attention/``, ``language/`` and ``models/``.
 2. Qt is imported only in ``shell/``, ``widgets/`` and in files named for what they draw or control.
 3. A feature is one folder and never imports another feature.
-4. Folders import only folders below them, no modules import each other in a circle, and nothing
-   takes the window that holds it.
-5. Code asks for the role of a stage; names of stages are in quotes only in ``stages.py``.
+4. Folders import only folders below them, there are no import cycles, and no object receives the
+window that contains it.
+5. Code asks for the role of a stage; names of stages are string literals only in ``stages.py``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TORCH_HOMES = ("visualizer/attention", "visualizer/language", "visualizer/models")
 FLOAT64_BY_ONE = ("visualizer/models", "visualizer/api")
 FLOAT64 = ("torch.float64", "torch.double")
-"""The names of a type that ``attention/cached_tensor.py`` converts to."""
+"""Names by which ``attention/cached_tensor.py`` refers to a type for conversion."""
 QT = ("PySide6", "pyqtgraph", "shiboken6")
 QT_HOMES = ("visualizer/shell", "visualizer/widgets", "visualizer/app.py")
 QT_NAMES = ("widget.py", "paint.py", "dialog.py", "dialogs.py", "controller.py")
@@ -57,14 +57,14 @@ HTML_WIDGETS = {
     *("QErrorMessage", "QInputDialog", "QLabel", "QMessageBox", "QProgressDialog"),
     *("QTextBrowser", "QTextEdit", "QToolTip", "QWhatsThis"),
 }
-"""Widgets that show a text as HTML where it looks like it, and would open the files it names."""
+"""Widgets that show text as HTML if it looks like HTML, and would open the files that it names."""
 HTML_HOMES = {
     "visualizer/widgets/labels.py": {"QLabel", "QToolTip"},
     "visualizer/widgets/dialogs.py": {"QMessageBox", "QTextBrowser"},
     "visualizer/widgets/documentation_window.py": {"QTextBrowser", "QTextEdit"},
     "visualizer/lab/runs/controller.py": {"QMessageBox"},
 }
-"""Where these widgets are told the format of their text; elsewhere these modules are used."""
+"""Modules in which the text format of these widgets is set; other code uses these modules."""
 TIP_SETTERS = {"setToolTip", "setWhatsThis"}
 PICKLING = (
     "pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "joblib", "marshal",
@@ -72,29 +72,31 @@ PICKLING = (
     "torch.multiprocessing", "torch.distributed.run", "torch.distributed.elastic",
     "torch.distributed.rpc", "torch.distributed.launch",
 )  # fmt: skip
-"""What reads, or sends, what can run as it is read. ``torchrun`` takes pickles from its network."""
+"""Modules that can run code in data that they read or send; ``torchrun`` accepts pickles from the
+network.
+"""
 UNPICKLED = {
     "visualizer/attention/importers/pt_safetensors_files.py": {"pickle.UnpicklingError"},
 }
-"""Where a name of these modules is used that reads nothing."""
+"""Modules that use a name from these modules but read no data with it."""
 STARTED = {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
 OBJECTS = {
     "broadcast_object_list", "scatter_object_list", "send_object_list", "recv_object_list",
     "all_gather_object", "gather_object",
 }  # fmt: skip
-"""Functions of torch.distributed that pickle."""
+"""Functions of torch.distributed that use pickle."""
 CODE = {"eval", "exec", "compile", "__import__"}
 RUNNING = {
     *(("builtins", name) for name in CODE),
     *(("os", name) for name in ("system", "popen")),
     *(("yaml", name) for name in ("load", "load_all", "full_load", "unsafe_load")),
 }
-"""What runs a text, by the module and the name."""
+"""Functions that run a text as code, by module and name."""
 SAFE = {"weights_only": True, "allow_pickle": False, "shell": False, "trust_remote_code": False}
-"""The only values that these arguments have, written where they are given."""
+"""The only allowed values of these arguments, which must be literals."""
 FEATURES = "visualizer/features/"
 PANE_LIST = "visualizer/shell/pane_table.py"
-"""The only module of the shell that knows which panes there are."""
+"""The only module in the shell that knows which panes exist."""
 FLOORS = (
     (
         "version",
@@ -123,12 +125,12 @@ FLOORS = (
     ("app",),
     ("__main__", "__init__"),
 )
-"""From the ground up. Names on one floor do not import each other's floor mates."""
+"""From bottom to top. Folders on the same level do not import each other."""
 
 ALLOWED_UPWARD: frozenset[tuple[str, str]] = frozenset()
-"""Imports from a floor to a higher one that are still to be removed: (importer, imported)."""
+"""Imports of a higher level that are still to be removed: (importer, imported)."""
 ALLOWED_CIRCLES: frozenset[frozenset[str]] = frozenset()
-"""Circles that are still to be cut."""
+"""Import cycles that are still to be removed."""
 STAGE_NAMES = frozenset(Role) - {Role.BIAS}  # "bias" is more often a parameter or an argument
 NOT_STAGES = {
     "visualizer/attention/stages.py": "the stage table",
@@ -162,14 +164,14 @@ NOT_STAGES = {
     "visualizer/models/unfinished_reading.py": "fields of a recorded call",
     "visualizer/shell/commands.py": "an edit of a head",
 }
-"""Modules in which the name of a stage is in quotes but means something else."""
+"""Modules in which a string literal equals the name of a stage but means something else."""
 WINDOWS = ("MainWindow", "LabWindow")
 WINDOW_HOLDERS = ("visualizer/app.py", "visualizer/shell/window_manager.py")
-"""Where windows are opened and kept."""
+"""Modules that open windows and keep them."""
 
 
 def torch_stays_in_its_homes(project: Project) -> Iterator[str]:
-    """Only the three homes import torch; no other module loads it through one of theirs."""
+    """Only three folders import torch; no other module loads torch through one of them."""
     loads = {
         module.path: any(
             found.is_within("torch") and found.when is ImportTime.LOAD for found in module.imports
@@ -186,7 +188,7 @@ def torch_stays_in_its_homes(project: Project) -> Iterator[str]:
 
 
 def qt_stays_in_its_homes(project: Project) -> Iterator[str]:
-    """Qt is imported where something is drawn or controlled, and in a few named exceptions."""
+    """Qt is imported only where something is drawn or controlled, and in a few listed modules."""
     for module in project.program:
         if not _may_use_qt(module):
             for found in module.imports:
@@ -195,7 +197,7 @@ def qt_stays_in_its_homes(project: Project) -> Iterator[str]:
 
 
 def models_load_no_qt(project: Project) -> Iterator[str]:
-    """What a model imports brings no Qt with it."""
+    """Modules that models import do not import Qt."""
     loads = {
         module.path: any(
             found.is_within(*QT) and found.when is ImportTime.LOAD for found in module.imports
@@ -226,7 +228,7 @@ def every_qt_exception_is_used(project: Project) -> Iterator[str]:
 
 
 def features_stay_apart(project: Project) -> Iterator[str]:
-    """No feature imports another, not even for the type checker."""
+    """No feature imports another one, not even for type checking."""
     for module, target, found in project.arrows():
         here, there = _feature(module), _feature(target)
         if here and there and here != there:
@@ -239,7 +241,7 @@ def _feature(module: Module) -> str:
 
 
 def the_shell_names_no_pane(project: Project) -> Iterator[str]:
-    """Panes are described in their features; the shell lists their rows in one module."""
+    """Features describe their panes; the shell lists these descriptions in one module."""
     panes = {
         str(node.args[0].value)
         for module in project.program
@@ -260,7 +262,7 @@ def the_shell_names_no_pane(project: Project) -> Iterator[str]:
 
 
 def floors_look_down(project: Project) -> Iterator[str]:
-    """A folder imports only its own floor's folder and the floors below."""
+    """A folder imports only its own level's folder and the levels below."""
     for module, target, found in project.arrows():
         here, there = _top(module), _top(target)
         if here == there or (here, there) in ALLOWED_UPWARD or target.path.count("/") == 0:
@@ -270,7 +272,7 @@ def floors_look_down(project: Project) -> Iterator[str]:
 
 
 def every_folder_has_a_floor(project: Project) -> Iterator[str]:
-    """A new folder takes its place in the table of floors."""
+    """Every new folder is added to the table of levels."""
     known = {name for names in FLOORS for name in names}
     for module in project.program:
         if _top(module) not in known:
@@ -286,14 +288,14 @@ def _floor(name: str) -> int:
 
 
 def no_circles(project: Project) -> Iterator[str]:
-    """No modules import each other in a circle, whenever the imports happen."""
+    """No modules import each other in a cycle, at any time."""
     for circle in project.circles():
         if frozenset(circle) not in ALLOWED_CIRCLES:
             yield " ↔ ".join(circle)
 
 
 def nothing_takes_its_window(project: Project) -> Iterator[str]:
-    """No parameter and no field has the type of a window, except where windows are kept."""
+    """No parameter or field has the type of a window, except where windows are kept."""
     for module in project.program:
         if module.path in WINDOW_HOLDERS:
             continue
@@ -314,7 +316,7 @@ def _names(hint: ast.expr | None) -> Iterator[str]:
 
 
 def class_names_are_unique(project: Project) -> Iterator[str]:
-    """No class of the program has the name of another."""
+    """No two classes of the program have the same name."""
     places: dict[str, list[str]] = defaultdict(list)
     for module in project.program:
         for node in module.tree.body:
@@ -324,7 +326,7 @@ def class_names_are_unique(project: Project) -> Iterator[str]:
 
 
 def only_attention_asks_whether_a_run_is_captured(project: Project) -> Iterator[str]:
-    """Above `attention/`, a trace says what it lacks: nothing asks a run for what was captured."""
+    """Above `attention/`, code asks what a trace contains, not whether a run was captured."""
     for module in project.program:
         if module.path.startswith("visualizer/attention/"):
             continue
@@ -336,7 +338,7 @@ def only_attention_asks_whether_a_run_is_captured(project: Project) -> Iterator[
 
 
 def code_asks_for_roles_of_stages(project: Project) -> Iterator[str]:
-    """Stages are found by `Role`, so that a computation need not have a stage of each role."""
+    """Stages are found by `Role`, because a computation need not have a stage for each role."""
     for module in project.program:
         found = [
             f"{module.path}:{node.lineno} quotes “{node.value}”"
@@ -352,7 +354,7 @@ def code_asks_for_roles_of_stages(project: Project) -> Iterator[str]:
 
 
 def float64_is_made_on_the_cpu(project: Project) -> Iterator[str]:
-    """Apple's GPU has no float64: where models are read, one function converts to it."""
+    """Only one function in `models/` converts to float64, which Apple GPUs do not support."""
     for module in project.program:
         if not module.path.startswith(FLOAT64_BY_ONE):
             continue
@@ -366,7 +368,7 @@ def float64_is_made_on_the_cpu(project: Project) -> Iterator[str]:
 
 
 def no_text_is_taken_for_html(project: Project) -> Iterator[str]:
-    """Widgets that guess the format of a text stay in their homes, and tool tips are plain."""
+    """Widgets that guess the text format are used only in listed modules; tooltips are plain."""
     for module in project.program:
         for found in module.imports:
             kind = found.name.rpartition(".")[2]
@@ -381,7 +383,7 @@ def no_text_is_taken_for_html(project: Project) -> Iterator[str]:
 
 
 def _is_plain(text: ast.expr) -> bool:
-    """Whether a tip is a literal, a constant of a module, or made plain."""
+    """Return whether a tooltip is a literal or a constant, or was converted to plain text."""
     if isinstance(text, ast.IfExp):
         return _is_plain(text.body) and _is_plain(text.orelse)
     if isinstance(text, ast.Call):
@@ -392,7 +394,7 @@ def _is_plain(text: ast.expr) -> bool:
 
 
 def nothing_that_is_read_can_run(project: Project) -> Iterator[str]:
-    """No file, message or text is read in a way by which it could run code."""
+    """No file, message or text is read in a way that could run code in it."""
     for module in project.program:
         for found in module.imports:
             is_error = found.name in UNPICKLED.get(module.path, set())
@@ -406,7 +408,7 @@ def nothing_that_is_read_can_run(project: Project) -> Iterator[str]:
 
 
 def _may_run(call: ast.Call) -> bool:
-    """Whether a call runs a text, pickles, or is not told to run nothing of what it reads."""
+    """Return whether a call can run code that is contained in a text or in data."""
     name = name_of(call.func)
     holder = name_of(call.func.value) if isinstance(call.func, ast.Attribute) else ""
     given = {each.arg: each.value for each in call.keywords if each.arg in SAFE}
@@ -422,7 +424,7 @@ def _may_run(call: ast.Call) -> bool:
 
 
 def every_unpickled_name_is_used(project: Project) -> Iterator[str]:
-    """A name that is no longer used is removed from the list of those that read nothing."""
+    """A name that is no longer used is removed from the list of harmless uses."""
     for path, names in UNPICKLED.items():
         module = project.modules.get(path)
         used = {found.name for found in module.imports} if module else set()
@@ -430,7 +432,7 @@ def every_unpickled_name_is_used(project: Project) -> Iterator[str]:
 
 
 def packages_import_nothing_heavy(project: Project) -> Iterator[str]:
-    """An ``__init__`` loads the standard library alone; the package itself loads its API late."""
+    """An ``__init__`` imports only the standard library, and loads an API when it is used."""
     for module in project.program:
         for found in module.imports if module.is_package else ():
             is_heavy = found.is_within("visualizer", "torch", "numpy", *QT)
@@ -441,7 +443,7 @@ def packages_import_nothing_heavy(project: Project) -> Iterator[str]:
 
 
 def imports_give_the_whole_name(project: Project) -> Iterator[str]:
-    """No import is relative, so that readers and these rules see the module's name."""
+    """No import is relative, so that readers and these rules see the full name of the module."""
     for module in project.modules.values():
         for found in module.imports:
             if found.name.startswith("."):
@@ -449,7 +451,7 @@ def imports_give_the_whole_name(project: Project) -> Iterator[str]:
 
 
 def every_test_asserts(project: Project) -> Iterator[str]:
-    """A test asserts, expects an error or a warning, or calls an ``assert_…`` helper."""
+    """A test asserts something, expects an error or warning, or calls an ``assert_…`` helper."""
     for module in project.modules.values():
         for node in module.nodes if module.is_test else ():
             if isinstance(node, ast.FunctionDef) and _is_silent_test(node):
@@ -468,7 +470,7 @@ def _asserts(node: ast.AST) -> bool:
 
 
 def no_test_sleeps(project: Project) -> Iterator[str]:
-    """A test waits for what it expects, never for a time."""
+    """A test waits for a condition, never for a fixed time."""
     for module in project.modules.values():
         for node in module.nodes if module.is_test else ():
             if isinstance(node, ast.Call) and _sleeps(node.func):

@@ -1,4 +1,4 @@
-"""The project keeps its architecture rules, and every rule detects a violation."""
+"""The project follows its architecture rules, and every rule detects violations."""
 
 from __future__ import annotations
 
@@ -254,9 +254,10 @@ def project_of(texts: dict[str, str]) -> Project:
 
 @pytest.fixture(scope="module")
 def project() -> Iterator[Project]:
-    """The project's modules, for these tests alone: a million nodes of syntax trees.
+    """The modules of the project, kept only for these tests.
 
-    Looking for garbage among them takes longer than parsing, and slows down all later tests.
+    They contain a million syntax tree nodes; garbage collection of them would take longer than
+    parsing, and would slow down all later tests.
     """
     gc.disable()
     yield read_project()
@@ -276,7 +277,7 @@ def test_a_breach_is_found(rule: str, texts: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("texts", KEPT)
 def test_what_is_allowed_passes(texts: dict[str, str]) -> None:
-    # Which ask for the files of the real project.
+    # These rules read the files of the real project.
     ignored = {"every_qt_exception_is_used", "every_unpickled_name_is_used"}
     broken = [name for name, rule in RULES.items() if list(rule(project_of(texts)))]
     assert set(broken) - ignored == set()
@@ -292,11 +293,11 @@ def test_the_project_is_read_whole(folder: str, project: Project) -> None:
     assert [module for module in modules if module.is_within(f"visualizer/{folder}")]
 
 
-# --------------------------------------------------------------------------- what really loads
+# --------------------------------------------------------------- modules that are really loaded
 
 
 def loaded_by(module: str) -> set[str]:
-    """The top-level packages that a fresh Python holds after importing a module."""
+    """Return the top-level packages that a new Python process loads with a module."""
     code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""Captured attention in a document file: its numbers belong to the document."""
+"""Captured attention in a document file: its numbers are part of the document."""
 
 from __future__ import annotations
 

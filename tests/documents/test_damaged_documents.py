@@ -1,4 +1,4 @@
-"""Damaged document files are refused with a sentence, or open as valid documents."""
+"""Damaged document files are rejected with a message, or opened as valid documents."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def packed(content: bytes) -> zipfile.ZipFile:
     return zipfile.ZipFile(io.BytesIO(content))
 
 
-# --------------------------------------------------------------------------------- there and back
+# -------------------------------------------------------------------------- writing and reading
 
 
 @examples(1.5, suppress_health_check=[HealthCheck.too_slow])
@@ -165,7 +165,7 @@ def test_more_numbers_than_can_be_read_again_are_not_written() -> None:
     opened(document_bytes(b, view))
 
 
-# --------------------------------------------------------------------------------- the numbers
+# --------------------------------------------------------------------------------- recorded numbers
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -234,11 +234,11 @@ def test_a_disk_that_fails_is_said() -> None:
         read_document(Failing(document_bytes(OWN, View())))
 
 
-# ------------------------------------------------------------------------------- what is refused
+# ------------------------------------------------------------------------------- rejected files
 
 
 def rewritten(content: bytes, change: Any) -> bytes:
-    """Change the tree of a document file."""
+    """Return a document file whose JSON tree has been changed by a function."""
     file = io.BytesIO()
     with packed(content) as old, zipfile.ZipFile(file, "w") as new:
         for name in old.namelist():

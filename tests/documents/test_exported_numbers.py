@@ -1,4 +1,4 @@
-"""What is exported as NPZ or JSON opens again as the document that it was written from."""
+"""A file exported as NPZ or JSON opens as the document from which it was exported."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def opened(path: Path) -> SavedDocument:
 
 
 def reopened(suffix: str, document: Document, view: View) -> tuple[Document, View]:
-    """Export and open a document, whose numbers must be the same."""
+    """Export and open a document, and check that its numbers are the same."""
     with TemporaryDirectory() as folder:
         saved = opened(exported(Path(folder), suffix, document, view))
         run, _ = restore_document(saved, run_document)
@@ -73,7 +73,7 @@ def test_documents_come_back(document: Document, view: View, suffix: str) -> Non
 
 @st.composite
 def computable(draw: st.DrawFn) -> Document:
-    """Draw a text of several scripts and settings that can be computed."""
+    """Draw a document with words in several scripts and with settings that can be computed."""
     words = st.sampled_from(["Your", "猫", "🙂", "ab\u0301", "=1+1", "\u2028x", "a\0b"])
     count = draw(st.integers(1, 4))
     text = " ".join(draw(st.lists(words, min_size=count, max_size=count)))
@@ -109,17 +109,17 @@ def test_a_notebook_and_the_command_line_open_them(
     assert capsys.readouterr().err == ""
     assert opened(target).document == OWN
     renamed = path.rename(tmp_path / "renamed.bin.xyz")
-    assert opened(renamed).document == OWN  # known by its content
+    assert opened(renamed).document == OWN  # recognized by its content
 
 
 def test_options_change_what_was_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, target = exported(tmp_path, ".npz", PLAIN), tmp_path / "b.json"
     assert app.main([str(path), "--seed", "7", "--export", str(target), "--quiet"]) == 0
     assert opened(target).document == PLAIN.set("seed", 7)
-    assert capsys.readouterr().err == ""  # other numbers were asked for
+    assert capsys.readouterr().err == ""  # no notice, because different numbers were requested
 
 
-# ------------------------------------------------------------------------- other numbers
+# ------------------------------------------------------------------------- different numbers
 
 
 def changed_npz(path: Path, change: Callable[[dict[str, bytes]], None]) -> None:
@@ -176,7 +176,7 @@ def test_numbers_too_many_to_be_compared_are_computed_from_the_document(
     )
 
 
-# ------------------------------------------------------------------------- refusals
+# ------------------------------------------------------------------------- rejected files
 
 
 def refusal(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Documents of vision models: what of an image is refused, and what a text or image changes."""
+"""Documents of vision models: invalid images are rejected, and texts and images can be changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents are recognized by content, in pictures too; other files are refused."""
+"""Documents are recognized by their content, even in pictures; other files are rejected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEAD = PNG_KEYWORD.encode() + b"\0"
 
 
 def picture(text: str | None = None) -> bytes:
-    """Have Qt write a PNG."""
+    """Return a PNG file written by Qt."""
     image = QImage(3, 3, QImage.Format.Format_RGB32)
     image.fill(0)
     if text is not None:
@@ -50,7 +50,7 @@ def picture(text: str | None = None) -> bytes:
 
 
 def page(attached: bytes | None = None) -> bytes:
-    """Have Qt write a PDF."""
+    """Return a PDF file written by Qt."""
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     writer = QPdfWriter(buffer)
@@ -77,7 +77,7 @@ def chunk(kind: bytes, content: bytes) -> bytes:
 
 @pytest.fixture(autouse=True)
 def application(qapp: QGuiApplication) -> QGuiApplication:
-    return qapp  # QPdfWriter needs one
+    return qapp  # QPdfWriter requires an application
 
 
 KINDS = {
@@ -103,7 +103,7 @@ def test_a_document_is_found_in_a_picture(name: str, tmp_path: Path) -> None:
 
 
 def test_a_small_text_is_found_as_qt_writes_it() -> None:
-    assert find_embedded_document(picture("QUJD")) == b"ABC"  # short enough not to be packed
+    assert find_embedded_document(picture("QUJD")) == b"ABC"  # too short to be compressed
     assert b"tEXt" in picture("QUJD")
 
 
@@ -116,7 +116,10 @@ def test_a_picture_without_a_document_says_so(make: Callable[[], bytes], tmp_pat
 
 
 def bomb(before: bytes = b"", pieces: int = 256) -> bytes:
-    """Pack what is far larger than it seems: megabytes of zeros, each of which packs equally."""
+    """Return a small zlib stream that decompresses to megabytes of zeros.
+
+    All pieces are compressed to the same bytes.
+    """
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     start = packer.compress(before) + packer.flush(zlib.Z_FULL_FLUSH)
     piece = packer.compress(bytes(2**20)) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -158,7 +161,7 @@ def test_what_is_strange_is_refused_in_little_memory(name: str, tmp_path: Path) 
     assert peak < 2**29
 
 
-# ------------------------------------------------------------------------------- what is no file
+# ------------------------------------------------------------------------- other kinds of files
 
 
 @pytest.mark.parametrize("content", [b"", b"P", b"hello", b"GIF89a", b"\0" * 100])

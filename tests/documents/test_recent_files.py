@@ -1,4 +1,4 @@
-"""The list of recent files: newest first, bounded, and empty where damaged."""
+"""The list of recent files is sorted and limited, and is empty if its file is damaged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_newest_is_first_and_once(tmp_path: Path) -> None:
 
 
 def test_nobody_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy one takes seconds, and the window's thread keeps the list."""
+    """A busy disk can take several seconds, and the list is stored on the GUI thread."""
     waited: list[int] = []
     monkeypatch.setattr(os, "fsync", waited.append)
     add_recent_file(tmp_path, Path("one"))

@@ -1,4 +1,4 @@
-"""Recovery files of crashed programs are found; those of running programs are not."""
+"""Recovery files of crashed programs are found, but not those of running programs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def keeper(tmp_path: Path) -> Iterator[RecoveryFile]:
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another program, which keeps something and crashes when it is told to."""
+    """Another program, which writes a recovery file and crashes when the test tells it to."""
     with subprocess.Popen(
         [sys.executable, "-c", CRASH, str(tmp_path / "kept"), str(tmp_path / "猫.attention")],
         stdin=subprocess.PIPE,

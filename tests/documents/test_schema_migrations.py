@@ -1,4 +1,4 @@
-"""Files of every schema open, and each schema has its migration step."""
+"""Files of every schema version can be opened, and each version has a migration."""
 
 from __future__ import annotations
 

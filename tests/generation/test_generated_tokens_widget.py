@@ -1,4 +1,4 @@
-"""Text generation by mouse and keyboard: sampling, stepping back, branching."""
+"""Text generation with mouse and keyboard: sampling, stepping back and branching."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EVEN = np.full(8, 0.125)
 
 
 class Told:
-    """A pane with who keeps the story."""
+    """A generation pane, with a tree that its signals change."""
 
     def __init__(self, show: Show) -> None:
         self.pane, self.tree, self.is_running = (

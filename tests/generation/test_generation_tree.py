@@ -1,4 +1,4 @@
-"""The generation tree agrees with a plain list of the texts tried."""
+"""The generation tree agrees with a plain list of the generated texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOKENS = st.integers(0, 3)
 
 
 class Telling(RuleBasedStateMachine):
-    """Texts that were tried, in the order of trying, and the one where one is."""
+    """Keeps a list of the generated texts, in the order of generation, and the current text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ def test_a_token_in_words() -> None:
 def test_of_a_long_text_what_is_read_is_shown(length: int) -> None:
     panel = present_generation(GenerationTree(("a",) * length), block=32)
     assert len(panel.chips) == 32
-    assert panel.status == "0 tokens added"  # how many are left out is said of what is read
+    assert panel.status == "0 tokens added"  # the status does not count tokens outside the context
 
 
 @pytest.mark.parametrize("node", [-2, 5])

@@ -1,4 +1,4 @@
-"""Next-token probabilities as bars: their tokens, sums and descriptions."""
+"""Next-token probabilities as bars: tokens, sums and descriptions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_is_left_out_is_said() -> None:
 
 
 def test_what_is_left_out_is_counted_after_the_temperature() -> None:
-    """Square roots of 0.64, 0.32 and 0.04, which temperature 2 takes, are 0.8, 0.566 and 0.2."""
+    """Temperature 2 takes the square roots of 0.64, 0.32 and 0.04, which are 0.8, 0.566 and 0.2."""
     logits = np.log(np.array([[0.64, 0.32, 0.04]]))
     panel = present_next_tokens("a", logits, LETTERS[:3], Sampling(2, top_k=2))
     lost = 0.2 / (0.8 + 0.32**0.5 + 0.2)

@@ -1,4 +1,4 @@
-"""The next-token bars by mouse and keyboard, and the sampling controls."""
+"""The next-token bars with mouse and keyboard, and the sampling controls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOGITS = np.log(CHANCES)[None]
 
 
 class Chosen:
-    """A pane with who keeps what is drawn from."""
+    """A next-token pane, with the sampling settings that its signals change."""
 
     def __init__(self, show: Show) -> None:
         self.pane, self.pick = NextTokensPane(), list[int]()
@@ -96,7 +96,7 @@ def test_what_no_token_can_be_drawn_by_is_said(chosen: Chosen) -> None:
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_what_is_filled_is_what_is_drawn_from(chosen: Chosen, theme: Theme) -> None:
-    """The filled part of a bar is as long, of the axis, as the token is likely to be chosen."""
+    """The filled part of a bar has the length of the sampling probability on the axis."""
     chosen.keep(Sampling(top_k=2), theme)
     bars = chosen.pane.bars
     image = bars.grab().toImage()

@@ -1,1 +1,1 @@
-"""Long random use of the whole program by real input events, with faults."""
+"""Long random use of the whole program with real input events and injected faults."""

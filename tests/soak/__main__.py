@@ -1,7 +1,7 @@
 """Uses the whole program at random for a while: ``python -m tests.soak --seed 1 --minutes 10``.
 
-The program runs in a process of its own, so that a crash or a hang is also told with the last
-actions. Status 0 says that nothing failed.
+The program runs in a separate process, so that a crash or a hang is also reported, together with
+the last actions. Exit status 0 means that there was no failure.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LAST_ACTIONS = 25
 DROP_FROM_PROGRAMS, IGNORE_PERMISSIONS = 24, (1, 2)
-"""Of Linux's ``prctl``: a capability that programs started from here do not have."""
+"""Arguments of Linux's ``prctl``: the operation that drops a capability for started programs, and
+the capabilities to drop.
+"""
 BEGINS, DID, FIGURE = "begins ", "did ", "figure "
-"""Beginnings of the lines that the program under test prints."""
+"""Prefixes of the lines that the program under test prints."""
 LONGEST_GAP_S = 1.0
-"""The GUI thread is never away for longer."""
+"""Maximum pause of the GUI thread, in seconds."""
 KILLED = "killed"
-"""The last line of one that kills itself, and is to be started again."""
+"""Last line of a program that kills itself and is to be started again."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the program under test, and print its failures and figures; return the status."""
+    """Run the program under test, print failures and measurements, and return the status."""
     options = parsed(arguments)
     end = time.monotonic() + 60 * options.minutes
     count, failures, life = 0, 0, 0
@@ -47,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 class Said:
-    """What the program under test has said."""
+    """The output of the program under test."""
 
     def __init__(self, count: int) -> None:
         self.count, self.failures = count, 0
@@ -55,7 +57,7 @@ class Said:
         self.last, self._begun = "", ""
 
     def take(self, line: str) -> None:
-        """Count an action, and print anything else."""
+        """Count an action, or print any other line."""
         self.last = line.rstrip()
         if line.startswith(BEGINS):
             self._begun = line.removeprefix(BEGINS)
@@ -89,13 +91,13 @@ def _live(arguments: list[object], said: Said) -> bool:
     status = process.wait()
     if said.last == KILLED and status == -signal.SIGKILL:
         return True
-    if status and (status != 1 or not said.failures):  # it crashed, or stood still
+    if status and (status != 1 or not said.failures):  # the program crashed or stopped responding
         said.fail(f"the program ended with status {status}, ")
     return False
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    """Read the options."""
+    """Parse the options."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="decides every action")
     parser.add_argument("--minutes", type=float, default=10.0)
@@ -107,7 +109,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def environment(place: Path) -> dict[str, str]:
-    """Return an environment in which nothing of the user's is read or written."""
+    """Return an environment in which no files of the user are read or written."""
     own = {
         "HOME": str(place),
         "XDG_DATA_HOME": str(place / "data"),
@@ -115,13 +117,13 @@ def environment(place: Path) -> dict[str, str]:
         "XDG_CACHE_HOME": str(place / "cache"),
         "QT_QPA_PLATFORM": os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM", "offscreen"),
         "OMP_NUM_THREADS": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",  # Python leaves half a file where the disk is full
+        "PYTHONDONTWRITEBYTECODE": "1",  # Python leaves incomplete files if the disk is full
     }
     return {**os.environ, **own}
 
 
 def _obey_permissions() -> None:
-    """Have read-only folders be so for the program even where the administrator runs it."""
+    """Drop the capabilities with which an administrator could write to read-only folders."""
     if sys.platform == "linux" and os.geteuid() == 0:
         for capability in IGNORE_PERMISSIONS:
             ctypes.CDLL(None).prctl(DROP_FROM_PROGRAMS, capability, 0, 0, 0)

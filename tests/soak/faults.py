@@ -1,4 +1,4 @@
-"""Faults of the world around the program, each of which is mended again after a while."""
+"""Faults in the environment of the program, which are repaired after a while."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ if sys.platform != "win32":
     import resource
 
 LEAST_FILE = 4096
-"""So many bytes a file may have while the disk is full."""
+"""Maximum size of a file while the disk counts as full, in bytes."""
 DAMAGED_DOCUMENTS = 12
 LEAST_MEMORY, MOST_MEMORY = 2**28, 2**31
-"""So many bytes of addresses the program may still take while its memory is limited."""
+"""Minimum and maximum address space that the program can still allocate while its memory is
+limited, in bytes.
+"""
 MODEL, SERVED_MODEL = "model", "served model"
-"""The folders of models among the documents."""
+"""Names of the model folders next to the documents."""
 SERVED_SIZES: tuple[tuple[str, dict[str, int]], ...] = (
     ("llama", {}),
     ("gpt2", {"hidden_size": 768, "num_attention_heads": 12, "num_hidden_layers": 4,
@@ -42,12 +44,13 @@ SERVED_SIZES: tuple[tuple[str, dict[str, int]], ...] = (
                      "head_dim": 256, "intermediate_size": 2048, "num_hidden_layers": 4,
                      "max_position_embeddings": 2048, "sliding_window": 512}),
 )  # fmt: skip
-"""What is served: a tiny model, or a few layers of the sizes of GPT-2, SmolLM 135M and Gemma 3
-270M, whose weights and stages are too large to be sent whole."""
+"""Configs of the served model: a tiny model, or a few layers with the sizes of GPT-2, SmolLM 135M
+and Gemma 3 270M, whose weights and stages are too large to be sent in full.
+"""
 
 
 def make_files(place: Path, chance: random.Random) -> None:
-    """Write documents, weights, texts and models to open, whole and damaged ones."""
+    """Write documents, weights, texts and models that can be opened; some files are damaged."""
     make_documents(place, chance)
     save_tiny_model(place / MODEL)
     kind, sizes = chance.choice(SERVED_SIZES)
@@ -55,7 +58,7 @@ def make_files(place: Path, chance: random.Random) -> None:
 
 
 def make_documents(place: Path, chance: random.Random) -> None:
-    """Write documents, weights and texts to open, whole and damaged ones."""
+    """Write documents, weights and texts that can be opened; some files are damaged."""
     place.mkdir()
     suffixes = {"tEXt": ".png", "zTXt": ".png", "iTXt": ".png", "svg": ".svg", "pdf": ".pdf"}
     files = whole()
@@ -76,14 +79,14 @@ def make_documents(place: Path, chance: random.Random) -> None:
 
 
 class Faults:
-    """Makes faults, and mends them.
+    """Causes faults, and repairs them.
 
     Parameters
     ----------
     place : Path
-        The folder of the documents that the program is given.
+        The folder with the documents that the program opens.
     server : ModelServer, optional
-        What serves a model.
+        Serves a model.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class Faults:
         self._left = 0
 
     def count_down(self) -> None:
-        """Mend a fault that has lasted long enough."""
+        """Repair the fault if it has lasted long enough."""
         self._left -= 1
         if self._left <= 0:
             self.mend()
@@ -106,10 +109,11 @@ class Faults:
             mend()
 
     def make(self) -> str:
-        """Make one fault, and say which."""
+        """Cause one fault, and return a description."""
         self.mend()
         self._left = self._chance.randrange(5, 60)
-        # To serve a model or to open one again takes more of the machine than all else.
+        # Faults that lead to serving or opening a model again are rarer, because they use the most
+        # resources.
         makers = [*3 * [self._read_only, self._damage, self._lose_file], self._kill_children]
         if sys.platform != "win32":
             makers += 3 * [self._fill_disk, self._limit_memory]
@@ -156,7 +160,7 @@ class Faults:
         return "the server of a model does not answer"
 
     def _damage(self) -> str:
-        """Damage a file that is open or was opened, or the list of such."""
+        """Damage a file that is or was open, or the list of recent files."""
         home = self._place.parent
         files = sorted([*self._place.glob("*.attention"), *home.rglob("recent*.json"),
                         *home.rglob("*.recovery")])  # fmt: skip
@@ -179,9 +183,9 @@ class Faults:
         return "a file is gone"
 
     def _kill_children(self) -> str:
-        """Kill trainings, the process that splits texts into tokens, and the server of a model."""
+        """Kill training processes, the tokenizer process and the model server."""
         for child in psutil.Process().children(recursive=True):
-            with suppress(psutil.NoSuchProcess):  # It ended by itself in between.
+            with suppress(psutil.NoSuchProcess):  # the process has ended in the meantime
                 child.kill()
         if self._server:
             self._mend = self._server.ensure

@@ -1,4 +1,4 @@
-"""Loads all that the program may load later, so that what it holds then is no growth of memory."""
+"""Loads all modules that the program may load later, so that they do not count as memory growth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pkgutil import walk_packages
 import visualizer
 
 LATER = ("transformers.models.llama.modeling_llama", "transformers.models.auto.tokenization_auto")
-"""Of others: what a model needs that is opened."""
+"""Third-party modules that an opened model requires."""
 
 
 def load_all() -> None:

@@ -1,4 +1,4 @@
-"""Chooses actions at random and does them by real input events."""
+"""Performs random actions with real input events."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftM
 NONE, ALT = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.AltModifier
 LEFT, RIGHT = Qt.MouseButton.LeftButton, Qt.MouseButton.RightButton
 ENDING = ("window.close", "application.quit")
-"""Commands that are to be rarer than others."""
+"""Commands that are used less often than others."""
 KEYS = tuple(
     Qt.Key[f"Key_{name}"]
     for line in (
@@ -81,14 +81,14 @@ STRANGE = (
 
 
 class Monkey:
-    """Acts on whatever is open.
+    """Acts on the windows and dialogs that are open.
 
     Parameters
     ----------
     place : Path
-        The folder with the files that it opens, and into which it saves.
+        The folder with the files to open, and the folder into which files are saved.
     server : ModelServer
-        What serves a model that it connects to.
+        Serves the model to connect to.
     """
 
     def __init__(
@@ -98,11 +98,13 @@ class Monkey:
         self._server = server
         self.faults = Faults(place, chance, server)
         self.commands: set[str] = set()
-        """Those whose keys were pressed."""
+        """Ids of the commands whose shortcuts have been pressed."""
         self.tell: Callable[[str], None] = lambda what: None
-        """Told of what is begun, and may not come to its end."""
+        """Called with the description of an action that is about to start and may not end."""
         self._more: deque[Callable[[], object]] = deque()
-        """The other events of an action of several: each comes by itself, as from a user."""
+        """The remaining events of an action with several events; they are sent one by one, as by a
+        user.
+        """
         self._kinds: tuple[tuple[int, Callable[[QWidget], str]], ...] = (
             (30, self._command),
             (8, self._menu),
@@ -122,16 +124,16 @@ class Monkey:
 
     @property
     def is_underway(self) -> bool:
-        """Whether an action of several events has not come to its end."""
+        """Whether an action with several events has not ended yet."""
         return bool(self._more)
 
     def act(self, depth: int) -> str:
-        """Do one thing, and say which; nothing where it goes on with the last one.
+        """Perform one action, and return its description; it is empty if the last action continues.
 
         Parameters
         ----------
         depth : int
-            How many actions have not ended: more than one where one of them waits for an answer.
+            Number of actions that have not ended; more than 1 if an action is waiting for a dialog.
         """
         if depth > 1:
             self._more.clear()
@@ -150,7 +152,7 @@ class Monkey:
             return "nothing"
         target = self._chance.choice(windows)
         if depth > 1:
-            for each in windows:  # a drag may not have come to its end
+            for each in windows:  # a drag may not have ended
                 self._let_go(each)
             return f"{self._key(target, Qt.Key.Key_Escape, NONE)}, while something waits"
         target.activateWindow()
@@ -160,7 +162,7 @@ class Monkey:
         (kind,) = self._chance.choices(kinds, weights)
         return f"{type(target).__name__}: {kind(self._dialog_over(target) or target)}"
 
-    # ------------------------------------------------------------------ what is open
+    # ------------------------------------------------------------------ open windows and dialogs
 
     def _windows(self) -> list[QWidget]:
         kinds = (MainWindow, LabWindow)
@@ -176,7 +178,7 @@ class Monkey:
         return [each for each in found if isinstance(each, QDialog) and each.isVisible()]
 
     def _dialog_over(self, window: QWidget) -> QDialog | None:
-        """Return the dialog that covers a window and takes any action."""
+        """Return the modal dialog that covers a window, if any."""
         over = [
             each
             for each in self._dialogs()
@@ -229,7 +231,7 @@ class Monkey:
         return self._chance.choice([*files, self._place / "missing.attention"])
 
     def _use_popup(self, popup: QWidget) -> str:
-        if not popup.isEnabled():  # what it belongs to was disabled; any click of a user closes it
+        if not popup.isEnabled():  # its widget was disabled; any click of a user would close it
             popup.close()
             return f"closes {_name(popup)}"
         if isinstance(popup, QMenu):
@@ -270,7 +272,11 @@ class Monkey:
         return f"command {row.id}"
 
     def _key(self, target: QWidget, key: Qt.Key, modifiers: Qt.KeyboardModifier) -> str:
-        """Press a key; sent to a window, it would take other events between modifier and key."""
+        """Press a key in the focused widget.
+
+        If the events were sent to the window, others could occur between those of the modifier and
+        the key.
+        """
         if not _handle(target) or self._is_blocked(target.window()):
             return f"no {key.name}"
         inner: QWidget | None = target.window().focusWidget()
@@ -280,7 +286,7 @@ class Monkey:
         return said
 
     def _is_blocked(self, window: QWidget) -> bool:
-        """Whether a dialog keeps all input from a window."""
+        """Return whether a modal dialog blocks all input to a window."""
         modal = [each for each in self._dialogs() if each.isModal() and each is not window]
         application = Qt.WindowModality.ApplicationModal
         return any(
@@ -300,7 +306,8 @@ class Monkey:
             return "no focus"
         said = _name(focused)
         takes_input = focused.testAttribute(Qt.WidgetAttribute.WA_InputMethodEnabled)
-        if takes_input and self._chance.random() < 0.2:  # others are sent no such event
+        # Other widgets do not receive such an event.
+        if takes_input and self._chance.random() < 0.2:
             event = QInputMethodEvent()
             event.setCommitString(text := self._chance.choice(STRANGE))
             QApplication.sendEvent(focused, event)
@@ -347,7 +354,7 @@ class Monkey:
         return said
 
     def _click_twice(self, widget: QWidget, at: QPoint) -> None:
-        """Click once more, as soon as makes a double click of it."""
+        """Send the second press of a double click."""
         place, global_place = QPointF(at), QPointF(widget.mapToGlobal(at))
         twice = QEvent.Type.MouseButtonDblClick
         QApplication.sendEvent(widget, QMouseEvent(twice, place, global_place, LEFT, LEFT, NONE))
@@ -384,7 +391,7 @@ class Monkey:
         return said
 
     def _let_go(self, target: QWidget) -> None:
-        """Release the button, wherever a drag has come to."""
+        """Release the mouse button, wherever a drag has ended."""
         if handle := _handle(target):
             QTest.mouseRelease(handle, LEFT, NONE, QPoint(1, 1))
 
@@ -421,7 +428,7 @@ class Monkey:
         return f"drops {said}"
 
     def _some_place(self, target: QWidget) -> tuple[QWidget, QPoint] | None:
-        """Return a widget that can be seen, and a point of it that can."""
+        """Return a visible widget, and a visible point in it."""
         widgets = [one for one in target.findChildren(QWidget) if _is_usable(one)]
         widgets = [one for one in widgets if one.window() is target]
         if not widgets:
@@ -434,7 +441,7 @@ class Monkey:
         )
         return (widget, at) if target.rect().contains(widget.mapTo(target, at)) else None
 
-    # ------------------------------------------------------------------ the rest
+    # ------------------------------------------------------------------ other actions
 
     def _resize(self, target: QWidget) -> str:
         width, height = map(self._chance.randint, LEAST, LARGEST)
@@ -446,7 +453,7 @@ class Monkey:
         return self._key(window, Qt.Key.Key_L, CONTROL | ALT) if target is window else "no lab"
 
     def _connect(self, target: QWidget) -> str:
-        """Open the dialog of servers, and name the one that there is."""
+        """Open the dialog for servers, and enter the running server."""
         window = target.window()
         if not isinstance(window, MainWindow) or target is not window:
             return "no connection"
@@ -475,15 +482,15 @@ def _is_usable(widget: QWidget) -> bool:
 
 
 def _handle(widget: QWidget) -> QWindow | None:
-    """Return the window that the system sends a widget's events to."""
+    """Return the window to which the system sends a widget's events, or None."""
     window = widget.window() if isValid(widget) else None
     handle = window.windowHandle() if window and window.isVisible() else None
-    # What Python knows of a window that Qt has made may outlive it.
+    # Python may still refer to a window that Qt has deleted.
     return handle if handle in QGuiApplication.allWindows() else None
 
 
 def _is_within(handle: QWindow, at: QPoint) -> bool:
-    """Whether a point is within a window, whose widget may have another size for a moment."""
+    """Return whether a point is within a window; its widget may have another size for a moment."""
     return 0 <= at.x() < handle.width() and 0 <= at.y() < handle.height()
 
 
@@ -514,12 +521,12 @@ def _press(
     handle, place = _handle(widget), widget.mapTo(widget.window(), at)
     if handle and _is_within(handle, place):
         QTest.mousePress(handle, button, modifiers, place)
-        if _handle(widget) == handle:  # a window may have been closed, and deleted meanwhile
+        if _handle(widget) == handle:  # the window may have been closed and deleted in the meantime
             QTest.mouseRelease(handle, button, modifiers, place)
 
 
 def _has_list(line: QLineEdit) -> bool:
-    """Whether a list of completions is open under a line."""
+    """Return whether a completion list is open for a line edit."""
     return QApplication.activePopupWidget() is not None
 
 

@@ -1,4 +1,4 @@
-"""The program under test, which is used at random; printed lines tell what was done."""
+"""The program under test, which is used at random and prints a line for each action."""
 
 from __future__ import annotations
 
@@ -42,21 +42,27 @@ from visualizer.widgets.app_settings import (
 )
 
 HANGS_S = 60
-"""An action that lasts longer ends the program, which prints where each thread is."""
+"""Duration, in seconds, after which an action counts as hanging: all stacks are printed, and the
+program ends.
+"""
 ROUND_S = 75.0
 REST_MS = 3000
 BLOCKED_S = 0.5
-"""An action that lasts longer waits for an answer."""
+"""Duration, in seconds, from which an action counts as waiting for a dialog."""
 PAUSES_MS = (*12 * (0,), *12 * (5,), *8 * (20,), *4 * (60,), 300)
-"""Between two actions. In the long ones all that was begun comes to its end."""
+"""Possible pauses between two actions, in milliseconds. In the long pauses, all started work is
+completed.
+"""
 LIVES_S = (240.0, 1800.0)
-"""So long the program lives at least and at most before it is killed in the midst of its use."""
+"""Minimum and maximum time until the program is killed while it is used, in seconds."""
 KEPT_MS = 3000
-"""So long after the pause of autosaves, what is not saved is kept for the next start."""
+"""Time, in milliseconds and in addition to the autosave pause, after which unsaved work has been
+saved for recovery.
+"""
 
 
 class FileManager(QObject):
-    """Takes what would be opened by other programs."""
+    """Handles links and files that would otherwise be opened by other programs."""
 
     @Slot(QUrl)
     def take(self, url: QUrl) -> None:
@@ -64,14 +70,15 @@ class FileManager(QObject):
 
 
 class Run:
-    """Uses the program until the time is over, or until it kills itself.
+    """Uses the program until the time is over, or until the program kills itself.
 
     Parameters
     ----------
     life : int
-        How many times it was killed before; what it left in ``place`` is there then.
+        Number of times that the program has been killed before; ``place`` contains the files left
+        by these runs.
     longest_gap : float
-        As of `Watch`.
+        As in `Watch`.
     """
 
     def __init__(
@@ -106,7 +113,7 @@ class Run:
         return time.monotonic() >= self._end
 
     def go(self) -> None:
-        """Use the program; it may end and be started again meanwhile."""
+        """Use the program, which may be closed and started again several times."""
         self._forget_own_work()
         self._arm()
         while not self.is_over:
@@ -117,7 +124,7 @@ class Run:
         self._is_resting = True
         faulthandler.dump_traceback_later(3 * HANGS_S, exit=True)
         self._close_all(keep=False)
-        wait_for_processes()  # which may take as long as their patience lasts
+        wait_for_processes()  # may take as long as the processes' timeouts
         join_abandoned_workers()
         self._server.lose()
         known = {row.id for row in COMMANDS if row.shortcuts}
@@ -125,12 +132,12 @@ class Run:
         _tell(f"{FIGURE}{len(known) - len(rare)} of {len(known)} commands; not: {', '.join(rare)}")
 
     def _forget_own_work(self) -> None:
-        """Leave out the gap of what this has just done, which ends with the next beat."""
+        """Ignore the pause caused by this function's caller, which ends with the next heartbeat."""
         linger(100)
         self.watch.forget_gaps()
 
     def _arm(self) -> None:
-        # Started anew within its own beat: it also fires while an action waits for an answer.
+        # Started again in its own slot, so that it also fires while an action waits for a dialog.
         self._timer.start(0 if self._monkey.is_underway else self._chance.choice(PAUSES_MS))
 
     def _beat(self) -> None:
@@ -138,14 +145,14 @@ class Run:
             return
         faulthandler.dump_traceback_later(HANGS_S, exit=True)
         if self._depth == 0 and self.is_over:
-            QCoreApplication.exit()  # to quit would ask the windows
+            QCoreApplication.exit()  # quitting would show the windows' dialogs
             return
         if time.monotonic() > self._dies_at:
             self._die()
             return
         self._arm()
         if self._depth and time.monotonic() < self._blocked_at:
-            return  # an action lets events happen, and does not wait for an answer
+            return  # the action processes events but does not wait for a dialog
         if self._depth == 0 and time.monotonic() > self._rest_at:
             self._rest()
             return
@@ -168,7 +175,7 @@ class Run:
         return self._manager.lab is not None and self._manager.lab.isVisible()
 
     def _rest(self) -> None:
-        """Close everything but one new window, and measure."""
+        """Close everything except one new window, and measure the memory."""
         self._is_resting = True
         faulthandler.dump_traceback_later(2 * HANGS_S, exit=True)
         self._monkey.faults.mend()
@@ -184,7 +191,10 @@ class Run:
         self._arm()
 
     def _die(self) -> None:
-        """End as by a loss of power: at once, or once everything that is not saved is kept."""
+        """Kill the program, as in a power failure.
+
+        This happens immediately, or after all unsaved work has been backed up.
+        """
         self._is_resting = True
         faulthandler.dump_traceback_later(2 * HANGS_S, exit=True)
         if self._chance.random() < 0.5:
@@ -202,11 +212,11 @@ class Run:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _find_unsaved(self) -> None:
-        """Find what was not saved as the program was killed."""
+        """Check that the work that was unsaved when the program was killed can be recovered."""
         left = find_crash_recovery_files(user_data_folder() / RECOVERY)
         found = []
         for each in left:
-            with suppress(InputError):  # damaged by the use before
+            with suppress(InputError):  # damaged by an earlier action
                 found.append(each.read().document)
         lost = sorted(self._unsaved.iterdir())
         for file in lost:
@@ -223,7 +233,8 @@ class Run:
                 widget.close()
         old = self._manager.all.copy()
         if keep:
-            store_values({MAIN_WINDOW.seal: ""})  # else the panes that were opened last are
+            # Otherwise, the panes that were opened last are shown.
+            store_values({MAIN_WINDOW.seal: ""})
             window = self._manager.open(Document())
             linger(500)
             window.set_scheme("light")
@@ -234,7 +245,7 @@ class Run:
             ):
                 window.controllers.export_controller.exporter.cancel()
                 linger(10)
-            if window in self._manager.all:  # else its own end, already begun, has come
+            if window in self._manager.all:  # otherwise, it has already been closed
                 window.controllers.document_controller.abandon()
                 window.close()
         if lab := self._manager.lab:
@@ -254,7 +265,7 @@ def _tell(line: str) -> None:
 
 
 def main(seed: str, life: str, longest_gap: str, minutes: str, place: str) -> int:
-    """Use the program, and return 1 if anything failed."""
+    """Use the program, and return 1 if there was a failure."""
     faulthandler.enable()
     application = make_application()
     load_all()
@@ -267,7 +278,7 @@ def main(seed: str, life: str, longest_gap: str, minutes: str, place: str) -> in
     failed = bool(run.watch.failures)
     del run
     application.processEvents()
-    clear_own_clipboard()  # as the program does at its end
+    clear_own_clipboard()  # as the program does at exit
     return int(failed)
 
 

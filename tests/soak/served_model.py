@@ -1,4 +1,4 @@
-"""A model that is served beside the program, lost at times, and served again at the same port."""
+"""A model that is served by another process, which is sometimes killed and started again."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LOWEST_PRIORITY = 19
 
 
 class ModelServer:
-    """The program's own command that serves a model, in a process of its own.
+    """The program's ``serve`` command, in a separate process.
 
     Parameters
     ----------
     folder : Path
-        The model's.
+        Folder of the model.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,7 +33,7 @@ class ModelServer:
         self.ensure()
 
     def ensure(self) -> None:
-        """Serve the model unless it is served; it can be reached some seconds later."""
+        """Start the server unless it is running; it can be reached some seconds later."""
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "visualizer", "serve", str(self._folder),
@@ -41,23 +41,23 @@ class ModelServer:
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 env={**os.environ, "ATTENTION_VISUALIZER_TOKEN": TOKEN}, start_new_session=True,
             )  # fmt: skip
-            # It stands for another machine, whose work takes nothing from this one's window.
+            # The server stands in for another machine, so it must not slow down the window.
             if sys.platform != "win32":
                 os.setpriority(os.PRIO_PROCESS, self._process.pid, LOWEST_PRIORITY)
 
     def lose(self) -> None:
-        """Kill the server, its processes of the model too, in the midst of what it does."""
+        """Kill the server and the model's processes while they may be working."""
         if self._process:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
     def pause(self) -> None:
-        """Let the server answer nothing, as behind a line that is cut."""
+        """Suspend the server, as if the network connection were interrupted."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """End a pause."""
+        """Resume the suspended server."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""The random use of the program is repeatable, and tells what fails."""
+"""Random use of the program is reproducible, and failures are reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAULTS = 60
 
 @pytest.fixture
 def told() -> list[str]:
-    """What is printed."""
+    """Lines that are printed."""
     return []
 
 
@@ -95,7 +95,7 @@ def test_faults_are_the_same_for_a_seed_and_are_mended(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_program_survives_a_quarter_of_a_minute() -> None:
-    options = "--seed 1 --minutes 0.25 --longest-gap 10"  # beside other tests
+    options = "--seed 1 --minutes 0.25 --longest-gap 10"  # because other tests run at the same time
     ended = subprocess.run(
         [sys.executable, "-m", "tests.soak", *options.split()],
         cwd=ROOT,

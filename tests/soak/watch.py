@@ -1,4 +1,4 @@
-"""Notices what must not happen: exceptions, warnings, gaps of the GUI thread, growing memory."""
+"""Detects exceptions, warnings, long pauses of the GUI thread and growth of memory."""
 
 from __future__ import annotations
 
@@ -38,54 +38,64 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 GAP_S = 0.25
-"""The GUI thread may rarely be away for so long. How often it was is printed."""
+"""Duration, in seconds, from which pauses of the GUI thread are counted and printed; they should be
+rare.
+"""
 LONG_S, SAMPLE_S, MOST_SAMPLES, FRAMES, OTHER_FRAMES = 0.5, 0.05, 40, 14, 5
-"""Of a gap of which so much was no waiting for a processor is told where the threads were: every
-so many seconds, in so many frames."""
+"""Duration in seconds from which the stacks of a pause are printed (without waiting for a
+processor), sampling interval in seconds, maximum number of samples, and number of frames for the
+GUI thread and for other threads.
+"""
 LONG_COLLECTION_S = 0.1
 OF_PLATFORM = "This plugin does not support "
-"""The platform without a screen says so of every window that is shown."""
+"""Start of a message that the offscreen platform prints for every window."""
 GROWTH = 1.05
-"""How much more memory the program may take at rest later than after its warm-up; medians of
-`COMPARED` rounds are compared, for allocators keep blocks that are partly used."""
+"""Maximum ratio of the idle memory now to that after the warm-up. Medians of `COMPARED` rounds are
+compared, because allocators keep blocks that are partly used.
+"""
 WARM_ROUNDS, COMPARED = 8, 5
-"""In ten minutes every command and pane was used: until then allocators come to share out their
-blocks, and Python, Qt and torch fill their caches. A leak goes on after that."""
+"""Number of warm-up rounds, and number of compared rounds. Within the warm-up of ten minutes, every
+command and pane has been used, allocators have distributed their blocks, and Python, Qt and torch
+have filled their caches. A leak continues to grow afterwards.
+"""
 STANDS_OUT = 1.15
-"""From so much more memory than at most rests it is told which threads are at work then, and what
-holds large tensors."""
+"""Ratio of the idle memory to its median from which running threads and large tensors are printed.
+"""
 LARGE_BYTES = 2**25
-"""Of so many bytes a tensor is large."""
+"""Minimum size of a tensor that counts as large, in bytes."""
 HOLDERS, BRANCHES = 3, 4
-"""How far what keeps something in memory is followed, and how many of what holds one object: to
-find them takes a look at all objects there are."""
+"""Maximum depth, and maximum number of referrers per object, in the search for what keeps an object
+in memory; each step searches all objects.
+"""
 
 
 class Watch:
-    """Collects failures, each once, and the figures of a run.
+    """Collects failures without duplicates, and the measurements of a run.
 
     Parameters
     ----------
     tell : callable
-        Takes the lines that are printed.
+        Called with the lines to print.
     longest_gap : float
-        For so many seconds the window's thread may be away.
+        Maximum pause of the GUI thread, in seconds.
     """
 
     def __init__(self, tell: Callable[[str], None], longest_gap: float = LONGEST_GAP_S) -> None:
         self.failures: set[str] = set()
         self.resting: list[int] = []
-        """Memory at the end of each round, with one plain window, in bytes."""
+        """Memory use in bytes at the end of each round, when one plain window is open."""
         self._tell, self._longest_gap = tell, longest_gap
         self._heart: Heart | None = None
         self._stacks: _StacksInPauses | None = None
         self._gaps: list[tuple[float, float, float]] = []
         self._collected_at = 0.0
         self.may_lack_memory: Callable[[], bool] = lambda: False
-        """Whether memory may run out now, which is no failure if it is said."""
+        """Returns whether memory may currently run out; an error message about it is then not a
+        failure.
+        """
 
     def install(self) -> None:
-        """Listen to all that Python, Qt and the log report."""
+        """Receive everything that Python, Qt and the log report."""
         qInstallMessageHandler(self._hear_qt)
         sys.excepthook = lambda kind, error, trace: self._fail_by(error)
         threading.excepthook = lambda what: self._fail_by(what.exc_value)
@@ -103,7 +113,7 @@ class Watch:
         gc.callbacks.append(self._hear_collection)
 
     def _hear_collection(self, phase: str, info: dict[str, int]) -> None:
-        """Tell of a collection of garbage that holds everything up."""
+        """Report a long garbage collection, which blocks all threads."""
         if phase == "start":
             self._collected_at = time.thread_time()
             return
@@ -115,13 +125,13 @@ class Watch:
             self._tell(f"{FIGURE}{said}, {len(gc.get_objects()):,} objects")
 
     def fail(self, what: str, details: str = "") -> None:
-        """Tell a failure, unless the same one was told before."""
+        """Report a failure unless the same one has already been reported."""
         if what not in self.failures:
             self.failures.add(what)
             self._tell(f"{details}\nFAILURE {what}")
 
     def look(self) -> None:
-        """Find reports of bugs, and note the gaps since the last look."""
+        """Find the reports of bugs, and record the pauses since the last call."""
         for widget in QApplication.topLevelWidgets():
             if isinstance(widget, QMessageBox) and widget.objectName() == "bug":
                 details = widget.detailedText()
@@ -134,7 +144,7 @@ class Watch:
             heart.gaps_since()
 
     def note(self, what: str) -> None:
-        """Tell which gaps an action made."""
+        """Report the pauses that an action caused."""
         if self._gaps:
             gap, work, waited = max(self._gaps)
             of_gap = f"{work * 1000:.0f} at work, {waited * 1000:.0f} waiting for a processor"
@@ -148,29 +158,29 @@ class Watch:
             self._gaps = []
 
     def forget_gaps(self) -> None:
-        """Leave out what the test itself did."""
+        """Ignore the pauses that the test itself caused."""
         if self._heart and self._stacks:
             self._heart.gaps_since()
             self._stacks.take()
 
     def read_saved(self, document: Document, view: View) -> None:
-        """Fail where a document is saved so that it cannot be opened."""
+        """Fail if a document is saved in a form that cannot be opened."""
         try:
             read_document(io.BytesIO(document_bytes(document, view)))
         except InputError as refused:
             self.fail("a document is saved that does not open", refused.sentence)
 
     def rest(self, windows: int) -> None:
-        """Measure the memory while nothing is open but some plain windows.
+        """Measure the memory while only plain windows are open.
 
         Parameters
         ----------
         windows : int
-            How many are open; there must not be more of them in memory.
+            Number of open windows; there must not be more windows in memory.
         """
         gc.collect()
-        # One that is emptied holds nothing, whoever still refers to it. Types are asked, as some
-        # deprecated objects of torch warn when they are asked for their class.
+        # A window without attributes holds nothing, even if it is still referenced. Deprecated
+        # objects of torch emit a warning if ``__class__`` is queried, so ``type`` is used.
         alive = [each for each in gc.get_objects() if _is_main_window(each) and vars(each)]
         if len(alive) > windows:
             gone = next((each for each in alive if not isValid(each)), alive[0])
@@ -209,13 +219,13 @@ class Watch:
 
 
 class _StacksInPauses(threading.Thread):
-    """Notes where the window's thread is while its heart does not beat."""
+    """Records the stack of the GUI thread during its pauses."""
 
     def __init__(self, heart: Heart) -> None:
         super().__init__(name="stacks in pauses", daemon=True)
         self._heart, self._watched = heart, threading.get_ident()
         self._found: list[str] = []
-        self._is_over = threading.Event()  # with the program: nothing sets it
+        self._is_over = threading.Event()  # is never set; the thread ends with the program
 
     def run(self) -> None:
         while not self._is_over.wait(SAMPLE_S):
@@ -226,13 +236,13 @@ class _StacksInPauses(threading.Thread):
                 self._found += _at_work(frames)
 
     def take(self) -> list[str]:
-        """Return what was found since this was asked last, each place once."""
+        """Return the stacks recorded since the last call, without duplicates."""
         found, self._found = self._found, []
         return [*dict.fromkeys(found)]
 
 
 def _at_work(frames: dict[int, FrameType]) -> list[str]:
-    """Say where the threads are that wait for nothing."""
+    """Return the stacks of the threads that are not waiting."""
     return [
         f"  while {_places(each, OTHER_FRAMES)}"
         for each in frames.values()
@@ -245,7 +255,7 @@ def _is_main_window(thing: object) -> bool:
 
 
 def _large_tensors() -> Iterator[str]:
-    """Tell of each large tensor what it is held by."""
+    """Yield a description of each large tensor and of what refers to it."""
     tensors = [each for each in gc.get_objects() if type(each) in (Tensor, Parameter)]
     for tensor in tensors:
         if tensor.nbytes > LARGE_BYTES:
@@ -254,14 +264,14 @@ def _large_tensors() -> Iterator[str]:
 
 
 def _places(frame: FrameType, count: int) -> str:
-    """Say where a thread is, innermost first."""
+    """Return the innermost calls of a thread, innermost first."""
     stack = traceback.extract_stack(frame)
     lines = [f"{Path(each.filename).stem}.{each.name}:{each.lineno}" for each in stack]
     return " < ".join(lines[: -count - 1 : -1])
 
 
 def _holders(held: object, but: tuple[object, ...], depth: int = 0) -> Iterator[str]:
-    """Tell what refers to an object, and what to that."""
+    """Yield descriptions of what refers to an object, and of what refers to that, recursively."""
     if depth == HOLDERS:
         return
     found = [
@@ -280,7 +290,7 @@ def _keys(each: object) -> list[object]:
 
 
 class _Lines:
-    """A text stream that hands on what is written to it."""
+    """A text stream that passes on each text that is written to it."""
 
     def __init__(self, take: Callable[[str], None]) -> None:
         self._take = take
@@ -290,11 +300,11 @@ class _Lines:
             self._take(text.strip())
 
     def flush(self) -> None:
-        """Do nothing: every text was handed on."""
+        """Do nothing, because every text has already been passed on."""
 
 
 class _Malloc(ctypes.Structure):
-    """What glibc tells of its blocks: ``struct mallinfo2``."""
+    """Statistics of glibc's allocator: ``struct mallinfo2``."""
 
     _fields_ = [(name, ctypes.c_size_t) for name in (
         "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
@@ -303,9 +313,9 @@ class _Malloc(ctypes.Structure):
 
 
 def _bytes_in_use() -> int:
-    """Return how much the C library has given out, apart from large blocks; 0 where unknown.
+    """Return the bytes that the C library has allocated, without large blocks, or 0 if unknown.
 
-    What a process takes beyond that lies between blocks in use, and is used again.
+    Other memory of the process is in free blocks between the allocated ones, and can be reused.
     """
     told = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if told is None:
@@ -315,6 +325,6 @@ def _bytes_in_use() -> int:
 
 
 def _trim() -> None:
-    """Give freed memory back to the system where the C library can do so."""
+    """Return freed memory to the system if the C library supports this."""
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""The archive reader refuses invalid archives and says what is wrong with them."""
+"""The archive reader rejects invalid archives, and its messages say what is wrong."""
 
 from __future__ import annotations
 

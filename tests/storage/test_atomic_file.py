@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, with exactly their content."""
+"""Files are written with exactly the given content, or not at all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fail(*_: object, **__: object) -> None:
 
 
 def content(data: bytes) -> Any:
-    """Fill a file with bytes."""
+    """Return a function that writes the given bytes to a file."""
 
     def fill(file: BinaryIO) -> None:
         file.write(data)
@@ -325,7 +325,7 @@ def test_the_numbers_are_not_held_a_second_time(tmp_path: Path) -> None:
     assert peak < 20_000_000 + 4 * 1_500 * 1_500
 
 
-# --------------------------------------------------------------------------- what a kill leaves
+# ----------------------------------------------------------------- leftovers of killed programs
 
 
 LEFT = ".attention-0123abcd.part"
@@ -364,7 +364,7 @@ def test_what_is_removed_before_it_is_locked_is_made_anew(
     taken: list[Path] = []
 
     def lock_late(descriptor: int, how: int) -> None:
-        if not taken:  # another program is faster
+        if not taken:  # another program removes the file first
             taken.extend(tmp_path.glob(".attention-*.part"))
             taken[0].unlink()
         lock(descriptor, how)

@@ -1,4 +1,4 @@
-"""A lock has one holder until it is released or its process ends; looking changes nothing."""
+"""A lock has one holder until it is released or its process ends; queries change nothing."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_two_that_only_look_do_not_see_each_other(
     closed, seen = os.close, list[bool]()
 
     def look_too(file: int) -> None:
-        if not seen:  # the first one holds its lock still
+        if not seen:  # while the first query still holds its lock
             seen.append(True)
             seen[:] = [is_held(tmp_path / "a")]
         closed(file)

@@ -1,4 +1,4 @@
-"""No file of a folder is reached through a link, on any system."""
+"""On all systems, no file in a folder is accessed through a link."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_a_link_that_comes_after_the_check_is_not_followed(
         for act in ("read", "append", "touch"):
             with pytest.raises(OSError, match="Too many levels"):
                 ACTS[act](file)
-        file.write(lambda opened: opened.write(b"new"))  # in place of the link
+        file.write(lambda opened: opened.write(b"new"))  # replaces the link
         assert not file.path.is_symlink()
     assert tree(outside) == before
 

@@ -1,4 +1,4 @@
-"""The program's folders are where the system has such folders."""
+"""The program's folders are in the locations that the system defines."""
 
 from __future__ import annotations
 

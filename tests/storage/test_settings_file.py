@@ -1,4 +1,4 @@
-"""A file of settings: shared, survived when damaged, kept in memory where it cannot be written."""
+"""The settings file is shared by programs, and keeps values in memory if it cannot be written."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def refuse(*_: object, **__: object) -> None:
 def test_nobody_waits_for_the_disk(
     path: Path, may_link: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A busy one takes seconds, and the window's thread stores settings."""
+    """A busy disk can take several seconds, and settings are stored on the GUI thread."""
     waited: list[int] = []
     for name in ("fsync", "fdatasync"):
         monkeypatch.setattr(os, name, waited.append, raising=False)

@@ -1,4 +1,4 @@
-"""What a screen reader gets of a widget, queried through Qt's accessibility interface."""
+"""Reads what a screen reader is told about a widget, through Qt's accessibility interface."""
 
 from __future__ import annotations
 

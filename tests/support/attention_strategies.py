@@ -1,4 +1,4 @@
-"""Hypothesis strategies for specs and texts, small enough to check every cell."""
+"""Hypothesis strategies for specifications and texts that are small enough to check every cell."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A computable spec and texts for it."""
+    """A computable specification and texts for it."""
 
     texts: Texts
     spec: AttentionSpec
@@ -60,7 +60,7 @@ class Case:
 
 
 def tokens() -> st.SearchStrategy[str]:
-    """Words of several scripts and arbitrary characters, lone surrogates included."""
+    """Draw words in several scripts and arbitrary characters, including lone surrogates."""
     anything = st.text(st.characters(exclude_categories=()), max_size=3)
     return st.sampled_from(WORDS) | anything
 
@@ -70,7 +70,7 @@ def texts(least: int = 1, most: int = 5) -> st.SearchStrategy[tuple[str, ...]]:
 
 
 class Batch(Enum):
-    """How many texts a batch has, and whether they have one length."""
+    """Number of texts in a batch, and whether the texts have the same length."""
 
     ANY = auto()
     EVEN = auto()
@@ -87,7 +87,7 @@ class Batch(Enum):
 
 @st.composite
 def matrices(draw: st.DrawFn, size: int) -> BooleanMatrix:
-    """Square matrices, often with a row that forbids everything."""
+    """Draw square matrices, often with a row in which everything is forbidden."""
     row = st.lists(st.booleans(), min_size=size, max_size=size)
     rows = st.just([False] * size) | row
     return BooleanMatrix.of(np.array(draw(st.lists(rows, min_size=size, max_size=size))))
@@ -95,7 +95,7 @@ def matrices(draw: st.DrawFn, size: int) -> BooleanMatrix:
 
 @st.composite
 def numbers(draw: st.DrawFn, rows: int, columns: int) -> NumberMatrix:
-    """Multiples of a quarter, often with zeros and equal rows."""
+    """Draw multiples of 0.25, often with zeros and equal rows."""
     row = st.lists(st.integers(-12, 12), min_size=columns, max_size=columns)
     drawn = draw(st.lists(row, min_size=rows, max_size=rows))
     return NumberMatrix.of(np.array(drawn) / 4)
@@ -103,7 +103,7 @@ def numbers(draw: st.DrawFn, rows: int, columns: int) -> NumberMatrix:
 
 @st.composite
 def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Own weights that fit a spec, of some layers in any order."""
+    """Draw custom weights that fit a specification, for some layers in any order."""
     width, hidden = spec.width, spec.d_ff or 4 * spec.d_in
     is_free = spec.projection is Projection.NONE
     sizes = {} if is_free else dict.fromkeys(PROJECTION_LAYERS, (spec.d_in, width))
@@ -121,7 +121,7 @@ def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, Number
 
 SEEDS = st.integers(0, 2**31 - 1)
 
-# Fields whose values go with any values of the other fields.
+# Fields whose values are valid with any values of the other fields.
 FREE: dict[str, st.SearchStrategy[Any]] = {
     "bias": st.booleans(),
     "d_ff": st.integers(0, 5),
@@ -145,7 +145,7 @@ FREE: dict[str, st.SearchStrategy[Any]] = {
 def specs(
     draw: st.DrawFn, /, size: int, padded: bool = False, texts: int = 1, **fixed: Any
 ) -> AttentionSpec:
-    """Draw a spec for texts of this many tokens, with some fields fixed."""
+    """Draw a specification for texts with this number of tokens; some fields can be fixed."""
     drawn = dict(fixed)
 
     def pick(field: str, strategy: st.SearchStrategy[Any]) -> Any:
@@ -197,7 +197,7 @@ def _pick_block_sizes(
     *,
     is_free: bool,
 ) -> None:
-    """Draw sizes that a block can have: all heads together are as wide as the input."""
+    """Draw sizes that are valid for a block: all heads together are as wide as the input."""
     if is_free and drawn["heads"] > 1:
         drawn["arrangement"] = Arrangement.SPLIT
         pick("d_in", st.integers(1, 2).map(lambda each: each * drawn["heads"]))
@@ -214,14 +214,14 @@ def is_rare(draw: st.DrawFn) -> bool:
 
 @st.composite
 def cases(draw: st.DrawFn, /, batch: Batch = Batch.ANY, most_tokens: int = 5, **fixed: Any) -> Case:
-    """Draw texts and a spec for them, with some fields fixed."""
+    """Draw texts and a specification for them; some fields can be fixed."""
     sizes = draw(batch.sizes(most_tokens))
     drawn = tuple(draw(texts(size, size)) for size in sizes)
     return Case(drawn, draw(specs(max(sizes), len(set(sizes)) > 1, len(sizes), **fixed)))
 
 
 def drawn_step(data: st.DataObject, run: Run, grain: StepSize) -> tuple[int, Step]:
-    """Draw a text of a run and a step of its playback."""
+    """Draw a text of a run and a playback step."""
     line = Timeline.of(run.trace, grain)
     place = line.place(data.draw(st.integers(0, len(line) - 1)))
     assert place is not None

@@ -1,4 +1,4 @@
-"""Finds what works for a program object later or elsewhere: its worker, its timers, its tasks."""
+"""Finds the worker, timers and tasks with which an object of the program runs later work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def worker_of(owner: QObject) -> NewestRequestWorker:
 
 
 def is_work_pending(owner: QObject) -> bool:
-    """Whether an object waits for its worker; false before it has one."""
+    """Return whether an object waits for its worker; False if it has no worker yet."""
     return any(worker.is_working for worker in owner.findChildren(NewestRequestWorker))
 
 

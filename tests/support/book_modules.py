@@ -1,7 +1,8 @@
-"""The attention classes of the book's chapter, as plain torch without the program.
+"""The attention classes of the book's chapter, in plain torch without the program.
 
-Written after Raschka 2024, "Build a Large Language Model (From Scratch)", §3.4 to §3.6: the same
-names of classes, arguments, parameters and buffers, so that a ``state_dict`` fits strictly.
+The classes follow Raschka 2024, "Build a Large Language Model (From Scratch)", §3.4 to §3.6. The
+names of classes, arguments, parameters and buffers are the same, so that a ``state_dict`` fits
+exactly.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 
 class SelfAttention_v1(nn.Module):  # noqa: N801 (the book's name)
-    """§3.4.1: weights as plain parameters."""
+    """§3.4.1: the weights are plain parameters."""
 
     def __init__(self, d_in: int, d_out: int) -> None:
         super().__init__()
@@ -26,7 +27,7 @@ class SelfAttention_v1(nn.Module):  # noqa: N801 (the book's name)
 
 
 class SelfAttention_v2(nn.Module):  # noqa: N801 (the book's name)
-    """§3.4.2: weights as linear layers."""
+    """§3.4.2: the weights are linear layers."""
 
     def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
         super().__init__()
@@ -42,7 +43,7 @@ class SelfAttention_v2(nn.Module):  # noqa: N801 (the book's name)
 
 
 class CausalAttention(nn.Module):
-    """§3.5.3: the mask is a buffer of the context length."""
+    """§3.5.3: the mask is a buffer with the context length."""
 
     mask: Tensor
 
@@ -73,7 +74,7 @@ class CausalAttention(nn.Module):
 
 
 class MultiHeadAttentionWrapper(nn.Module):
-    """§3.6.1: causal heads side by side."""
+    """§3.6.1: causal heads, one after another."""
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class MultiHeadAttentionWrapper(nn.Module):
 
 
 class MultiHeadAttention(nn.Module):
-    """§3.6.2: heads split from shared layers, and an output projection."""
+    """§3.6.2: heads that are split from shared layers, and an output projection."""
 
     mask: Tensor
 

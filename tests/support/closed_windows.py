@@ -1,4 +1,4 @@
-"""Opens and closes windows of the whole program, in a process of its own, and says what stays."""
+"""Opens and closes windows of the whole program in a separate process, and reports what remains."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 WINDOWS = 4
 LINGER_MS = 20
 REST_MS = round(1000 * IDLE_DELAY_S) + 500
-"""Memory that is used again is given back once nothing has been asked for a while."""
+"""Time, in milliseconds, to wait until reusable memory has been returned to the system."""
 WARM = 2
-"""Caches of fonts, icons and pictures are filled by the first windows."""
+"""Number of warm-up rounds; the first windows fill caches of fonts, icons and pictures."""
 BETWEEN_RESTS = 5
 NEVER = 10**9
-"""More objects than are ever made."""
+"""More objects than are ever created."""
 
 
 def main(times: int) -> dict[str, Any]:
-    """Open windows and close them again, this many times once all caches are filled.
+    """Fill all caches, then open and close windows this many times.
 
     Returns
     -------
     dict
-        ``first``, ``others``: how many traces of closed windows stay in memory, of the first window
-        and of the others. ``bytes``: the memory at rest, once the caches are filled and after
-        each few times.
+        ``first``, ``others``: number of traces of closed windows that remain in memory, for the
+        first window and for all others. ``bytes``: memory use at rest, after the caches have been
+        filled and after every few rounds.
     """
     taken: list[int] = []
     with application():
         manager = WindowManager(window_services())
         first = _closed(manager, 1)
         thresholds = gc.get_threshold()
-        gc.set_threshold(NEVER, NEVER, NEVER)  # what is freed is freed without a collection
+        gc.set_threshold(NEVER, NEVER, NEVER)  # everything must be freed without a collection
         others = _closed(manager, 2)
         kept = {"first": _alive(first), "others": _alive(others)}
         gc.set_threshold(*thresholds)
@@ -60,7 +60,7 @@ def main(times: int) -> dict[str, Any]:
 
 
 def _closed(manager: WindowManager, count: int) -> list[weakref.ref[Any]]:
-    """Open windows and close them, and return references to what they computed."""
+    """Open and close windows, and return references to their traces."""
     traces = []
     for _ in range(count):
         window = manager.open(Document())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-# Machado, Oliveira and Fernandes 2009, table 1, severity 1: on linear red, green and blue.
+# Machado, Oliveira and Fernandes 2009, table 1, severity 1, for linear red, green and blue.
 EYES = {
     "usual": np.eye(3),
     "protanopia": np.array(
@@ -41,7 +41,7 @@ TO_OKLAB = np.array(
 
 
 def rgb(*colours: str) -> np.ndarray:
-    """Return ``#rrggbb`` as 0…255 [colour, channel]."""
+    """Convert ``#rrggbb`` to values from 0 to 255 [colour, channel]."""
     return np.array([[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in colours])
 
 
@@ -51,23 +51,23 @@ def linear(channels: np.ndarray) -> np.ndarray:
 
 
 def luminance(channels: np.ndarray) -> np.ndarray:
-    """Relative luminance, as WCAG 2.2 defines it."""
+    """Return the relative luminance as defined by WCAG 2.2."""
     return np.asarray(linear(channels) @ np.array([0.2126, 0.7152, 0.0722]))
 
 
 def contrast(one: str, other: str) -> float:
-    """Contrast ratio, as WCAG 2.2 defines it."""
+    """Return the contrast ratio as defined by WCAG 2.2."""
     dark, light = sorted(luminance(rgb(one, other)).tolist())
     return float((light + 0.05) / (dark + 0.05))
 
 
 def lightness(channels: np.ndarray) -> np.ndarray:
-    """CIE 1976 L*."""
+    """Return the CIE 1976 lightness L*."""
     y = luminance(channels)
     return np.asarray(np.where(y > (6 / 29) ** 3, 116 * np.cbrt(y) - 16, y * (29 / 3) ** 3))
 
 
 def oklab(channels: np.ndarray, eyes: str = "usual") -> np.ndarray:
-    """Return Oklab lightness and two colour axes, for some kind of eyes [colour, axis]."""
+    """Return the Oklab lightness and the two colour axes for a type of vision [colour, axis]."""
     seen = np.clip(linear(channels) @ EYES[eyes].T, 0, 1)
     return np.asarray(np.cbrt(seen @ TO_CONES.T) @ TO_OKLAB.T)

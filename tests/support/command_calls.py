@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class _Path:
-    """Stand-in for controllers that records the path of each call."""
+    """Stand-in for controllers that records the attribute path of each call."""
 
     def __init__(self, called: list[str], path: str = "") -> None:
         self._called, self._path = called, path
@@ -23,7 +23,7 @@ class _Path:
 
 
 def called(command: Command[Any, Any], controllers: object) -> object:
-    """Return the one method of the controllers that a command calls."""
+    """Return the only controller method that a command calls."""
     paths: list[str] = []
     command.run(_Path(paths))
     (path,) = paths

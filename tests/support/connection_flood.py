@@ -1,4 +1,4 @@
-"""Floods a server with connections that have no token: ``python -m … PORT SECONDS``."""
+"""Floods a server with connections without a token: ``python -m … PORT SECONDS``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections import deque
 from contextlib import suppress
 
 HELD, AT_ONCE = 400, 90
-"""Connections that the flood keeps open, and that it makes at the same time."""
+"""Number of connections that the flood keeps open, and number that it opens at the same time."""
 PATIENCE_S = 0.2
 GREETING = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
 
 def flood(port: int, seconds: float) -> int:
-    """Connect as fast as the system lets it, every second time with a request; return how often."""
+    """Open connections as fast as possible, half of them with a request; return the number."""
     held: deque[socket.socket] = deque()
     end, count = time.monotonic() + seconds, 0
     while time.monotonic() < end:
@@ -27,7 +27,7 @@ def flood(port: int, seconds: float) -> int:
                 each.connect_ex(("127.0.0.1", port))
         _, ready, _ = select.select([], made, [], PATIENCE_S)
         for each in ready[::2]:
-            with suppress(OSError):  # it was closed already
+            with suppress(OSError):  # the server has already closed the connection
                 each.send(GREETING)
         held += made
         count += len(ready)

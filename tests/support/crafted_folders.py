@@ -1,9 +1,9 @@
-"""Model folders of a few kilobytes that describe models of many gigabytes, or files without end.
+"""Small model folders that describe models of many gigabytes, or files without an end.
 
-As a program: opens each folder in the folder of its first argument, in one process with little
-memory; those named by the other arguments are then opened once more, layer by layer from the disk.
-It writes one line of JSON per folder: its name, the seconds it took, the peak memory so far in MB,
-and the error message.
+As a program, it opens each folder in the folder given by the first argument, in one process with
+little memory. The folders named by the other arguments are then opened again, with their layers
+read from disk one by one. The program prints one line of JSON per folder: the name, the time in
+seconds, the peak memory so far in MB, and the error message.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ LLAMA_70B = LLAMA | {
     "num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 128_256,
 }  # fmt: skip
 ADDRESS_SPACE = 8 * 10**9
-"""Bytes that the process may map; torch maps some gigabytes by itself."""
+"""Address space limit of the process, in bytes; torch alone maps several gigabytes."""
 
 
 def _folder(config: dict[str, Any], **shapes: tuple[int, ...]) -> Callable[[Path], None]:
-    """Return what makes a folder of a config, and of weights: four numbers, or these shapes."""
+    """Return a function that writes a model folder with the given config and weight shapes.
+
+    Without shapes, there is one weight with four numbers.
+    """
 
     def make(folder: Path) -> None:
         (folder / "config.json").write_text(
@@ -51,7 +54,7 @@ def _folder(config: dict[str, Any], **shapes: tuple[int, ...]) -> Callable[[Path
 
 
 def _with_file(name: str, size: int, content: str = "") -> Callable[[Path], None]:
-    """Return what makes a folder with a file of so many bytes: valid JSON, or a repeated text."""
+    """Return a function that writes a folder with a file of this size: JSON or repeated text."""
 
     def make(folder: Path) -> None:
         _folder(LLAMA)(folder)
@@ -62,17 +65,17 @@ def _with_file(name: str, size: int, content: str = "") -> Callable[[Path], None
 
 
 def _config_of(count: int) -> str:
-    """Return a config with so many values; to encode them one by one takes seconds."""
+    """Return a config with many values; encoding them one by one takes several seconds."""
     return f'{json.dumps(LLAMA)[:-1]}, "x": [{"0, " * (count - 1)}0]}}'
 
 
 def _long_config(folder: Path) -> None:
-    """Make a folder whose config is within its limit of bytes, and has a million values."""
+    """Write a folder whose config is within its size limit but has a million values."""
     _folder(LLAMA | {"x": [0] * 1_000_000})(folder)
 
 
 def _many_tensors(folder: Path) -> None:
-    """Make a folder whose list of tensors is within its limit of bytes, and has 30,000."""
+    """Write a folder whose list of tensors is within its size limit but has 30,000 entries."""
     _folder(LLAMA)(folder)
     empty = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
     coded = json.dumps({f"a{at}": empty for at in range(30_000)}).encode()
@@ -80,7 +83,7 @@ def _many_tensors(folder: Path) -> None:
 
 
 def _sparse(folder: Path) -> None:
-    """Make a folder whose weights are a hole of 200 GB."""
+    """Write a folder whose weights are a sparse file of 200 GB."""
     _folder(LLAMA_70B)(folder)
     size = 200 * 10**9
     header = {"lm_head.weight": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}
@@ -91,7 +94,7 @@ def _sparse(folder: Path) -> None:
 
 
 def _long_header(folder: Path) -> None:
-    """Make a folder whose list of tensors takes 60 MB."""
+    """Write a folder whose list of tensors takes 60 MB."""
     _folder(LLAMA)(folder)
     empty = json.dumps({"dtype": "F32", "shape": [0], "data_offsets": [0, 0]})
     listed = ", ".join([f'"a{at}": {empty}' for at in range(900_000)])
@@ -100,7 +103,7 @@ def _long_header(folder: Path) -> None:
 
 
 def _lab_run(folder: Path) -> None:
-    """Make a run of the language lab of 300 million numbers, and a file of four."""
+    """Write a lab run whose metadata describe 300 million numbers, with a file of four numbers."""
     settings = TrainingSettings(model=ModelKind.TRANSFORMER, width=1_024, layers=24)
     about = metadata_to_json(RunMetadata(settings, ("a", "b"), 1.0, 1.0, "a b", ""))
     (folder / "run.json").write_text(json.dumps(about), encoding="utf-8")
@@ -170,17 +173,17 @@ FOLDERS: dict[str, Callable[[Path], None]] = {
     "pipe": _pipe,
     "lab-run": _lab_run,
 }
-"""What makes each folder, by its name."""
+"""Functions that write each folder, by its name."""
 
 
 def _peak_bytes() -> int:
-    """Return the most memory that this program has taken so far, without that of its parent."""
+    """Return the peak memory use of this program, without that of its parent process, in bytes."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def main() -> None:
-    """Open the folders within the one that is named by the first argument."""
+    """Open the folders in the folder given by the first argument."""
     import resource
     import time
 
@@ -191,7 +194,7 @@ def main() -> None:
     from visualizer.errors import InputError
     from visualizer.models.opened_model import open_model
 
-    assert transformers.PreTrainedModel  # imported by being asked for
+    assert transformers.PreTrainedModel  # imported by the query itself
     place, *from_disk = sys.argv[1:]
     opened = [(folder, False) for folder in sorted(Path(place).iterdir())]
     for folder, is_from_disk in (*opened, *((Path(place, name), True) for name in from_disk)):

@@ -1,4 +1,4 @@
-"""Truncated, corrupted and hostile files, any number of them, reproducible by seed."""
+"""Any number of truncated, corrupted and hostile files, reproducible by a seed."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 Members = dict[str, bytes]
 HEAD = PNG_KEYWORD.encode() + b"\0"
 BOMB_BYTES = 2**27
-"""Twice the memory that reading a damaged file may take."""
+"""Size of a decompressed bomb, in bytes: twice the memory that reading a damaged file may take."""
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def whole() -> dict[str, bytes]:
-    """Valid files of every kind."""
+    """Return valid files of every kind, by name."""
     own = document_bytes(OWN, OWN_VIEW)
     text = base64.b64encode(own)
     return {
@@ -63,7 +63,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def damaged(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """Yield this many files, at least all the hostile ones, each with how it was made."""
+    """Yield this many files, but at least all hostile ones, each with its kind of damage."""
     chance, files, given = random.Random(seed), whole(), 0
     for made in (_on_purpose(files), _cut(files)):
         for how, content in made:
@@ -77,7 +77,7 @@ def damaged(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
 
 
 def _cut(files: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """Cut the plain file at every byte, and the others at some."""
+    """Truncate the file "plain" at every byte, and the others at some bytes."""
     for name, content in files.items():
         for end in range(0, len(content), 1 if name == "plain" else len(content) // 40):
             yield f"{name} up to {end}", content[:end]
@@ -136,7 +136,7 @@ def drop(chance: random.Random, content: bytes, files: dict[str, bytes]) -> byte
 
 
 def numbers(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
-    """Replace an array by another."""
+    """Replace an array by another one."""
     members = unpacked(files[chance.choice(("own", "recorded", "captured"))])
     name = chance.choice([name for name in members if name.endswith(".npy")])
     old = np.load(io.BytesIO(members[name]))
@@ -145,7 +145,7 @@ def numbers(chance: random.Random, content: bytes, files: dict[str, bytes]) -> b
 
 
 def tree(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
-    """Replace one value of the description."""
+    """Replace one value of the JSON tree."""
     members = unpacked(files[chance.choice(("plain", "own", "recorded", "captured"))])
     members["document.json"] = spoiled_tree(chance, members["document.json"])
     return packed(members)
@@ -164,7 +164,7 @@ VALUES = (
 
 
 def spoiled_tree(chance: random.Random, description: bytes) -> bytes:
-    """Return a description with a hostile or missing value somewhere."""
+    """Return a JSON tree in which one value is hostile or missing."""
     whole = json.loads(description)
     node: Any = whole
     while True:
@@ -232,7 +232,7 @@ ARRAYS: tuple[Callable[[np.ndarray], bytes], ...] = (
 
 
 def unpacked(content: bytes) -> Members:
-    """Return the files in a zip by their names; none of one that is damaged."""
+    """Return the files in a zip archive by name; none if the archive is damaged."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return {name: archive.read(name) for name in archive.namelist()}
@@ -305,13 +305,13 @@ def _renamed(content: bytes, old: bytes, new: bytes) -> bytes:
 
 
 def _claims_small(plain: Members) -> bytes:
-    """Make a text that unpacks to far more than both of its headers say."""
+    """Return an archive with a text that decompresses to much more than both headers state."""
     bomb = packed({**plain, "document.json": bytes(BOMB_BYTES)}, compress_type=zipfile.ZIP_DEFLATED)
     return bomb.replace(BOMB_BYTES.to_bytes(4, "little"), (1_000).to_bytes(4, "little"))
 
 
 def _overlapping(own: Members) -> bytes:
-    """Let many members share the same bytes of the file."""
+    """Return an archive in which many members share the same bytes."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("document.json", own["document.json"])

@@ -1,4 +1,4 @@
-"""Run folders of strangers: truncated, corrupted and hostile ones, reproducible by seed."""
+"""Truncated, corrupted and hostile run folders, reproducible by a seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STEPS, DONE = 12, 6
-"""Steps of the run that is spoiled, and how many of them are done."""
+"""Number of steps of the run that is damaged, and number of completed steps."""
 FILES = ("run.json", "checkpoint.safetensors", "losses.csv", "snapshots/00000003.safetensors")
 LINES = (
     *("5,1,1,1,1\n", "-1,1,1,1,1\n", "99999999,1,1,1,1\n", "1e300,1,1,1,1\n", "nan,1,1,1,1\n"),
@@ -30,7 +30,7 @@ LINES = (
 
 
 def made_whole(folder: Path) -> None:
-    """Train a run by half, so that it has a file of every kind."""
+    """Train half of a run, so that its folder contains a file of every kind."""
     opened = begun(folder, steps=STEPS, width=8, layers=1)
     finish(opened, DONE)
     assert opened.running
@@ -39,7 +39,7 @@ def made_whole(folder: Path) -> None:
 
 
 def damaged_runs(whole: Path, place: Path, count: int, seed: int) -> Iterator[tuple[str, Path]]:
-    """Yield this many copies of a run, each damaged, with how it was damaged."""
+    """Yield this many damaged copies of a run, each with a description of its damage."""
     chance = random.Random(seed)
     for number in range(count):
         spoil = SPOILS[number % len(SPOILS)]
@@ -57,7 +57,7 @@ def bytes_of_a_file(chance: random.Random, run: Path) -> None:
 
 
 def a_file(chance: random.Random, run: Path) -> None:
-    """Remove a file, or put another one in its place."""
+    """Remove a file, or replace it by another one."""
     name, other = chance.choice(FILES), chance.choice(FILES)
     (run / name).unlink()
     if chance.random() < 0.7 and other != name:
@@ -70,7 +70,7 @@ def about(chance: random.Random, run: Path) -> None:
 
 
 def losses(chance: random.Random, run: Path) -> None:
-    """Put steps out of order, from the future, or of no number."""
+    """Add lines whose steps are out of order, too large or not numbers."""
     path = run / "losses.csv"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     for _ in range(chance.choice((1, 2, 5))):
@@ -81,7 +81,7 @@ def losses(chance: random.Random, run: Path) -> None:
 
 
 def steps(chance: random.Random, run: Path) -> None:
-    """Name snapshots of other steps, some from the future."""
+    """Rename a snapshot to another step, which may be later than the last one."""
     (old,) = chance.sample(sorted((run / "snapshots").iterdir()), 1)
     name = chance.choice(("00000004", "00000099", "99999999", "-0000001", "4", "００００００００"))
     old.rename(old.with_name(f"{name}.safetensors"))
@@ -102,7 +102,7 @@ _BAD_HEADERS: dict[str, tuple[Any, ...]] = {
     "run": ({}, None, "x"),
 }
 HEADERS = [(field, value) for field, values in _BAD_HEADERS.items() for value in values]
-"""Fields of a checkpoint's header, with values that no training writes."""
+"""Fields of a checkpoint's header, with values that training never writes."""
 
 
 def named_header(chance: random.Random, run: Path) -> None:
@@ -149,7 +149,7 @@ def _rewritten(run: Path, change: Callable[[dict[str, torch.Tensor], bytes], Any
     tensors, spoiled = change(load(content), said)
     try:
         path.write_bytes(save(tensors, {"checkpoint": spoiled.decode("utf-8", "replace")}))
-    except (SafetensorError, RuntimeError, ValueError):  # not even this can be written
+    except (SafetensorError, RuntimeError, ValueError):  # this file cannot be written at all
         path.write_bytes(b"")
 
 

@@ -1,4 +1,4 @@
-"""Stored settings of a program that was closed, truncated or corrupted, reproducible by seed."""
+"""Truncated and corrupted settings files of the program, reproducible by a seed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG = tuple(map(json.dumps, ("x" * 5_000, "/" * 5_000, "a/" * 2_000, "\ud7a3" *
 
 
 def window() -> QMainWindow:
-    """Make a window with the kinds of parts whose places are stored."""
+    """Create a window with all kinds of widgets whose geometry is stored."""
     made = QMainWindow()
     for name in ("Lesson", "Explain", "Tokens"):
         dock = QDockWidget(name, made)
@@ -40,7 +40,7 @@ def window() -> QMainWindow:
 
 
 def store(made: QMainWindow) -> Path:
-    """Store a setting of every kind, and return the file that holds them."""
+    """Store a setting of every kind, and return the settings file."""
     for keys in (app_settings.MAIN_WINDOW, app_settings.LAB_WINDOW):
         app_settings.save_window(made, keys)
     for key in (app_settings.ACROSS, app_settings.MIDDLE, app_settings.RIGHT):
@@ -59,7 +59,7 @@ def store(made: QMainWindow) -> Path:
 
 
 def damaged_settings(whole: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """Yield this many files of settings, each with how it was made."""
+    """Yield this many damaged settings files, each with a description of its damage."""
     chance = random.Random(seed)
     for number in range(count):
         spoil = chance.choice((flip, flip, lose, put_in, _replace_value))
@@ -67,20 +67,20 @@ def damaged_settings(whole: bytes, count: int, seed: int) -> Iterator[tuple[str,
 
 
 def _replace_value(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
-    """Replace a value by one of another type or size."""
+    """Replace a value by one with another type or size."""
     values = {key: json.dumps(value) for key, value in json.loads(content).items()}
     values[chance.choice([*values])] = chance.choice((*VALUES, *LONG, _nested(chance)))
     return f"{{{','.join(f'{json.dumps(key)}:{value}' for key, value in values.items())}}}".encode()
 
 
 def _nested(chance: random.Random) -> str:
-    """Nest lists as deep as can be read, but not be written where more calls are open."""
+    """Return nested lists that can be read, but not written from a deeper call stack."""
     deep = chance.randrange(850, 1000)
     return "[" * deep + "]" * deep
 
 
 def read_all(made: QMainWindow) -> bool:
-    """Read every setting as at a start; return whether the window's place was restored."""
+    """Read every setting as at startup, and return whether the window geometry was restored."""
     for keys in (app_settings.LAB_WINDOW, app_settings.MAIN_WINDOW):
         is_restored = app_settings.restore_window(made, keys)
     app_settings.restore_file_dialog(made.findChildren(QFileDialog)[0])

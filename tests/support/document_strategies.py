@@ -95,7 +95,7 @@ def numbers(draw: st.DrawFn) -> NumberMatrix:
 
 @st.composite
 def captured(draw: st.DrawFn) -> CapturedAttention:
-    """Draw attention of any bit patterns, every kind of NaN included."""
+    """Draw captured attention with any bit patterns, including all kinds of NaN."""
     layers, heads, queries, keys = (draw(st.integers(1, most)) for most in (2, 2, 3, 3))
     dtype = draw(st.sampled_from(Dtype))
     count = layers * heads * queries * keys * np.dtype(dtype.value).itemsize
@@ -113,7 +113,7 @@ def captured(draw: st.DrawFn) -> CapturedAttention:
 
 @st.composite
 def image_patches(draw: st.DrawFn, tokens: int) -> ImagePatches:
-    """Draw an image of any pixels that has so many tokens."""
+    """Draw an image with any pixels and with patches for this number of tokens."""
     first = draw(st.integers(0, tokens - 1))
     rows = draw(st.sampled_from([at for at in (1, 2, 3) if not (tokens - first) % at]))
     high, wide = draw(st.integers(1, 3)), draw(st.integers(1, 3))
@@ -123,7 +123,7 @@ def image_patches(draw: st.DrawFn, tokens: int) -> ImagePatches:
 
 @st.composite
 def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
-    """Draw vectors of any bit patterns that fit captured attention, under any mask."""
+    """Draw vectors with any bit patterns that fit captured attention, with any mask."""
     d_head, d_value = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     heads = of.layers * of.heads * np.dtype(of.dtype.value).itemsize
     queries, keys = heads * of.queries, heads * of.keys
@@ -154,7 +154,7 @@ def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
 
 
 def bias_of(of: CapturedAttention) -> st.SearchStrategy[bytes]:
-    """Draw what is added to scores: alike in all layers, or their own."""
+    """Draw a score bias, which is the same in all layers or differs between them."""
     size = len(of.numbers) // of.layers
     return st.sampled_from([size, len(of.numbers)]).flatmap(
         lambda count: st.binary(min_size=count, max_size=count)
@@ -240,7 +240,7 @@ CUTS = structs(
 
 
 def by_place(each: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Draw a few, one a head, in order."""
+    """Draw a few values with different heads, in the order of the heads."""
     found = st.lists(each, max_size=3, unique_by=lambda one: one.place)
     return found.map(lambda drawn: tuple(sorted(drawn, key=lambda one: one.place)))
 

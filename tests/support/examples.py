@@ -1,4 +1,4 @@
-"""Scales the examples of a test: of a property by the profile, of a parameter by its slow ones."""
+"""Scales the number of a property's examples, and marks all but the first parameters as slow."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 def examples(times: float, **others: Any) -> settings:
-    """Multiply the profile's number of examples.
+    """Return hypothesis settings with a multiple of the profile's number of examples.
 
     Parameters
     ----------
     others
-        Further settings of hypothesis for this property.
+        Other settings of hypothesis for this property.
     """
     return settings(max_examples=max(1, round(times * settings().max_examples)), **others)
 
 
 def others_slow(values: Iterable[Any], first: int = 1) -> list[ParameterSet]:
-    """Give the values of a parameter, or tuples of several, of which all but the first are slow."""
+    """Return the values of a parameter, or tuples of several; all but the first are slow tests."""
     return [
         pytest.param(
             *(value if isinstance(value, tuple) else (value,)),

@@ -1,4 +1,4 @@
-"""The value that an explanation's terms give, and how far rounding may put it off."""
+"""Computes the value from an explanation's terms, and its tolerance for rounding errors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def room(explanation: Explanation, dtype: Dtype) -> float:
-    """How far the value may be off: the trace rounds to its type, the terms are float64."""
+    """Return the tolerance: the trace rounds to its dtype, but the terms are float64."""
     kind = np.finfo(dtype.value)
-    # A term that is an exponential turns the rounding of a score into a relative error.
+    # If a term is an exponential, it turns the rounding error of a score into a relative error.
     with np.errstate(invalid="ignore", over="ignore"):
         terms = np.abs(explanation.terms.astype(np.float64))
         total, size = np.abs(explanation.terms.sum()), terms.sum()
@@ -34,23 +34,24 @@ def room(explanation: Explanation, dtype: Dtype) -> float:
         if explanation.rule is CombinationRule.SUM:
             before = max(_size_before_activation(explanation), _size_before_centring(explanation))
             return float(off * max(size, before) + kind.tiny)
-        # A sum near 0, as scores of both signs have, makes every share of it uncertain; and of
-        # one below the type's normal numbers too few digits are left.
+        # A sum near 0, such as one of scores with both signs, makes all shares uncertain, and
+        # a subnormal sum has too few digits left.
         if size * off > 0.1 * total or total < 1e6 * kind.tiny:
             return np.inf
         return float(off * (1 + abs(explanation.value)) * size / total)
 
 
 def _size_before_activation(explanation: Explanation) -> float:
-    """Size of a number that GELU is applied to: it is times 1 + erf, which cancels far below 0."""
+    """Return the absolute input of GELU, which cancels digits of inputs far below 0 (1 + erf)."""
     factors = (factor for group in explanation.groups for factor in group.factors)
     return max((abs(float(f.read[0])) for f in factors if f.form.startswith("GELU")), default=0.0)
 
 
 def _size_before_centring(explanation: Explanation) -> float:
-    """Size of the numbers whose mean layer norm subtracts: about one deviation, times the gain.
+    """Return the size of the numbers from which layer norm subtracts the mean.
 
-    The mean of a row may be rounded by that size's last digit, however near 0 the cell is.
+    It is about one standard deviation times the gain. The mean of a row may have a rounding error
+    of this size's last digit, even if the cell is close to 0.
     """
     step = explanation.stage.step
     if not isinstance(step, NormLayer) or not step.is_centred:
@@ -59,7 +60,7 @@ def _size_before_centring(explanation: Explanation) -> float:
 
 
 def result_of(explanation: Explanation) -> float:
-    """Compute the value from the terms alone."""
+    """Compute the value from the terms only."""
     if explanation.is_empty:
         return 0.0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

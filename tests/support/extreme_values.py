@@ -1,4 +1,4 @@
-"""Puts extreme and contradictory values in every place of a JSON tree."""
+"""Replaces values in a JSON tree by extreme and contradictory values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def value_at(tree: Any, path: Path) -> Any:
 
 
 def with_value(tree: Any, path: Path, value: Any) -> Any:
-    """Return a tree with another value at a path; what is beside the path is shared."""
+    """Return a tree with another value at a path; all other parts are shared."""
     if not path:
         return value
     key, *below = path
@@ -47,7 +47,7 @@ def with_value(tree: Any, path: Path, value: Any) -> Any:
 
 
 def extremes(value: Any) -> Iterator[Any]:
-    """Yield values that may be put in place of one: of its type, and some of others."""
+    """Yield replacements for a value: extreme values of its type, and some of other types."""
     if isinstance(value, bool) or value is None:
         yield from (*OTHERS, 0, -1, 2**31, "a")
     elif isinstance(value, int | float):

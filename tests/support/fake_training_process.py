@@ -1,4 +1,4 @@
-"""A fake training process: the real one's protocol, without torch."""
+"""A fake training process with the protocol of the real one, without torch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAMPLE = "abcdabcd\nefghefgh"
 
 
 class Fake:
-    """One run; a step takes no time, and ten are taken between messages."""
+    """One run; steps take no time, and there are ten between two messages."""
 
     def __init__(self) -> None:
         self.heard: queue.Queue[Message | None] = queue.Queue()
@@ -163,7 +163,7 @@ class Fake:
         if not hasattr(self, "lock"):
             self.lock = FileLock(self.folder.lock.path)
             self.folder.remove_leftovers()
-            # Those of others were left over; if its own were withdrawn, it breaks off.
+            # Orders of other processes are leftovers. If its own orders are missing, it stops.
             self.folder.orders.unlink(missing_ok=not self.goes_on)
 
     def hear_run(self) -> None:
@@ -171,7 +171,7 @@ class Fake:
         if self.settings.seed == 9:
             sys.stderr.write("Traceback: out of cheese\n")
             os.kill(os.getpid(), 9)
-        self.is_full = self.settings.seed == 28  # the disk: the number of that error
+        self.is_full = self.settings.seed == 28  # the disk is full; 28 is the number of that error
         self.state, self.until = "running", self.settings.steps
 
     def hear_pause(self) -> None:

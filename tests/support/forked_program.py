@@ -1,7 +1,7 @@
 """Runs the program in processes forked from a server that has imported torch.
 
-Importing it takes longer than what most tests do with a program of their own. Systems without fork
-have no such server.
+Importing torch takes longer than most tests that run the program. Systems without fork have no such
+server.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class ForkedProgram:
     Parameters
     ----------
     program : callable
-        Gets the arguments and returns the exit status.
+        Receives the arguments and returns the exit status.
     streams : mapping of int to int
-        Descriptors by those that the program has for them.
+        Descriptors of this process, by the descriptors that the program has for them.
     environment : mapping, optional
-        Variables that the program has besides those of this process.
+        Additional environment variables of the program.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ForkedProgram:
 
 
 class _Streams:
-    """Descriptors that are handed to the process when it is started."""
+    """Descriptors that are passed to the process when it is started."""
 
     def __init__(self, descriptors: Mapping[int, int]) -> None:
         self._descriptors = descriptors
@@ -104,7 +104,7 @@ def _run(
     sys.stdin = os.fdopen(0, closefd=False)
     os.environ.clear()
     os.environ.update(environment)
-    for name in SIGNALS:  # as for a program that a shell starts, whatever started the tests
+    for name in SIGNALS:  # as if a shell started the program, whatever process started the tests
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(program(arguments))

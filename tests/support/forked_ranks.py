@@ -1,4 +1,4 @@
-"""Starts several ranks, of the program's training or others, without importing torch in each."""
+"""Starts several ranks, of training or of other programs, without importing torch in each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 
 
 class Ended(NamedTuple):
-    """How all ranks ended: their exit statuses, and what they wrote together."""
+    """Exit statuses and joint output of all ranks."""
 
     statuses: list[int]
     out: str
@@ -29,19 +29,19 @@ class Ended(NamedTuple):
 
 
 class ForkedRanks:
-    """Ranks that run.
+    """Running ranks.
 
     Parameters
     ----------
     folder : Path
-        Folder of the files that they write their output to.
+        Folder of the files to which they write their output.
     """
 
     def __init__(self, processes: list[ForkedProgram], folder: Path) -> None:
         self.processes, self._folder = processes, folder
 
     def ended(self) -> Ended:
-        """Wait for the end of all."""
+        """Wait until all ranks have ended."""
         statuses = [each.wait(LONGEST_S) for each in self.processes]
         out, errors = ((self._folder / name).read_text() for name in ("out", "errors"))
         return Ended(statuses, out, errors)
@@ -51,14 +51,14 @@ class ForkedRanks:
 def forked_ranks(
     count: int, folder: Path, program: Program, *arguments: str, **environment: str
 ) -> Iterator[ForkedRanks]:
-    """Start ranks; those that are left at the end are killed.
+    """Start ranks, and kill those that are still running when the context ends.
 
     Parameters
     ----------
     folder : Path
-        Folder of the files that they write their output to.
+        Folder of the files to which they write their output.
     environment : str
-        Variables that all ranks have, besides their rank.
+        Environment variables of all ranks, in addition to the rank.
     """
     shared = {"WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1", **environment}
     processes: list[ForkedProgram] = []
@@ -79,12 +79,12 @@ def forked_ranks(
 def training_ranks(
     count: int, folder: Path, *arguments: str, program: Program = main
 ) -> Iterator[ForkedRanks]:
-    """Start ranks of ``train``, which find each other as those of torchrun do.
+    """Start ranks of ``train``, which find each other like those started by torchrun.
 
     Parameters
     ----------
     program : callable
-        The program, or one that changes something in it first.
+        The program, or a function that changes something and then runs the program.
     """
     store = distributed.TCPStore(  # type: ignore[attr-defined]
         HOST, 0, is_master=True, wait_for_workers=False
@@ -97,6 +97,6 @@ def training_ranks(
 
 
 def train_forked(count: int, folder: Path, *arguments: str, program: Program = main) -> Ended:
-    """Train with several ranks to the end; see `ForkedRanks.ended`."""
+    """Train with several ranks until the end; see `ForkedRanks.ended`."""
     with training_ranks(count, folder, *arguments, program=program) as ranks:
         return ranks.ended()

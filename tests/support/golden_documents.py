@@ -150,7 +150,7 @@ SEEN = Document(
     ),
 )
 BY_ROW = Playhead(grain=StepSize.ROW)
-"""Playback of a new view when the first of these files were written."""
+"""Default playback settings when the first of these files were written."""
 TRAIL = View(
     playhead=BY_ROW,
     layer=2,
@@ -172,8 +172,8 @@ def run_of(document: Document) -> Run:
 
 
 def golden() -> dict[str, tuple[Document, View, Run | None]]:
-    """Return what the files of every schema hold, by the start of their names."""
-    # The default of the schemas up to 9, which files name.
+    """Return the contents of the files of every schema, by the prefix of their names."""
+    # The default colour map of schemas up to 9, which the files contain.
     colouring = ColourOptions(sequential="viridis")
     return {
         name: (document, replace(view, colouring=colouring), saved_run)
@@ -197,7 +197,7 @@ def _saved() -> dict[str, tuple[Document, View, Run | None]]:
 
 
 def write_golden() -> None:
-    """Write the files of the present schema, beside those of older ones."""
+    """Write the files of the current schema next to those of older schemas."""
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for name, saved in golden().items():
         (GOLDEN / f"{name}-{SCHEMA_VERSION}{DOCUMENT_SUFFIX}").write_bytes(document_bytes(*saved))

@@ -1,4 +1,4 @@
-"""A simulated GPU that has no float64, as Apple's: its tensors lie in the CPU's memory."""
+"""A simulated GPU that does not support float64, like Apple GPUs; its tensors are in CPU memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NO_FLOAT64 = "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support it."
-"""The error of torch on Apple's GPU."""
+"""The error that torch raises on Apple GPUs."""
 OTHER_DEVICE = "Expected all tensors to be on the same device."
 NOT_NUMPY = "Cannot convert a tensor on a GPU to numpy. Use Tensor.cpu() first."
 GPU, CPU = torch.device("mps"), torch.device("cpu")
@@ -21,12 +21,12 @@ _TO_NUMPY: tuple[Any, ...] = (torch.Tensor.numpy, torch.Tensor.__array__)
 _BETWEEN_DEVICES: frozenset[Any] = frozenset({
     torch.Tensor.__getitem__, torch.Tensor.__setitem__, torch.Tensor.copy_, torch.Tensor.type_as,
 })  # fmt: skip
-"""These take tensors of several devices."""
+"""Functions that accept tensors on several devices."""
 _DEVICE, _GRADIENT = (getattr(torch.Tensor, name).__get__ for name in ("device", "grad"))
 
 
 class TensorOnGpu(torch.Tensor):
-    """A tensor on the simulated GPU; so is whatever is computed with it."""
+    """A tensor on the simulated GPU; all results computed from it are also on the simulated GPU."""
 
     @classmethod
     def __torch_function__(
@@ -46,8 +46,8 @@ class TensorOnGpu(torch.Tensor):
         base: Any = super()
         result = base.__torch_function__(function, types, given, named)
         if function is torch.Tensor.copy_ and not isinstance(given[0], cls):
-            return given[0]  # a tensor on the CPU, which is filled in place
-        if function == _GRADIENT and result is not None:  # torch leaves it as it is
+            return given[0]  # the tensor on the CPU that was changed in place
+        if function == _GRADIENT and result is not None:  # torch does not convert it
             return result.as_subclass(cls)
         if any(isinstance(one, cls) and one.dtype is torch.float64 for one in tree_leaves(result)):
             raise TypeError(NO_FLOAT64)
@@ -63,14 +63,15 @@ def _is_gpu(one: object) -> bool:
 
 
 class GpuWithoutFloat64(TorchFunctionMode):
-    """A context within which what is made on the simulated GPU, or moved there, is there."""
+    """A context in which tensors can be created on, and moved to, the simulated GPU."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, given: Any = (), named: Any = None
     ) -> Any:
         is_there = any(map(_is_gpu, tree_leaves((given, named))))
         given, named = tree_map(lambda one: CPU if _is_gpu(one) else one, (given, named or {}))
-        if is_there and function is torch.Tensor.to:  # of which the CPU is not the wanted one
+        # The CPU, which replaced the GPU, is not the requested device.
+        if is_there and function is torch.Tensor.to:
             given = tuple(one for one in given if one is not CPU)
             named.pop("device", None)
             result = function(*given, **named) if len(given) > 1 or named else given[0]
@@ -84,7 +85,7 @@ class GpuWithoutFloat64(TorchFunctionMode):
 
 
 def move_to_gpu(model: nn.Module) -> None:
-    """Put the weights of a model, and what it keeps beside them, on the simulated GPU."""
+    """Move the parameters and buffers of a model to the simulated GPU."""
     moved: dict[int, Any] = {}
     for module in model.modules():
         weights = module.named_parameters(recurse=False, remove_duplicate=False)

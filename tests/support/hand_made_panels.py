@@ -1,4 +1,4 @@
-"""Panels of any size, for code that only paints and lays them out."""
+"""Panels of any size, for tests of painting and layout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def axis(name: str, count: int, block: int = 1, word: str = "w") -> HeatmapAxis:
 
 
 def a_heatmap(values: Any, **fields: Any) -> Heatmap:
-    """Make a panel of numbers, token × token by default."""
+    """Return a panel of numbers, token × token by default."""
     numbers = np.asarray(values, dtype=np.float32)
     rows, columns = numbers.shape
     given: dict[str, Any] = {
@@ -55,7 +55,7 @@ def a_heatmap(values: Any, **fields: Any) -> Heatmap:
 def a_board(
     stages: int, heads: int, tokens: int, columns: int | None = None, **fields: Any
 ) -> Board:
-    """Make a board; with `columns`, the last stage has that width and no token columns."""
+    """Return a board; with `columns`, the last stage has that width and no token columns."""
     made = []
     for stage in range(stages):
         is_narrow = columns is not None and stage == stages - 1

@@ -1,4 +1,4 @@
-"""Opens a page in a real headless browser, runs a script in it and returns its result."""
+"""Opens a page in a real headless browser, runs a script in it and returns the result."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ OPTIONS = (
 
 
 def driven(page: bytes, script: str) -> bytes:
-    """Insert a script into a page whose content security policy allows only its own.
+    """Insert a script into a page whose content security policy allows only its own scripts.
 
-    It is the body of an asynchronous function, whose result is written into the page.
+    The script is the body of an asynchronous function, whose result is written into the page.
     """
     whole = f"""
     (async () => {{
@@ -43,7 +43,7 @@ def driven(page: bytes, script: str) -> bytes:
 
 
 def see(page: bytes, script: str, folder: Path, *options: str) -> tuple[Any, list[str]]:
-    """Return a script's result in a page, and the browser's console messages."""
+    """Return the result of a script in a page, and the browser's console messages."""
     assert FOUND
     file = folder / "page.html"
     file.write_bytes(driven(page, script))

@@ -1,4 +1,4 @@
-"""The reading of a long text, held up before one of the model's calls of attention."""
+"""Delays the processing of a long text before one of the model's attention calls."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ SECONDS = 10
 
 
 class HeldReading:
-    """Takes the place of what asks before each call whether the reading is to stop.
+    """Replaces the function that checks before each call whether to stop.
 
     Parameters
     ----------
     at : int
-        The call that is held up, from 1, until the reading is stopped or `SECONDS` are over.
+        Number of the delayed call, starting at 1. It is delayed until processing is stopped or
+        `SECONDS` have passed.
     """
 
     def __init__(self, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +38,7 @@ class HeldReading:
 
 
 def read_few_tokens_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every text be a long one, which is read by 4 tokens at once, and all progress told."""
+    """Process every text as a long text, with 4 tokens per chunk, and report all progress."""
     monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(chunked_prefill, "TOKENS_PER_CHUNK", 4)
     monkeypatch.setattr(newest_request_worker, "PROGRESS_INTERVAL_S", 0)

@@ -1,7 +1,7 @@
 """Names and tokens that look like HTML, and checks for every place where Qt would interpret them.
 
-Each hostile text contains a marker. In rich text the marker must be visible after the literal
-character that would have been markup: then the text was escaped.
+Each hostile text contains a marker. In rich text, the marker must be visible after the literal
+character that would have been markup; this shows that the text was escaped.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ ACROSS, DOWN = Qt.Orientation.Horizontal, Qt.Orientation.Vertical
 
 
 def is_hostile(text: str) -> bool:
-    """Whether a text contains any hostile one."""
+    """Return whether a text contains a hostile text."""
     return any(mark in text for mark in MARKS)
 
 
 def is_escaped(html: str) -> bool:
-    """Whether hostile texts in some HTML are escaped, with all their characters visible."""
-    seen = " ".join(QTextDocumentFragment.fromHtml(html).toPlainText().split())  # lines may break
+    """Return whether hostile texts in HTML are escaped and fully visible."""
+    # Lines may be wrapped.
+    seen = " ".join(QTextDocumentFragment.fromHtml(html).toPlainText().split())
     return all(
         html.count(mark) == seen.count(mark) == seen.count(f"{SIGNS[mark]}{mark}") for mark in MARKS
     )
 
 
 def rich(*windows: QWidget) -> list[tuple[str, str]]:
-    """List every hostile text that Qt interprets as HTML, with its place."""
+    """Return every hostile text that Qt interprets as HTML, with its place."""
     return [
         (place, text)
         for place, text, is_rich in _texts(windows)
@@ -60,12 +61,12 @@ def rich(*windows: QWidget) -> list[tuple[str, str]]:
 
 
 def hostile_places(*windows: QWidget) -> set[str]:
-    """Return the kinds of places that contain anything hostile, in whatever form."""
+    """Return the kinds of places that contain hostile text, whether it is escaped or not."""
     return {place for place, text, _ in _texts(windows) if is_hostile(text)}
 
 
 def tip_at(widget: QWidget, place: QPoint) -> str:
-    """Hover at a place and return the tool tip shown there."""
+    """Hover over a position, and return the tooltip that is shown there."""
     event = QHelpEvent(QEvent.Type.ToolTip, place, widget.mapToGlobal(place))
     QApplication.sendEvent(widget, event)
     said = QToolTip.text()

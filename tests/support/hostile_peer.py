@@ -1,4 +1,4 @@
-"""A peer of a server of models that sends whatever it likes over a socket of its own."""
+"""A hostile client of a model server, which sends any data over its own socket."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ LONGEST_S = 60.0
 PLACES = (Path.home(), Path(gettempdir()), Path(sys.prefix), Path(__file__).parents[2])
 OWN_PATHS = [os.fsencode(place) for place in PLACES if len(place.parts) > 1]
 SECRETS = (b"Traceback", b"site-packages", b".py", b"rank_main", *OWN_PATHS)
-"""What no answer may hold: code, and paths of the server's machine."""
+"""Data that no response may contain: code, and paths on the server."""
 
 
 class Answered(Struct, frozen=True):
-    """An answer; its status is 0 where the connection has ended."""
+    """A response; the status is 0 if the connection has been closed."""
 
     status: int
     body: bytes
 
     @property
     def sentence(self) -> str:
-        """What a refusal says; empty of what is none."""
+        """The error message; empty if there is none."""
         return "" if self.status in (0, 200) else str(json.loads(self.body)["sentence"])
 
     @property
     def values(self) -> dict[str, Any]:
-        """The values of an answer that is no refusal."""
+        """The values of a successful response."""
         assert self.status == 200, self
         return decode_body(self.body)[0]
 
     @property
     def is_about_work(self) -> bool:
-        """Whether it says how far a job is."""
+        """Whether the response contains the progress or a partial result of a job."""
         return self.status == 200 and bool({"working", "is_part"} & self.values.keys())
 
 
@@ -56,7 +56,7 @@ class HostilePeer:
     Parameters
     ----------
     token : str
-        What its requests are signed with, where they are.
+        Key that signs the requests.
     """
 
     def __init__(self, port: int, token: str = TOKEN) -> None:
@@ -77,19 +77,19 @@ class HostilePeer:
         self.socket.close()
 
     def greet(self) -> str:
-        """Ask for the number of the connection, by which requests are signed from now on."""
+        """Request the nonce of the connection; all later requests are signed with it."""
         self.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
         nonce = str(json.loads(self.answer().body)["nonce"])
         self.signer = RequestSigner(self._token, nonce)
         return nonce
 
     def send(self, data: bytes) -> None:
-        """Send bytes, as far as they are taken."""
+        """Send bytes, as far as the server accepts them."""
         with suppress(ConnectionError):
             self.socket.sendall(data)
 
     def request(self, path: str, body: bytes, *headers: str, signed: str | None = None) -> bytes:
-        """Return a request that is signed, or has another signature."""
+        """Return a request, signed correctly or with the given signature."""
         if signed is None:
             if self.signer is None:
                 self.greet()
@@ -101,15 +101,16 @@ class HostilePeer:
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
     def ask(self, path: str, asked: object) -> Answered:
-        """Send a signed request, JSON or bytes, and return its answer."""
+        """Send a signed request with a JSON or bytes body, and return the response."""
         body = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
         self.send(self.request(path, body))
         return self.answer()
 
     def job(self, path: str, asked: object) -> Answered:
-        """Have a job done, and return its answer."""
+        """Run a job, and return its result."""
         begun = self.ask(path, asked)
-        is_later = begun.status == 200 and "job" in begun.values  # else it is the answer itself
+        # Otherwise, this is already the result.
+        is_later = begun.status == 200 and "job" in begun.values
         return self.result(begun.values["job"]) if is_later else begun
 
     def result(self, number: int) -> Answered:
@@ -119,7 +120,7 @@ class HostilePeer:
         return found
 
     def answer(self) -> Answered:
-        """Read one answer."""
+        """Read one response."""
         try:
             line, length = self._file.readline(), 0
             while (header := self._file.readline()) not in (b"\r\n", b""):
@@ -135,7 +136,7 @@ class HostilePeer:
         return Answered(status, body)
 
     def answers_to_the_end(self) -> Iterator[Answered]:
-        """Yield all answers until the connection ends, once nothing more is sent."""
+        """Send nothing more, and yield all responses until the connection is closed."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
         while (found := self.answer()).status:

@@ -1,4 +1,4 @@
-"""Malformed and hostile requests to a server of models, the same ones of each seed."""
+"""Malformed and hostile requests to a model server, reproducible by a seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATHS = (
     "/model?x=1", "/model#a", "http://other.example/model", "/model%00", "/__class__", "*",
     "/%c0%ae%c0%ae/", "/" + "a" * 4000, "/result/1", "/\\..\\model", "/.", "/job",
 )  # fmt: skip
-"""What is no request of the server, signed or not."""
+"""Paths that are not requests of the server, whether they are signed or not."""
 SOURCE = {"folder": "attention://a", "name": "a", "fingerprint": "0"}
 VALID: dict[str, dict[str, Any]] = {
     "tokens": {"text": "the cat"},
@@ -28,7 +28,7 @@ VALID: dict[str, dict[str, Any]] = {
     "result": {"job": 1, "wait": 0},
     "cancel": {"job": 1},
 }  # fmt: skip
-"""A body of each request, which is then spoilt."""
+"""A valid body for each request, which is then damaged."""
 HOSTILE: dict[str, tuple[str, ...]] = {
     "text": ('""', '" "', '"\\u0000"', '"\\u202e cat"', f'"{"cat " * 300}"', f'"{"a" * 3000}"'),
     "numbers": ("[]", "[0,63]", "[64]", "[9007199254740992]", "[5,5,5,5,5,5,5,5,5,5,5,5]"),
@@ -68,14 +68,14 @@ HOSTILE: dict[str, tuple[str, ...]] = {
     "second": ('""', '"the dog"', f'"{"cat " * 30}"', '"\\u0000"'),
     "part": ('""', '"nowhere"', '"../.."'),
 }  # fmt: skip
-"""What has the right types, and is at the edge or beyond it."""
+"""Values with valid types that are at or beyond a limit."""
 MORE = {
     "read": ("edits", "cuts", "second", "part", "is_chat"),
     "answer": ("known",),
     "next_token": ("is_chat",),
     "blocks": ("block",),
 }
-"""The fields that a request may have beside those of its valid body."""
+"""Fields that a request can have in addition to those in its valid body."""
 MARK = "\0spoilt\0"
 SPOILT = (
     "NaN", "Infinity", "-Infinity", "1e999", "-1", "-9223372036854775808", "9" * 30, "9" * 5000,
@@ -89,12 +89,12 @@ SPOILT = (
 
 
 def spoilt_body(chosen: Random, says: str, run: int) -> bytes:
-    """Return the body of a request of which something is not as it should be.
+    """Return the body of a request, in which something is wrong.
 
     Parameters
     ----------
     run : int
-        The number of a text that has been read.
+        Id of the run of a processed text.
     """
     asked = json.loads(json.dumps(VALID[says]))
     if "run" in asked:
@@ -116,7 +116,7 @@ def spoilt_body(chosen: Random, says: str, run: int) -> bytes:
 
 
 def broken_http(chosen: Random) -> bytes:
-    """Return bytes that are no request, or one that nobody has signed."""
+    """Return bytes that are not a request, or a request without a signature."""
     path = chosen.choice(PATHS)
     length = chosen.choice(("-1", "5, 6", "9" * 30, "0x10", "", "1e3", "+5", "99999999"))
     heads = (

@@ -1,4 +1,4 @@
-"""Folders as Hugging Face's libraries make them in their cache."""
+"""Folders like those that Hugging Face's libraries create in their cache."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ COMMIT = "a" * 40
 
 
 def repository(cache: Path, name: str) -> Path:
-    """The folder of a repository in a cache."""
+    """Return the folder of a repository in a cache."""
     return cache / f"models--{name.replace('/', '--')}"
 
 
 def cache_config(cache: Path, name: str, config: object, commit: str = COMMIT) -> Path:
-    """Put a model with a config and 17 numbers into a cache; return its snapshot."""
+    """Add a model with a config and 17 numbers to a cache, and return its snapshot folder."""
     snapshot = repository(cache, name) / "snapshots" / commit
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -34,7 +34,7 @@ def cache_config(cache: Path, name: str, config: object, commit: str = COMMIT) -
 
 
 def cache_folder(cache: Path, name: str, folder: Path) -> Path:
-    """Put a model's folder into a cache, as links to blobs; return its snapshot."""
+    """Add a model folder to a cache, as links to blobs, and return its snapshot folder."""
     blobs = repository(cache, name) / "blobs"
     snapshot = repository(cache, name) / "snapshots" / COMMIT
     blobs.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A small server on this machine that speaks the few endpoints of the Hugging Face hub."""
+"""A small local server with the few endpoints of the Hugging Face hub that the program uses."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 COMMIT = "c" * 40
 LARGE = 10_000
-"""Files of at least so many bytes are listed with their SHA-256, as the hub does."""
+"""Minimum size, in bytes, of files that are listed with their SHA-256, as on the hub."""
 BLOCK = 4096
 
 
 class HubServer:
-    """What the server holds and how it behaves; each may be changed by a test.
+    """Contents and behaviour of the server; a test can change each of them.
 
     Parameters
     ----------
     files : dict
-        Contents by name.
+        Contents by file name.
     listed : dict
-        What the list says of a file other than the truth, by its name.
+        Incorrect fields of the list of files, by file name.
     served : dict
-        Contents that are sent in place of those listed.
+        Contents that are sent instead of those in the list.
     """
 
     def __init__(self, repository: str, files: dict[str, bytes]) -> None:
@@ -37,33 +37,33 @@ class HubServer:
         self.listed: dict[str, dict[str, Any]] = {}
         self.served: dict[str, bytes] = {}
         self.answer: Any = None
-        """Sent in place of the list."""
+        """Sent instead of the list of files."""
         self.refusal: tuple[int, str] | None = None
-        """Status and error code of all answers."""
+        """Status and error code of all responses."""
         self.refused_files: tuple[int, str] | None = None
         self.stops_after: int | None = None
-        """The connection breaks off after so many bytes of a file of weights."""
+        """Number of bytes of a weights file after which the connection is closed."""
         self.is_endless = False
         self.has_ranges = True
         self.asked: list[tuple[str, str]] = []
-        """The paths asked for, each with the range of it."""
+        """The requested paths, each with the requested range."""
         self.tokens: list[str] = []
         self.leads_to = ""
-        """Another address, to which all requests are sent on."""
+        """Another address to which all requests are redirected."""
         self.continued_note = threading.Event()
         self.continued_note.set()
-        """While it is cleared, files of weights stop after their first bytes."""
+        """While this event is cleared, weights files stop after their first bytes."""
         self.answers = threading.Event()
         self.answers.set()
-        """While it is cleared, no request is answered."""
+        """While this event is cleared, the server does not respond."""
 
     @property
     def downloads(self) -> list[str]:
-        """The names of the files that were asked for."""
+        """The names of the requested files."""
         return [path.rpartition("/")[2] for path, _ in self.asked if "/resolve/" in path]
 
     def listing(self) -> Any:
-        """The list of the repository's files."""
+        """Return the list of the repository's files."""
         if self.answer is not None:
             return self.answer
         siblings = [
@@ -86,11 +86,11 @@ def _described(content: bytes) -> dict[str, Any]:
 
 @contextmanager
 def serving(server: HubServer) -> Iterator[str]:
-    """Serve until the end of the block; the address is given."""
+    """Serve within the context, which returns the address."""
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
         def do_GET(self) -> None:
             server.asked.append((self.path, self.headers.get("Range", "")))
@@ -165,5 +165,5 @@ def _send_file(handler: BaseHTTPRequestHandler, server: HubServer, name: str) ->
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """The contents of a folder's files by name."""
+    """Return the contents of a folder's files by name."""
     return {file.name: file.read_bytes() for file in folder.iterdir()}

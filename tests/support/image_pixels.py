@@ -7,7 +7,7 @@ from PySide6.QtGui import QImage
 
 
 def rgb_of(image: QImage) -> np.ndarray:
-    """Return each pixel as one number, 0xRRGGBB."""  # row column
+    """Return each pixel as one number, 0xRRGGBB."""
     opaque = image.convertToFormat(QImage.Format.Format_RGB32)
     lines = np.frombuffer(opaque.constBits(), np.uint32).reshape(opaque.height(), -1)
     return lines[:, : opaque.width()] & 0xFFFFFF

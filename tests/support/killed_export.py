@@ -1,8 +1,7 @@
-"""Kills programs that export in a loop: every file must be the old one or the new one.
+"""Kills programs that export in a loop; each file must be the old or the new one.
 
-Some export texts whose matrices are computed by blocks, as pictures of a page and of single cells.
-
-The programs are forked after all imports; each has its own Qt application.
+Some programs export texts whose matrices are computed in blocks, as images of a page and of single
+cells. The programs are forked after all imports; each one has its own Qt application.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ class Exported(Struct, frozen=True, eq=False):
     Parameters
     ----------
     weights : int
-        The size of the weights in a file of numbers; 0 of a text whose matrices are not held.
+        Number of weights in a file of numbers; 0 if the matrices are not stored.
     rows : tuple of int
-        How many a table may have.
+        Possible numbers of rows in a table.
     """
 
     snapshots: tuple[Snapshot, Snapshot]
@@ -62,12 +61,12 @@ class Exported(Struct, frozen=True, eq=False):
 
     @property
     def texts(self) -> set[str]:
-        """What a file may be of."""
+        """The texts of the documents that a file may contain."""
         return {each.document.text for each in self.snapshots}
 
 
 def short_texts() -> Exported:
-    """Make what is exported of texts whose matrices are held."""
+    """Return documents with short texts, whose matrices are stored."""
     documents = [Document(text=text) for text in ("one two three four", "five six seven eight")]
     one, other = (Snapshot(each, EXPORT_VIEW, compute(each, None)) for each in documents)
     rows = (sum((4 * 4, 4 * 4, 4 * 1)) * 2,)
@@ -75,7 +74,7 @@ def short_texts() -> Exported:
 
 
 def long_texts() -> Exported:
-    """Make what is exported of texts whose matrices are computed by blocks."""
+    """Return documents with long texts, whose matrices are computed in blocks."""
     suffixes = tuple(suffix for suffix in WHOLE if suffix != ".gif")
     one, other = long_shot(500), long_shot(501)
     return Exported((one, other), 0, (500, 501), suffixes, LOOKS)
@@ -91,7 +90,7 @@ def export_on_and_on(folder: Path, of: Exported, told: int, seed: int) -> None:
 
 
 def killed(folder: Path, of: Exported, seconds: float, seed: int) -> None:
-    """Start a program and kill it after a while."""
+    """Start a program, and kill it after a while."""
     told, telling = os.pipe()
     child = os.fork()
     if child == 0:
@@ -100,7 +99,7 @@ def killed(folder: Path, of: Exported, seconds: float, seed: int) -> None:
         finally:
             os._exit(1)
     os.close(telling)
-    os.read(told, 1)  # it has started
+    os.read(told, 1)  # the program has started
     select.select([], [], [], seconds)
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
@@ -109,7 +108,7 @@ def killed(folder: Path, of: Exported, seconds: float, seed: int) -> None:
 
 
 def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
-    """Kill this many programs and count the states of their files."""
+    """Kill this many programs, and count the states of their files."""
     torch.set_num_threads(1)
     chance = random.Random(seed)
     count = {"kills": 0, "left": 0, "files read": 0}
@@ -185,7 +184,7 @@ WHOLE: dict[str, Callable[[Path, Exported], None]] = {
     ".npz": whole_arrays,
     ".csv": whole_table,
 }
-"""The check for each kind of file that it is complete."""
+"""For each kind of file, the function that checks whether the file is complete."""
 
 if __name__ == "__main__":
     print(kill_many(int(sys.argv[1])))  # noqa: T201

@@ -1,6 +1,6 @@
-"""Kills programs that save in a loop, and checks what is on the disk afterwards.
+"""Kills programs that save in a loop, and checks the files on disk afterwards.
 
-The programs are forked after all imports, so that hundreds can be killed.
+The programs are forked after all imports, so that hundreds of them can be killed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ SAVED, KEPT = 0, 1
 
 
 def numbered(number: int, rows: int) -> Document:
-    """Make a document identified by a number, of any size."""
+    """Return a document that is identified by a number and can have any size."""
     own = NumberMatrix.of(np.full((rows, 3), float(number)))
     return Document(text=str(number), spec=AttentionSpec(own_input=own))
 
 
 def number_of(document: Document) -> int:
-    """Return the document's number, if all of it has the same one."""
+    """Return the number of a document, after checking that all of its parts have this number."""
     number = int(document.text)
     assert document.spec.own_input
     assert (document.spec.own_input.array() == number).all()
@@ -52,7 +52,7 @@ def fill(content: bytes, file: BinaryIO) -> None:
 
 
 def save_on_and_on(folder: Path, start: int, told: int, seed: int) -> None:
-    """Save and autosave numbered documents, reporting each that is complete."""
+    """Save and back up numbered documents, and report the number of each completed write."""
     chance, number, path = random.Random(seed), start, folder / "a.attention"
     keeper = RecoveryFile(folder / "kept")
     while True:
@@ -65,7 +65,7 @@ def save_on_and_on(folder: Path, start: int, told: int, seed: int) -> None:
 
 
 def killed(folder: Path, start: int, seconds: float, seed: int) -> tuple[int, int]:
-    """Start a program, kill it after a while and return the last numbers it reported complete."""
+    """Start a program, kill it after a while, and return the last numbers that it reported."""
     told, telling = os.pipe()
     child = os.fork()
     if child == 0:
@@ -74,7 +74,7 @@ def killed(folder: Path, start: int, seconds: float, seed: int) -> tuple[int, in
         finally:
             os._exit(1)
     os.close(telling)
-    heard, end = os.read(told, 5), time.monotonic() + seconds  # it has started
+    heard, end = os.read(told, 5), time.monotonic() + seconds  # the program has started
     assert find_crash_recovery_files(folder / "kept") == [], (
         "what a running program keeps is its own"
     )
@@ -94,7 +94,7 @@ def killed(folder: Path, start: int, seconds: float, seed: int) -> tuple[int, in
 
 
 def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
-    """Kill this many programs and count the states of their files."""
+    """Kill this many programs, and count the states of their files."""
     chance, last = random.Random(seed), 0
     count = {"kills": 0, "newer than said": 0, "in the middle": 0}
     with tempfile.TemporaryDirectory() as name:

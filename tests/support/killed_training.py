@@ -1,7 +1,7 @@
-"""Kills and resumes trainings at any moment until they are complete.
+"""Kills and resumes training runs at any moment until they are complete.
 
-Each is forked after all imports, and makes a checkpoint after every other step. Every other kill
-comes at a random moment; the others wait for the next file write after it and interrupt that.
+Each process is forked after all imports, and writes a checkpoint after every second step. Every
+second kill happens at a random moment; the others wait until the next file is being written.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 STEPS = 120
 PROCESSES = Path("/proc")
 UNFINISHED = (".part", " (deleted)")
-"""How the names of files end that are being written; of one without a name the system says so."""
+"""Suffixes of the names of files that are being written; Linux adds "(deleted)" to unnamed files.
+"""
 
 
 def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
-    """Kill trainings this many times; each must end bit for bit as an undisturbed one.
+    """Kill training runs this many times; the results must equal those of undisturbed runs.
 
     Returns
     -------
     dict
-        Counts of kills, of those during a file write, and of completed trainings.
+        Numbers of kills, of kills while a file was written, and of completed training runs.
     """
     torch.set_num_threads(1)
     chance, count = random.Random(seed), {"kills": 0, "within a write": 0, "trainings ended": 0}
@@ -85,7 +86,7 @@ def _killed_until_done(
 
 
 def _is_stopped_within_a_write(folder: RunFolder, child: int) -> bool:
-    """Stop a training in the midst of writing a file; return whether that was before its end."""
+    """Suspend a training process while it writes a file; return False if the process ends first."""
     while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
         if not _is_writing(folder, child):
             continue
@@ -98,19 +99,22 @@ def _is_stopped_within_a_write(folder: RunFolder, child: int) -> bool:
 
 
 def _is_writing(folder: RunFolder, child: int) -> bool:
-    """Whether a process has a file open there that is not whole: it has another name, or none."""
+    """Return whether a process has an incomplete file of the run open.
+
+    Such a file has a temporary name or none.
+    """
     if not (PROCESSES / "self").exists():
         return any(folder.path.rglob("*.part"))
     place = os.path.realpath(folder.path)
     try:
         opened = [str(entry.readlink()) for entry in (PROCESSES / str(child) / "fd").iterdir()]
-    except OSError:  # one was closed in between
+    except OSError:  # a file was closed in the meantime
         return False
     return any(name.startswith(place) and name.endswith(UNFINISHED) for name in opened)
 
 
 def _train_and_save(folder: RunFolder, settings: TrainingSettings | None) -> None:
-    """Train to the end in a forked process; does not return."""
+    """Train until the end in a forked process; this function does not return."""
     status = 1
     try:
         opened = OpenRun(folder, settings)

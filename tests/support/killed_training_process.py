@@ -1,4 +1,4 @@
-"""Kills training processes at random moments and compares what they said with what is on disk."""
+"""Kills training processes at random moments, and compares their reports with the files on disk."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from visualizer.language.loss_log import LossRow
 
 LONGEST_S = 1.6 * CHECKPOINT_INTERVAL_S
-"""Kills come up to so long after the first progress."""
+"""Maximum time between the first progress message and a kill, in seconds."""
 SLACK_S = 2.0
-"""What a busy machine may add to the age of a checkpoint."""
+"""Additional age of a checkpoint that is allowed because the machine may be busy, in seconds."""
 PATIENCE_S = 120.0
 ENDLESS = {"steps": 1_000_000, "seed": 11}
 
 
 def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
-    """Kill one training this many times, each time at a random moment, and resume it.
+    """Kill one training run this many times at random moments, and resume it each time.
 
-    After each kill all losses that were sent are on disk, the checkpoint is not too old, and the
-    next process goes on from the checkpoint's step. In the end the losses are those of a training
-    that nobody killed.
+    After each kill, all losses that were sent are on disk, the checkpoint is not too old, and the
+    next process continues from the checkpoint's step. At the end, the losses equal those of an
+    undisturbed run.
 
     Returns
     -------
     dict
-        Counts of kills, and of those after which a checkpoint was there.
+        Numbers of kills, and of kills after which there was a checkpoint.
     """
     chance, count = random.Random(seed), {"kills": 0, "with a checkpoint": 0}
     with tempfile.TemporaryDirectory() as name:
@@ -126,7 +126,7 @@ def _assert_on_disk(folder: RunFolder, sent: dict[int, float]) -> None:
 
 
 def _assert_young(folder: RunFolder, checkpoint_step: int) -> None:
-    """The steps after the checkpoint took no longer than a checkpoint may be old."""
+    """Check that training after the checkpoint took no longer than the checkpoint interval."""
     rows = rows_of(folder.path)
     after = [row.seconds for row in rows if row.step >= checkpoint_step]
     before = [row.seconds for row in rows if row.step < checkpoint_step]

@@ -1,4 +1,4 @@
-"""Drives the lab's window by input events and reads what it shows."""
+"""Operates the lab window by input events, and reads what it shows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NONE = Qt.KeyboardModifier.NoModifier
 
 
 class Student:
-    """Acts on the lab's window by input events alone."""
+    """Operates the lab window by input events only."""
 
     def __init__(self, qtbot: QtBot, window: LabWindow, patience_ms: int = PATIENCE_MS) -> None:
         self.qtbot, self.window, self.patience_ms = qtbot, window, patience_ms
@@ -41,7 +41,7 @@ class Student:
         self.until(self.window.isActiveWindow)
 
     def schedule_autosave(self) -> None:
-        """Wait until changes are shown, in the next turn of the event loop."""
+        """Wait until changes are shown, which happens in a later iteration of the event loop."""
         self.until(lambda: not self.window.show_timer.isActive())
 
     # ------------------------------------------------------------------ acting

@@ -1,4 +1,4 @@
-"""A Llama with random weights in several files, made without ever being in memory whole."""
+"""Writes a Llama model with random weights in several files, without holding it in memory."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ LAYER_BYTES = 4 * (4 * WIDTH**2 + 3 * WIDTH * WIDE + 2 * WIDTH)
 
 
 def save_large_llama(folder: Path, least: int, *, file_layers: int = 4) -> int:
-    """Save a model whose layers take at least so many bytes, and return what its files take.
+    """Save a model whose layers take at least this many bytes; return the size of its files.
 
     Parameters
     ----------
     file_layers : int
-        The layers of each file.
+        Number of layers per file.
     """
     layers = -(-least // LAYER_BYTES)
     sizes = {"hidden_size": WIDTH, "intermediate_size": WIDE, "head_dim": 128}
     sizes |= {"num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": 128}
-    save_tiny_model(folder, "llama", **sizes, num_hidden_layers=1)  # with its tokenizer
+    save_tiny_model(folder, "llama", **sizes, num_hidden_layers=1)  # together with its tokenizer
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": layers}))
     (folder / WEIGHTS_FILE).unlink()

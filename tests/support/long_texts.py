@@ -1,4 +1,4 @@
-"""Snapshots of texts whose matrices are computed block by block, whatever their length."""
+"""Snapshots of texts of any length whose matrices are computed block by block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from visualizer.session.view import View
 
 
 def long_text(tokens: int) -> str:
-    """Words, one a token, each seventh the same."""
+    """Return a text with one token per word, in which every seventh word is the same."""
     return " ".join(f"w{number % 7}" for number in range(tokens))
 
 
@@ -28,7 +28,7 @@ def long_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> S
 
 
 def held_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> Snapshot:
-    """Compute the same text as `long_shot`, and hold its matrices."""
+    """Compute the same text as `long_shot`, but store its matrices."""
     document = replace(Document(), text=long_text(tokens))
     for name, value in settings.items():
         document = document.set(name, value)

@@ -1,4 +1,4 @@
-"""What a process has mapped of files of a folder, names or none."""
+"""Lists the files of a folder that a process has mapped or opened, including deleted ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def mapped_of(folder: Path, process: int | str = "self") -> list[int]:
-    """The bytes of each mapping of a file that lies in a folder, or lay there."""
+    """Return the size of each mapping of a file that is or was in a folder, in bytes."""
     found = []
     for line in Path(f"/proc/{process}/maps").read_text().splitlines():
         span, *_, path = line.split(maxsplit=5)
@@ -18,7 +18,7 @@ def mapped_of(folder: Path, process: int | str = "self") -> list[int]:
 
 
 def opened_of(folder: Path) -> list[os.stat_result]:
-    """The status of each file of a folder that this process has open, with a name or without."""
+    """Return the status of each file of a folder that this process has open, deleted or not."""
     return [
         one.stat()
         for one in Path("/proc/self/fd").iterdir()

@@ -1,4 +1,4 @@
-"""Groups of processes whose memory is limited together, where the system lets one make them."""
+"""Groups of processes with a joint memory limit, if the system allows tests to create them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 GROUPS = Path("/sys/fs/cgroup")
 PROCESSES = "cgroup.procs"
 LONGEST_S = 20
-"""So many seconds a process may take to end that was started by one that has ended."""
+"""Maximum time, in seconds, for a process to end after the process that started it has ended."""
 
 
 @contextmanager
 def memory_group(limit: int) -> Iterator[Path]:
-    """Make a group whose processes get so many bytes together, caches and all.
+    """Create a group whose processes may together use this many bytes, including caches.
 
-    A process enters it by writing its number into its file of processes. Without the right to make
-    one, the test is skipped.
+    A process enters the group by writing its id into the group's file of processes. If groups
+    cannot be created, the test is skipped.
     """
     try:
         group = _made(limit)
@@ -37,7 +37,7 @@ def memory_group(limit: int) -> Iterator[Path]:
 
 
 def _remove(group: Path) -> None:
-    """Remove a group as soon as its last process has ended."""
+    """Remove a group when its last process has ended."""
     for number in (group / PROCESSES).read_text(encoding="ascii").split():
         with suppress(psutil.NoSuchProcess):
             psutil.Process(int(number)).wait(LONGEST_S)
@@ -53,14 +53,14 @@ def _made(limit: int) -> Path:
         group.mkdir()
         limits = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
         without_swap = str(limit)
-    else:  # version 2, in which a group of processes has no groups within
+    else:  # version 2, in which a group that contains processes cannot contain groups
         beside = GROUPS / own.get("", "")
         group = (beside if beside == GROUPS else beside.parent) / name
         group.mkdir()
         limits, without_swap = ("memory.max", "memory.swap.max"), "0"
     try:
         (group / limits[0]).write_text(str(limit), encoding="ascii")
-        with suppress(OSError):  # where swapping is not counted
+        with suppress(OSError):  # swap is not counted on all systems
             (group / limits[1]).write_text(without_swap, encoding="ascii")
         held = int((group / limits[0]).read_text(encoding="ascii"))
         if held > limit:

@@ -1,8 +1,8 @@
-"""Reads a text with a model and writes what it read: the program of a process of its own.
+"""Runs a model on a text and writes the results; runs in a separate process.
 
-Arguments: the model's folder, the text, the file to write, and the file of processes of a group
-that it enters at first, with which the layers are read from the disk; without, the model is in
-memory.
+The arguments are the model's folder, the text, the output file and, optionally, a group's file of
+processes. With a group, the process enters it first, and the layers are read from disk; otherwise,
+the model is in memory.
 """
 
 from __future__ import annotations

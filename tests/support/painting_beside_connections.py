@@ -1,4 +1,4 @@
-"""Paints frames of a film on one thread while connections end on another, in its own process."""
+"""Paints film frames on one thread while connections end on another, in a separate process."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ AT_ONCE = 50
 
 
 class Listener:
-    """Something that is no object of Qt: its connection ends with it, by a call from Python."""
+    """Not a QObject, so that its connection is ended by a call from Python."""
 
     def listen(self) -> None:
         """Do nothing."""
 
 
 def paint(lines: int) -> int:
-    """Paint lines of text."""
+    """Paint this many lines of text."""
     image = QImage(640, 40, QImage.Format.Format_RGB32)
     for number in range(lines):
         painter = QPainter(image)
@@ -33,7 +33,7 @@ def paint(lines: int) -> int:
 
 
 def main(lines: int) -> None:
-    """Paint that many lines, and end connections until they are painted."""
+    """Paint this many lines, and end connections until all lines have been painted."""
     with application():
         worker, done = NewestRequestWorker(), list[object]()
         worker.answered.connect(done.append)
@@ -42,7 +42,7 @@ def main(lines: int) -> None:
         ended = 0
         while not done:
             for _ in range(AT_ONCE):
-                timer = QTimer()  # only the first connection of each that ends asks for the lock
+                timer = QTimer()  # on each object, only the first ended connection takes the lock
                 timer.timeout.connect(Listener().listen)
                 ended += 1
             linger(0)

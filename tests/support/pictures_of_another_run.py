@@ -1,4 +1,4 @@
-"""Which panels are shown whose pictures are not of the run that is said to be shown."""
+"""Finds panels whose images belong to another run than the one that is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links and pipes planted in the place of files, and the files they lead to."""
+"""Puts links and pipes in place of files, and creates the files to which the links lead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tree = dict[str, tuple[object, ...]]
 
 
 def make_outside(folder: Path) -> Path:
-    """Make the files that must stay unchanged: one file, and a folder with the names of a run."""
+    """Create the files that must not change: one file, and a folder with a run's file names."""
     (folder / "folder").mkdir(parents=True)
     for name in ("file", "folder/00000003.safetensors", "folder/.attention-0123abcd.part"):
         (folder / name).write_bytes(b"precious")
@@ -24,7 +24,7 @@ def make_outside(folder: Path) -> Path:
 
 
 def plant(place: Path, kind: str, outside: Path) -> None:
-    """Put a link or a pipe in the place of a file or folder."""
+    """Replace a file or folder by a link or a pipe."""
     if place.is_dir() and not place.is_symlink():
         shutil.rmtree(place)
     else:
@@ -37,7 +37,7 @@ def plant(place: Path, kind: str, outside: Path) -> None:
 
 
 def tree(folder: Path) -> Tree:
-    """Describe everything in a folder: times, sizes, contents."""
+    """Return the status and content of everything in a folder."""
     found: Tree = {}
     for path in (folder, *sorted(folder.rglob("*"))):
         status = path.lstat()

@@ -1,4 +1,4 @@
-"""Drives the playback bar and reads the heatmaps."""
+"""Operates the playback bar and reads the heatmaps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NONE = Qt.KeyboardModifier.NoModifier
 
 
 class Viewer:
-    """Acts on the playback bar and reads the heatmaps."""
+    """Operates the playback bar and reads the heatmaps."""
 
     def __init__(self, hand: Hand) -> None:
         self.hand = hand
@@ -38,7 +38,7 @@ class Viewer:
 
     @property
     def displayed_stage(self) -> tuple[range, range] | None:
-        """The queries and keys that are zoomed to."""
+        """The queries and keys in the zoomed area."""
         zoom = self.window.workspace.screen.view.zoom
         return (zoom.queries, zoom.keys) if zoom else None
 
@@ -63,7 +63,7 @@ class Viewer:
         self.hand.settle()
 
     def picture(self) -> QImage:
-        """The painted heatmaps, once the window is laid out and nothing moves."""
+        """The painted heatmaps, after the layout and all animations are complete."""
         for _ in range(3):
             QApplication.processEvents()
             self.hand.settle()

@@ -1,4 +1,4 @@
-"""Probe readings of any size, as a training process sends them."""
+"""Probe results of any size, as sent by a training process."""
 
 from __future__ import annotations
 

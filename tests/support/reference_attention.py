@@ -1,13 +1,11 @@
-"""Reference attention in float64 numpy: one text and one head at a time, from the formulas.
+"""Reference implementation of attention in float64 NumPy, for one text and one head at a time.
 
-It shares no code with the program. It reads the fields of a spec, and is given the weights, the
-vectors and the cells that dropout keeps.
-
-Each number has a doubt: its error bound at the program's precision, in units of roundoff, to
-first order (Higham 2002, "Accuracy and Stability of Numerical Algorithms", §3.1). It is small
-except where digits are lost: an exponential turns the error of a large score into a relative
-error, and a sum near zero makes the quotients uncertain. Where first order does not apply, the
-doubt is infinite.
+It follows the formulas and shares no code with the program. It receives a specification, the
+weights, the vectors and the cells that dropout keeps. Each number has an error bound at the
+program's precision, in units of roundoff, to first order (Higham 2002, "Accuracy and Stability of
+Numerical Algorithms", §3.1). The bound is small unless digits are lost: an exponential turns the
+error of a large score into a relative error, and a sum near zero makes the quotients uncertain. If
+the first order is not sufficient, the bound is infinite.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """Numbers, each with its doubt."""
+    """Numbers and their error bounds."""
 
     value: np.ndarray
     doubt: np.ndarray
@@ -53,7 +51,7 @@ def reference(
     weights: Mapping[str, np.ndarray],
     kept: np.ndarray | None = None,
 ) -> dict[str, Known]:
-    """Compute every stage of a spec, in order; the texts of a batch one after the other."""
+    """Compute every stage of a specification, in order, for each text of a batch."""
     with np.errstate(all="ignore"):
         if given.ndim == 2:
             return _Text(spec, given, weights, kept, len(given)).stages()
@@ -77,7 +75,7 @@ def reference(
 
 
 def is_allowed(spec: AttentionSpec, query: int, key: int, length: int) -> bool:
-    """Whether a query may attend to a key in a text of this many real tokens."""
+    """Return whether a query may attend to a key; the length of the text excludes padding."""
     if key >= length:
         return False
     if spec.mask is MaskKind.CAUSAL:
@@ -91,7 +89,7 @@ def is_allowed(spec: AttentionSpec, query: int, key: int, length: int) -> bool:
 
 
 def divisor(spec: AttentionSpec) -> float:
-    """The divisor of the scores."""
+    """Return the divisor of the scores."""
     total = spec.d_in if spec.projection is Projection.NONE else spec.d_out
     d_head = total / spec.heads if spec.arrangement is Arrangement.SPLIT else total
     sizes = {ScaleKind.NONE: 1.0, ScaleKind.D_HEAD: d_head, ScaleKind.D_MODEL: spec.d_in}
@@ -166,17 +164,17 @@ class _Text:
             return Known(np.maximum(up.value, 0), up.doubt)
         halves = np.vectorize(lambda number: math.erfc(-number / math.sqrt(2)) / 2)(up.value)
         value = up.value * halves
-        return Known(value, 1.2 * up.doubt + 4 * np.abs(up.value))  # the slope is below 1.13
+        return Known(value, 1.2 * up.doubt + 4 * np.abs(up.value))  # the slope is less than 1.13
 
     def normed(self, x: Known, layer: str) -> Known:
-        """Ba et al. 2016, eq. 4, of each row."""
+        """Ba et al. 2016, eq. 4, for each row."""
         moved = x.value - x.value.mean(axis=1, keepdims=True)
         of_mean = (x.doubt + np.abs(x.value)).mean(axis=1, keepdims=True)
         doubt = x.doubt + of_mean + np.abs(moved)
         size = np.sqrt((moved**2).mean(axis=1, keepdims=True) + 1e-5)
         off = (np.abs(moved) * doubt).mean(axis=1, keepdims=True) / size**2 + 2
         share = Known(moved / size, doubt / size + np.abs(moved / size) * off)
-        unsure = off * self.precision.eps > 0.1  # where first order does not apply
+        unsure = off * self.precision.eps > 0.1  # the first order is not sufficient
         gain, bias = self.weights[f"{layer}.weight"], self.weight(f"{layer}.bias")
         scaled = Known(share.value * gain, np.where(unsure, np.inf, share.doubt * np.abs(gain)))
         return _plus(scaled, bias)
@@ -196,7 +194,7 @@ class _Text:
         return Known(waves, np.abs(waves))
 
     def without_weights(self, found: Mapping[str, Known]) -> dict[str, Known]:
-        """Linear attention, whose sums are over the allowed keys of each query."""
+        """Linear attention: sums over the allowed keys of each query."""
         queries, keys = (_features(found[name]) for name in ("queries", "keys"))
         allowed = _exact(np.broadcast_to(self.allowed, (self.spec.heads, *self.allowed.shape)))
         values = found["values"]
@@ -280,7 +278,7 @@ class _Text:
         return made | (self.masked_after(weights) if self.masks_after else {"weights": weights})
 
     def rotated(self, x: Known) -> Known:
-        """Su et al. 2021, §3.2.2, as complex numbers: the first half is real, the second not."""
+        """Su et al. 2021, §3.2.2, with complex numbers; the first half is the real part."""
         _, tokens, size = x.value.shape
         places, pairs = np.arange(tokens)[:, None], np.arange(size // 2)
         first, second = np.split(x.value, 2, axis=-1)
@@ -292,7 +290,7 @@ class _Text:
         )
 
     def linear_biases(self) -> Known:
-        """Press et al. 2022, §3; the slopes as in the authors' code."""
+        """Press et al. 2022, §3, with the slopes of the authors' code."""
 
         def slopes(heads: int) -> list[float]:
             if math.log2(heads).is_integer():
@@ -404,7 +402,7 @@ def _times(one: Known, other: Known) -> Known:
 
 
 def _over(one: Known, z: Known) -> Known:
-    """Divide by a positive number; a query without keys has zeros."""
+    """Divide by a positive number; rows of queries without keys become zero."""
     by = np.where(z.value == 0, 1, z.value)
     value = one.value / by
     return Known(value, (one.doubt + np.abs(value) * z.doubt) / by + np.abs(value))

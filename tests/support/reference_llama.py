@@ -1,4 +1,4 @@
-"""The layers of a Llama, reckoned in float64 from its checkpoint with numpy alone."""
+"""Computes the layers of a Llama checkpoint in float64 with NumPy only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ReferenceLlama:
-    """A checkpoint and what it gives for the numbers of tokens, stage by stage."""
+    """A checkpoint and the stages that it computes for token ids."""
 
     def __init__(self, folder: Path) -> None:
         self.config = json.loads((folder / "config.json").read_text("utf-8"))
@@ -82,7 +82,7 @@ class ReferenceLlama:
         )
 
     def angles(self, tokens: int, d_head: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cosines and sines of every place and pair of columns."""
+        """Return the cosines and sines for every position and pair of columns."""
         given: Mapping[str, object] = self.config.get("rope_parameters") or self.config
         base = float(str(given.get("rope_theta", 10_000.0)))
         speeds = base ** (-np.arange(0, d_head, 2) / d_head)

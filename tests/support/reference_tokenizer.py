@@ -1,4 +1,4 @@
-"""The tokenizer of a model's folder in this very process, to compare with that of its own."""
+"""Loads a model's tokenizer in this process, to compare it with the tokenizer process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 
 def tokenizer_of(model: OpenedModel) -> Any:
-    """Return what transformers reads from the folder of a model."""
+    """Return the tokenizer that transformers loads from a model folder."""
     transformers = pytest.importorskip("transformers", reason="models need transformers")
     return transformers.AutoTokenizer.from_pretrained(model.folder.path)

@@ -1,4 +1,4 @@
-"""Resolves views and makes screens as the window does, without a window."""
+"""Resolves views and creates screens as the window does, but without a window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def resolved(run: Run, view: View, document: Document | None = None) -> ResolvedView:
-    """Resolve a view of a run computed from the document."""
+    """Resolve a view of a run that was computed from the document."""
     document = document or Document()
     return resolve_view(document, view, run, document)
 
@@ -33,11 +33,11 @@ def present(
     computed: Document | None = None,
     progress: ReadingProgress | None = None,
 ) -> Screen:
-    """Make the screen of a document, a view and the last good run."""
+    """Create the screen for a document, a view and the last valid run."""
     shown = resolve_view(document, view, run, computed) if run else None
     moment = ScreenInputs(document, view, shown, view, refused, is_working, progress)
     screen = PanelPresenters().present(moment, previous.panels if previous else {})
-    screen.panels.build_all()  # as the window does when it has shown them
+    screen.panels.build_all()  # as the window does after showing them
     return screen
 
 
@@ -47,5 +47,5 @@ def needs(run: Run, view: View) -> Hashable:
 
 
 def warm(run: Run, view: View) -> None:
-    """Prefetch all that a view needs, as the worker does."""
+    """Prefetch everything that a view needs, as the worker does."""
     PanelPresenters().prefetch(resolved(run, view), {})

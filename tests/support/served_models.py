@@ -1,4 +1,4 @@
-"""A model that is served by the program's own command, in a process of its own."""
+"""A model that is served by the program's own command in a separate process."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ENDED_S, LONGEST_S = 60, 480
 
 
 class ServedFolder(Struct, eq=False):
-    """A server that runs, with its process."""
+    """A running server and its process."""
 
     port: int
     process: subprocess.Popen[str]
 
     def rank_pids(self) -> list[int]:
-        """Return the processes of the model, which have no others below them that are."""
+        """Return the process ids of the ranks."""
         import psutil
 
         found = psutil.Process(self.process.pid).children(recursive=True)
@@ -39,14 +39,14 @@ class ServedFolder(Struct, eq=False):
 def served(
     folder: Path, *options: str, threads: int = 1, within: Sequence[str] = ()
 ) -> Iterator[ServedFolder]:
-    """Serve the model of a folder, and end the server again.
+    """Serve the model in a folder, and stop the server when the context ends.
 
     Parameters
     ----------
     threads : int
-        How many of them a process of the model computes with.
+        Number of threads of each rank.
     within : sequence of str
-        What begins the command, where it is to run in a namespace.
+        Beginning of the command, if it is to run in a namespace.
     """
     command = [sys.executable, "-m", "visualizer", "serve", str(folder), "--port", "0", "--quiet"]
     own = {"ATTENTION_VISUALIZER_TOKEN": TOKEN, "OMP_NUM_THREADS": str(threads)}
@@ -55,7 +55,7 @@ def served(
         env={**os.environ, **own},
     )  # fmt: skip
     assert process.stdout
-    watchdog = Timer(LONGEST_S, process.kill)  # a test that hangs says so
+    watchdog = Timer(LONGEST_S, process.kill)  # a hanging test fails with a message
     watchdog.start()
     try:
         line = process.stdout.readline()

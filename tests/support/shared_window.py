@@ -1,4 +1,4 @@
-"""One window shared by the tests of a module, reset after each and replaced where that fails."""
+"""One window shared by the tests of a module, reset after each test and replaced if that fails."""
 
 from __future__ import annotations
 
@@ -58,14 +58,15 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
 
 SHARED = "shared by tests"
-"""The property of windows that may exist before and after a test."""
+"""Name of the property that marks windows which may exist before and after a test."""
 SIZE = (1280, 800)
 AWAY = QPoint(-20_000, -20_000)
-"""Where no pointer comes."""
+"""A position that the pointer never reaches."""
 PLAIN = (bool, str, Enum, Path, type(None))
-"""Types of attributes that are compared; others are visible, counted or measured elsewhere."""
+"""Types of attributes that are compared; others are visible, or are counted or measured elsewhere.
+"""
 ASIDE = (AutosaveController, PreviewController, NewestRequestWorker)
-"""What is beside the window: after first use, a file, an answer or an idle thread is kept."""
+"""Types outside the comparison; after first use, they keep a file, a result or an idle thread."""
 BARE = {
     QAbstractItemDelegate,
     QBoxLayout,
@@ -76,10 +77,10 @@ BARE = {
     QVBoxLayout,
     QValidator,
 }
-"""Types of Qt's own parts without traits; subclasses of them may have some."""
+"""Types of Qt's own parts without traits; their subclasses may have some."""
 VIEWPORT = "qt_scrollarea_viewport"
 CACHES = ("_picture", "picture", "_page", "_theme", "_image", "_hovered", "patches")
-"""Attributes that cache the last drawing, the cell hovered last, or a widget made on demand."""
+"""Attributes that cache the last image, the last hovered cell, or a widget created on demand."""
 Reader = Callable[[Any], object]
 
 READERS: tuple[tuple[type | tuple[type, ...], str, Reader], ...] = (
@@ -119,7 +120,7 @@ READERS: tuple[tuple[type | tuple[type, ...], str, Reader], ...] = (
     ),
     (QTimer, "active", QTimer.isActive),
 )
-"""What is read of visible objects: their types, the trait's name, and how."""
+"""Traits that are read from visible objects: their types, the name of the trait, and a function."""
 
 
 SHOWN_ANEW = (
@@ -130,13 +131,13 @@ SHOWN_ANEW = (
     ShapesPane,
     SoloToggleButton,
 )
-"""Widgets that set all they hold whenever they are opened: of a hidden one, nothing stays."""
+"""Widgets that set all their contents when they are opened; hidden ones are not compared."""
 MODES = (bool, Enum, type(None))
-"""Types compared in hidden widgets, whose sizes and texts date from when they were visible."""
+"""Types that are compared in hidden widgets, whose sizes and texts may be out of date."""
 
 
 class Kind:
-    """What matters of a type of objects or attributes, looked up once: a window has thousands."""
+    """What is compared for a type, computed only once because a window has thousands of objects."""
 
     def __init__(self, kind: type) -> None:
         self.is_excluded = kind in BARE or issubclass(kind, ASIDE)
@@ -150,7 +151,7 @@ class Kind:
 
 
 class Kinds(dict[type, Kind]):
-    """The kinds met so far."""
+    """The types for which this has already been computed."""
 
     def __missing__(self, kind: type) -> Kind:
         made = self[kind] = Kind(kind)
@@ -168,7 +169,7 @@ class Start:
     view: View
     panes: QByteArray
     alike: set[bytes]
-    """States of panes as which `panes` came back; of those closed, Qt keeps other sizes."""
+    """Known states that are equivalent to `panes`; Qt may store other sizes for closed panes."""
     scheme: str
     settings: ExportSettings
     folder: Path
@@ -176,17 +177,17 @@ class Start:
 
 
 class SharedWindow:
-    """Lends a window to one test after the other, always in the state of a new one.
+    """Lends a window to one test after another, always in the state of a new window.
 
-    A test's changes are not assumed to be reset: the window is compared, widget by widget, with its
-    initial state, and lent again only where nothing differs.
+    A test's changes are not assumed to be reset: the window is compared with its initial state,
+    widget by widget, and is lent again only if there is no difference.
     """
 
     def __init__(self) -> None:
         self._window: MainWindow | None = None
         self._start: Start | None = None
         self._place: QPoint | None = None
-        """Where the window stood, while it is put away."""
+        """Position of the window before it was put away."""
 
     def lend(self, qtbot: QtBot) -> MainWindow:
         """Return the window with its first numbers."""
@@ -197,7 +198,8 @@ class SharedWindow:
             window.resize(*SIZE)
             qtbot.waitExposed(window)
             wait_until(lambda: window.workspace.run is not None, 6 * PATIENCE_MS)
-            for pane in PANES:  # made when first asked for: whoever asked would be said to differ
+            # Panes are created when they are first accessed, which would count as a change.
+            for pane in PANES:
                 window.panes[pane.id]
             come_to_rest(window)
             self._start = Start(
@@ -223,7 +225,7 @@ class SharedWindow:
             window.move(AWAY)
 
     def take_back(self) -> None:
-        """Reset the window; if anything differs, the next test gets a new one."""
+        """Reset the window; if there is a difference, the next test gets a new window."""
         window, start = self._window, self._start
         if window is None or start is None:
             return
@@ -242,20 +244,21 @@ class SharedWindow:
 
 
 def let_go(window: MainWindow) -> None:
-    """Let a window close: no unsaved changes, and no pending write."""
+    """Prepare a window for closing: no unsaved changes, and no pending write."""
     window.controllers.document_controller.abandon()
     window.controllers.export_controller.exporter.cancel()
     while (
         window.controllers.export_controller.exporter.is_working
-    ):  # otherwise closing is postponed
+    ):  # otherwise, closing is postponed
         QApplication.processEvents()
 
 
 def come_to_rest(window: MainWindow) -> None:
-    """Wait until the numbers are computed and shown, and a long text's pictures are exact."""
+    """Wait until the numbers are computed and shown, and the images of a long text are exact."""
     requests = window.workspace.requests
     _wait_for_numbers(window)
-    if requests.is_resting:  # after a user action; hundreds of windows would wait
+    # This delay follows user actions, and would add up for hundreds of tests.
+    if requests.is_resting:
         requests.rest_timer.stop()
         requests.end_rest()
         _wait_for_numbers(window)
@@ -278,7 +281,7 @@ def _wait_for_numbers(window: MainWindow) -> None:
 
 
 def set_back(window: MainWindow, start: Start) -> bool:
-    """Reset a window; return whether it is in its initial state."""
+    """Reset a window, and return whether it is in its initial state."""
     _close_what_is_in_front(window)
     let_go(window)
     for stop in (
@@ -290,7 +293,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     if window.scheme != start.scheme:
         window.set_scheme(start.scheme)
     window.resize(*SIZE)
-    _restore_panes(window, start)  # first, as the screen is then made for these alone
+    _restore_panes(window, start)  # first, so that the screen is created only for these panes
     _reload(window, start)
     window.panes["Tokens"].strip.anchor = None
     window.panes["Tokens"].search_edit.hide()
@@ -303,10 +306,10 @@ def set_back(window: MainWindow, start: Start) -> bool:
             come_to_rest(window)
     except TimeoutError:
         return False
-    window.board.clearFocus()  # a frame drawn around it goes
+    window.board.clearFocus()  # removes the focus frame
     window.board.setFocus()
     for view in (window.board, window.panes["Lines"].view):
-        leave(view, at_once=True)  # hundreds of windows would wait
+        leave(view, at_once=True)  # a delay would add up for hundreds of tests
     window.statusBar().showMessage("")
     window.controllers.export_controller.settings, window.controllers.export_controller.folder = (
         start.settings,
@@ -332,16 +335,16 @@ def _close_what_is_in_front(window: MainWindow) -> None:
 
 
 def _restore_panes(window: MainWindow, start: Start) -> bool:
-    """Open and close panes as at first, as one change; return whether any was otherwise."""
+    """Restore the initial panes in one change, and return whether there was a difference."""
     is_other = bytes(window.saveState().data()) not in start.alike
-    if is_other:  # restoring panes lays out everything
+    if is_other:  # restoring the panes lays out all of them
         with window.docks.batch_changes():
             window.restoreState(start.panes)
     return is_other
 
 
 def _reload(window: MainWindow, start: Start) -> None:
-    """Take in a new document, where the window's own, its history or file is another."""
+    """Open a new document if the document, its history or its file has changed."""
     workspace, document_controller = window.workspace, window.controllers.document_controller
     has_past = (
         workspace.history.can_undo
@@ -351,7 +354,7 @@ def _reload(window: MainWindow, start: Start) -> None:
     if has_past or workspace.document != Document():
         document_controller.show_opened(SavedDocument(Document(), start.view), None)
     else:
-        workspace.request_view(start.view)  # nothing is computed
+        workspace.request_view(start.view)  # nothing is recomputed
 
 
 def traits(window: MainWindow) -> Traits:
@@ -372,7 +375,7 @@ def traits(window: MainWindow) -> Traits:
         if is_hidden and kind.is_shown_anew:
             continue
         if kind.is_tab_bar and not window.rect().intersects(cast("QTabBar", thing).geometry()):
-            continue  # Qt keeps those of panes that are not tabbed now out of sight
+            continue  # Qt keeps the tab bars of panes that are not tabbed outside the window
         if look := _look(thing, kind, is_hidden):
             found[name] = look
         waiting += _parts(thing, name)
@@ -380,14 +383,15 @@ def traits(window: MainWindow) -> Traits:
 
 
 def _parts(thing: QObject, name: str) -> Iterator[tuple[str, QObject]]:
-    """Yield an object's children that are compared, with their paths."""
+    """Yield the children of an object that are compared, with their paths."""
     counts: dict[str, int] = {}
     for part in thing.children():
         kind = type(part)
         if KINDS[kind].is_excluded:
             continue
         own_name = part.objectName()
-        if own_name == VIEWPORT or not own_name.startswith("qt_"):  # Qt's own, made on demand
+        # Qt creates its own parts on demand
+        if own_name == VIEWPORT or not own_name.startswith("qt_"):
             described = f"{kind.__name__} {own_name}"
             counts[described] = counts.get(described, 0) + 1
             yield f"{name} > {described} {counts[described]}", part

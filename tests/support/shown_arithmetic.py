@@ -1,4 +1,4 @@
-"""Evaluates the arithmetic that the program shows, as a reader with a calculator would."""
+"""Evaluates the arithmetic that the program shows, like a reader with a calculator."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 FUNCTIONS = {name.replace(" ", "_"): function for name, function in ACTIVATIONS.items()}
 LEAST_SHOWN = 1e-4
-"""Numbers below half of this are shown by exponent: four decimals say nothing of them."""
+"""Numbers below half of this value are shown with an exponent, because four decimal places would
+show nothing.
+"""
 
 
 def evaluate_text(shown: str) -> float:
-    """Evaluate shown arithmetic in float64; what overflows is ∞, and 0 ÷ 0 is NaN."""
+    """Evaluate shown arithmetic in float64; overflow results in ∞, and 0 ÷ 0 in NaN."""
     for name in ACTIVATIONS:
         shown = shown.replace(f"{name}(", f"{name.replace(' ', '_')}(")
     code = shown.replace("−", "-").replace("×", "*").replace("÷", "/").replace(",", "")
@@ -46,13 +48,13 @@ def evaluate_text(shown: str) -> float:
 
 
 def magnification(shown: str) -> float:
-    """By how much divisors that are shown with four decimals magnify what rounding left out."""
+    """Return the factor by which divisors with four decimal places magnify rounding errors."""
     divisors = re.findall(r"(?:1/|÷ )([\d.]+)", shown)
     return max([1.0, *(1 / max(float(each), LEAST_SHOWN) for each in divisors)])
 
 
 def rounding(shown: str) -> float:
-    """Return by which part of itself a shown number may be off: half a unit of its last digit."""
+    """Return the relative rounding error of a shown number: half a unit of its last digit."""
     if "e" in shown:
         return 5e-3
     value = abs(evaluate_text(shown))
@@ -60,11 +62,12 @@ def rounding(shown: str) -> float:
 
 
 def term_faults(panel: CellPanel, dtype: str) -> Iterator[str]:
-    """Yield the terms whose factors do not give their value."""
+    """Yield a message for each term whose factors do not result in its value."""
     magnified = max([1.0, *(magnification(term.product) for term in panel.terms)])
     for term in panel.terms:
         product, value = evaluate_text(term.product.split(" = ")[0]), evaluate_text(term.value)
-        if "exp(" in term.product:  # the naive softmax overflows as the computation does
+        # The naive softmax overflows in the same way as in the computation.
+        if "exp(" in term.product:
             with np.errstate(over="ignore"):
                 product = float(np.float64(product).astype(dtype))
         if product != pytest.approx(value, rel=2e-2, abs=5e-3 * magnified, nan_ok=True):
@@ -72,7 +75,7 @@ def term_faults(panel: CellPanel, dtype: str) -> Iterator[str]:
 
 
 def cell_faults(panel: CellPanel, dtype: str = "float32") -> list[str]:
-    """Return the terms that their factors do not give, and a number that its terms do not give."""
+    """Return messages about terms that differ from their factors, and a value from its terms."""
     if not panel.terms:  # read from a file
         return []
     faults = [*term_faults(panel, dtype)]
@@ -95,7 +98,7 @@ def cell_faults(panel: CellPanel, dtype: str = "float32") -> list[str]:
         is_near |= rounded > 0.5
     else:
         (chosen,) = [term for term in panel.terms if term.is_chosen] or panel.terms
-        # GELU subtracts nearly equal numbers where it is nearly 0
+        # GELU subtracts nearly equal numbers if the result is close to 0
         near = float(4 * np.finfo(dtype).eps)
         is_near = chosen.value == right or (
             evaluate_text(chosen.value) == pytest.approx(evaluate_text(right), abs=near, rel=0.0)
@@ -106,7 +109,7 @@ def cell_faults(panel: CellPanel, dtype: str = "float32") -> list[str]:
 
 
 def line_faults(run: Run, leading: tuple[int, ...], stage: str) -> list[str]:
-    """Return the line of the first cell of a stage, if it does not give the cell's number."""
+    """Return the equation of a stage's first cell if it does not result in the cell's value."""
     line = equation(run, leading, Step(stage, range(1), range(1)), 0)
     value = float(run.trace.read(stage, (*leading, *(0 for _ in run.trace.stage(stage).dims))))
     shown = "".join(part.text for part in line.parts)

@@ -1,8 +1,9 @@
-"""A way to a server as over a slow network: what is sent arrives late, and some of it again.
+"""A proxy that simulates a slow network: data arrives late, and some of it is retransmitted.
 
-It models one TCP connection of segments that each take half of the round trip; a lost one holds up
-those after it for a round trip, and the rate is that of a window which losses keep small. Source:
-Mathis et al. 1997, "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm".
+Each connection is modelled as one TCP connection. Each segment takes half of the round-trip time; a
+lost segment delays all segments after it by a round trip; and the rate is that of a window which
+losses keep small. Source: Mathis et al. 1997, "The Macroscopic Behavior of the TCP Congestion
+Avoidance Algorithm".
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SEGMENT = 1448
-"""Bytes that one packet of Ethernet carries."""
+"""Number of payload bytes in one Ethernet packet."""
 
 
 class SlowNetwork:
-    """Connections to a port of this machine, each as over a slow network.
+    """Connections to a port of this machine, each over a simulated slow network.
 
     Parameters
     ----------
     round_trip_s : float
-        From sending a packet to its acknowledgement.
+        Time from the sending of a packet to its acknowledgement, in seconds.
     loss : float
-        The share of packets that are lost.
+        Proportion of packets that are lost.
     """
 
     def __init__(self, port: int, round_trip_s: float, loss: float, seed: int = 1) -> None:
@@ -41,7 +42,7 @@ class SlowNetwork:
 
     @property
     def rate(self) -> float:
-        """Bytes a second that one connection carries for long."""
+        """Long-term transfer rate of one connection, in bytes per second."""
         return SEGMENT / self._round_trip * math.sqrt(1.5 / self._loss)
 
     async def listen(self) -> None:
@@ -49,7 +50,7 @@ class SlowNetwork:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._server.close()
         for writer in self._writers:
             writer.close()
@@ -65,12 +66,12 @@ class SlowNetwork:
             writer.close()
             return
         self._writers += [writer, back]
-        with suppress(asyncio.CancelledError):  # the way is closed
+        with suppress(asyncio.CancelledError):  # the proxy is closed
             await asyncio.gather(self._carry(reader, back), self._carry(there, writer))
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         clock = self._loop.time
-        sent = clock() + self._round_trip  # two ends greet each other before
+        sent = clock() + self._round_trip  # both ends exchange a greeting first
         arrives = sent
         with suppress(OSError):
             while piece := await reader.read(SEGMENT):
@@ -89,7 +90,7 @@ def _write(writer: asyncio.StreamWriter, piece: bytes) -> None:
 
 @contextmanager
 def slow_network(port: int, round_trip_s: float = 0.1, loss: float = 0.01) -> Iterator[SlowNetwork]:
-    """Lead to a port of this machine over a slow network, from another port."""
+    """Run a proxy on another port that leads to a port of this machine over a slow network."""
     made = SlowNetwork(port, round_trip_s, loss)
     loop = made._loop
     thread = Thread(target=loop.run_forever, daemon=True, name="slow network")

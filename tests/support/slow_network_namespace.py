@@ -1,7 +1,8 @@
-"""A network namespace behind a line on which packets arrive late, and some never.
+"""A network namespace behind a connection on which packets arrive late, and some are lost.
 
-It does what netem does, which not every kernel has: a process hands on the packets of two TUN
-devices. Both ends speak the TCP of this system, which knows nothing of it. It needs root.
+It works like netem, which not every kernel has: a process forwards the packets between two TUN
+devices. Both ends use the TCP implementation of this system, which is not aware of the simulation.
+Root permissions are required.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ _NEAR, FAR = "10.99.0.1", "10.99.0.2"
 """The addresses of this side and of the namespace."""
 _SETTINGS = "/proc/sys/net/ipv4/tcp_congestion_control"
 _ALGORITHM = "cubic"
-"""What most systems send by; one that sets another is measured like others."""
+"""Congestion control algorithm of most systems; it is always set, so that results are comparable.
+"""
 _DEVICE, _FLAGS, _SET_DEVICE = "/dev/net/tun", 0x1001, 0x400454CA
 _PIECE = 2**16
 
 
 class SlowNamespace(Struct):
-    """The namespace, and the process that hands packets on.
+    """The namespace, and the process that forwards packets.
 
     Parameters
     ----------
     trim_to : list of str
-        What begins a command that runs there.
+        Beginning of a command that is to run in the namespace.
     """
 
     process: subprocess.Popen[str]
@@ -46,7 +48,7 @@ class SlowNamespace(Struct):
 
     @property
     def bytes(self) -> int:
-        """What came from there."""
+        """Number of bytes received from the namespace."""
         assert self.process.stdin
         self.process.stdin.write("\n")
         self.process.stdin.flush()
@@ -55,19 +57,19 @@ class SlowNamespace(Struct):
 
 @contextmanager
 def slow_namespace(round_trip_s: float, loss: float, seed: int = 1) -> Iterator[SlowNamespace]:
-    """Make a namespace that is reached over a slow line, by a process of its own.
+    """Create a namespace that is reached over a slow connection through a separate process.
 
     Parameters
     ----------
     loss : float
-        The share of packets that are lost, on either way.
+        Proportion of packets that are lost in each direction.
     seed : int
-        By which they are drawn.
+        Seed that selects the lost packets.
 
     Raises
     ------
     PermissionError
-        Without the rights of root.
+        If the user is not root.
     """
     if os.geteuid() != 0:
         raise PermissionError("Only root makes a network namespace.")
@@ -87,12 +89,12 @@ def _told(process: subprocess.Popen[str]) -> int:
 
 
 class _Line:
-    """Hands on the packets between two devices.
+    """Forwards packets between two devices.
 
     Parameters
     ----------
     ends : tuple of int
-        The files of this side's device, and of the other one's.
+        The descriptors of this side's device and of the other one's.
     """
 
     def __init__(self, ends: tuple[int, int], delay_s: float, loss: float, seed: int) -> None:
@@ -104,11 +106,11 @@ class _Line:
         self.bytes = 0
 
     def wait_ms(self) -> float | None:
-        """Return how long it is until the next packet arrives, if one is on its way."""
+        """Return the time until the next packet arrives, or None if there is no packet."""
         return max(0.0, 1000 * (self._late[0][0] - monotonic())) if self._late else None
 
     def take(self, end: int) -> None:
-        """Take what is sent at one end, and lose some of it."""
+        """Receive the packets that were sent at one end, and drop some of them."""
         while packet := _received(end):
             self.bytes += len(packet) * (end == self._far)
             if self._draw.random() >= self._loss:
@@ -117,7 +119,7 @@ class _Line:
                 heapq.heappush(self._late, (arrives, self._count, self._other[end], packet))
 
     def deliver(self) -> None:
-        """Hand on what has arrived."""
+        """Forward the packets that have arrived."""
         while self._late and self._late[0][0] <= monotonic():
             *_, end, packet = heapq.heappop(self._late)
             os.write(end, packet)
@@ -141,7 +143,10 @@ def _run(*command: str) -> None:
 
 
 def main(round_trip_s: str, loss: str, seed: str) -> None:
-    """Make the namespace and tell a process in it; then the bytes, for each line that is read."""
+    """Create the namespace, and print the id of a process in it.
+
+    For each line of input, the number of bytes received from the namespace is printed.
+    """
     settle = f"echo {_ALGORITHM} > {_SETTINGS}; ip link set lo up; echo; exec cat"
     command = ["unshare", "--net", "sh", "-c", settle]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as inside:
@@ -162,7 +167,7 @@ def main(round_trip_s: str, loss: str, seed: str) -> None:
 
 
 def _hand_on(line: _Line, ends: tuple[int, int]) -> None:
-    """Hand packets on until nobody asks for their bytes any more."""
+    """Forward packets until the input ends."""
     asked = sys.stdin.fileno()
     ready = select.poll()
     for file in (*ends, asked):

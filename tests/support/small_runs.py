@@ -30,43 +30,43 @@ QUERIES, KEYS = ("Le", "chat", "猫"), ("The", "cat", "<b>sat", "=1+1", "")
 
 
 def a_run(*texts: str, previous: Run | None = None, **fields: Any) -> Run:
-    """Compute texts, by default the book's sentence, with some fields of the spec."""
+    """Compute texts, by default the book's sentence, with the given fields of the specification."""
     tokens = tuple(tokenize(text, TokenizerKind.WORDS) for text in texts or (BOOK_SENTENCE,))
     return run(tokens, AttentionSpec(**{"device": Device.CPU, **fields}), previous)
 
 
 def elsewhere(shape: tuple[int, ...] = (2, 2, 3, 5), *, is_named: bool = True) -> CapturedAttention:
-    """Capture attention [layer, head, query, key] whose keys are other tokens than its queries."""
+    """Return captured attention [layer, head, query, key] whose keys are not its queries."""
     scores = np.exp(np.random.default_rng(0).normal(size=shape))
     weights = (scores / scores.sum(-1, keepdims=True)).astype(np.float32)
     return CapturedAttention.of("attn.npz", weights, *((QUERIES, KEYS) if is_named else ()))
 
 
 def replayed() -> Run:
-    """Make a run of captured attention: two layers, three queries and five keys."""
+    """Return a run of captured attention with two layers, three queries and five keys."""
     return create_captured_run(elsewhere())
 
 
 def board(run: Run, previous: Board | None = None, **fields: Any) -> Board:
-    """Make the board of every stage of a run, with some fields of the view."""
+    """Return the board with every stage of a run and the given fields of the view."""
     view = View(**{"stages": EVERYTHING, **fields})
     return present_board(resolved(run, view), previous or Board())
 
 
 def panel(run: Run, stage: str, head: int | None = 0, **fields: Any) -> Heatmap:
-    """Make one panel of a run."""
+    """Return one panel of a run."""
     heatmaps = board(run, stages=frozenset({stage}), **fields).heatmaps
     return next(heatmap for heatmap in heatmaps if heatmap.head == head)
 
 
 def places(run: Run, stage: str) -> Iterator[tuple[int, ...]]:
-    """Yield every index within a stage's named dims."""
+    """Yield every index within a stage's named dimensions."""
     sizes = run.trace.tensor(stage).shape[len(run.trace.axes) :]
     return itertools.product(*(range(size) for size in sizes))
 
 
 def cells(run: Run) -> Iterator[Cell]:
-    """Yield every cell of every stage, of one text."""
+    """Yield every cell of every stage for one text."""
     for stage in run.trace.names:
         for place in places(run, stage):
             yield Cell(stage, place)

@@ -1,4 +1,4 @@
-"""Small training runs: quick, and with something to learn."""
+"""Small training runs that are quick but can learn something."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows_of(folder: Path) -> list[LossRow]:
 
 
 def quick(**changes: Any) -> TrainingSettings:
-    """Return small settings with some changes."""
+    """Return small training settings with the given changes."""
     return replace(QUICK, **changes)
 
 
@@ -51,7 +51,7 @@ def begun(path: Path, **changes: Any) -> OpenRun:
 
 
 def finish(opened: OpenRun, until: int | None = None) -> None:
-    """Train a run to its end, or to some step."""
+    """Train a run until its end, or until the given step."""
     running = opened.running
     assert running
     while not running.is_done and running.step != until:

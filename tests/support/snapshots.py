@@ -1,4 +1,4 @@
-"""Snapshots made without a window, and readers of the figures drawn from them."""
+"""Snapshots created without a window, and functions that read figures drawn from them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 SENTENCE = "Your journey starts with one step"
 HARD = 'Your <b>&" 中文 שלום مرحبا é naïve 😀 ]]> one'
-"""Characters that markup or a font may not handle."""
+"""Characters that markup or a font may not support."""
 
 
 def shot(text: str = SENTENCE, stages: tuple[str, ...] = ("weights",), **settings: Any) -> Snapshot:
-    """Compute a text and show some stages."""
+    """Compute a text, and show the given stages."""
     document = replace(Document(), text=text)
     for name, value in settings.items():
         document = document.set(name, value)
@@ -34,7 +34,7 @@ def shot(text: str = SENTENCE, stages: tuple[str, ...] = ("weights",), **setting
 
 
 def numbers(page: FigurePage) -> set[str]:
-    """Return the numbers written into the cells of small panels."""
+    """Return the numbers written in the cells of small panels."""
     written = set()
     for slot in page.layout.slots:
         heatmap = slot.heatmap
@@ -53,7 +53,7 @@ def cell_colours(page: FigurePage) -> Iterator[tuple[float, float, QColor]]:
         for (row, column), index in np.ndenumerate(indices):
             if index <= colour_mapping.MAX_COLOUR_INDEX:
                 x = slot.cells.left() + (column + 0.5) * slot.cell_width
-                y = slot.cells.top() + (row + 0.2) * slot.cell_height  # above its number
+                y = slot.cells.top() + (row + 0.2) * slot.cell_height  # above the cell's number
                 place = page.at + page.panels.topLeft()
                 at = ((place.x() + x) * page.scale, (place.y() + y) * page.scale)
                 yield (*at, QColor.fromRgb(int(table[index])))

@@ -1,9 +1,8 @@
-"""Makes the files of the start page: trains its example, and writes the numbers of its pictures.
+"""Creates the files of the start page: ``python -m tests.support.start_page_files``.
 
-    python -m tests.support.start_page_files
-
-The numbers are read by the program without torch, and compared with what torch computes by
-``tests/features/start_page/test_shipped_numbers.py``.
+It trains the example and writes the numbers of the images. The program reads these numbers without
+torch, and ``tests/features/start_page/test_shipped_numbers.py`` compares them with the numbers that
+torch computes.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ SECTION = "3.3.1 simplified, one query"
 
 
 def train() -> None:
-    """Train the lab's default settings, and keep the weights that are shown."""
+    """Train a run with the lab's default settings, and keep the weights that are shown."""
     shutil.rmtree(EXAMPLE_FOLDER, ignore_errors=True)
     with TemporaryDirectory() as folder:
         opened = OpenRun(RunFolder(Path(folder) / "run"), TrainingSettings())
@@ -55,7 +54,7 @@ def train() -> None:
 
 
 def pictures() -> dict[str, Any]:
-    """Return the numbers of the pictures, computed."""
+    """Compute the numbers of the images."""
     document = default_document()
     (tokens,) = document.tokens()
     printed = json.loads(resource_path("lessons", "chapter3.json").read_text(encoding="utf-8"))
@@ -70,7 +69,7 @@ def pictures() -> dict[str, Any]:
 
 
 def head_weights(step: int) -> np.ndarray:
-    """Return the attention weights of the head after a number of steps, [query, key]."""
+    """Return the attention weights of the head after a number of steps [query, key]."""
     model, about = load_example(step)
     arrays = run_probe(model, ProbeText.of(EXAMPLE_TEXT, about.vocabulary, model))
     weights: np.ndarray = arrays["weights"][LAYER, HEAD]
@@ -78,12 +77,12 @@ def head_weights(step: int) -> np.ndarray:
 
 
 def rounded(numbers: np.ndarray) -> Any:
-    """Round to the decimals of the file."""
+    """Round numbers to the decimal places stored in the file."""
     return numbers.astype(np.float64).round(DECIMALS).tolist()
 
 
 def write() -> None:
-    """Write the numbers of the pictures."""
+    """Write the numbers of the images."""
     text = json.dumps(pictures(), ensure_ascii=False, separators=(",", ":"))
     PICTURES.write_text(text + "\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Waits for what a program does that a test has started."""
+"""Waits for the effects of a program that a test has started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOK_S = 0.02
 def wait_for_program(
     process: subprocess.Popen[Any] | ForkedProgram, is_so: Callable[[], bool]
 ) -> None:
-    """Wait until a condition holds that a program brings about; fails if it ends before that."""
+    """Wait until the program fulfils a condition; fail if the program ends first."""
     while not is_so():
         with suppress(subprocess.TimeoutExpired):
             raise AssertionError(f"the program has ended with status {process.wait(LOOK_S)}")

@@ -1,4 +1,4 @@
-"""Draws structs from the strategies of their fields."""
+"""Draws structs from the strategies for their fields."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Kind = TypeVar("Kind", bound="Struct")
 
 
 def structs(kind: type[Kind], /, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Kind]:
-    """Draw structs; the fields that are not given have their defaults.
+    """Draw structs; all other fields have their defaults.
 
-    ``builds`` would read the types of all fields, and many modules import those for type checking
-    only.
+    ``builds`` would read the types of all fields, but many modules import these types only for type
+    checking.
     """
     return st.fixed_dictionaries(fields).map(lambda drawn: kind(**drawn))

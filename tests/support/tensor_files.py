@@ -1,4 +1,4 @@
-"""Supported tensor files, written by the libraries that define them."""
+"""Supported tensor files, written by the libraries that define the formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def attention(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Draw softmax weights, float32."""
+    """Draw softmax weights in float32."""
     scores = np.random.default_rng(seed).normal(size=shape)
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights = exponentials / exponentials.sum(axis=-1, keepdims=True)

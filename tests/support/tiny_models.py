@@ -1,4 +1,4 @@
-"""Small models of transformers with random weights, of any architecture, made from a config."""
+"""Small transformers models of any architecture, with random weights, created from a config."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 WORDS = ("the", "cat", "sat", "on", "mat", "dog", "ran", "to", "a", "log", ".", "and")
 RARE = {"the": 330, "mat": 201}
-"""Words with larger numbers than other words, and than positions."""
+"""Words with larger ids than all other words and all positions."""
 WORDLESS = 40
-"""The number of the only token of the vocabulary that is not a word."""
+"""Id of the only token in the vocabulary that is not a word."""
 VOCABULARY, POSITIONS, LATENT = 331, 67, 12
 SMALL = {
     "vocab_size": VOCABULARY, "hidden_size": 32, "d_model": 32, "intermediate_size": 52,
@@ -30,11 +30,11 @@ SMALL = {
     "v_head_dim": 12, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1,
     "embedding_size": 23, "word_embed_proj_dim": 32, "ffn_dim": 47, "n_inner": 47,
 }  # fmt: skip
-"""Sizes by all the names that configs have for them; others are left out of a config unread.
+"""Sizes by all names that configs use for them; a config ignores the names that it does not use.
 
-As in real models the vocabulary is larger than the table of positions, and that than a vector, and
-no two of these sizes are equal. They are prime numbers, except where heads share them or experts,
-whose sizes have to be multiples of 4.
+As in real models, the vocabulary is larger than the table of positions, and this table is larger
+than a vector. No two of these sizes are equal. They are prime numbers, except for sizes that heads
+or experts share, which must be multiples of 4.
 """
 WINDOW = 4
 """The sliding window of models that have one."""
@@ -56,7 +56,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "xlnet": {"max_position_embeddings": None, "n_head": 4, "d_head": 8},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
 }
-"""Settings of their own of some architectures; None leaves one of the small sizes out."""
+"""Additional settings of some architectures; None removes one of the small sizes."""
 
 DECODERS = (
     "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2",
@@ -84,16 +84,16 @@ CAUSAL_HEADS = tuple(
         "bigbird_pegasus",
     )
 )  # fmt: skip
-"""Decoders of encoder-decoder models as models by themselves, which continue a text."""
+"""Decoders of encoder-decoder models, used as separate models that continue a text."""
 BY_THEMSELVES = (
     "bloom", "gptj", "gpt_neo", "mpt", "codegen", "falcon", "deberta", "deberta-v2", "mpnet",
     "openai-gpt", "xlnet",
 )  # fmt: skip
-"""They compute their attention without the interface of transformers."""
+"""Models that compute attention without the attention interface of transformers."""
 
 
 def tiny_model(kind: str, **settings: Any) -> Any:
-    """Make a model with random weights, the same at each call, in evaluation mode.
+    """Return a model with random weights in evaluation mode; each call returns the same weights.
 
     Parameters
     ----------
@@ -102,7 +102,8 @@ def tiny_model(kind: str, **settings: Any) -> Any:
     """
     kind, _, head = kind.partition(" ")
     transformers = pytest.importorskip("transformers", reason="models need transformers")
-    transformers.logging.set_verbosity(logging.CRITICAL)  # of such small sizes much is said
+    # transformers prints many warnings about such small sizes
+    transformers.logging.set_verbosity(logging.CRITICAL)
     torch.manual_seed(0)
     config_class = transformers.CONFIG_MAPPING[kind]
     windowed = {"sliding_window": WINDOW} if hasattr(config_class(), "sliding_window") else {}
@@ -119,7 +120,7 @@ def tiny_model(kind: str, **settings: Any) -> Any:
 
 
 def inputs_of(model: Any, tokens: int = 9) -> dict[str, torch.Tensor]:
-    """Make what a tiny model reads: tokens, tokens for both sides, or an image."""
+    """Return the inputs of a tiny model: tokens, tokens for encoder and decoder, or an image."""
     if model.main_input_name == "pixel_values":
         generator = torch.Generator().manual_seed(1)
         return {"pixel_values": torch.randn(1, 3, 32, 32, generator=generator)}
@@ -130,13 +131,13 @@ def inputs_of(model: Any, tokens: int = 9) -> dict[str, torch.Tensor]:
 
 
 def some_ids(count: int) -> torch.Tensor:
-    """Return ids of tokens from all of the vocabulary, [1, token], its last one among them."""
+    """Return token ids from the whole vocabulary [1, token], including the last id."""
     last = VOCABULARY - 1
     return (last - torch.arange(count) * 101 % (last - 2))[None]
 
 
 def save_tiny_model(folder: Path, kind: str = "llama", **settings: Any) -> Path:
-    """Save a tiny model with a tokenizer of a few words, as a folder that can be opened."""
+    """Save a tiny model with a tokenizer of a few words as a model folder."""
     transformers = pytest.importorskip("transformers", reason="models need transformers")
     tokenizers = pytest.importorskip("tokenizers")
     tiny_model(kind, **settings).save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""Small vision models of transformers with random weights, and images for them."""
+"""Small transformers vision models with random weights, and images for them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PROCESSORS = {
 
 
 def vision_model(kind: str) -> Any:
-    """Make a tiny model that reads images of 32 × 32 pixels, alone or beside texts."""
+    """Return a tiny model that processes images of 32 × 32 pixels, with or without texts."""
     parts = {name: SMALL for name in ("text_config", "vision_config") if kind == "clip"}
     return tiny_model(kind, **parts)
 
 
 def save_vision_model(folder: Path, kind: str = "vit", **settings: Any) -> Path:
-    """Save a tiny vision model, which reads images of 32 × 32 pixels as 4 × 4 patches."""
+    """Save a tiny vision model that processes images of 32 × 32 pixels as 4 × 4 patches."""
     vision_model(kind).save_pretrained(folder)
     is_cut = PROCESSORS[kind] in {"BitImageProcessor", "CLIPImageProcessor", "DeiTImageProcessor"}
     said = {
@@ -48,7 +48,7 @@ def save_vision_model(folder: Path, kind: str = "vit", **settings: Any) -> Path:
 
 
 def picture(path: Path, *, wide: int = 32, high: int = 32) -> np.ndarray:
-    """Write an image of random pixels and return them, [row, column, colour]."""
+    """Write an image of random pixels, and return the pixels [row, column, colour]."""
     pixels = np.random.default_rng(0).integers(0, 256, (high, wide, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(path)
     return pixels

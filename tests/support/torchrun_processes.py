@@ -1,4 +1,4 @@
-"""Starts the program's training as several processes by torchrun, and finds them by their rank."""
+"""Starts the program's training as several processes with torchrun, and finds them by rank."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LONGEST_S = 180
-"""After so long without an end a training hangs."""
+"""Time in seconds after which a training run counts as hanging."""
 
 
 @contextmanager
 def torchrun(count: int, *arguments: str, module: str = "visualizer") -> Iterator[Started]:
-    """Start processes of ``train``; those that are left at the end are killed."""
+    """Start processes of ``train``, and kill those that are still running when the context ends."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += [f"--nproc-per-node={count}", "-m", module, "train", *arguments]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}  # else torchrun warns that it sets it
+    # Otherwise, torchrun warns that it sets this variable.
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -54,14 +55,14 @@ class Started:
         self.ranks: dict[int, psutil.Process] = {}
 
     def find_ranks(self) -> None:
-        """Find the processes that torchrun has started, by their rank."""
+        """Return the processes that torchrun has started, by rank."""
         for child in psutil.Process(self.process.pid).children(recursive=True):
             rank = child.environ().get("RANK")
             if rank is not None:
                 self.ranks[int(rank)] = child
 
     def left(self) -> dict[int, psutil.Process]:
-        """Return the processes among those that were found that have not ended, by their rank."""
+        """Return the found processes that have not ended, by rank."""
         gone = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
         return {
             rank: each for rank, each in self.ranks.items()
@@ -69,18 +70,18 @@ class Started:
         }  # fmt: skip
 
     def ended(self) -> tuple[int, str, str]:
-        """Wait for the end; return torchrun's status, the output, and the messages."""
+        """Wait until torchrun ends, and return its status, the output and the messages."""
         out, errors = self.process.communicate(timeout=LONGEST_S)
         return self.process.returncode, out, errors
 
 
 def train(count: int, *arguments: str, module: str = "visualizer") -> tuple[int, str, str]:
-    """Train with several processes to the end; see `Started.ended`."""
+    """Train with several processes until the end; see `Started.ended`."""
     with torchrun(count, *arguments, module=module) as started:
         return started.ended()
 
 
 def messages(errors: str) -> list[str]:
-    """Return what the program itself has said, without what torchrun adds."""
+    """Return the messages of the program, without those of torchrun."""
     name = "attention-visualizer: "
     return [line.removeprefix(name) for line in errors.splitlines() if line.startswith(name)]

@@ -1,7 +1,7 @@
-"""The program with models of float64, in which processes can exchange no Python objects.
+"""The program with float64 models, in which processes cannot exchange Python objects.
 
-In float32 a training doubles the differences of rounding every few steps: after some hundred steps
-it cannot be compared with another that adds up in another order.
+In float32, training doubles the rounding differences every few steps. After some hundred steps, a
+run cannot be compared with another run that adds numbers in another order.
 """
 
 from __future__ import annotations

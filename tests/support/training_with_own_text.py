@@ -1,4 +1,4 @@
-"""The program, of whose processes only the first reads the text that was asked for."""
+"""The program, in which only the first process reads the requested text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two ranks of a served model, without a model: they do jobs in which they meet."""
+"""Two ranks of a served model, without a model; they run jobs in which they synchronize."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ REFUSED = "The tokenizer was lost."
 
 
 def two_ranks(folder: Path, which: str) -> tuple[list[int], list[list[str]]]:
-    """Have two processes do the jobs of a name; return their statuses, and what came of each job.
+    """Run the jobs with the given name in two processes; return the statuses and job outcomes.
 
     Parameters
     ----------
     folder : Path
-        Where they find each other.
+        Folder of the file by which the processes find each other.
     """
     store = {STORE_VARIABLE: str(folder / "store")}
     with forked_ranks(COUNT, folder, _do_jobs, which, **store) as ranks:
@@ -62,7 +62,7 @@ def _gather(ranks: ModelProcessGroup) -> None:
 
 
 def _work_alone(ranks: ModelProcessGroup) -> None:
-    """Take longer than a rank waits after a failure, and meet the other one."""
+    """Work longer than a rank waits after a failure, and then synchronize with the other rank."""
     begun = monotonic()
     while monotonic() - begun < 2 * SHORT_S:
         pass
@@ -82,7 +82,7 @@ def _run_out_of_memory(ranks: ModelProcessGroup) -> None:
 
 
 def _wait_in_run(ranks: ModelProcessGroup) -> None:
-    """Wait for the other rank, as a model that is spread does within a layer."""
+    """Wait for the other rank, as a layer of a model that is split over several processes does."""
     import torch
     from torch import distributed
 
@@ -91,7 +91,7 @@ def _wait_in_run(ranks: ModelProcessGroup) -> None:
 
 
 def _nothing(ranks: ModelProcessGroup) -> None:
-    """Do nothing in which ranks meet."""
+    """Do nothing, so that the ranks do not synchronize."""
 
 
 JOBS: dict[str, tuple[tuple[Work, Work], ...]] = {
@@ -135,6 +135,8 @@ def _do_jobs(arguments: Sequence[str]) -> NoReturn:
     try:
         outcomes = [_outcome(ranks, works[ranks.rank]) for works in JOBS[which]]
     except RuntimeError:
-        os._exit(1)  # as a process of a server does: its end would wait for what it has left
-    os.write(1, f"{json.dumps(outcomes)}\n".encode())  # at once, as both write there
-    os._exit(0)  # likewise: gloo may abort where the other has ended first
+        # As a server's process does: a normal exit would wait for the unfinished operation.
+        os._exit(1)
+    # One write call, because both ranks write to this file.
+    os.write(1, f"{json.dumps(outcomes)}\n".encode())
+    os._exit(0)  # as above: gloo may abort if the other process has ended first

@@ -1,4 +1,4 @@
-"""Waits for what a test expects of a window, and goes on as soon as it is so."""
+"""Waits for the state that a test expects, and continues as soon as it is reached."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOOK_MS = 10
-"""So often a condition is looked at that no event has to do with, such as another process's."""
+"""Interval, in milliseconds, at which conditions are checked that no event announces."""
 
 
 def wait_until(is_so: Callable[[], object], timeout_ms: int) -> None:
     """Run the event loop until a condition holds.
 
-    It is looked at whenever all events have been handled, and not only from time to time.
+    The condition is checked whenever all events have been handled, and not only at intervals.
 
     Raises
     ------
     TimeoutError
-        When it does not come true in time.
+        If the condition does not hold in time.
     """
     if is_so():
         return

@@ -1,4 +1,4 @@
-"""Fixtures for windows with the real computation, or one that a test can delay."""
+"""Fixtures for windows with the real computation, or with one that a test can delay."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TEXT_OF_MODEL = "the cat sat on the mat"
 
 @pytest.fixture(scope="session")
 def application(qapp: QApplication) -> Iterator[QApplication]:
-    """Qt's application under the program's name and style; it ends as the program does."""
+    """The QApplication with the program's style and name; it ends as the program does."""
     qapp.setApplicationName("Attention Visualizer")
     qapp.setOrganizationName("Attention Visualizer")
     qapp.setStyle("Fusion")
@@ -58,7 +58,7 @@ def shared(application: QApplication) -> Iterator[SharedWindow]:
 
 @pytest.fixture(scope="module")
 def shared_here(shared: SharedWindow) -> Iterator[SharedWindow]:
-    """The shared window's, which is in the way of no pointer while other modules are tested."""
+    """The shared window's owner; the window is off the screen while other modules are tested."""
     yield shared
     shared.put_away()
 
@@ -77,7 +77,7 @@ MATRIX_LIMITS = ("MAX_FULL_MATRIX_BYTES", "MIN_BLOCKWISE_BYTES")
 
 @pytest.fixture(scope="module")
 def every_text_is_long(shared_here: SharedWindow) -> Iterator[Mapping[str, int]]:
-    """Every text is computed in blocks, also the first one of the module's shared window.
+    """Compute every text in blocks, including the first one in the module's shared window.
 
     The value of the fixture is the usual limits, by name.
     """
@@ -94,7 +94,7 @@ def every_text_is_long(shared_here: SharedWindow) -> Iterator[Mapping[str, int]]
 def use_usual_limits(
     every_text_is_long: Mapping[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], None]:
-    """Computes short texts whole for the rest of a test."""
+    """Compute short texts in full for the rest of a test."""
 
     def use() -> None:
         for name, limit in every_text_is_long.items():
@@ -105,16 +105,17 @@ def use_usual_limits(
 
 @pytest.fixture
 def open_window(application: QApplication, qtbot: QtBot, shared: SharedWindow) -> Open:
-    """Opens windows at the size of a usual screen, and closes them after the test."""
-    shared.close()  # a test's own windows are the only ones
-    opened = []  # else garbage collection may take a closed one in the midst of its own event
+    """Open windows with the size of a usual screen, and close them after the test."""
+    shared.close()  # so that a test's own windows are the only ones
+    # Otherwise, garbage collection might delete a closed window while it handles an event.
+    opened = []
 
     def open_(
         document: Document | None = None, size: tuple[int, int] | None = (1280, 800)
     ) -> MainWindow:
         window = app.open_window(document or Document(), View())
         opened.append(window)
-        if size:  # the offscreen platform's screen is smaller
+        if size:  # the screen of the offscreen platform is smaller
             window.resize(*size)
         qtbot.addWidget(window, before_close_func=_let_through)
         qtbot.waitExposed(window)
@@ -135,7 +136,7 @@ def fresh_window(open_window: Open, qtbot: QtBot) -> MainWindow:
 def window(request: pytest.FixtureRequest) -> MainWindow:
     """The window with its first numbers: the shared one, unless its computation is replaced.
 
-    A module that tests new windows, closing, or what remains afterwards defines its own
+    A module that tests new windows, closing, or what remains after closing defines its own
     `window`, which is `fresh_window`.
     """
     is_changed = "gate" in request.fixturenames or "open_window" in request.fixturenames
@@ -145,7 +146,7 @@ def window(request: pytest.FixtureRequest) -> MainWindow:
 
 @pytest.fixture
 def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
-    """The windows of a program, as it opens them, closed after the test without a question."""
+    """The window manager of the program; its windows are closed after the test without a dialog."""
     made = WindowManager(app.window_services())
     yield made
     for window in made.all.copy():
@@ -165,7 +166,7 @@ def hand(window: MainWindow, qtbot: QtBot) -> Hand:
 
 @pytest.fixture
 def model_window(hand: Hand, tiny_model_folder: Path) -> Hand:
-    """A window in which a model reads `TEXT_OF_MODEL`, with its heatmaps in front."""
+    """A window in which a model processes `TEXT_OF_MODEL`, with the model's heatmaps in front."""
     hand.type_sentence(TEXT_OF_MODEL)
     hand.settle()
     hand.window.controllers.document_controller.open(tiny_model_folder)
@@ -202,18 +203,18 @@ class Gate:
         return self._compute(document, previous)
 
     def let_through(self, count: int = 1) -> None:
-        """Let this many requests be computed."""
+        """Release this many requests."""
         self._passes.release(count)
 
     def open(self) -> None:
-        """Let everything be computed from now on."""
+        """Release all requests from now on."""
         self._is_open = True
         self._passes.release(100)
 
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """Put the program's computation behind a gate; request it before a window."""
+    """Put the program's computation behind a gate; request this fixture before a window."""
     made = Gate()
     monkeypatch.setattr(app, "compute", made)
     return made

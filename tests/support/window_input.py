@@ -1,4 +1,4 @@
-"""Drives the main window by input events and reads what it shows."""
+"""Operates the main window by input events, and reads what it shows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PATIENCE_MS = 10_000
 
 
 def leave(area: CellScrollArea, *, at_once: bool = False) -> None:
-    """Move the pointer away from cells, and wait until that counts, unless it is to at once."""
+    """Move the pointer away from cells; unless ``at_once``, wait until this has had an effect."""
     QApplication.sendEvent(area.viewport(), QEvent(QEvent.Type.Leave))
     if at_once:
         area.leave_timer.stop()
@@ -53,7 +53,7 @@ def leave(area: CellScrollArea, *, at_once: bool = False) -> None:
 
 
 class Hand:
-    """Acts on a window by input events alone, and reads what its widgets show."""
+    """Operates a window by input events only, and reads what its widgets show."""
 
     def __init__(self, qtbot: QtBot, window: MainWindow) -> None:
         self.qtbot = qtbot
@@ -67,7 +67,7 @@ class Hand:
     def read_menu(
         self, button: QToolButton, meanwhile: Callable[[], object] = lambda: None
     ) -> dict[str, bool]:
-        """Open a button's menu by the mouse; return the texts in it, and which are checked."""
+        """Open a button's menu with the mouse; return its texts and which entries are checked."""
         read: dict[str, bool] = {}
 
         def look() -> None:
@@ -78,19 +78,19 @@ class Hand:
         return read
 
     def choose_in_menu(self, button: QToolButton, *texts: str) -> None:
-        """Open a button's menu and choose by the mouse, through its submenus."""
+        """Open a button's menu with the mouse, and choose an entry through its submenus."""
         self._in_menu(button, lambda: _click_in_menu(button.menu(), texts))
         self.settle()
 
     def toggle_stage(self, stage: str) -> None:
-        """Show or hide a stage in the menu of stages, which may have gone on before."""
+        """Show or hide a stage in the menu of stages."""
         assert self.window.workspace.run
         title = self.window.workspace.run.trace.stage(stage).title
         button = self.window.view_bar.stages_button
         self._in_menu(button, lambda: _click_in_menu(button.menu(), (title,)))
 
     def choose_last_by_keys(self, button: QToolButton) -> None:
-        """Open the menu of the focused button and choose its last entry by keys."""
+        """Open the menu of the focused button, and choose its last entry with the keyboard."""
 
         def choose() -> None:
             QTest.keyClick(button.menu(), Qt.Key.Key_Up)
@@ -105,7 +105,7 @@ class Hand:
         act: Callable[[], object],
         open_menu: Callable[[], object] | None = None,
     ) -> None:
-        """Act while a button's menu is open: what opens it returns once it is closed."""
+        """Do something while a button's menu is open; opening it returns only when it is closed."""
         menu = button.menu()
 
         def begin() -> None:
@@ -128,7 +128,7 @@ class Hand:
     # ------------------------------------------------------------------ waiting
 
     def activate(self) -> None:
-        """Activate the window; offscreen, a closed pop-up list leaves none active."""
+        """Activate the window; on the offscreen platform, a closed pop-up leaves none active."""
         self.until(lambda: QApplication.activePopupWidget() is None)
         QApplication.processEvents()
         self.window.activateWindow()
@@ -138,7 +138,7 @@ class Hand:
         wait_until(is_so, patience_ms)
 
     def settle(self) -> None:
-        """Wait until the document's numbers are shown, and no turn of the wheel waits."""
+        """Wait until the document's numbers are shown and all wheel events have been handled."""
         workspace, is_turned = self.window.workspace, self.board.zoom_timer.isActive
         assert spec_problems(workspace.document.spec) == ()
         self.until(
@@ -150,12 +150,13 @@ class Hand:
                 and workspace.view == workspace.wanted
             )
         )
-        QApplication.processEvents()  # a longer text makes its box higher and the heatmaps lower
+        # A longer text makes its input field taller and the heatmaps shorter.
+        QApplication.processEvents()
 
     # ------------------------------------------------------------------ acting
 
     def press(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
-        """Press a key at the focused widget."""
+        """Press a key in the focused widget."""
         target = QApplication.focusWidget() or self.window
         QTest.keyClick(target, key, modifiers)
 
@@ -163,20 +164,20 @@ class Hand:
         self.press(key, Qt.KeyboardModifier.NoModifier)
 
     def type_sentence(self, text: str) -> None:
-        """Click into the sentence, select all and type another one."""
+        """Click into the sentence, select all of it, and type another one."""
         self.click(self.sentence.viewport())
         self.press(Qt.Key.Key_A)
         self.key(Qt.Key.Key_Delete)
         QTest.keyClicks(self.sentence, text)
 
     def compose(self, text: str) -> None:
-        """Enter a text as an input method does: Chinese, emoji, accents."""
+        """Enter a text like an input method does: Chinese, emoji, accents."""
         event = QInputMethodEvent()
         event.setCommitString(text)
         QApplication.sendEvent(self.sentence, event)
 
     def paste_sentence(self, text: str) -> None:
-        """Paste a text from the clipboard over the sentence."""
+        """Paste a text from the clipboard in place of the sentence."""
         QApplication.clipboard().setText(text)
         self.click(self.sentence.viewport())
         self.press(Qt.Key.Key_A)
@@ -199,7 +200,7 @@ class Hand:
         return found
 
     def type_number(self, setting: str, text: str) -> None:
-        """Tab into a setting's box, which selects its number, and type another one."""
+        """Tab into a setting's field, which selects its number, and type another number."""
         control = self.window.settings_bar.rows[setting].control
         self.window.settings_bar.reveal(control)
         box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
@@ -208,7 +209,7 @@ class Hand:
         QTest.keyClicks(box, text)
 
     def choose(self, name: str, words: str) -> None:
-        """Open a list and choose by keyboard."""
+        """Open a list, and choose an entry with the keyboard."""
         box = self.find(QComboBox, name)
         self.click(box)
         view = box.view()
@@ -220,7 +221,7 @@ class Hand:
         self.activate()
 
     def drag(self, slider: QSlider, *values: int) -> None:
-        """Press a slider's handle, drag it over values, and release it."""
+        """Press a slider's handle, drag it to several values, and release it."""
         QTest.mousePress(slider, LEFT, pos=self._handle(slider, slider.value()))
         for value in values:
             _move(slider, self._handle(slider, value), LEFT)
@@ -243,7 +244,7 @@ class Hand:
         return QPoint(groove.left() + left + handle.width() // 2, handle.center().y())
 
     def point(self, cell: Cell) -> QPoint:
-        """Return a cell's position on the heatmaps."""
+        """Return the position of a cell in the heatmaps."""
         area = self.board.area_of(cell)
         assert area is not None, cell
         return area.center()
@@ -266,7 +267,7 @@ class Hand:
 
     @property
     def shown(self) -> Board:
-        """The board that the heatmaps are painted from."""
+        """The board from which the heatmaps are painted."""
         return self.board.board
 
     def panel(self, stage: str, head: int | None = 0) -> Heatmap:
@@ -283,12 +284,12 @@ class Hand:
 
     @property
     def chips(self) -> tuple[str, ...]:
-        """The token strip's accessible texts."""
+        """The accessible texts of the token strip."""
         name = self.window.panes["Tokens"].strip.accessibleName()
         return tuple(name.partition(", ")[2].split(" "))
 
     def problem(self, setting: str) -> str:
-        """The problem shown at a setting; empty where there is none."""
+        """Return the error message shown at a setting; empty if there is none."""
         label = self.window.settings_bar.rows[setting].problem
         self.window.settings_bar.reveal(label)
         return words(label) if label.isVisibleTo(self.window) else ""
@@ -316,7 +317,7 @@ class Hand:
         return [box for box in self.window.findChildren(QMessageBox) if box.isVisible()]
 
     def details_of_bug(self) -> str:
-        """Wait for the box that reports a bug, close it and return its details."""
+        """Wait for the dialog that reports a bug, close it, and return its details."""
         self.until(lambda: bool(self.boxes()))
         (box,) = self.boxes()
         details = box.detailedText()
@@ -325,21 +326,21 @@ class Hand:
 
 
 def words(label: QLabel) -> str:
-    """Return a label's text without its markup."""
+    """Return the text of a label without markup."""
     if label.textFormat() is Qt.TextFormat.RichText:
         return QTextDocumentFragment.fromHtml(label.text()).toPlainText()
     return label.text()
 
 
 def name_file(dialog: QFileDialog, path: Path) -> None:
-    """Type a file's name into a box that asks for one, and press Enter.
+    """Type a file name into a dialog that asks for one, and press Enter.
 
     `QFileDialog.selectFile` alone does not change a name that is being typed.
     """
     line = dialog.findChild(QLineEdit)
     assert line
     dialog.setDirectory(str(path.parent))
-    dialog.selectFile(path.name)  # so that no other one is
+    dialog.selectFile(path.name)  # so that no other file is selected
     line.setText(path.name)
     QTest.keyClick(line, Qt.Key.Key_Return)
 

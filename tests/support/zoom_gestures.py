@@ -1,4 +1,4 @@
-"""Zoom and pan gestures: wheel, pinch and drag."""
+"""Zoom and pan gestures with wheel, fingers and mouse."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def roll(
 
 
 def pinch(hand: Hand, at: QPoint, wider: float) -> None:
-    """Pinch: move two fingers apart by a share of their distance, or together."""
+    """Move two fingers apart by a proportion of their distance, or move them together."""
     viewport = hand.board.viewport()
     event = QNativeGestureEvent(
         Qt.NativeGestureType.ZoomNativeGesture,
@@ -67,7 +67,7 @@ def pinch(hand: Hand, at: QPoint, wider: float) -> None:
 
 
 def pull(hand: Hand, widget: QWidget, *points: QPoint) -> None:
-    """Drag from the first point over the others."""
+    """Drag from the first point over the other points."""
     QTest.mousePress(widget, LEFT, pos=points[0])
     for point in points[1:]:
         event = QMouseEvent(
@@ -84,7 +84,7 @@ def pull(hand: Hand, widget: QWidget, *points: QPoint) -> None:
 
 
 def under(hand: Hand, point: QPoint) -> Cell | None:
-    """Return the cell drawn at a point; the first one of a pooled block."""
+    """Return the cell that is drawn at a point, or the first cell of a pooled block."""
     return hand.board.cell_at(QPointF(point))
 
 
@@ -94,6 +94,6 @@ def seen(hand: Hand) -> ZoomRange | None:
 
 
 def press(hand: Hand, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
-    """Press a key at the focused widget and wait until its effect is shown."""
+    """Press a key in the focused widget, and wait until the effect is shown."""
     hand.press(key, modifiers)
     hand.settle()

@@ -1,14 +1,15 @@
 """The document file: a document, its view and, optionally, its computed numbers.
 
-A zip of ``document.json``, one array for each of the document's own matrices and for captured
-attention, and the recorded numbers below ``trace/``; those of side A of a comparison are below
-``kept/``. Captured attention is not recorded: its numbers are part of the document.
+A document file is a zip archive of ``document.json``, one array for each of the document's own
+matrices and for captured attention, and the recorded numbers below ``trace/``; the numbers of side
+A of a comparison are below ``kept/``. Captured attention is not recorded, because its numbers are
+part of the document.
 
-All stages and weights of a spec are recorded, or none of them; for texts that are too long to keep
-the matrices in memory, only the stages before the scores are recorded. A file may lack stages, for
-example if it was written before the program had them; the run is then computed. A stage that the
-program does not know is rejected: it is from a newer program, and the numbers that depend on it
-would not follow from the stages that are shown.
+Either all stages and weights of a specification are recorded, or none of them; for texts that are
+too long to keep the matrices in memory, only the stages before the scores are recorded. A file may
+lack stages, for example if it was written before the program had them; the run is then computed. A
+file with a stage that the program does not know is rejected: it was written by a newer program, and
+the numbers that depend on the unknown stage would not follow from the stages that are shown.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ UNTITLED_NAME = "Untitled"
 """Title of a document that has no file."""
 _DESCRIPTION_FILE = "document.json"
 _NUMBERS = "numbers"
-"""Name of the field with bytes that are stored as floating-point numbers."""
+"""Name of the field whose bytes are stored as floating-point numbers."""
 _DTYPES = {"float32": "<f4", "float64": "<f8"}
-"""Array types by the ``dtype`` field next to the numbers; float64 without that field."""
+"""Array types by the ``dtype`` field next to the numbers; float64 if there is no such field."""
 _MAX_JSON_MARKS = 1_000_000
 """Maximum number of commas and opening brackets in the JSON; each may become a value."""
 _MAX_TOKENS = 1_000_000
@@ -78,20 +79,20 @@ class SavedDocument(Struct, frozen=True, eq=False):
     Parameters
     ----------
     view : View
-        The view as returned by `saved_part`. A comparison with a kept side A includes its document
-        but not its run, which `visualizer.file_opening.restore_document` adds.
+        The view as returned by `saved_part`. A comparison with a kept side A includes the document
+        of side A but not its run, which `visualizer.file_opening.restore_document` adds.
     recorded : RecordedNumbers or None
-        The document's numbers as computed when it was saved.
+        The document's numbers that were saved with it.
     kept : RecordedNumbers or None
         The numbers of side A of the view's comparison.
     title : str
-        Title of a document that has no file yet; not written.
+        Title of a document that has no file yet; it is not written.
     version : FileVersion or None
         Version of the file that was read; None if unknown.
     exported : ExportedNumbers or None
-        The numbers of a data export, to be compared with the computed numbers.
+        The numbers in a data export, which are compared with the computed numbers.
     opened_model : object
-        Keeps open the model that was opened to run the document; None if no model was opened.
+        Keeps alive the model that was opened to run the document; None if no model was opened.
     """
 
     document: Document
@@ -105,7 +106,7 @@ class SavedDocument(Struct, frozen=True, eq=False):
 
     @property
     def notice(self) -> str:
-        """Message to show to the user about the file; usually empty."""
+        """Message about the file that is shown to the user; usually empty."""
         missing = {
             f"“{name}”": None for one in (self.recorded, self.kept) if one for name in one.missing
         }
@@ -134,15 +135,15 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
     Parameters
     ----------
     file : BinaryIO
-        Open for writing, and at its start.
+        Open for writing, and positioned at its start.
     run : Run, optional
-        A run whose numbers are also written if they belong to this document, together with those of
-        side A of a comparison.
+        A run. If it was computed from this document, its numbers are also written, together with
+        those of side A of a comparison.
 
     Raises
     ------
     InputError
-        For ``save``, if the content is larger than `read_document` accepts.
+        With field ``save`` if the content is larger than `read_document` accepts.
     """
     members: ArchiveMembers = {}
     with _convert_errors("save", "The document", _UNSAVED_SUFFIX):
@@ -187,13 +188,14 @@ def _list_recorded_runs(
 
 
 def _encode_json(tree: Mapping[str, Any]) -> bytes:
-    # "surrogatepass" preserves lone surrogates; unescaped, a pair is not merged into a character.
+    # "surrogatepass" preserves lone surrogates. Without escapes, a pair of lone surrogates is not
+    # merged into one character.
     text = json.dumps(tree, ensure_ascii=False, indent=1, allow_nan=False)
     return text.encode("utf-8", "surrogatepass")
 
 
 def _array_dtype(path: str, tree: Any) -> str:
-    """Return the type of the array at a path, from its field and the ``dtype`` next to it."""
+    """Return the dtype of the array at a path, given by its field and the ``dtype`` next to it."""
     *way, name = path.split("/")
     if name != _NUMBERS:
         return "|u1"
@@ -212,12 +214,12 @@ def read_document(file: BinaryIO) -> SavedDocument:
     Parameters
     ----------
     file : BinaryIO
-        Open for reading and seekable; contains only the document.
+        Open for reading and seekable; it must contain only the document.
 
     Raises
     ------
     InputError
-        For ``open``, if the file is not a document as written by `write_document`.
+        With field ``open`` if the file is not a document as written by `write_document`.
     """
     name = getattr(file, "name", None)
     subject = f"“{Path(name).name}”" if isinstance(name, str) else "The file"
@@ -285,7 +287,7 @@ def _convert_errors(field: str, subject: str, remedy: str = "") -> Iterator[None
         end = f"{str(error).rstrip('.')}{remedy}" if remedy else str(error)
         raise InputError(field, f"{subject} {end}") from error
     except OSError as error:
-        if field == "save":  # the caller that writes the file knows its path
+        if field == "save":  # the caller that writes the file knows its path and converts the error
             raise
         raise InputError(
             field, f"{subject} could not be read: {system_error_reason(error)}."
@@ -298,7 +300,7 @@ def _convert_errors(field: str, subject: str, remedy: str = "") -> Iterator[None
 
 
 def _is_computed_from(run: Run, document: Document) -> bool:
-    """Whether a run was computed from a document; False for captured attention."""
+    """Return whether a run was computed from a document; False for captured attention."""
     if not (run.trace.has_module and document.has_module):
         return False
     is_spec = replace(run.trace.spec, lengths=()) == replace(document.spec, lengths=())
@@ -306,13 +308,13 @@ def _is_computed_from(run: Run, document: Document) -> bool:
 
 
 def unpadded_tokens(run: Run) -> Texts:
-    """Return the tokens of each text of a run without padding."""
+    """Return the tokens of each text in a run, without padding."""
     lengths = run.trace.spec.lengths or [len(text) for text in run.texts]
     return tuple(text[:length] for text, length in zip(run.texts, lengths, strict=True))
 
 
 def _trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
-    """Return the texts and arrays of a run by member name below ``place``."""
+    """Return the texts and arrays of a run, by member names that start with ``place``."""
     texts = unpadded_tokens(run)
     tokens = [token for text in texts for token in text]
     about = {"device": run.device, "notices": list(run.notices)}
@@ -333,15 +335,15 @@ def _trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np
 def _take_recorded_run(
     place: str, document: Document, texts: dict[str, bytes], arrays: dict[str, np.ndarray]
 ) -> RecordedNumbers | None:
-    """Take a document's recorded numbers out of the archive members; None if there are none.
+    """Remove a document's recorded numbers from the archive members and return them, or None.
 
-    Captured attention has no recorded numbers; such members remain, and are rejected later.
+    Captured attention has no recorded numbers; such members are left, and are rejected later.
 
     Raises
     ------
     DamagedError
-        If an array has the wrong size or type, or if weights are missing that no missing stage
-        uses.
+        If an array has the wrong size or type, or if weights are missing although no missing stage
+        uses them.
     """
     if not document.has_module or f"{place}/about.json" not in texts:
         return None
@@ -391,7 +393,7 @@ def _take_stages(
 
 
 def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all weights of a spec, by their names in the book's ``state_dict``."""
+    """Return the shapes of all weights of a specification, by their ``state_dict`` names."""
     found: dict[str, tuple[int, ...]] = {}
     for layer in PROJECTION_LAYERS if spec.has_projection else ():
         names = parameter_names(spec, layer)
@@ -458,7 +460,7 @@ def _parse_texts(content: bytes, tokens: list[int], characters: list[int]) -> Te
 
 
 def _is_tokenization_of(text: str, texts: Texts) -> bool:
-    """Whether tokens occur in a text in order, independent of the tokenizer's version."""
+    """Return whether the tokens occur in a text in this order, whatever the tokenizer's version."""
     at = 0
     for token in (token for tokens in texts for token in tokens):
         at = text.find(token, at)

@@ -1,4 +1,4 @@
-"""Documents embedded in exported pictures, PDF files and web pages."""
+"""Embeds documents in exported pictures, PDF files and web pages, and finds them there."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 PNG_KEYWORD = "attention-visualizer"
-"""Keyword of the PNG text chunk that holds the document."""
+"""Keyword of the PNG text chunk that contains the document."""
 SVG_NAMESPACE = "https://attention-visualizer.invalid/document"
-"""Namespace of the SVG element that holds the document."""
+"""Namespace of the SVG element that contains the document."""
 PDF_ATTACHMENT_NAME = "document.attention"
 """Name of the file attached to a PDF."""
 PDF_MARKER = b"attention-visualizer document\n"
@@ -58,7 +58,7 @@ def encode_pdf_attachment(document: bytes) -> bytes:
 
 
 def find_embedded_document(data: bytes) -> bytes | None:
-    """Return the document file embedded in a picture or web page, or attached to a PDF."""
+    """Return the document file that is embedded in a picture, web page or PDF, if any."""
     if data.startswith(PNG_SIGNATURE):
         encoded = _find_in_png(data)
     elif data.startswith(b"%PDF"):
@@ -75,7 +75,7 @@ def find_embedded_document(data: bytes) -> bytes | None:
 
 
 def decode_document(encoded: bytes) -> bytes | None:
-    """Decode a document file from base64; None if the text is invalid."""
+    """Decode a document file from base64, or return None if the text is invalid."""
     try:
         return base64.b64decode(b"".join(encoded.split()), validate=True)
     except ValueError:
@@ -99,7 +99,10 @@ def _png_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read_itxt(content: bytes) -> bytes | None:
-    """Read an iTXt chunk after its keyword: two flags, language, translated keyword, text."""
+    """Return the text of an iTXt chunk, given the data after its keyword.
+
+    The data consists of two flags, the language, the translated keyword and the text.
+    """
     is_compressed, parts = content[:1] == b"\1", content[2:].split(b"\0", 2)
     if len(parts) < 3:
         return None
@@ -121,7 +124,7 @@ def _inflate_stream(packed: bytes, most: int = _MAX_DOCUMENT_BYTES) -> bytes | N
 
 
 def is_web_page(data: bytes) -> bool:
-    """Return whether a file's bytes are a web page."""
+    """Return whether a file with the given bytes is a web page."""
     return data[:64].lstrip().lower().startswith(b"<!doctype html")
 
 
@@ -137,7 +140,7 @@ def _find_in_pdf(data: bytes) -> bytes | None:
         content: bytes | None = data[start : start + len(PDF_MARKER)]
         if content == PDF_MARKER:
             content = data[start : data.find(b"\n", start + len(PDF_MARKER))]
-        # The first bytes identify the stream; no other stream is decompressed.
+        # The first bytes identify the stream; other streams are not decompressed.
         elif _inflate_stream(data[start : start + 256], len(PDF_MARKER)) == PDF_MARKER:
             content = _inflate_stream(data[start : start + _MAX_DOCUMENT_BYTES])
         else:

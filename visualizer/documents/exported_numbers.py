@@ -1,4 +1,4 @@
-"""Reads exported ``.npz`` and ``.json`` files: their document and numbers.
+"""Reads the documents and numbers in exported ``.npz`` and ``.json`` files.
 
 An opened document is recomputed; `ExportedNumbers.describe_difference` compares the results with
 the numbers in the file.
@@ -31,11 +31,15 @@ if TYPE_CHECKING:
 
 
 TOLERANCE = 1e-6
-"""Maximum difference between equal numbers; relative for numbers above 1, absolute below."""
+"""Maximum difference between numbers that are considered equal: relative for absolute values above
+1, and absolute for all others.
+"""
 MAX_COMPARED_BYTES = 2**26
-"""Maximum size of a JSON file to read numbers from; a larger file yields only the document."""
+"""Maximum size, in bytes, of a JSON file whose numbers are read; from a larger file, only the
+document is read.
+"""
 MAX_JSON_MARKS = 2**23
-"""Maximum number of commas and brackets in a JSON file; each may become a value."""
+"""Maximum number of commas and opening brackets in a JSON file; each may become a value."""
 _IN_JSON = re.compile(rb'"document"\s*:\s*"([A-Za-z0-9+/=]*)"')
 _PROGRAM = b'"Attention Visualizer"'
 _HEAD = 4096
@@ -45,21 +49,21 @@ _NAME_OFFSET = 30
 
 
 class ExportedNumbers(Struct, frozen=True, eq=False):
-    """Numbers of an exported file.
+    """Numbers in an exported file.
 
     Parameters
     ----------
     arrays : tuple of ArrayEntry
-        Stages by name, and weights below ``parameters/``.
+        Stages by name, and weights by names that start with ``parameters/``.
     is_read : bool
-        Whether the numbers were read; false if there are too many.
+        Whether the numbers were read; False if there are too many.
     """
 
     arrays: tuple[ArrayEntry, ...]
     is_read: bool = True
 
     def describe_difference(self, run: Run) -> str:
-        """Describe the differences from the numbers of a run; empty if they are equal.
+        """Describe how the numbers of a run differ from these; empty if they are equal.
 
         Matrices that the run does not keep in memory are not compared.
         """
@@ -76,7 +80,7 @@ class ExportedNumbers(Struct, frozen=True, eq=False):
 
 
 def _largest_difference(entry: ArrayEntry, run: Run) -> float:
-    """Return the largest difference from a run's array; 0 if within the tolerance."""
+    """Return the largest difference from a run's array, or 0 if all are within the tolerance."""
     name = entry.name.removeprefix("parameters/")
     if name not in (*run.trace.names, *run.trace.parameters):
         return math.inf
@@ -88,7 +92,8 @@ def _largest_difference(entry: ArrayEntry, run: Run) -> float:
     with np.errstate(invalid="ignore", over="ignore"):
         apart = np.abs(exported.astype(np.float64) - computed)
         is_far = ~(apart <= TOLERANCE * np.maximum(1, np.abs(computed)))
-    is_far &= ~((exported == computed) | (np.isnan(exported) & np.isnan(computed)))  # of −∞ and NaN
+    # Equal infinities and NaN do not count as different.
+    is_far &= ~((exported == computed) | (np.isnan(exported) & np.isnan(computed)))
     if not is_far.any():
         return 0.0
     return float(np.nan_to_num(apart[is_far], nan=math.inf, posinf=math.inf).max())
@@ -98,13 +103,13 @@ def _largest_difference(entry: ArrayEntry, run: Run) -> float:
 
 
 def is_exported_npz(start: bytes) -> bool:
-    """Whether the first bytes of a file are those of an exported NPZ with its document."""
+    """Return whether a file is an exported NPZ with its document, given its first bytes."""
     name = f"{numpy_files.DOCUMENT_MEMBER}.npy".encode()
     return start.startswith(_ARCHIVE) and start[_NAME_OFFSET : _NAME_OFFSET + len(name)] == name
 
 
 def is_exported_json(start: bytes) -> bool:
-    """Whether the first bytes of a file are those of an exported JSON."""
+    """Return whether a file is an exported JSON file, given its first bytes."""
     return start.lstrip().startswith(b"{") and _PROGRAM in start[:_HEAD]
 
 
@@ -112,14 +117,14 @@ def is_exported_json(start: bytes) -> bool:
 
 
 def read_exported_npz(path: Path) -> tuple[bytes, ExportedNumbers]:
-    """Return the document file in an exported NPZ, and the file's numbers.
+    """Return the document file that an exported NPZ contains, and the numbers.
 
     Raises
     ------
     DamagedError
         If the document cannot be extracted.
     InputError
-        For ``open``, if any other part of the file is damaged.
+        With field ``open`` if any other part of the file is damaged.
     """
     entries = numpy_files.list_npz(path).entries
     found = [entry for entry in entries if entry.name == numpy_files.DOCUMENT_MEMBER]
@@ -131,21 +136,21 @@ def read_exported_npz(path: Path) -> tuple[bytes, ExportedNumbers]:
 
 
 def read_exported_json(path: Path, data: bytes, size: int) -> tuple[bytes, ExportedNumbers]:
-    """Return the document file in an exported JSON, and the file's numbers.
+    """Return the document file that an exported JSON file contains, and the numbers.
 
     Parameters
     ----------
     data : bytes
         The beginning of the file.
     size : int
-        Bytes of the whole file.
+        Size of the whole file, in bytes.
 
     Raises
     ------
     DamagedError
         If the file is damaged.
     InputError
-        For ``open``, if the file has no document.
+        With field ``open`` if the file contains no document.
     """
     is_read = (
         size <= MAX_COMPARED_BYTES and sum(map(data.count, (b",", b"[", b"{"))) <= MAX_JSON_MARKS
@@ -178,5 +183,5 @@ def _read_arrays(tree: dict[str, Any]) -> list[ArrayEntry]:
 
 
 def _make_array(name: str, values: Any) -> ArrayEntry:
-    array = np.array(values, dtype=np.float64)  # also converts "NaN" and "Infinity"
+    array = np.array(values, dtype=np.float64)  # also converts the strings "NaN" and "Infinity"
     return ArrayEntry(name, array.shape, True, partial(np.asarray, array))

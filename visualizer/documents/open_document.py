@@ -1,9 +1,9 @@
-"""Opens documents, exported files and plain text, and describes the change to the current one.
+"""Opens documents, exported files and plain text, and applies them to the current document.
 
-The kind of a file is recognized by its content, not its name.
+The type of a file is recognized by its content, not by its name.
 
 Sources: W3C, "PNG Specification, third edition", §11.3.3 (texts); ISO 32000-1, §7.11.4 (files
-inside a PDF). QPdfWriter writes them as one stream, compressed or not.
+inside a PDF). QPdfWriter writes such a file as one stream, which may be compressed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from visualizer.session.model_opening import OpenedSource
 
 MAX_PICTURE_BYTES = 2**28
-"""Maximum size of a picture to search for a document, in bytes."""
+"""Maximum size, in bytes, of an exported picture that is searched for a document."""
 _START = 4096
 """Number of leading bytes that identify the type of a file."""
 
@@ -52,12 +52,12 @@ _START = 4096
 
 
 def open_document(path: Path) -> SavedDocument:
-    """Open a document file, or an exported file that embeds one, whatever its name.
+    """Open a document file, or an exported file that embeds a document, whatever its name.
 
     Raises
     ------
     InputError
-        For ``open``, if the file is of any other kind; the message names the file.
+        With field ``open`` if the file has any other type; the message names the file.
     """
     subject = f"“{path.name or path}”"
     try:
@@ -114,11 +114,11 @@ class DocumentChange(Struct, frozen=True):
     Parameters
     ----------
     notice : str
-        Message to show to the user about the file; may be empty.
+        Message about the file that is shown to the user; may be empty.
     stages : frozenset of str or None
-        The stages to show; None keeps the current ones.
+        The stages to show; None to keep the current stages.
     opened_model : object
-        Keeps open the model that was opened to run the document; None if no model was opened.
+        Keeps alive the model that was opened to run the document; None if no model was opened.
     """
 
     document: Document
@@ -127,14 +127,14 @@ class DocumentChange(Struct, frozen=True):
     opened_model: object = None
 
     def apply_to_edited(self, before: Document, now: Document) -> DocumentChange:
-        """Apply the change to a document that was edited while the file was read.
+        """Apply the change to a document that was edited while the file was being read.
 
         Parameters
         ----------
         before : Document
             The document to which the change was applied.
         now : Document
-            The current document; everything that the change did not affect is preserved.
+            The current document; everything that the change does not affect is preserved.
         """
         changed = {
             name: value
@@ -145,7 +145,7 @@ class DocumentChange(Struct, frozen=True):
 
 
 def switch_to_model(document: Document, opened: OpenedSource) -> DocumentChange:
-    """Run a model on a document's text, or on another text if it cannot process that one.
+    """Return the change that runs a model on a document's text, or on a replacement text.
 
     A vision model uses the image of the previous model.
     """
@@ -161,13 +161,13 @@ def switch_to_model(document: Document, opened: OpenedSource) -> DocumentChange:
 
 
 MAX_TEXT_CHARACTERS = 600_000
-"""Maximum number of characters in a text: about 100,000 words with spaces."""
+"""Maximum number of characters in a text, which is about 100,000 words."""
 MAX_LINE_CHARACTERS = 100_000
-"""Maximum number of characters in a line, as the window lays out each line as a whole."""
+"""Maximum number of characters in a line, because the window lays out each line as a whole."""
 
 
 def text_length_problem(text: str) -> str:
-    """Describe which part of a text is too long to open; empty if none is."""
+    """Describe which part of a text is too long to open; empty if no part is."""
     if len(text) > MAX_TEXT_CHARACTERS:
         what = f"The text has {len(text):,} characters; the maximum is {MAX_TEXT_CHARACTERS:,}"
     elif (line := max(map(len, text.split("\n")))) > MAX_LINE_CHARACTERS:
@@ -178,7 +178,7 @@ def text_length_problem(text: str) -> str:
 
 
 def permitted_start(text: str) -> str:
-    """Return the longest permitted start of a text, up to the end of a word or line."""
+    """Return the longest permitted start of a text that ends with a whole word or line."""
     size = min(len(text), MAX_TEXT_CHARACTERS)
     start = 0
     for line in text[:size].split("\n"):
@@ -195,13 +195,13 @@ def permitted_start(text: str) -> str:
 
 
 def read_text_file(path: Path) -> str:
-    """Read a UTF-8 text with or without a byte order mark.
+    """Read a UTF-8 text file with or without a byte order mark.
 
     Raises
     ------
     InputError
-        For ``open``, if the file cannot be read, is blank or not UTF-8, or exceeds the maximum
-        length.
+        With field ``open`` if the file cannot be read, is blank or not UTF-8, or exceeds the
+        maximum length.
     """
     subject = f"“{path.name}”"
     try:

@@ -1,4 +1,4 @@
-"""List of recently opened or saved files, stored in the data folder of the program."""
+"""The list of recently opened or saved files, stored in the program's data folder."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ _NAME = "recent.json"
 
 
 def load_recent_files(folder: Path) -> tuple[Path, ...]:
-    """Return the files, newest first; none if the list is damaged or cannot be read."""
+    """Return the recent files, newest first; none if the list is damaged or cannot be read."""
     with suppress(OSError):
         return _read_list(folder)
     return ()
 
 
 def add_recent_file(folder: Path, path: Path) -> tuple[Path, ...]:
-    """Put a file at the top and return the list.
+    """Move or add a file to the top of the list, and return the list.
 
     Raises
     ------
     OSError
-        When the list cannot be read or written.
+        If the list cannot be read or written.
     """
     return _write_list(folder, (path.absolute(), *_read_list(folder)))
 
 
 def remove_recent_file(folder: Path, path: Path) -> tuple[Path, ...]:
-    """Remove a file, such as one that no longer exists, and return the list.
+    """Remove a file, such as one that no longer exists, from the list, and return the list.
 
     Raises
     ------
     OSError
-        When the list cannot be read or written.
+        If the list cannot be read or written.
     """
     return _write_list(folder, tuple(one for one in _read_list(folder) if one != path.absolute()))
 

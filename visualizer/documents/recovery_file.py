@@ -1,6 +1,6 @@
-"""Recovery files: unsaved documents, kept until they are saved or discarded.
+"""Recovery files: copies of unsaved documents, kept until they are saved or discarded.
 
-Each running program has its own recovery file and a lock that the system releases when the process
+Each running program has its own recovery file, and a lock that the system releases when the process
 ends. If the lock is free, the program that wrote the recovery file has crashed.
 """
 
@@ -41,12 +41,12 @@ class RecoveryFile:
     Parameters
     ----------
     folder : Path
-        Folder of all recovery files; created if missing.
+        Folder of all recovery files; it is created if it does not exist.
 
     Raises
     ------
     InputError
-        For ``recovery``, if the folder is not writable.
+        With field ``recovery`` if the folder is not writable.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -67,26 +67,26 @@ class RecoveryFile:
         path: Path | None = None,
         version: FileVersion | None = None,
     ) -> None:
-        """Write a document, replacing the one stored before.
+        """Write a document in place of the one stored before.
 
         Parameters
         ----------
         path : Path, optional
             The file that the document was opened from or saved to.
         version : FileVersion, optional
-            Version of that file as it was last opened or saved.
+            Version of that file when it was last opened or saved.
 
         Raises
         ------
         InputError
-            If the document cannot be written; the document stored before is unchanged.
+            If the document cannot be written; the document stored before is then unchanged.
         """
         origin = json.dumps((str(path.absolute()), version) if path else None)
         content = origin.encode() + b"\n" + document_bytes(document, view)
         write_atomically(self._file, lambda file: file.write(content))
 
     def delete(self) -> None:
-        """Remove the file once everything is saved or discarded."""
+        """Remove the file when everything has been saved or discarded."""
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
 
@@ -105,7 +105,7 @@ def _new_lock(folder: Path) -> FileLock:
         except (
             BlockingIOError,
             FileNotFoundError,
-        ):  # another program's `find_crash_recovery_files` was faster
+        ):  # another program's `find_crash_recovery_files` has just removed the file
             if not folder.is_dir():
                 raise
 
@@ -118,11 +118,11 @@ class RecoveredDocument(Struct, frozen=True):
     file : Path
         The recovery file.
     when : datetime
-        When it was last written, in UTC.
+        Time at which it was last written, in UTC.
     path : Path or None
         The file that the document was opened from or saved to.
     version : FileVersion or None
-        Version of that file known to the crashed program; None if unknown.
+        Version of that file that the crashed program knew; None if there was none.
     """
 
     file: Path
@@ -136,7 +136,7 @@ class RecoveredDocument(Struct, frozen=True):
         Raises
         ------
         InputError
-            For ``open``, if the document cannot be read.
+            With field ``open`` if the document cannot be read.
         """
         try:
             with open_regular_file(self.file) as file:
@@ -160,7 +160,7 @@ class RecoveredDocument(Struct, frozen=True):
 
 
 def find_crash_recovery_files(folder: Path) -> list[RecoveredDocument]:
-    """List the recovery files of crashed programs, newest first.
+    """Return the recovery files of crashed programs, newest first.
 
     Files of running programs, including this one, are skipped. Stale locks and partially written
     files are removed.
@@ -195,6 +195,6 @@ def _read_recovery_file(file: Path) -> list[RecoveredDocument]:
 
 
 def _parse_file_line(line: bytes) -> tuple[str, FileVersion | None]:
-    """Return path and version of the document’s file; older programs stored only the path."""
+    """Return the path and version of the document's file; older programs stored only the path."""
     of = msgspec.convert(json.loads(line), str | tuple[str, FileVersion | None] | None)
     return of if isinstance(of, tuple) else (of or "", None)

@@ -1,4 +1,4 @@
-"""Schema of saved documents: encoded types, fields that are not saved, and migrations."""
+"""Schema of saved documents: the encoded types, the fields that are not saved, and migrations."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OLD_CELL_FIELDS = {"stage", "place", "fold", "part"}
-"""Fields of a cell before schema 7 added its layer."""
+"""Fields of a cell before schema 7 added the layer."""
 SCHEMA_VERSION = 10
 """Current schema version; increment it when saved fields change, and add a migration to
-`MIGRATIONS`."""
+`MIGRATIONS`.
+"""
 
 Tree = dict[str, Any]
 
 
 def _move_index_to_layer(tree: Tree) -> Tree:
-    """Use the index of captured attention as a layer instead of a text (schema 2 to 3)."""
+    """Use the index into captured attention as a layer instead of a text (schema 2 to 3)."""
     document, view = tree.get("document"), tree.get("view")
     is_captured = isinstance(document, dict) and document.get("captured") is not None
     if is_captured and isinstance(view, dict) and "text" in view:
@@ -62,7 +63,7 @@ _SPEC_BEFORE_7: Tree = {"block": "none", "d_ff": 0, "activation": "relu"}
 
 
 def _add_cell_layers_and_edits(tree: Tree) -> Tree:
-    """Add layers of cells, head edits, and fields of specs and vectors (schema 6 to 7)."""
+    """Add cell layers, head edits, and fields of specifications and vectors (schema 6 to 7)."""
     view = tree.get("view")
     whole = {**tree, "view": _add_cell_layers(view)} if isinstance(view, dict) else tree
     whole = _add_fields(whole, {"is_of_all_heads": False}, "view", "painting")
@@ -73,18 +74,18 @@ def _add_cell_layers_and_edits(tree: Tree) -> Tree:
 
 
 def _add_default_settings(spec: Tree) -> Tree:
-    """Add the missing settings of a specification, which change none of its numbers."""
+    """Add the missing settings of a specification; their defaults change none of its numbers."""
     defaults: Tree = to_builtins(AttentionSpec())
     unsaved = UNSAVED_FIELDS[AttentionSpec]
     return {**{name: defaults[name] for name in defaults if name not in unsaved}, **spec}
 
 
 def _convert_heads_off(model: Tree) -> Tree:
-    """Convert the switched-off heads of a model to edits and add its other new fields."""
+    """Convert the switched-off heads of a model to edits, and add the other new fields."""
     rest = {name: value for name, value in model.items() if name != "heads_off"}
     heads = model.get("heads_off")
     if not isinstance(heads, list) or not all(isinstance(each, list) for each in heads):
-        return model  # left for decoding to reject
+        return model  # decoding rejects it
     edits = [
         {"layer": each[0], "head": each[-1], "kind": "off", "factor": 0.0, "text": ""}
         for each in heads
@@ -102,7 +103,7 @@ def _convert_heads_off(model: Tree) -> Tree:
 
 
 def _add_cell_layers(part: Any) -> Any:
-    """Add the layer to every cell within a part of the tree."""
+    """Add the layer to every cell in a part of the tree."""
     if isinstance(part, list):
         return [_add_cell_layers(each) for each in part]
     if not isinstance(part, dict):
@@ -112,23 +113,23 @@ def _add_cell_layers(part: Any) -> Any:
 
 
 def _add_document_fields(tree: Tree, fields: Tree, *path: str) -> Tree:
-    """Add fields to the table at a path, in the document and in a comparison's."""
+    """Add fields to the table at a path, in the document and in that of a comparison."""
     return _change_documents(tree, lambda table: {**table, **fields}, *path)
 
 
 def _change_documents(tree: Tree, change: Callable[[Tree], Tree], *path: str) -> Tree:
-    """Apply a function to the table at a path, in the document and in a comparison's."""
+    """Apply a function to the table at a path, in the document and in that of a comparison."""
     tree = _change_table(tree, change, "document", *path)
     return _change_table(tree, change, "view", "comparison", "document", *path)
 
 
 def _add_fields(tree: Tree, fields: Tree, *path: str) -> Tree:
-    """Add fields to the table at a path; a missing path is left for decoding to reject."""
+    """Add fields to the table at a path; if the path is missing, decoding rejects the tree."""
     return _change_table(tree, lambda table: {**table, **fields}, *path)
 
 
 def _change_table(tree: Tree, change: Callable[[Tree], Tree], *path: str) -> Tree:
-    """Apply a function to the table at a path; a missing path is left unchanged."""
+    """Apply a function to the table at a path; if the path is missing, the tree is unchanged."""
     if not path:
         return change(tree)
     step, *rest = path
@@ -147,7 +148,7 @@ MIGRATIONS: dict[int, Callable[[Tree], Tree]] = {
     8: lambda tree: _change_documents(tree, _add_default_settings, "spec"),
     9: lambda tree: _add_fields(tree, {"flow": False}, "view"),
 }
-"""Migrations of a ``document.json`` to the next schema, by schema number."""
+"""Functions that migrate a ``document.json`` to the next schema, by schema version."""
 
 
 def migrate(tree: Any) -> Tree:
@@ -156,7 +157,7 @@ def migrate(tree: Any) -> Tree:
     Raises
     ------
     DamagedError
-        If the schema is unknown.
+        If the schema version is invalid or unknown.
     """
     schema = tree.get("schema") if isinstance(tree, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
@@ -208,7 +209,7 @@ UNSAVED_FIELDS: dict[type, frozenset[str]] = {
     Playhead: frozenset({"is_playing"}),
     TableSelection: frozenset({"document", "problem"}),
     Comparison: frozenset({"kept", "derived_tensors", "tally"}),
-    AttentionSpec: frozenset({"lengths"}),  # belongs to a run; a document has the texts instead
+    AttentionSpec: frozenset({"lengths"}),  # a document contains the texts instead
 }
 """Fields that are not saved, by class."""
 
@@ -216,7 +217,7 @@ DOCUMENT_CODING = JsonCoding(_NAMES, UNSAVED_FIELDS)
 
 
 def saved_part(view: View) -> View:
-    """Return the saved part of a view, equal to the view read back from a file.
+    """Return the saved part of a view, which is equal to the view read back from a file.
 
     Fields that are not saved have their defaults. A comparison loses its kept run, and is dropped
     if the document of that run is unknown.

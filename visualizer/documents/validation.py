@@ -1,7 +1,7 @@
-"""Validation of saved documents and views beyond their types: names, signs and sizes.
+"""Validates saved documents and views beyond their types: names, signs and sizes.
 
-A valid document may still be impossible to compute, for example while the user is typing. Only
-values that the program cannot produce, and that readers do not expect, are rejected.
+A valid document may still be impossible to compute, for example while the user is entering a text.
+Only values that the program cannot produce and that its code does not expect are rejected.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _HOST_AND_PORT = r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}"
 
 
 def check_document(document: Document, view: View) -> None:
-    """Reject a document and a view that the program cannot produce.
+    """Reject a document or a view that the program cannot produce.
 
     Raises
     ------
     DamagedError
-        With the name of the first invalid value.
+        With a description of the first invalid value.
     """
     compared = view.comparison and view.comparison.document
     for one in (document, compared) if compared else (document,):
@@ -124,11 +124,12 @@ def _check_model(model: ModelSource) -> Iterator[NumberCheck]:
 
 
 def _is_local(path: str) -> bool:
-    """Whether a path is absolute and on this machine.
+    """Return whether a path is absolute and on this machine.
 
-    Two leading slashes denote another machine; opening such a path would contact it.
+    A path that starts with two slashes is on another machine, and opening it would contact that
+    machine.
     """
-    path = path.replace(os.sep, "/")  # except on Windows, a backslash is part of a name
+    path = path.replace(os.sep, "/")  # on other systems than Windows, a backslash is part of a name
     is_absolute = path.startswith("/") or re.match(r"[A-Za-z]:[/\\]", path) is not None
     is_local = is_absolute and not path.startswith(("//", "/??/")) and "\0" not in path
     return is_local and len(path) <= MAX_PATH_LENGTH
@@ -204,5 +205,5 @@ def _are_stages(names: Iterable[str]) -> bool:
 
 
 def _are_valid_counts(*numbers: int) -> bool:
-    """Whether all numbers are valid counts or indices: from 0 to below `RANGE_LIMIT`."""
+    """Return whether all numbers are valid counts or indices: from 0 to below `RANGE_LIMIT`."""
     return all(0 <= number < RANGE_LIMIT for number in numbers)

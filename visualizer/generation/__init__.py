@@ -1,1 +1,1 @@
-"""Text generation for the lab and for opened models: tokens, branches, next-token probabilities."""
+"""Text generation for the lab and for opened models: the tree of tokens, and its widgets."""

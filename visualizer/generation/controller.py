@@ -1,4 +1,4 @@
-"""Controls text generation: sampling, picking, stepping and switching branches."""
+"""Controls text generation: sampling and picking tokens, and moving through the tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GenerationController(QObject):
-    """Controller that navigates the tree of generated tokens; a subclass runs the model."""
+    """Controller for moving through the tree of generated tokens; a subclass runs the model."""
 
     changed = Signal()
 
@@ -24,7 +24,7 @@ class GenerationController(QObject):
         self.tree, self.sampling = GenerationTree(), Sampling()
 
     def connect_panes(self, next_tokens: NextTokensPane, generated: GenerationPane) -> None:
-        """Connect the intents of the panes."""
+        """Connect the signals of the panes to this controller."""
         next_tokens.tokenChosen.connect(self.pick)
         next_tokens.samplingChosen.connect(self.set_sampling)
         generated.sampleRequested.connect(self.sample)
@@ -47,15 +47,15 @@ class GenerationController(QObject):
         raise NotImplementedError
 
     def run(self, is_on: bool) -> None:
-        """Start generating tokens, or stop."""
+        """Start or stop generating tokens."""
         raise NotImplementedError
 
     def pick(self, token: int) -> None:
-        """Append a token by its id, or go to the branch that already has it."""
+        """Append the token with the given id, or go to the branch that already contains it."""
         raise NotImplementedError
 
     def _go_to(self, tree: GenerationTree) -> None:
-        """Stop generating, and show a tree with another current node."""
+        """Stop generating, and show the tree, in which another node is current."""
         raise NotImplementedError
 
     def _notify_listeners(self) -> None:

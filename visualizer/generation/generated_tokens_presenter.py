@@ -1,4 +1,4 @@
-"""Presenter of the generation pane: the current text of the tree as chips."""
+"""Presenter of the generation pane: the tree's current text as token chips."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ MAX_FOLLOWING_TOKENS = 400
 
 
 class GeneratedToken(Struct, frozen=True):
-    """A chip: one token of the prompt or of the tree.
+    """A token chip: one token of the prompt or of the tree.
 
     Parameters
     ----------
     node : int
-        Index of its node in the tree; `ROOT_NODE` for a token of the prompt.
+        Index of the token's node in the tree; `ROOT_NODE` for a token of the prompt.
     probability : float or None
-        The model's probability; None for a token of the prompt.
+        The model's probability for the token; None for a token of the prompt.
     branch : tuple of (int, int) or None
-        Number of this branch, from 1, and number of branches; None if there is only one.
+        Number of the token's branch, starting at 1, and the number of branches; None if there is
+        only one branch.
     is_current_token : bool
         Whether this is the current node.
     is_following : bool
@@ -63,7 +64,7 @@ class GeneratedToken(Struct, frozen=True):
 
 
 class GenerationPanel(Struct, frozen=True):
-    """Contents of the generation pane: chips, status and available actions.
+    """Contents of the generation pane: token chips, status and available actions.
 
     Parameters
     ----------
@@ -100,11 +101,11 @@ def present_generation(
     is_running : bool
         Whether tokens are sampled continuously.
     is_readable : bool
-        Whether next-token probabilities are available, now or soon.
+        Whether next-token probabilities are available now or will be soon.
     block : int, optional
-        The model's context length; tokens before it are not shown.
+        The model's context length; tokens before the context are not shown.
     is_model_loaded : bool
-        Whether a process has the model in memory.
+        Whether a process has loaded the model.
     """
     places, path, ahead = _number_branches(tree), tree.path, tree.following_nodes
     nodes = (*path, *ahead)

@@ -1,4 +1,4 @@
-"""The generation pane: controls, and tokens as chips coloured by probability."""
+"""The generation pane: controls, and token chips coloured by probability."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RUN, STOP = "Generate", "Stop"
 class GenerationPane(QWidget):
     """The generated text and its controls.
 
-    `nodeChosen` carries a node of the tree (`ROOT_NODE` for the prompt), `turned` the number of
+    `nodeChosen` emits the index of a node (`ROOT_NODE` for the prompt), `turned` the number of
     siblings to move by, and `runToggled` whether to sample continuously.
     """
 
@@ -86,7 +86,6 @@ class GenerationPane(QWidget):
         self.setFocusProxy(self.strip)
 
     def _build_sampling_row(self) -> QHBoxLayout:
-        """Build the row of sampling controls."""
         row = row_layout(spacing=4)
         for widget in (self.sample, self.run):
             row.addWidget(widget)
@@ -94,7 +93,6 @@ class GenerationPane(QWidget):
         return row
 
     def _build_navigation_row(self) -> QHBoxLayout:
-        """Build the row of controls that navigate the tree."""
         row = row_layout(spacing=4)
         for button, words in ((self.back, "Step back"), (self.on, "Step forward")):
             button.setToolTip(plain_tooltip(words))
@@ -150,13 +148,13 @@ class GenerationPane(QWidget):
 
 
 MAX_SPOKEN_TOKENS = 100
-"""Number of final tokens that screen readers announce."""
+"""Maximum number of tokens, counted from the end, that screen readers announce."""
 
 
 class GeneratedTokenStrip(ChipScrollArea):
-    """Chips that wrap over lines, with a frame around the current one.
+    """Token chips that wrap over several lines; the current one is outlined.
 
-    `nodeChosen` carries the node of a chip, `turned` the number of siblings to move by.
+    `nodeChosen` emits the node index of a chip, and `turned` the number of siblings to move by.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
@@ -215,7 +213,6 @@ class GeneratedTokenStrip(ChipScrollArea):
         bar.setPageStep(view)
 
     def _scroll_to_current(self) -> None:
-        """Scroll to the current token."""
         here = next((at for at, chip in enumerate(self.panel.chips) if chip.is_current_token), None)
         if here is not None:
             box, bar = self.chips[here], self.verticalScrollBar()
@@ -281,7 +278,6 @@ class GeneratedTokenStrip(ChipScrollArea):
 
 
 def _chip_caption(chip: GeneratedToken) -> str:
-    """Format a token's probability and branch number."""
     parts = [] if chip.probability is None else [format_share(chip.probability)]
     if chip.branch:
         parts.append(f"{chip.branch[0]}/{chip.branch[1]}")
@@ -297,7 +293,7 @@ def _chip_width(chip: GeneratedToken) -> float:
 
 
 def _chip_colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
-    """Return the fill colour of a token's probability, and a legible text colour."""
+    """Return the fill colour for a chip's probability, and a legible text colour."""
     if chip.is_following:
         return theme.paper, theme.quiet
     if chip.probability is None:

@@ -1,4 +1,4 @@
-"""The tree of generated tokens: branches, navigation and sampling."""
+"""The tree of generated tokens: its branches, moving through it, and sampling."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class GenerationNode(Struct, frozen=True):
     Parameters
     ----------
     token : int
-        Its id in the vocabulary.
+        The token's id in the vocabulary.
     text : str
-        The token itself.
+        The token's text.
     parent : int
-        Index of the preceding node; `ROOT_NODE` for the prompt.
+        Index of the preceding node; `ROOT_NODE` if the token follows the prompt.
     probability : float
-        The model's probability of the token.
+        The model's probability for the token.
     is_sampled : bool
-        Whether the token was sampled rather than picked by hand.
+        Whether the token was sampled rather than picked by the user.
     """
 
     token: int
@@ -50,7 +50,7 @@ class GenerationTree(Struct, frozen=True):
     prompt : tuple of str
         The tokens of the prompt.
     nodes : tuple of GenerationNode
-        In the order in which they were added: a parent precedes its children.
+        The nodes in the order in which they were added; a parent precedes its children.
     at : int
         Index of the current node; `ROOT_NODE` at the end of the prompt.
     seed : int
@@ -69,7 +69,7 @@ class GenerationTree(Struct, frozen=True):
 
     @property
     def path(self) -> tuple[int, ...]:
-        """The nodes from the prompt to the current node."""
+        """Indices of the nodes from the prompt to the current node."""
         found, node = [], self.at
         while node != ROOT_NODE:
             found.append(node)
@@ -77,17 +77,17 @@ class GenerationTree(Struct, frozen=True):
         return tuple(reversed(found))
 
     def children(self, node: int) -> tuple[int, ...]:
-        """Return a node's children in the order in which they were added."""
+        """Return the indices of a node's children in the order in which they were added."""
         return tuple(at for at, one in enumerate(self.nodes) if one.parent == node)
 
     @property
     def siblings(self) -> tuple[int, ...]:
-        """All children of the current node's parent, including the current node."""
+        """Indices of all children of the current node's parent, including the current node."""
         return () if self.at == ROOT_NODE else self.children(self.nodes[self.at].parent)
 
     @property
     def following_nodes(self) -> tuple[int, ...]:
-        """The nodes after the current one, following the newest child at each branch."""
+        """Indices of the nodes after the current one, following the newest child at each branch."""
         newest = {node.parent: at for at, node in enumerate(self.nodes)}
         found, node = [], self.at
         while node in newest:
@@ -97,25 +97,25 @@ class GenerationTree(Struct, frozen=True):
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The tokens up to the current node."""
+        """Texts of the tokens from the start of the prompt to the current node."""
         return (*self.prompt, *(self.nodes[node].text for node in self.path))
 
     # ------------------------------------------------------------------ steps
 
     def pick(self, token: int, text: str, probability: float) -> GenerationTree:
-        """Append a token picked by hand, or move to the existing child with this token."""
+        """Append a token that the user picked, or move to the existing child with this token."""
         return self._append_node(GenerationNode(token, text, self.at, probability))
 
     def append_sampled(self, probabilities: np.ndarray, vocabulary: Sequence[str],
               expected: np.ndarray) -> GenerationTree:  # fmt: skip
-        """Append a sampled token.
+        """Sample a token, and append it.
 
         Parameters
         ----------
         probabilities : numpy.ndarray
-            [vocabulary]: the distribution to sample from.
+            The distribution to sample from [vocabulary].
         expected : numpy.ndarray
-            [vocabulary]: the model's probabilities.
+            The model's probabilities [vocabulary].
         """
         token = sample_with_seed(probabilities, self.seed, self.sample_count)
         node = GenerationNode(
@@ -143,16 +143,16 @@ class GenerationTree(Struct, frozen=True):
         return replace(self, at=node) if ROOT_NODE <= node < len(self.nodes) else self
 
     def go_to_sibling(self, by: int = 1) -> GenerationTree:
-        """Move to the next sibling, wrapping around after the last."""
+        """Move by a number of siblings, wrapping around at the ends."""
         siblings = self.siblings
         if not siblings:
             return self
         return replace(self, at=siblings[(siblings.index(self.at) + by) % len(siblings)])
 
     def restart(self, prompt: tuple[str, ...]) -> GenerationTree:
-        """Start over with another prompt and the same seed."""
+        """Return an empty tree with another prompt and the same seed."""
         return GenerationTree(prompt, seed=self.seed)
 
     def with_seed(self, seed: int) -> GenerationTree:
-        """Set the seed for subsequent sampling."""
+        """Return the tree with another seed for the tokens to be sampled next."""
         return replace(self, seed=seed, sample_count=0)

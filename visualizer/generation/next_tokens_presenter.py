@@ -1,4 +1,4 @@
-"""The next-token probabilities as bars: the model's, and those used for sampling."""
+"""Presenter of the next-token bars: the model's probabilities and the sampling probabilities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_TOKEN_BARS = 12
 AXIS_LIMITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Possible upper ends of the bars' axis."""
+"""Possible upper limits of the bars' axis."""
 
 
 class NextTokenBar(Struct, frozen=True):
@@ -27,11 +27,11 @@ class NextTokenBar(Struct, frozen=True):
     Parameters
     ----------
     token : int or None
-        Its id in the vocabulary; None for the remaining tokens.
+        The token's id in the vocabulary; None for the remaining tokens.
     expected : float
         The model's probability.
     chosen : float
-        The probability after temperature, top-k and top-p; 0 if the token is excluded.
+        The sampling probability, after temperature, top-k and top-p; 0 if the token is excluded.
     """
 
     token: int | None
@@ -55,12 +55,12 @@ class NextTokenBar(Struct, frozen=True):
 
     @property
     def shares(self) -> str:
-        """The sampling probability and the model's, abbreviated."""
+        """The sampling probability and the model's probability, in short form."""
         return f"{format_short_share(self.chosen)} (model {format_short_share(self.expected)})"
 
 
 def describe_next_tokens(rows: Sequence[NextToken], is_edited: bool) -> str:
-    """Describe the most likely tokens, with their probabilities without edits of the model."""
+    """Describe the most likely tokens; if the model is edited, also the unedited probabilities."""
     sentences = []
     for row in rows:
         before = f", without edits {format_share(row.probability_of_all_heads)}" * is_edited
@@ -74,24 +74,24 @@ def format_short_share(share: float) -> str:
 
 
 DISPLAY_TOLERANCE = 5e-4
-"""Probabilities that differ by less look the same when formatted."""
+"""Maximum difference between probabilities that look the same when formatted."""
 
 
 class NextTokensPanel(Struct, frozen=True):
-    """The most likely tokens in descending order, and the remaining ones together.
+    """The most likely tokens in descending order, and all remaining tokens together.
 
     Parameters
     ----------
     end : float
         Probability at the end of the axis, which starts at 0.
     heading : str
-        Names the preceding token.
+        Heading that names the preceding token.
     legend : str
-        Explains outline and fill; empty if they are the same.
+        Explanation of outline and fill; empty if both show the same probabilities.
     vocabulary : int
         Size of the vocabulary.
     next_on_branch : int or None
-        The next token on the current branch, if there is one.
+        The id of the next token on the current branch, if there is one.
     """
 
     bars: tuple[NextTokenBar, ...] = ()
@@ -107,7 +107,7 @@ class NextTokensPanel(Struct, frozen=True):
         return "; ".join((self.heading, *map(self.describe_bar, self.bars))) if self.bars else ""
 
     def describe_bar(self, bar: NextTokenBar) -> str:
-        """Describe a bar, and whether it is the next token on the current branch."""
+        """Describe a bar, and state whether it is the next token on the current branch."""
         if not self.is_on_branch(bar):
             return bar.description
         next_token = (
@@ -116,7 +116,7 @@ class NextTokensPanel(Struct, frozen=True):
         return f"{bar.description}, {next_token}"
 
     def is_on_branch(self, bar: NextTokenBar) -> bool:
-        """Whether a bar includes the next token on the current branch."""
+        """Return whether a bar includes the next token on the current branch."""
         if self.next_on_branch is None:
             return False
         if bar.token is None:
@@ -131,18 +131,18 @@ def present_next_tokens(
     sampling: Sampling,
     max_bars: int = MAX_TOKEN_BARS,
 ) -> NextTokensPanel:
-    """Return the next-token bars of a text.
+    """Return the next-token bars for a text.
 
     Parameters
     ----------
     tokens : sequence of str
         The tokens of the text.
     logits : numpy.ndarray
-        [token, vocabulary]; only those of the last token are used.
+        The logits [token, vocabulary]; only those of the last token are used.
     vocabulary : sequence of str
-        All tokens.
+        The texts of all tokens.
     max_bars : int
-        Maximum number of tokens with a bar of their own.
+        Maximum number of tokens with their own bar.
     """
     if not len(logits):
         return NextTokensPanel(sampling=sampling, vocabulary=len(vocabulary))
@@ -167,7 +167,7 @@ def present_next_tokens(
 def _build_bars(
     expected: np.ndarray, chosen: np.ndarray, vocabulary: Sequence[str], max_bars: int
 ) -> tuple[NextTokenBar, ...]:
-    """Build a bar for each of the most likely tokens, and one for the remaining ones."""
+    """Build a bar for each of the most likely tokens, and one for all remaining tokens."""
     order = np.argsort(-expected, kind="stable")
     own = order if len(order) <= max_bars + 1 else order[:max_bars]
     bars = [
@@ -188,7 +188,7 @@ def _format_token(token: str) -> str:
 
 
 def _build_legend(logits: np.ndarray, chosen: np.ndarray, sampling: Sampling) -> str:
-    """Explain fill and outline, and the share that top-k and top-p exclude."""
+    """Explain fill and outline, and state the share that top-k and top-p exclude."""
     text = "Outline: model probability. Fill: sampling probability."
     if sampling.temperature == 0:
         return f"{text} At temperature 0, the most likely token is always selected."

@@ -1,4 +1,4 @@
-"""The next-token pane: sampling controls, and bars for picking a token by mouse or keyboard."""
+"""The next-token pane: bars for picking a token by mouse or keyboard, and sampling controls."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent
 
 RESERVED_NOTE_LINES = 4
-"""Number of lines reserved for the legend or an error message."""
+"""Number of text lines reserved for the legend or an error message."""
 MAX_SLIDER_TEMPERATURE = 2.0
-"""Maximum of the temperature slider; larger values can be typed."""
+"""Maximum value of the temperature slider; larger values can be entered in the field."""
 SAMPLING_SETTINGS = (
     Setting("temperature", "Temperature", SettingKind.RATE,
             "Values below 1 favour likely tokens; 0 always selects the most likely one",
@@ -52,7 +52,7 @@ SAMPLING_SETTINGS = (
 class NextTokensPane(QWidget):
     """The next-token bars, with the sampling controls below them.
 
-    `tokenChosen` carries a token id, `samplingChosen` a `Sampling`.
+    `tokenChosen` emits a token id, and `samplingChosen` a `Sampling`.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -80,7 +80,7 @@ class NextTokensPane(QWidget):
         column.addStretch(1)
 
     def _build_notes(self) -> QWidget:
-        """Build the area for legend and error messages; a fixed height keeps the layout stable."""
+        """Build the area for the legend and errors; a minimum height keeps the layout stable."""
         area = QWidget()
         column = column_layout(area, (12, 0, 12, 0))
         for label in (self.problem, self.legend):
@@ -109,7 +109,8 @@ class NextTokensPane(QWidget):
         top_k = self.controls["top_k"]
         if isinstance(top_k, CountControl):
             top_k.slider.setRange(1, max(1, bars.vocabulary))
-        if self.problem.isHidden():  # an invalid value stays for correction
+        # An invalid value stays visible so that the user can correct it.
+        if self.problem.isHidden():
             self._show_values()
 
     def forget(self) -> None:
@@ -133,7 +134,7 @@ class NextTokensPane(QWidget):
             self.controls[name].show_value(value)
 
     def apply_sampling_setting(self, name: str, value: float, _: bool = False) -> None:
-        """Apply a sampling setting; show an error message if it is invalid."""
+        """Apply a sampling setting, or show an error message if it is invalid."""
         is_all = name == "top_k" and value >= self._vocabulary > 0
         changed: dict[str, Any] = {name: None if is_all else value}
         wanted = replace(self._sampling, **changed)
@@ -153,15 +154,15 @@ MAX_NAME_PX = 96
 MARGIN_PX = 12
 SPACING_PX = 8
 MIN_TWO_SHARES_WIDTH_PX = 320
-"""Minimum width for showing two shares next to a bar, in pixels at the default text size."""
+"""Minimum width, in pixels at the default text size, for showing two percentages next to a bar."""
 BRANCH_MARK_WIDTH_PX = 4
-"""Width of the mark at the next token of the current branch."""
+"""Width, in pixels, of the mark at the next token of the current branch."""
 WIDEST, ALONE = "< 0.1% (model < 0.1%)", "less than 0.1%"
-"""Longest labels next to a bar: with two shares and with one."""
+"""Longest labels next to a bar: with two percentages and with one."""
 
 
 class NextTokenBarView(QWidget):
-    """One row per token: name, bar and share. `tokenChosen` carries the token id."""
+    """One row per token with its name, bar and percentage. `tokenChosen` emits the token id."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
     tokenChosen = Signal(int)
@@ -208,7 +209,7 @@ class NextTokenBarView(QWidget):
 
     @property
     def _is_narrow(self) -> bool:
-        """Whether only one share fits next to the bars; the tooltip shows both."""
+        """Whether only one percentage fits next to the bars; the tooltip shows both."""
         return self.width() < MIN_TWO_SHARES_WIDTH_PX * text_scale()
 
     def _format_shares(self, bar: NextTokenBar) -> str:
@@ -217,7 +218,7 @@ class NextTokenBarView(QWidget):
         return format_share(bar.chosen) if self._is_narrow else bar.shares
 
     def column_edges(self) -> tuple[float, float, float]:
-        """Return the x coordinates where the bars start and end, and where the shares start."""
+        """Return the x coordinates at which the bars start and end and the percentages start."""
         measures = font_metrics(12)
         names = (measures.horizontalAdvance(bar.label) for bar in self.panel.bars)
         name = min(max(names, default=0.0), MAX_NAME_PX * text_scale())
@@ -270,7 +271,7 @@ class NextTokenBarView(QWidget):
     def _paint_bar(
         self, painter: QPainter, row: QRectF, bar: NextTokenBar, left: float, right: float
     ) -> None:
-        """Fill a bar to the sampling probability, and outline or hatch it to the model's."""
+        """Fill a bar up to the sampling probability, and outline or hatch it up to the model's."""
         theme, width = self._theme, (right - left) / self.panel.end
         inner = row.adjusted(0, 3 * text_scale(), 0, -3 * text_scale())
         filled = QRectF(left, inner.top(), width * bar.chosen, inner.height())

@@ -1,4 +1,4 @@
-"""Bars of the next-token probabilities of a model, with and without its edits."""
+"""Bars for a model's next-token probabilities, with and without its edits."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ BARS_WIDTH_PX = 252
 ROW_HEIGHT_PX = 22
 """Height of a row, in pixels at the default text size."""
 WIDEST_SHARES = (0.9999, 0.0001, 0.996, 1.0)
-"""Probabilities with the widest percentages: almost 1, almost 0, with a decimal, and whole."""
+"""Probabilities with the widest percentages: almost 1, almost 0, with a decimal place, and 1."""
 
 
 class TokenBars(QWidget):
-    """Probability bars of the next tokens; thin lines show the probabilities without edits."""
+    """Bars for the next-token probabilities; thin lines mark the probabilities without edits."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Table
 
@@ -38,11 +38,11 @@ class TokenBars(QWidget):
         super().__init__()
         self.setAccessibleName("Probabilities of the next token")
         self.rows: tuple[NextToken, ...] = ()
-        """The rows on display, from top to bottom."""
+        """The rows that are shown, from top to bottom."""
         self._is_edited, self._theme = False, LIGHT
 
     def show_rows(self, rows: tuple[NextToken, ...], is_edited: bool, theme: Theme) -> None:
-        """Show rows, with the probabilities without edits if the model is edited."""
+        """Show rows; if the model is edited, also show the probabilities without edits."""
         self.rows, self._is_edited, self._theme = rows, is_edited, theme
         set_accessible_value(self, describe_next_tokens(rows, is_edited))
         self.setVisible(bool(rows))

@@ -1,4 +1,4 @@
-"""Reader and writer for zip archives in memory; the reader validates untrusted files.
+"""Reads and writes zip archives in memory, and validates untrusted archives.
 
 The reader checks every size before it allocates memory. Arrays are stored uncompressed, so they
 need no more memory than the size of the file; only texts are compressed, with a separate limit.
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 MAX_MEMBERS = 10_000
 MAX_BYTES = 2_000_000_000
-"""Maximum total size of all members; larger archives would need ZIP64."""
+"""Maximum total size of all members, in bytes; larger archives would need ZIP64."""
 MAX_TEXT_BYTES = 2**24
-"""Maximum size of each text, uncompressed."""
+"""Maximum uncompressed size of each text, in bytes."""
 MAX_TOTAL_TEXT_BYTES = 2**25
-"""Maximum total size of all texts, uncompressed."""
+"""Maximum total uncompressed size of all texts, in bytes."""
 MAX_NAME_LENGTH = 200
 ALLOWED_DTYPES = ("<f4", "<f8", "|u1", "<i4")
 TEXT_SUFFIXES = (".json", ".txt")
 _END_RECORD = struct.Struct("<4s4H2LH")
 _ZIP64_LOCATOR = struct.Struct("<4sLQL")
-"""ZIP64 locator before the end record; archives that contain it are rejected."""
+"""Format of the ZIP64 locator before the end record; archives that contain it are rejected."""
 _MEMBER_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _NPY_HEADER = re.compile(
     r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': "
     r"\((|\d{1,19},|\d{1,19}(?:, \d{1,19})+)\), \} *\n"
 )
 _READ_BLOCK_BYTES = 2**20
-_FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # so that equal documents have equal bytes
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # equal documents have equal bytes
 
 BROKEN_ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
@@ -66,7 +66,7 @@ BROKEN_ARCHIVE_ERRORS = (
 def write_archive(
     file: BinaryIO, texts: Mapping[str, bytes], arrays: Mapping[str, np.ndarray]
 ) -> None:
-    """Write texts and arrays by name; array names have no ``.npy`` suffix.
+    """Write an archive of texts and arrays by name; array names have no ``.npy`` suffix.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def _member_info(name: str, compression: int) -> zipfile.ZipInfo:
 
 
 def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
-    """Read texts and arrays by name; array names have no ``.npy`` suffix.
+    """Read the texts and arrays of an archive by name; array names have no ``.npy`` suffix.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def _member_problem(member: zipfile.ZipInfo) -> str:
-    """Return what is wrong with an entry; empty if the entry is valid."""
+    """Return a description of what is wrong with an entry, or an empty string if it is valid."""
     name, mode = member.filename, member.external_attr >> 16
     is_plain = _MEMBER_NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
     if not is_plain or not name.endswith((*TEXT_SUFFIXES, ".npy")):
@@ -185,14 +185,14 @@ def _member_problem(member: zipfile.ZipInfo) -> str:
 
 def _read_text_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     with archive.open(member) as opened:
-        text = opened.read(member.file_size)  # without a size, everything would be decompressed
+        text = opened.read(member.file_size)  # without a size, all data would be decompressed
     if len(text) != member.file_size:
         raise EOFError
     return text
 
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """Read an array, after checking its size against that of the member."""
+    """Read an array after checking its size against the size of the member."""
     wrong = DamagedError(f"contains an invalid array: “{format_short_value(member.filename)}”.")
     with archive.open(member) as opened:
         start = opened.read(10)

@@ -1,4 +1,4 @@
-"""Atomic file writes: a temporary file in the same folder replaces the target."""
+"""Writes files atomically: a temporary file in the same folder replaces the target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_atomically(
     waits_for_disk: bool = True,
     check: Callable[[], object] = lambda: None,
 ) -> None:
-    """Write a file atomically; if that fails, an existing file is unchanged.
+    """Write a file atomically; if this fails, an existing file is unchanged.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def write_atomically(
     Raises
     ------
     InputError
-        With field ``export`` and the system's reason if the folder cannot be written or the disk is
-        full; with field ``memory`` if there is not enough memory.
+        With field ``export`` and the system's reason if the file cannot be written; with field
+        ``memory`` if there is not enough memory.
     """
     path = place if isinstance(place, Path) else place.path
     file = ContainedFile.at(Path(os.path.realpath(place))) if isinstance(place, Path) else place

@@ -1,8 +1,8 @@
-"""A file lock that the system releases when its process ends, for whatever reason.
+"""File lock that the system releases when the process ends, for whatever reason.
 
-Files are opened here and locked by filelock: its own `FileLock` would create the parent folders
-and, in some versions, truncate the file. filelock has no shared locks, so functions that only query
-the state use a lock of the operating system.
+Files are opened here and locked by filelock: filelock's own `FileLock` would create the parent
+folders and, in some versions, truncate the file. filelock has no shared locks, so functions that
+only query the state use a lock of the operating system.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class FileLock:
-    """Exclusive lock on a file, held until `release`.
+    """Exclusive lock on a file, held until `release` is called.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class FileLock:
     Raises
     ------
     BlockingIOError
-        If the lock is held by another process, or elsewhere in this process.
+        If another process, or another object in this process, holds the lock.
     OSError
         If the file cannot be created, or is a link.
     """
@@ -53,7 +53,7 @@ class FileLock:
             raise
 
     def _check_not_removed(self) -> None:
-        """Raise `FileNotFoundError` if the previous holder has removed the file in the meantime."""
+        """Raise `FileNotFoundError` if the previous lock holder has just removed the file."""
         if (
             sys.platform != "win32"
             and os.fstat(self._descriptor).st_ino != self._contained.stat().st_ino
@@ -71,15 +71,15 @@ class FileLock:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds the lock; nothing is created, written or removed.
+    """Return whether a process holds the lock; nothing is created, written or removed.
 
-    Several processes can query the lock at once; on Windows, one of them may be mistaken for a
-    holder.
+    Several processes can query the lock at the same time; on Windows, one of them may be mistaken
+    for a lock holder.
 
     Raises
     ------
     OSError
-        If the file exists and cannot be read, or is a link.
+        If the file exists but cannot be read, or is a link.
     """
     try:
         file = ContainedFile.at(path).open_descriptor(os.O_RDONLY)
@@ -97,6 +97,6 @@ def _lock_shared(file: int) -> bool:
         return lock_descriptor(file, blocking=False)
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # depending on the file system
+    except (BlockingIOError, PermissionError):  # the error depends on the file system
         return False
     return True

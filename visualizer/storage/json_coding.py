@@ -1,13 +1,13 @@
-"""Exact, strict coding of structs as JSON, directed by their type hints.
+"""Strict, lossless encoding of structs as JSON, based on their type hints.
 
-The JSON form of a value follows only from its type hint. Bytes are not stored in the JSON; they
+The JSON form of a value depends only on its type hint. Bytes are not stored in the JSON; they
 become separate members, named by their paths in the tree.
 
-msgspec 0.22 codes structs as well, but less strictly: it writes NaN and infinity as null and reads
+msgspec 0.22 also encodes structs, but less strictly: it writes NaN and infinity as null and reads
 neither, decodes missing fields as their defaults, accepts duplicates in a set and integers of any
-size, and has no hook for any of these types. Fields cannot be left out of files, and bytes and lone
-surrogates cannot be stored in the way used here. The errors of msgspec do not contain the wrong
-value.
+size, and has no hook for any of these types. With msgspec, fields cannot be omitted from files,
+bytes and lone surrogates cannot be stored in the way used here, and error messages do not contain
+the invalid value.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 INTEGER_LIMIT = 2**63
-"""Exclusive upper limit for the absolute value of integers."""
+"""Upper limit (exclusive) for the absolute value of integers."""
 RANGE_LIMIT = 2**31
-"""Exclusive upper limit for the end of a range."""
+"""Upper limit (exclusive) for the end of a range."""
 NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 ArchiveMembers = dict[str, bytes]
-"""Bytes by their paths in the tree."""
+"""Binary data by its path in the tree."""
 
 
 class DamagedError(ValueError):
@@ -45,7 +45,7 @@ class JsonCoding:
     names : mapping
         Types in the hints of structs that the structs' modules import only for type checking.
     left_out : mapping
-        Fields that are not saved, by struct; decoding sets these fields to their defaults.
+        Fields that are not saved, by struct; decoding sets them to their defaults.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class JsonCoding:
     # ------------------------------------------------------------------ from JSON
 
     def decode(self, value: Any, hint: Any, path: str, members: ArchiveMembers) -> Any:
-        """Decode a value of a type from JSON; its bytes are removed from the members.
+        """Decode a value of the given type from JSON, and remove its binary data from `members`.
 
         Raises
         ------
         DamagedError
-            With the first path to a value that does not match its type.
+            With the path of the first value that does not match its type.
         """
         origin = get_origin(hint)
         if origin is UnionType:
@@ -165,7 +165,7 @@ def _check_type(is_valid: bool, path: str, expected: str, value: object) -> None
 
 
 def _strip_none(hint: Any) -> Any:
-    """Return the type of an optional value that is not None."""
+    """Return the type of an optional value, without None."""
     return next(kind for kind in get_args(hint) if kind is not NoneType)
 
 

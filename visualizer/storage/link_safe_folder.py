@@ -1,8 +1,8 @@
-"""Reads and writes files of a folder without following links below that folder.
+"""Reads and writes files in a folder without following links below it.
 
 A folder from an untrusted source, such as an archive or a repository, may contain a link, a pipe or
-a device under any name. The folder itself is opened by its path, as the user chose it; each name
-below it is checked before it is used, and a file is opened with ``O_NOFOLLOW``.
+a device under any name. The folder itself is opened by its path because the user chose it; each
+name below it is checked before it is used, and files are opened with ``O_NOFOLLOW``.
 
 If a name cannot be used, all functions raise an `OSError` with a reason that can be shown to the
 user.
@@ -35,16 +35,18 @@ FOLDER_REQUIRED_ERROR = "it is not a folder"
 WRITE_PROTECTED_ERROR = "it is write-protected"
 HARD_LINK_ERROR = "it is a hard link to a file elsewhere"
 PRIVATE_MODE = 0o700
-"""Permissions for the user only; a file has at most the permissions of its folder."""
+"""Permissions for the user only; files are created with at most their folder's permissions."""
 _TEMPORARY_NAME = re.compile(r"\.attention-[0-9a-f]{8}\.part")
-"""Names of temporary files that are later renamed; no other program uses such names."""
+"""Names of temporary files, which are renamed when they are complete; no other program uses such
+names.
+"""
 _NAME_SURROGATE = 0x2000_0000
-"""Bit of a Windows reparse tag that marks links and junctions, but not cloud files."""
+"""Bit of a Windows reparse tag that is set for links and junctions, but not for cloud files."""
 _COMMON_FLAGS = NONBLOCKING_FLAGS | getattr(os, "O_NOFOLLOW", 0)
 
 
 def make_private_folder(path: Path) -> None:
-    """Create a folder that is accessible to the user only, or restrict an existing one.
+    """Create a folder that only the user can access, or restrict the access to an existing one.
 
     A folder owned by another user is left unchanged; on Windows, permissions are inherited.
     """
@@ -60,11 +62,11 @@ class ContainedFolder(Struct, frozen=True):
     Parameters
     ----------
     root : Path
-        The folder that the user chose; it may be reached through links.
+        The folder that the user chose; its path may contain links.
     subfolder : str
         Name of a folder in the root; empty for the root itself.
     is_private : bool
-        Whether files and folders created in the folder are accessible only to the user.
+        Whether only the user can access files and folders created in the folder.
     """
 
     root: Path
@@ -86,13 +88,13 @@ class ContainedFolder(Struct, frozen=True):
         return ContainedFile(self, name)
 
     def check(self) -> None:
-        """Raise `OSError` if the path does not exist, is not a folder, or leads through a link."""
+        """Raise `OSError` if the folder does not exist, is not a folder, or is a link."""
         _check_folder(self.root.stat(), str(self.root))
         if self.subfolder:
             _check_folder(self.path.lstat(), self.subfolder)
 
     def make(self) -> None:
-        """Create the folder if it does not exist; its root is created with all parents."""
+        """Create the folder if it does not exist; its root is created together with all parents."""
         self.root.mkdir(self.max_permissions, parents=True, exist_ok=True)
         if self.subfolder:
             with suppress(FileExistsError):
@@ -100,7 +102,7 @@ class ContainedFolder(Struct, frozen=True):
         self.check()
 
     def list_names(self) -> tuple[str, ...]:
-        """List all names in the folder; empty if it does not exist."""
+        """Return all names in the folder; none if it does not exist."""
         try:
             self.check()
             return tuple(path.name for path in self.path.iterdir())
@@ -108,7 +110,7 @@ class ContainedFolder(Struct, frozen=True):
             return ()
 
     def remove_temporary_files(self) -> None:
-        """Remove temporary files of interrupted writes, but not files that are being written."""
+        """Remove temporary files of interrupted writes, but not those that are being written."""
         with suppress(OSError):
             for name in filter(_TEMPORARY_NAME.fullmatch, self.list_names()):
                 with suppress(OSError):
@@ -123,7 +125,7 @@ class ContainedFile(Struct, frozen=True):
 
     @classmethod
     def at(cls, path: Path) -> ContainedFile:
-        """Return the file at a path; its last component must not be a link."""
+        """Return the file at a path, whose last component must not be a link."""
         return ContainedFolder(path.parent).file(path.name)
 
     @property
@@ -132,7 +134,7 @@ class ContainedFile(Struct, frozen=True):
         return self.folder.path / self.name
 
     def exists(self) -> bool:
-        """Whether the name is in use, even by a broken link."""
+        """Return whether the name exists, even as a broken link."""
         try:
             self.folder.check()
             self.path.lstat()
@@ -141,7 +143,7 @@ class ContainedFile(Struct, frozen=True):
         return True
 
     def is_file(self) -> bool:
-        """Whether the file exists and is a regular file."""
+        """Return whether the file exists and is a regular file."""
         try:
             self.stat()
         except OSError:
@@ -157,7 +159,7 @@ class ContainedFile(Struct, frozen=True):
         return found
 
     def open_descriptor(self, flags: int, mode: int = 0o666) -> int:
-        """Open the file as `os.open` does and return its descriptor."""
+        """Open the file like `os.open`, and return the descriptor."""
         with suppress(FileNotFoundError):
             self.stat()
         descriptor = os.open(self.path, flags | _COMMON_FLAGS, mode & self.folder.max_permissions)
@@ -196,15 +198,15 @@ class ContainedFile(Struct, frozen=True):
         waits_for_disk: bool = True,
         check: Callable[[], object] = lambda: None,
     ) -> None:
-        """Write the file atomically; if that fails, an existing file is unchanged.
+        """Write the file atomically; if this fails, an existing file is unchanged.
 
         Parameters
         ----------
         fill : callable
             Writes the content to a binary file.
         waits_for_disk : bool
-            Whether to flush the content to disk so that it survives a power loss, which may take
-            seconds.
+            Whether to flush the content to disk so that it survives a power loss; this may take
+            several seconds.
         check : callable
             Called after everything is written, just before an existing file is replaced; an
             exception prevents the replacement.
@@ -212,7 +214,7 @@ class ContainedFile(Struct, frozen=True):
         permissions = None
         with suppress(FileNotFoundError):
             permissions = self.stat().st_mode & self.folder.max_permissions
-            if not os.access(self.path, os.W_OK):  # renaming only needs access to the folder
+            if not os.access(self.path, os.W_OK):  # renaming requires access only to the folder
                 raise PermissionError(errno.EACCES, WRITE_PROTECTED_ERROR, self.name)
         self.folder.remove_temporary_files()
         part, descriptor = _create_temporary_file(self.folder)
@@ -227,13 +229,13 @@ class ContainedFile(Struct, frozen=True):
                 elif permissions is not None:
                     os.fchmod(file.fileno(), permissions)
                 check()
-                part.path.replace(self.path)  # except on Windows, while it is locked
+                part.path.replace(self.path)  # on Windows, this fails while the file is locked
         finally:
             with suppress(OSError):
                 part.path.unlink()
 
     def append(self, content: bytes) -> None:
-        """Append bytes; if that fails, the file is truncated to its previous length."""
+        """Append bytes; if this fails, the file is truncated to its previous length."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         with os.fdopen(self.open_descriptor(flags), "ab", buffering=0) as file:
             found = os.fstat(file.fileno())
@@ -275,7 +277,7 @@ def _check_folder(found: os.stat_result, name: str) -> None:
 
 
 def _create_temporary_file(folder: ContainedFolder) -> tuple[ContainedFile, int]:
-    """Create a temporary file, locked until it is closed; return it and its descriptor."""
+    """Create a temporary file, locked until it is closed; return the file and a descriptor."""
     while True:
         # The name is short because file systems limit the length of names.
         part = folder.file(f".attention-{secrets.token_hex(4)}.part")
@@ -283,16 +285,17 @@ def _create_temporary_file(folder: ContainedFolder) -> tuple[ContainedFile, int]
         try:
             if _try_lock(descriptor) and part.exists():
                 return part, descriptor
-        except OSError:  # the file system has no locks, so no process removes it either
+        except OSError:  # the file system has no locks, so no other process removes the file either
             return part, descriptor
-        os.close(descriptor)  # another process has just removed it as a leftover
+        os.close(descriptor)  # another process has just removed the file as a leftover
 
 
 def _remove_temporary_file(part: ContainedFile) -> None:
     """Remove a temporary file, unless it is locked because it is still being written."""
     is_regular = stat.S_ISREG(part.path.lstat().st_mode)
     if not is_regular or sys.platform == "win32":
-        part.path.unlink()  # a link itself, not its target; on Windows, not if it is open
+        # Removes a link, not its target; on Windows, this fails if the file is open.
+        part.path.unlink()
         return
     descriptor = part.open_descriptor(os.O_RDWR)
     try:
@@ -313,13 +316,13 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def path_of_open_file(file: BinaryIO, contained: ContainedFile) -> str:
-    """Return a path through which a path-based library opens this same open file."""
+    """Return a path by which a library that requires paths can open this same open file."""
     path = f"/dev/fd/{file.fileno()}"
     return path if os.path.exists(path) else str(contained.path)  # noqa: PTH110
 
 
 def leaves_folder(root: Path, path: Path) -> bool:
-    """Whether a path below a folder leaves it through a link."""
+    """Return whether a path below a folder leaves it through a link."""
     path, real = path.absolute(), os.path.realpath(root)
     for parent in path.parents:
         if os.path.realpath(parent) == real:

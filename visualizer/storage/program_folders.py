@@ -1,4 +1,4 @@
-"""The program's folders for data, settings and cached files, and the free space of disks."""
+"""The program's folders for data, settings and cached files, and the free disk space."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from platformdirs import PlatformDirs
 FOLDER_NAME = "attention-visualizer"
 SETTINGS = "settings.json"
 _OLD_NAME = "Attention Visualizer/Attention Visualizer"
-"""Name of the folders in versions in which Qt named them: organization and program."""
+"""Name of the folders in earlier versions, in which Qt named them (organization and program)."""
 
 
 def data_folder() -> Path:
@@ -31,7 +31,13 @@ def data_folder() -> Path:
 
 
 def settings_path() -> Path:
-    """Return the settings file, which may not exist yet; errors are those of `data_folder`."""
+    """Return the path of the settings file, which may not exist yet.
+
+    Raises
+    ------
+    OSError
+        If the user has no home folder.
+    """
     return _platform_folders(FOLDER_NAME)[1] / SETTINGS
 
 
@@ -47,9 +53,10 @@ def cache_folder() -> Path:
 
 
 def move_old_folders() -> None:
-    """Move the data and settings of earlier versions; data used by another process stay in place.
+    """Move the data and settings of earlier versions, except data that a process is using.
 
-    A link replaces the old data folder, because documents refer to weights of runs in that folder.
+    A link replaces the old data folder, because documents refer to the weights of runs in that
+    folder.
     """
     with suppress(OSError):
         old_data, old_settings, _ = _platform_folders(_OLD_NAME)
@@ -63,7 +70,7 @@ def move_old_folders() -> None:
 
 
 def _is_in_use(data: Path) -> bool:
-    from visualizer.storage.file_lock import is_held  # only needed once
+    from visualizer.storage.file_lock import is_held  # imported here because it is needed only once
 
     locks_of_recovery_files, locks_of_runs = data.glob("*/*.lock"), data.glob("*/*/lock")
     return any(map(is_held, (*locks_of_recovery_files, *locks_of_runs)))
@@ -85,13 +92,13 @@ def _platform_folders(name: str) -> tuple[Path, Path, Path]:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the number of free bytes on the disk of a folder, which need not exist yet."""
+    """Return the number of free bytes on the disk that contains a folder, existing or not."""
     return shutil.disk_usage(_nearest_existing_folder(folder)).free
 
 
 def is_memory_backed(folder: Path) -> bool:
-    """Whether files in a folder are stored in memory (tmpfs), as far as the system reports."""
-    import psutil  # loading it would delay every start
+    """Return whether files in a folder are stored in memory (tmpfs), if the system reports it."""
+    import psutil  # importing it at the top would delay every start
 
     there = _nearest_existing_folder(folder).resolve()
     mounted = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}

@@ -1,4 +1,4 @@
-"""Opens regular files by path; pipes, devices, sockets and folders are rejected immediately.
+"""Opens regular files by path, and immediately rejects pipes, devices, sockets and folders.
 
 Opening a pipe blocks until a program writes to it, and reading a device may never end, so files are
 checked both before and after they are opened.
@@ -26,20 +26,20 @@ _FILE_KINDS = (
 NONBLOCKING_FLAGS = (
     getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 )
-"""Flags for `os.open` with which opening a pipe does not block."""
+"""Flags for `os.open` that prevent it from blocking on a pipe."""
 
 
 FileVersion = tuple[int, int, int]
-"""Identifies the content of a file: inode, modification time in ns, size."""
+"""Version of a file's content: inode, modification time in nanoseconds, and size in bytes."""
 
 
 def file_version(found: os.stat_result) -> FileVersion:
-    """Return the version of a file from its status."""
+    """Return the version of a file with the given status."""
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def read_file_version(path: Path) -> FileVersion | None:
-    """Return the version of the file at a path; None if it does not exist."""
+    """Return the version of the file at a path, or None if the file does not exist."""
     try:
         return file_version(path.stat())
     except FileNotFoundError:
@@ -47,7 +47,7 @@ def read_file_version(path: Path) -> FileVersion | None:
 
 
 def check_regular_status(found: os.stat_result, name: str) -> None:
-    """Raise `OSError`, with a reason for the user, unless the status is that of a regular file."""
+    """Raise `OSError` with a reason for the user unless the status is that of a regular file."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((f", but {words}" for is_of, words in _FILE_KINDS if is_of(found.st_mode)), "")
         raise OSError(errno.EINVAL, f"{FILE_REQUIRED_ERROR}{kind}", name)
@@ -63,7 +63,7 @@ def check_regular_file(path: Path) -> os.stat_result:
     """
     try:
         found = path.stat()
-    except ValueError as error:  # a NUL, or characters that the file system cannot encode
+    except ValueError as error:  # a NUL character, or characters that the file system cannot encode
         raise OSError(errno.EINVAL, INVALID_NAME_ERROR, str(path)) from error
     check_regular_status(found, str(path))
     return found
@@ -77,7 +77,7 @@ def open_regular_file(path: Path) -> BinaryIO:
     OSError
         If the file cannot be opened, or is not a regular file.
     """
-    check_regular_file(path)  # opening a device can already have side effects
+    check_regular_file(path)  # opening a device can have side effects
     return open(path, "rb", opener=_open_checked)
 
 

@@ -1,4 +1,4 @@
-"""Small JSON files in the program's folders, accessible only to the user, and the settings file.
+"""Settings file, and other small JSON files that only the user can access.
 
 Qt's `QSettings` waits for the disk on the thread that stores a value, here the GUI thread.
 """
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from visualizer.storage.regular_file import FileVersion
 
 MAX_BYTES = 2**20
-"""Maximum size of a file."""
+"""Maximum size of a file, in bytes."""
 _ENCODING = ("utf-8", "surrogatepass")
-"""File names may contain lone surrogates."""
+"""Encoding and error handler; file names may contain lone surrogates."""
 
 
 def read_private_json(path: Path) -> object:
-    """Return the content of a file; None if it does not exist or is damaged."""
+    """Return the content of a file, or None if the file does not exist or is damaged."""
     try:
         with open_regular_file(path) as file:
             content = file.read(MAX_BYTES)  # a longer file is damaged anyway
@@ -41,7 +41,7 @@ def read_private_json(path: Path) -> object:
 
 
 def write_private_json(path: Path, content: object) -> None:
-    """Replace the content of a file or of a link's target; create the folder if it is missing."""
+    """Replace the content of a file or of a link's target; a missing folder is created."""
     text = json.dumps(content, ensure_ascii=False, indent=1).encode(*_ENCODING)
     if len(text) > MAX_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
@@ -55,15 +55,15 @@ Setting = str | int | bool
 
 
 class SettingsFile:
-    """The values in a settings file, and values that have not been written to the file yet.
+    """The values in a settings file, and values that have not been written yet.
 
-    If two programs store values at the same moment, the values of one program are lost.
+    If two programs store values at the same time, the values of one program are lost.
 
     Parameters
     ----------
     path : Path
-        An existing or new file. A damaged file has no values, and values that are not a `Setting`
-        are ignored.
+        An existing or new file. If the file is damaged, there are no values; values that are not a
+        `Setting` are ignored.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,19 +73,19 @@ class SettingsFile:
         self._unwritten_values = dict[str, Setting]()
 
     def value(self, key: str) -> Setting | None:
-        """Return the value of a key; None if the key has no value."""
-        with suppress(OSError):  # the values that were read last are the best available
+        """Return the value of a key, or None if the key has no value."""
+        with suppress(OSError):  # the most recently read values are the best available
             self._reload_if_changed()
         return (self._read_values | self._unwritten_values).get(key)
 
     def store(self, values: Mapping[str, Setting]) -> None:
-        """Store values, keeping the values of other keys.
+        """Store values; the values of other keys are unchanged.
 
         Raises
         ------
         OSError
-            If the file cannot be read or written; the values are then kept in memory, and written
-            with the next values.
+            If the file cannot be read or written. The values are then kept in memory and written
+            together with the next values.
         """
         self._unwritten_values |= values
         self._reload_if_changed()
@@ -106,7 +106,7 @@ class SettingsFile:
         self._unwritten_values.clear()
 
     def _reload_if_changed(self) -> None:
-        """Read the file if it has changed; if it cannot be read, the previous values are kept."""
+        """Read the file again if it has changed; if this fails, the previous values are kept."""
         version = read_file_version(self.path)
         if version != self._version:
             found = read_private_json(self.path)

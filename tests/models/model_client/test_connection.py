@@ -1,4 +1,4 @@
-"""What a connection makes of answers that end early or are compressed, and of a stranger's."""
+"""Handling of responses that are truncated, compressed, or sent by an unrelated program."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ FACTS = encode_body({"name": "tiny"})
 
 
 class Scripted(ThreadingHTTPServer):
-    """Answers requests by a script: each of these bodies, or the first part of it and no more.
+    """Answers requests with the given bodies, or with the beginning of each body.
 
     Parameters
     ----------
     script : list of (bytes, int)
-        The bodies, and how much of each is sent.
+        The bodies, and the number of bytes of each that are sent.
     """
 
     def __init__(self, script: list[tuple[bytes, int]]) -> None:
         self.script, self.was_closed = script, Event()
         self.coding = ""
-        """How all bodies are said to be compressed."""
+        """Content coding that the server declares for all bodies."""
         self.failures: set[bytes] = set()
-        """Bodies of answers that report an error."""
+        """Bodies that are sent with an error status."""
         self.asked: list[str] = []
-        """Paths of the requests that are signed."""
+        """Paths of the signed requests."""
         super().__init__(("127.0.0.1", 0), _Handler)
 
 
@@ -74,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.was_closed.set()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def test_a_request_takes_the_connection_that_is_there_first(
     ahead, own, late = Event(), Event(), Event()
 
     class Made(HTTPConnection):
-        """The connection opened ahead is the first, and that of the request the second."""
+        """The connection opened in advance is the first one, and that of the request the second."""
 
         def __init__(self, *where: Any, **more: Any) -> None:
             is_own = ahead.is_set()
@@ -128,7 +128,7 @@ def test_a_request_that_cannot_connect_waits_for_no_other(monkeypatch: pytest.Mo
     late, has_begun, has_ended = Event(), Event(), Event()
 
     class Made(HTTPConnection):
-        """The connection opened ahead takes long, and others are refused."""
+        """Opening the first connection takes long, and all other connections are refused."""
 
         def __init__(self, *where: Any, **more: Any) -> None:
             if not has_begun.is_set():
@@ -164,7 +164,7 @@ def test_a_connection_that_cannot_be_made_is_not_kept_by_its_error() -> None:
 
 
 def refusing_port() -> int:
-    """Return a port of this machine at which nobody listens."""
+    """Return a port of this machine on which no program listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -184,7 +184,8 @@ def test_the_connection_to_a_stranger_is_closed() -> None:
         connection = ModelConnection("127.0.0.1", server.server_port, "token")
         with pytest.raises(InputError, match="model server") as caught:
             connection.ask("/model", {})
-        assert server.was_closed.wait(PATIENCE_S)  # while the error, which knows it, is kept
+        # While the error, which refers to the connection, is kept.
+        assert server.was_closed.wait(PATIENCE_S)
         assert caught.value.field == "server"
 
 
@@ -216,7 +217,7 @@ def test_a_greeting_that_only_says_that_it_is_compressed_is_a_stranger_s() -> No
 
 
 def test_a_job_that_the_server_has_given_up_is_asked_for_again() -> None:
-    """A machine has slept meanwhile, say, and nobody has asked for the result."""
+    """For example, the machine was suspended before it requested the result."""
     given_up = json.dumps({"field": "cancelled", "sentence": ""}).encode()
     begun, done = encode_body({"job": 7}), encode_body({"found": 1})
     bodies = (GREETING, begun, given_up, begun, done, *(begun, given_up) * 2)

@@ -1,4 +1,4 @@
-"""Answers of a server that are anything else are refused with a sentence, or can be shown."""
+"""Invalid responses of a server are rejected with an error message, or can be shown."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     Opened = Callable[[str, str], "ServedHere"]
     Place = tuple[str | int, ...]
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about such small models
 
 TEXT = "the cat sat on the mat"
 NUMBER = 7
 SHORT, LONG = "short", "long"
 LONGEST = 5_000
-"""Letters of a sentence that refuses an answer."""
+"""Maximum number of characters in an error message for an invalid response."""
 BAD: tuple[Any, ...] = (
     None, -1, 0, 1, 5, 10**6, 10**9, 2**70, -(2**63), 1.5, float("inf"), float("-inf"),
     float("nan"), True, "", "weights", "x" * 50, [], [[]], [None], ["a"], [float("inf")], {},
@@ -70,13 +70,14 @@ ASKED = (
     "read", "read", "read", "model", "tokens", "stage", "blocks", "weights", "measures", "answer",
     "next_token", "names",
 )  # fmt: skip
-"""Whose answers are damaged; that to a text that is read has the most in it."""
+"""Requests whose responses are damaged; a response to "read" contains most of the values."""
 
 
 class ServedHere:
-    """Stands for a connection: a model of this process answers, and its answers are damaged.
+    """Stand-in for a connection: a model in this process responds, and its responses are damaged.
 
-    Undamaged answers are kept as long as the same text is read: they are always the same.
+    Undamaged responses are cached until another text is processed, because they are always the
+    same.
     """
 
     host, port, address = "127.0.0.1", 1, "127.0.0.1:1"
@@ -135,7 +136,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
 
 
 def places(values: object, before: Place = ()) -> Iterator[Place]:
-    """Yield the places of all values, of lists those of the first."""
+    """Yield the paths of all values; for lists, only those of the first elements."""
     if before:
         yield before
     if isinstance(values, dict):
@@ -147,7 +148,7 @@ def places(values: object, before: Place = ()) -> Iterator[Place]:
 
 
 def damaged(data: st.DataObject, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Remove or replace one value, or one array."""
+    """Remove or replace one value or one array."""
     is_removed = data.draw(st.integers(0, 9)) == 0
     is_array = data.draw(st.booleans())
     if arrays and is_array:
@@ -172,7 +173,7 @@ def damaged(data: st.DataObject, values: dict[str, Any], arrays: dict[str, np.nd
 
 
 def use(model: RemoteModel, refusals: Callable[[], AbstractContextManager[object]]) -> list[str]:
-    """Do all that a window does with a model, each within what becomes of a refusal.
+    """Use a model as the window does; each step is done in the context returned by `refusals`.
 
     Returns
     -------

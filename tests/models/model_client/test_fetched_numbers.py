@@ -1,4 +1,4 @@
-"""Numbers are fetched once, whoever asks for them; that they cannot be had is known."""
+"""Arrays are fetched once, however many callers request them; failures are remembered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECONDS = 10
 
 
 class Server:
-    """What is fetched from: it answers once it is let go on."""
+    """Source of the fetched arrays; it responds when the test releases it."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""A text that is read ahead is answered as one that is asked for, and given up as well."""
+"""A prefetched response is the same as a requested one, and the prefetch can be cancelled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANSWER: Answer = ({"number": 1}, {"attention": np.zeros(3, np.float32)})
 
 
 class HeldConnection(ModelConnection):
-    """A server that reads until it is let, or until the reading is given up."""
+    """Stand-in for a server that processes a text until the test releases or cancels it."""
 
     def __init__(self, outcome: Answer | Exception = ANSWER) -> None:
         super().__init__("127.0.0.1", 1, "token")
@@ -55,7 +55,7 @@ class HeldConnection(ModelConnection):
         return self.outcome
 
     def ask(self, path: str, asked: object) -> Answer:
-        """Return which head was asked for, but for one that there is not."""
+        """Return the index of the requested head; raise an error for `ABSENT`."""
         assert isinstance(asked, dict)
         layer, head = asked["place"]
         what = {name: asked[name] for name in asked if name not in {"run", "place"}}

@@ -1,4 +1,4 @@
-"""Bodies of answers: what is written is read back, and anything else is refused in words."""
+"""Response bodies: encoded values are decoded exactly, and invalid data is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed requests: only with the token, once, on one connection, for one body."""
+"""A signature is valid only with the token, once, for one connection and one body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is sent is explained by what is sent of the model's weights, and by nothing else."""
+"""A received run is explained with the model weights that are sent, and no others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sent_and_received(run: Run) -> Run:
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     folder = tmp_path_factory.mktemp("models")
-    models = []  # a run reads the weights of its model
+    models = []  # keeps the models alive, because a run reads the weights of its model
 
     @cache
     def read_(kind: str) -> Run:

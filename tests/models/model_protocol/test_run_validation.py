@@ -1,4 +1,4 @@
-"""What a server sends of every kind of model is valid; a run that could not be drawn is not."""
+"""The server's run data is valid for every kind of model; a run that cannot be drawn is not."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
     from visualizer.models.opened_model import OpenedModel
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about such small models
 
 TEXT = "the cat sat on the mat"
 QUICK = ("llama", "modernbert", "opt")
-"""Of the second, a norm of one layer is none; the third is called a decoder, and is one alone."""
+"""In "modernbert", the norm of one layer is an identity; "opt" calls itself a decoder but is a
+whole model.
+"""
 OTHERS = tuple(kind for kind in (*DECODERS, *ENCODERS, *PAIRS) if kind not in QUICK)
 
 
@@ -70,7 +72,7 @@ def row(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def no_result(values: dict[str, Any]) -> None:
-    """Take away the stage that enters the next layer."""
+    """Remove the stage that is the input of the next layer."""
     values["run"]["stages"].remove(row(values, "result"))
     del values["shapes"]["result"]
 

@@ -1,4 +1,4 @@
-"""A token that somebody chose is rejected if it is easy to guess, and never one that was drawn."""
+"""A token chosen by a user is rejected if it is easy to guess; a random token never is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of models under attack answers what is right, refuses the rest, and stays small."""
+"""A server under attack responds correctly, rejects invalid requests, and stays small."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ SIZES = {
 }  # fmt: skip
 TEXT = "the cat sat on a mat"
 LONG = " ".join(["the cat sat on a mat ."] * 60)
-"""Whose blocks are asked for."""
+"""Text whose blocks are requested."""
 SOURCE = {"folder": "attention://a", "name": "a", "fingerprint": "0"}
 WARM = 400
 GROWN = 2**26
-"""Bytes that a process may have more after an attack than when it has warmed up."""
+"""Maximum growth of a process's memory between warm-up and the end of an attack, in bytes."""
 DEAF = 32
 KNOWN: tuple[dict[str, Any], ...] = (
     {"layers": [0], "changes": [[0.0]]},
@@ -65,7 +65,7 @@ KNOWN: tuple[dict[str, Any], ...] = (
     {"layers": [0, 1, 2, 3], "changes": [[1e300] * 9] * 4},
     {"layers": [0, 1], "changes": [[0.0], [None, 1.0]]},
 )
-"""Changes of other sizes than the model has."""
+"""Known ablation results whose sizes differ from those of the model."""
 ALONE, SPREAD = (), ("--tensor-parallel", "2")
 
 
@@ -99,7 +99,7 @@ def peer(server: ServedFolder) -> Iterator[HostilePeer]:
 
 
 def said_on_console(server: ServedFolder) -> str:
-    """Return what the server and its processes have written since this was called last."""
+    """Return what the server and its processes have written to the console since the last call."""
     assert server.process.stderr
     os.set_blocking(server.process.stderr.fileno(), False)
     found = server.process.stderr.buffer.read()  # type: ignore[attr-defined]
@@ -107,13 +107,13 @@ def said_on_console(server: ServedFolder) -> str:
 
 
 def sizes(server: ServedFolder) -> dict[int, int]:
-    """Return the bytes of memory of the server, its model and its tokenizer, by their processes."""
+    """Return the memory use in bytes of the server, its ranks and its tokenizer, by process id."""
     whole = psutil.Process(server.process.pid)
     return {each.pid: each.memory_info().rss for each in (whole, *whole.children(recursive=True))}
 
 
 def assert_right(port: int) -> None:
-    """Assert that the model answers what it answers to nobody but this."""
+    """Assert that the model responds correctly to another client."""
     with HostilePeer(port) as peer:
         values = peer.job("/read", {"source": SOURCE, "text": TEXT}).values
         assert values["run"]["tokens"] == ["<s>", *TEXT.split()]
@@ -126,7 +126,7 @@ def read_long(peer: HostilePeer, text: str = LONG) -> dict[str, Any]:
     return peer.job("/read", {"source": SOURCE, "text": text}).values
 
 
-# --------------------------------------------------------------------------- who may ask
+# --------------------------------------------------------------------------- authorization
 
 
 def signed_with(peer: HostilePeer, token: str, path: str = "/model", body: bytes = b"{}") -> str:
@@ -190,7 +190,7 @@ def attack_unsigned(server: ServedFolder, chosen: Random, count: int) -> None:
 
 
 def attack_signed(server: ServedFolder, chosen: Random, count: int) -> None:
-    """Send signed requests over some connections, and fetch what comes of every job."""
+    """Send signed requests over several connections, and fetch the result of every job."""
     with ExitStack() as stack:
         peers = [stack.enter_context(HostilePeer(server.port)) for _ in range(4)]
         run = 0
@@ -244,7 +244,7 @@ def test_hostile_requests_end_no_process_of_a_model_that_is_spread(spread: Serve
 
 
 def number_of(begun: Answered) -> int:
-    """Return the number of a reading that was asked for, whether it is answered or not."""
+    """Return the run id from the response to a request to process a text, finished or not."""
     values = begun.values
     number: int = values["job"] if "job" in values else values["number"]
     return number
@@ -288,7 +288,7 @@ def test_who_does_not_read_holds_up_nobody(alone: ServedFolder) -> None:
             try:
                 while True:
                     assert deaf.socket.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 1000)
-            except OSError:  # no more is taken, or it was closed to make way
+            except OSError:  # the buffer is full, or the connection was closed to make room
                 pass
         assert_right(alone.port)
     assert max(sizes(alone)[pid] - before[pid] for pid in before) < GROWN
@@ -308,7 +308,7 @@ def test_idle_connections_keep_nobody_out(alone: ServedFolder) -> None:
         assert len(closed) == 100, "those that came first"
 
 
-# --------------------------------------------------------------------------- signed, and hostile
+# --------------------------------------------------------------------------- signed but hostile
 
 
 def test_nothing_listens_on_a_network(server: ServedFolder) -> None:
@@ -321,7 +321,7 @@ def test_nothing_listens_on_a_network(server: ServedFolder) -> None:
 def test_no_other_folder_is_opened(server: ServedFolder, peer: HostilePeer, tmp_path: Path) -> None:
     other = save_tiny_model(tmp_path / "other", "llama", **{**SIZES, "num_hidden_layers": 1})
     secret = tmp_path / "secret.png"
-    os.mkfifo(secret)  # who opens it waits for ever
+    os.mkfifo(secret)  # a program that opened it would wait forever
     with socket.create_server(("127.0.0.1", 0)) as trap:
         trap.settimeout(0)
         places = (

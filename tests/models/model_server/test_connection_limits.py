@@ -1,4 +1,4 @@
-"""The server's limits of time and number, with short times and without a model."""
+"""The server's limits on durations and on the number of connections, without a model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BLOCKS = {"run": 1, "stage": "weights", "place": [0], "rows": [0], "columns": [0
 
 
 class HeldProcesses(RankProcesses):
-    """Processes that answer nothing until they are let, but what is given up."""
+    """Stand-in for processes: requests end only when the test releases or cancels them."""
 
     def __init__(self) -> None:
         self.asked: dict[int, asyncio.Future[JobAnswer]] = {}
@@ -62,13 +62,14 @@ class HeldProcesses(RankProcesses):
             self.asked[number].set_exception(JobCancelledError())
 
     def let(self, body: bytes) -> None:
-        for future in [*self.asked.values()]:  # the server may be asked for more meanwhile
+        # A copy, because the server may send more requests in the meantime.
+        for future in [*self.asked.values()]:
             if not future.done():
                 future.get_loop().call_soon_threadsafe(future.set_result, JobAnswer(body))
 
 
 class FailingJobs(JobQueue):
-    """Jobs that fail in a way that nobody has thought of."""
+    """Jobs that fail with an unexpected error."""
 
     async def start(self, says: str, asked: Any) -> bytes:
         raise KeyError("/home/somebody/a secret")
@@ -76,7 +77,7 @@ class FailingJobs(JobQueue):
 
 @contextmanager
 def listening(jobs: JobQueue, *, is_loaded: bool = True) -> Iterator[int]:
-    """Listen on a thread; yield the port."""
+    """Run the server on a thread, and yield its port."""
     begun: SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Event, int]] = SimpleQueue()
 
     async def listen() -> None:
@@ -111,7 +112,7 @@ def port(held: HeldProcesses) -> Iterator[int]:
 
 
 def until_asked(held: HeldProcesses, port: int, count: int = 1) -> None:
-    """Wait until so much has been asked of the processes, while another peer is answered."""
+    """Wait until the processes have received a number of requests; other requests still succeed."""
     with HostilePeer(port) as other:
         while len(held.asked) < count:
             assert other.ask("/model", {}).status == 200
@@ -140,7 +141,7 @@ def test_of_connections_without_a_token_the_oldest_are_closed(
 
 @pytest.mark.slow
 def test_a_flood_of_connections_without_a_token_keeps_no_client_out(port: int) -> None:
-    """Each flood is a process of its own, as fast as it can be; its time is bounded."""
+    """Each flood runs in its own process at full speed for a limited time."""
     command = [sys.executable, "-m", "tests.support.connection_flood", str(port), FLOOD_S]
     floods = [
         subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8")
@@ -155,7 +156,8 @@ def test_a_flood_of_connections_without_a_token_keeps_no_client_out(port: int) -
     finally:
         made = [int(flood.communicate(timeout=LONG_S)[0]) for flood in floods]
     assert sum(made) > MAX_UNAUTHENTICATED
-    with HostilePeer(port) as other:  # while the server closes what the floods have left
+    # While the server closes the remaining connections of the floods.
+    with HostilePeer(port) as other:
         assert all(other.ask("/model", {}).status == 200 for _ in range(MANY))
 
 
@@ -177,7 +179,7 @@ def test_greeting_does_not_prolong_the_time_to_sign(
 
 
 def send_until_closed(peer: HostilePeer, other: HostilePeer) -> None:
-    """Send a byte now and then, while another one is answered; raise once that is not taken."""
+    """Send single bytes until the connection is closed; requests on another one still succeed."""
     while True:
         peer.socket.sendall(b"x")
         assert other.ask("/model", {}).status == 200
@@ -238,7 +240,7 @@ STAGE = b'{"run": 7, "stages": ["weights"], "place": [0, 1]}'
 
 
 def sent_ahead(held: HeldProcesses, port: int, peers: tuple[HostilePeer, HostilePeer]) -> None:
-    """Have a text read on one connection, and ask for numbers of it on another one."""
+    """Send a text on one connection, and request values of its run on another connection."""
     reads, asks = peers
     reads.send(reads.request("/read", READ))
     until_asked(held, port)

@@ -1,4 +1,4 @@
-"""An answer that is larger than what is sent is refused."""
+"""A response that exceeds the size limit is replaced by an error."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def test_a_text_is_continued_as_long_as_its_weights_fit_into_an_answer(
         served.next_token(NextTokenRequest(LONGER))
     tokens = len(values["words"]) + 1
     assert refused.value.field == "text"
-    assert refused.value.sentence.startswith(f"The attention weights of {tokens} tokens exceed ")
-    served.next_token(NextTokenRequest(LONGER, numbers=(values["names"][0][0],)))  # one row alone
+    assert refused.value.sentence == served_model.TOO_MANY_ROWS_ERROR.format(tokens=tokens)
+    served.next_token(NextTokenRequest(LONGER, numbers=(values["names"][0][0],)))  # only one row

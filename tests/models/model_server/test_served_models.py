@@ -1,4 +1,4 @@
-"""A served model over one and several processes gives the numbers of one on this machine."""
+"""A served model, in one or several processes, yields the same numbers as a local model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SIZES = {
 }  # fmt: skip
 TEXT = "the cat sat on a mat"
 LONG = " ".join(["the cat sat on a mat ."] * 70)
-"""A little longer than what is sent whole."""
+"""A text that is slightly longer than the longest one whose matrices are sent in full."""
 ALONE = ""
 SPREAD = (
     ALONE, "--tensor-parallel 2", "--tensor-parallel 4", "--pipeline-parallel 2",
@@ -60,11 +60,13 @@ QUICK = {
     "gemma3_text": ("--tensor-parallel 2",),
     "gpt_oss": (),
 }
-"""What is run at each change; the rest takes minutes more."""
+"""The combinations that are tested after each change; the others take minutes longer."""
 NO_WINDOW = {"sliding_window": None}
-"""Of models whose cache would keep a window that their attention does not have."""
+"""Config for models whose cache would have a sliding window that their attention lacks."""
 MAX_SERVERS = 4
-"""As many as the usual slow tests have, which thus start each once."""
+"""Maximum number of running servers: the number that the usual slow tests use, so that each is
+started only once.
+"""
 WITHIN = 1e-6
 PATIENCE_S = 30.0
 MOST_CELLS = 10**6
@@ -76,7 +78,7 @@ EDITS = (
 
 
 class Servers:
-    """Served models, each started when a test first needs it and then kept for others."""
+    """Served models; each is started when a test first needs it, and kept for other tests."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -89,7 +91,7 @@ class Servers:
         return folder
 
     def find(self, kind: str, *options: str) -> ServedFolder:
-        """Return a running server; one that a test has ended is started again."""
+        """Return a running server; if a test has ended the server, start it again."""
         server, stack = self._running.pop((kind, *options), (None, ExitStack()))
         if server is None or server.process.poll() is not None:
             stack.close()
@@ -116,7 +118,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 def both(
     folder: Path, remote: RemoteModel, text: str, monkeypatch: pytest.MonkeyPatch, **changed: object
 ) -> tuple[Run, Run]:
-    """Read a text here and on the server."""
+    """Process a text locally and on the server, and return both runs."""
     monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", MAX_WHOLE_BYTES)
     source, held = open_source(folder, Device.CPU)
     here = read_text(replace(source, **changed), text, Device.CPU)
@@ -133,7 +135,7 @@ def assert_equal(here: np.ndarray, there: np.ndarray, within: float = WITHIN) ->
 
 
 def assert_near(here: np.ndarray, there: np.ndarray) -> None:
-    """Compare numbers of any size: what is far from 0 has larger rounding."""
+    """Compare numbers of any size, with a tolerance relative to the largest one."""
     largest = np.abs(here[np.isfinite(here)]).max(initial=1.0)
     assert_equal(here, there, 5 * WITHIN * float(largest))
 
@@ -329,7 +331,7 @@ def test_the_text_that_is_read_first_is_sent_once_and_ahead(
 
 @pytest.mark.slow
 def test_a_text_is_read_again_over_another_connection(connected: RemoteModel) -> None:
-    """What was read over the one before may have been lost with it."""
+    """Results of the previous connection may have been lost together with the connection."""
     source = connected.source
     first = read_text(source, TEXT, Device.CPU)
     assert read_text(source, TEXT, Device.CPU, first) is first
@@ -343,11 +345,11 @@ def test_a_text_is_read_again_over_another_connection(connected: RemoteModel) ->
     gc.collect()
     third = read_text(source, TEXT, Device.CPU)
     assert third.reading
-    assert third.reading.model is connected  # which is held still
+    assert third.reading.model is connected  # which is still referenced
 
 
 def drawn(run: Run, place: tuple[int, int]) -> np.ndarray:
-    """Return the numbers of a head, or of a long text the first picture of it."""
+    """Return the values of a head, or its preview if the text is long."""
     if not run.trace.is_blockwise:
         return run.trace.read("weights", place)
     held = run.trace.cached_stage("weights")
@@ -365,7 +367,11 @@ def test_the_heads_that_are_shown_first_are_sent_with_the_text_that_is_read_firs
     ask, is_read = ModelConnection.ask, Event()
 
     def noted(self: ModelConnection, path: str, what: Any) -> Answer:
-        """Note what is asked; what the heads wait for comes after the text, however late."""
+        """Record the requests, and delay the response with the metadata.
+
+        The metadata is returned after the text has been processed, so the prefetched heads always
+        come later.
+        """
         of_first_layer = what.get("place", [1])[0] == 0
         asked.append(what.get("run") if of_first_layer else path)
         if path == "/model":

@@ -1,4 +1,4 @@
-"""A served model has read a little before it is asked to read, and says no refusal of that."""
+"""A server processes texts before the first request, and reports no errors of this warm-up."""
 
 from __future__ import annotations
 

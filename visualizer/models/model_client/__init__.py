@@ -1,1 +1,1 @@
-"""Client of a model server: a model that runs on another machine, used like a local one."""
+"""Client of a model server: gives a model on another machine the interface of a local model."""

@@ -1,6 +1,6 @@
-"""Requests to a model server, over connections that are re-established if they are lost. No torch.
+"""Sends requests to a model server and restores lost connections. No torch.
 
-Each thread that sends a request uses a connection of its own.
+Each thread that sends a request uses its own connection.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ if TYPE_CHECKING:
 
 CONNECT_S, ANSWER_S = 5.0, 30.0
 POLL_S = 0.5
-"""Maximum time that one request waits for a result; jobs are cancelled between requests."""
+"""Maximum time that one request waits for a result, in seconds; jobs are cancelled between
+requests.
+"""
 RETRY_S = 6.0
-"""Time during which the program tries to restore a lost connection."""
+"""Time during which the program tries to restore a lost connection, in seconds."""
 CHECKS_PER_RETRY = 12
 """Number of cancellation checks between two attempts to reconnect."""
 MAX_RESPONSE_BYTES = 2**31
-"""Maximum size of a response."""
+"""Maximum size of a response, in bytes."""
 MAX_MESSAGE_LENGTH = 2_000
 PROGRAM_NAME = "attention-visualizer"
 UNREACHABLE_ERROR = "The model server at {address} cannot be reached: {why}."
@@ -63,11 +65,11 @@ INVALID_RESPONSE_ERROR = "Invalid response from the model server at {address}: {
 
 
 class _ConnectionLostError(Exception):
-    """A connection cannot be made, or was lost."""
+    """A connection could not be established or was lost."""
 
 
 class _AbandonedJobError(InputError):
-    """The server abandoned a job because its result was not requested for too long."""
+    """The server cancelled a job because its result had not been requested for too long."""
 
 
 class _Channel:
@@ -117,7 +119,7 @@ class _Channel:
 
 
 def _failure_reason(error: Exception) -> str:
-    """Return why a request failed, for use in a sentence."""
+    """Return the reason why a request failed, as part of a sentence."""
     if isinstance(error, IncompleteRead):
         return "the response is incomplete"
     reason = system_error_reason(error) if isinstance(error, OSError) else ""
@@ -153,14 +155,14 @@ class ModelConnection:
         return f"{self.host}:{self.port}"
 
     def open_connections(self, count: int) -> None:
-        """Open connections in the background, for concurrent requests that follow soon."""
+        """Open connections in the background for concurrent requests that follow soon."""
         for _ in range(count):
             self._start_opening()
 
     def _start_opening(self) -> Future[None]:
         """Open a connection in the background; the first request that needs one uses it."""
         outcome: Future[None] = Future()
-        # A daemon thread, because it may still wait for a server when the program exits.
+        # A daemon thread, because it may still be waiting for a server when the program exits.
         thread = Thread(target=self._open_channel, args=(outcome,), daemon=True)
         with self._channels_changed:
             thread.start()
@@ -173,7 +175,7 @@ class ModelConnection:
             opened.append(_Channel(self.host, self.port, self._token))
             outcome.set_result(None)
         except Exception as error:  # noqa: BLE001 - raised by the request that waits for it
-            error.__cause__ = error.__context__ = None  # their frames refer to this object
+            error.__cause__ = error.__context__ = None  # its frames refer to this object
             outcome.set_exception(error.with_traceback(None))
         finally:
             with self._channels_changed:
@@ -182,9 +184,10 @@ class ModelConnection:
                 self._channels_changed.notify_all()
 
     def _idle_channel(self) -> _Channel:
-        """Return an idle connection, or the first that becomes idle.
+        """Return an idle connection, or wait for the first one that becomes idle.
 
-        Waiting for any connection helps because opening one can take seconds if packets are lost.
+        Waiting for any connection saves time because opening one can take seconds if packets are
+        lost.
         """
         with self._channels_changed:
             if self._idle:
@@ -196,29 +199,30 @@ class ModelConnection:
                 if self._idle:
                     return self._idle.pop()
             outcome.result()
-            # Another request took the opened one.
+            # Another request has taken the new connection.
             return _Channel(self.host, self.port, self._token)
         finally:
-            del outcome  # it holds the error, and the traceback refers to this frame
+            del outcome  # the future holds the error, whose traceback refers to this frame
 
     def _is_wait_over(self, outcome: Future[None]) -> bool:
-        """Whether a connection is idle, or the requested one could not be opened."""
+        """Return whether a connection is idle or the requested one could not be opened."""
         has_failed = outcome.done() and outcome.exception() is not None
         return bool(self._idle) or has_failed or not self._opening
 
     def ask(self, path: str, request: object) -> Answer:
-        """Send a request, and return the values and arrays of the answer.
+        """Send a request, and return the values and arrays of the response.
 
         Raises
         ------
         InputError
-            With field ``text`` if the request is too large; with ``server`` if the server cannot
-            be reached or rejects the request; otherwise as reported by the server.
+            With field ``text`` if the request is too large; with field ``server`` if the server
+            cannot be reached or rejects the request; otherwise with the field that the server
+            reported.
         CancelledError
             If the work on this thread was cancelled, or the result is no longer needed.
         """
         body, end = json.dumps(request).encode(), time.monotonic() + RETRY_S
-        # The server would close the connection before the body is sent.
+        # The server would close the connection before the whole body is sent.
         if len(body) > MAX_BODY_BYTES:
             raise InputError("text", too_large_message(len(body)))
         while True:
@@ -245,14 +249,14 @@ class ModelConnection:
         progress: Progress = no_progress,
         report: Callable[[Answer], object] = lambda part: None,
     ) -> Answer:
-        """Run a job on the server, and return the answer.
+        """Run a job on the server, and return its result.
 
         Parameters
         ----------
         progress : callable
             Called with the progress; may raise `CancelledError`, which cancels the job.
         report : callable
-            Called with partial answers.
+            Called with partial results.
 
         Raises
         ------
@@ -261,7 +265,7 @@ class ModelConnection:
         """
         try:
             return self._run_job(path, request, progress, report)
-        except _AbandonedJobError:  # e.g. this machine was suspended
+        except _AbandonedJobError:  # for example, because this machine was suspended
             return self._run_job(path, request, progress, report)
 
     def _run_job(
@@ -295,7 +299,7 @@ class ModelConnection:
 
     def _send_request(self, path: str, body: bytes) -> tuple[int, bytes]:
         channel = self._idle_channel()
-        # The server may have closed it; a new connection reports the error.
+        # The server may have closed the connection; a new one then reports the error.
         with suppress(_ConnectionLostError):
             return self._send_over(channel, path, body)
         return self._send_over(_Channel(self.host, self.port, self._token), path, body)
@@ -327,6 +331,5 @@ class ModelConnection:
         raise InputError(field, sentence)
 
     def _invalid_response_error(self, error: Exception) -> InputError:
-        """Return the error for an invalid response."""
         sentence = INVALID_RESPONSE_ERROR.format(address=self.address, why=error)
         return InputError("server", sentence[:MAX_MESSAGE_LENGTH])

@@ -1,7 +1,7 @@
-"""Requests the first text's results from a server while fetching the model's metadata. No torch.
+"""Requests the results for the first text while fetching the model's metadata. No torch.
 
-On a slow connection each round trip takes time. The first text is therefore sent together with the
-first requests, and the heads that are shown first are requested before the text has been read.
+On a slow connection, each round trip takes time. The first text is therefore sent with the first
+requests, and the heads that are shown first are requested before the server has processed the text.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from visualizer.models.model_client.connection import Answer, ModelConnection
 
 MAX_RUN_ID = 2**53
-"""Number of possible random run ids, large enough to make them unguessable."""
+"""Number of possible random run ids; it is so large that the ids cannot be guessed."""
 WEIGHTS = "weights"
 MATRIX_REQUEST = ("/stage", {"stages": [WEIGHTS]})
 PICTURE_REQUEST = ("/blocks", {"stage": WEIGHTS})
-"""Path and fields of the requests for a matrix and for a reduced picture of a matrix."""
+"""Path and fields of the request for a matrix, and of the request for a preview of a matrix."""
 CANCEL_CHECK_INTERVAL_S = 0.1
-"""Interval between two cancellation checks while waiting for the answer."""
+"""Interval between two cancellation checks while waiting for the response, in seconds."""
 
 
 class PrefetchedAnswer:
-    """Pending answer of a server that is reading a text.
+    """Pending response of a server that is processing a text.
 
-    The server stops reading when this object is no longer referenced.
+    The server stops when this object is no longer referenced.
 
     Parameters
     ----------
     request : mapping
-        The request to read the text.
+        The request to process the text.
     """
 
     def __init__(self, connection: ModelConnection, request: Mapping[str, Any]) -> None:
         self.request = request
         self.heads: tuple[Future[Answer], ...] = ()
-        """Pending answers with the first heads of the first layer, if they were requested."""
+        """Pending responses with the first heads of the first layer, if they were requested."""
         self._connection, self._run_id = connection, 1 + secrets.randbelow(MAX_RUN_ID)
         self._reading_progress = progress = _ReadingProgress()
         finalize(self, progress.is_cancelled.set)
@@ -52,12 +52,12 @@ class PrefetchedAnswer:
         self._pending_answer = _request_in_thread(partial(_read_text, connection, called, progress))
 
     def request_heads(self, count: int, *, is_long: bool) -> None:
-        """Request the weights of the first heads of layer 0, before the text has been read.
+        """Request the first heads' weights in layer 0 before the server has processed the text.
 
         Parameters
         ----------
         is_long : bool
-            Whether the matrices are so large that only a coarse preview of each is requested.
+            Whether the matrices are so large that only a coarse preview of each one is requested.
         """
         path, stage = PICTURE_REQUEST if is_long else MATRIX_REQUEST
         requests = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]
@@ -66,7 +66,7 @@ class PrefetchedAnswer:
         )
 
     def answer(self) -> Answer:
-        """Wait for the answer and return it, or raise its error.
+        """Wait for the response and return it, or raise the error of the request.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class PrefetchedAnswer:
 
 
 class _ReadingProgress:
-    """Progress of the server in reading the text."""
+    """Progress of the server in processing the text."""
 
     def __init__(self) -> None:
         self.is_cancelled = Event()
@@ -100,7 +100,7 @@ def _read_text(
 
 
 def _request_in_thread(ask: Callable[[], Answer]) -> Future[Answer]:
-    """Send a request on a daemon thread, which may still wait for the server at program exit."""
+    """Send a request on a daemon thread, which may still be waiting when the program exits."""
     answer: Future[Answer] = Future()
 
     def run() -> None:

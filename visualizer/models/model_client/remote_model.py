@@ -87,7 +87,7 @@ CHARACTERS_PER_TOKEN = 4
 
 _connections_lock = Lock()
 _connected_models: WeakValueDictionary[tuple[str, int], RemoteModel] = WeakValueDictionary()
-"""Live remote models, by server and connection number."""
+"""Connected models that are still referenced, by server and connection number."""
 _connection_numbers = count()
 
 
@@ -97,15 +97,15 @@ class RemoteModel:
     Parameters
     ----------
     started : object
-        Keeps a server running that was started from here.
+        Keeps alive the server that this program started, if any.
     text : str
-        The text to read first, if any: the server starts to read it immediately.
+        The text to process first, if any; the server starts to process it immediately.
     """
 
     def __init__(self, connection: ModelConnection, started: object = None, text: str = "") -> None:
         self._connection, self._started = connection, started
         self._run_sizes: dict[int, tuple[int, int]] = {}
-        """Numbers of heads and tokens of each text that was read."""
+        """Numbers of heads and tokens of each processed text, by run id."""
         connection.open_connections(MAX_CONCURRENT_REQUESTS)
         request = _read_request(ModelSource("", "", ""), text)
         self._ahead = PrefetchedAnswer(connection, request) if text.strip() else None
@@ -117,7 +117,7 @@ class RemoteModel:
 
     @property
     def server(self) -> str:
-        """Host and port."""
+        """Host and port of the server."""
         return self._connection.address
 
     @property
@@ -126,7 +126,7 @@ class RemoteModel:
         return ModelSource(f"{SERVER_SCHEME}{self.server}", self.name, self.fingerprint)
 
     def fallback_text(self, text: str) -> str:
-        """Return a replacement for a text that the model cannot read; empty if none is needed."""
+        """Return a replacement for a text that the model cannot process, or an empty string."""
         if not text.strip():
             return ""
         return decode_values(
@@ -134,14 +134,14 @@ class RemoteModel:
         ).other_text
 
     def read(self, source: ModelSource, text: str, made_of: Hashable) -> Run:
-        """Read a text on the server, and return the run.
+        """Process a text on the server, and return the run.
 
         Raises
         ------
         InputError
             As in `read_text`; with field ``server`` if the server cannot be reached.
         CancelledError
-            If the work on this thread was cancelled; the server stops as well.
+            If the work on this thread was cancelled; the server then stops as well.
         """
         request = _read_request(source, text)
         ahead, self._ahead = self._ahead, None
@@ -176,7 +176,8 @@ class RemoteModel:
         fetched = FetchedNumbers()
         measured = partial(self._fetch_measures, number, sizes)
         if values.owners is None:
-            # Stages by head are read together for one cell; the others, one at a time.
+            # Per-head stages are fetched together for one cell; all other stages are fetched
+            # separately.
             of_heads = tuple(row.name for row in sent.stages if row.dims[0] == "head")
 
             def fetch_stage(name: str, *, is_attention: bool = False) -> RemoteStage:
@@ -227,7 +228,7 @@ class RemoteModel:
         stage: str,
         progress: Progress,
     ) -> HeadMeasures:
-        """Return the measures of a stage; the measures of the weights may already be known."""
+        """Return the measures of a stage; ``known`` may contain those of the weights."""
         sent, arrays = {"run": number, "stage": stage}, known
         if stage != Role.WEIGHTS or not known:
             arrays = self._connection.job("/measures", sent, progress)[1]
@@ -242,7 +243,7 @@ class RemoteModel:
         progress: Progress,
         report: Callable[[ModelAnswer], object],
     ) -> ModelAnswer:
-        """Answer a question about a text that was read, like `answer_model_question`."""
+        """Answer a question about a processed text, like `answer_model_question`."""
         known = reading.answers.known.get(question)
         known_changes = None
         if isinstance(known, AblationAnswer):
@@ -263,12 +264,12 @@ class RemoteModel:
     def reader(
         self, text: str, factors: Mapping[LayerAndHead, float], *, is_chat: bool
     ) -> RemoteTokenReader:
-        """Return a reader of a text and of the tokens generated after it."""
+        """Return a reader for a text and the tokens generated after it."""
         return RemoteTokenReader(self._connection, text, factors, is_chat=is_chat)
 
 
 class RemoteTokenReader:
-    """Reads a text and the tokens after it on a server; the remote form of `TokenReader`."""
+    """Processes a text and generated tokens on a server, like `TokenReader` does locally."""
 
     def __init__(
         self,
@@ -285,14 +286,14 @@ class RemoteTokenReader:
             "is_chat": is_chat,
         }
         self._names: dict[int, str] = {}
-        """Known tokens, by token id."""
+        """Texts of known tokens, by token id."""
         self._numbers: list[int] = []
-        """Ids of the tokens after the text that were read last."""
+        """Ids of the generated tokens in the last request."""
         self._reading, self._response = self._run_tokens_on_server([])
 
     @property
     def vocabulary(self) -> Sequence[str]:
-        """All tokens; unknown ones are fetched when they are accessed."""
+        """All tokens; unknown tokens are fetched when they are accessed."""
         return LazyVocabulary(self._look_up_names, len(self._reading.logits))
 
     def _look_up_names(self, numbers: Sequence[int]) -> list[str]:
@@ -312,14 +313,14 @@ class RemoteTokenReader:
 
     @property
     def ends(self) -> frozenset[int]:
-        """Ids of the tokens that end a text."""
+        """Ids of the end-of-text tokens."""
         return frozenset(self._response.ends)
 
     def check_memory(self, tokens: int) -> None:
         """Do nothing: the server checks its own memory."""
 
     def read(self, numbers: Sequence[int]) -> TokenReading:
-        """Read tokens after the text, given by their ids; see `TokenReader.read`."""
+        """Process the text and the generated tokens with the given ids; see `TokenReader.read`."""
         if (wanted := list(numbers)) != self._numbers:
             self._reading, self._response = self._run_tokens_on_server(wanted)
             self._numbers = wanted
@@ -329,7 +330,7 @@ class RemoteTokenReader:
         fields, arrays = self._connection.job("/next_token", {**self._request, "numbers": numbers})
         values = decode_values(ReadResponse, fields)
         if values.tokens != len(values.words) + len(numbers):
-            raise invalid_response_error("it read a different number of tokens")
+            raise invalid_response_error("it covers a different number of tokens")
         queries = 1 if numbers else len(values.words)
         rows = {
             int(layer): check_array(arrays.get(name), (None, queries, None))
@@ -339,21 +340,21 @@ class RemoteTokenReader:
             if len(layer) < MAX_LAYER_DIGITS
         }
         if any(one.shape[-1] > values.tokens for one in rows.values()):
-            raise invalid_response_error("it has attention weights for more tokens than it read")
+            raise invalid_response_error("it contains attention weights for too many tokens")
         logits = check_array(arrays.get("logits"), (None,))
         self._names |= values.names
         return TokenReading(rows, logits, values.tokens, values.cache_bytes), values
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
-        """Return the text with tokens added, and whether it is split into the same tokens again."""
+        """Return the text with the tokens, and whether it is split into the same tokens again."""
         self.read(numbers)
         return self._response.text, self._response.is_split_alike
 
 
 def _prefetch_first_heads(ahead: PrefetchedAnswer, facts: ModelMetadata, text: str) -> None:
-    """Prefetch the heads of the first layer, or reduced pictures of them if the text is long.
+    """Prefetch the heads of the first layer, or coarse previews of them if the text is long.
 
-    The heads of a short text are part of the answer.
+    The heads of a short text are part of the response.
     """
     size = 4 * facts.layers * facts.heads * (len(text) / CHARACTERS_PER_TOKEN) ** 2
     if facts.layers > 1 and size > MAX_INLINE_BYTES:
@@ -363,7 +364,7 @@ def _prefetch_first_heads(ahead: PrefetchedAnswer, facts: ModelMetadata, text: s
 
 
 def _read_request(source: ModelSource, text: str) -> dict[str, Any]:
-    """Return the request to read a text, without the folder, since the server has its own."""
+    """Return the request to process a text, without the folder, because the server has its own."""
     sent = replace(source, folder="", name="", fingerprint="", layers=())
     return {"source": msgspec.to_builtins(sent), "text": text}
 
@@ -371,19 +372,19 @@ def _read_request(source: ModelSource, text: str) -> dict[str, Any]:
 def connect_model(
     host: str, port: int, token: str, started: object = None, text: str = ""
 ) -> RemoteModel:
-    """Connect to a server; the model can be found by its address while it is referenced.
+    """Connect to a server; `find_connected_model` finds the model while it is referenced.
 
     Parameters
     ----------
     started : object
-        Keeps a server running that was started from here.
+        Keeps alive the server that this program started, if any.
     text : str
-        The text that will probably be read first; the server starts to read it immediately.
+        The text that will probably be processed first; the server starts to process it immediately.
 
     Raises
     ------
     InputError
-        With field ``server`` if the server cannot be reached or is not a model server; with
+        With field ``server`` if the server cannot be reached or is not a model server; with field
         ``token`` if the token is wrong.
     """
     model = RemoteModel(ModelConnection(host, port, token), started, text)
@@ -393,7 +394,7 @@ def connect_model(
 
 
 def find_connected_model(source: ModelSource) -> RemoteModel | None:
-    """Return the newest connected model for a server source; None if there is none."""
+    """Return the newest connected model for a server source, or None if there is none."""
     server = parse_server_address(source.folder)
     with _connections_lock:
         models = {
@@ -403,17 +404,18 @@ def find_connected_model(source: ModelSource) -> RemoteModel | None:
 
 
 def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
-    """Read a text on the server of a source.
+    """Process a text on the server of a source.
 
     Raises
     ------
     InputError
-        As in `RemoteModel.read`; with field ``model`` if there is no connection.
+        As in `RemoteModel.read`; with field ``model`` if the program is not connected to the
+        server.
     """
     server, model = parse_server_address(source.folder), find_connected_model(source)
     if model is None:
         host, _, port = server.rpartition(":")
-        with abandon_wait_when(is_cancelled):  # a locked keyring blocks
+        with abandon_wait_when(is_cancelled):  # a locked keyring blocks until the user unlocks it
             token = stored_token(server)
         if not token:
             raise InputError("model", CONNECTION_REQUIRED.format(server=server))
@@ -422,7 +424,7 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
 
 
 def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) -> ModelAnswer:
-    """Parse an answer about a text with these numbers of heads and tokens.
+    """Parse an answer about a text with the given numbers of heads and tokens.
 
     Raises
     ------
@@ -461,7 +463,7 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) ->
 def _has_word_per_value(
     words: tuple[tuple[tuple[str, ...], ...], ...], sizes: tuple[int, ...]
 ) -> bool:
-    """Whether there is one word for each value [layer, query, rank]."""
+    """Return whether there is one token text for each value [layer, query, rank]."""
     layers, queries, ranks = sizes
     is_whole = len(words) == layers and all(len(layer) == queries for layer in words)
     return is_whole and all(len(rank) == ranks for layer in words for rank in layer)

@@ -1,4 +1,4 @@
-"""Stages with values on a server, fetched on first read: whole, by matrix or by block."""
+"""Stages whose values are fetched from a server when needed: whole, by matrix or by block."""
 
 from __future__ import annotations
 
@@ -43,34 +43,34 @@ if TYPE_CHECKING:
     Fetched = Mapping[str, np.ndarray]
     Tensor = torch.Tensor
     Ask = Callable[[str, dict[str, Any]], dict[str, np.ndarray]]
-    """Requests arrays of a run, by the kind of the request and its fields."""
+    """Function that requests arrays of a run, given the kind of the request and its fields."""
     _BlockRequest = tuple[tuple[int, ...], int, int, int]
-    """Rows, first column, end column, and number of columns per block."""
+    """Rows, start column, end column (exclusive), and number of columns per block."""
 
 
 MAX_CACHED_BYTES = 2**28
-"""Maximum size of the cache; the least recently used entries are dropped first."""
+"""Maximum size of the cache, in bytes; the least recently used entries are dropped first."""
 RETRY_S = 3.0
-"""Time before a failed request is retried automatically."""
+"""Time before a failed request is retried automatically, in seconds."""
 MAX_CONCURRENT_REQUESTS = 12
-"""Maximum number of concurrent prefetch requests: a slow connection that loses packets transfers
-more over several connections than over one.
+"""Maximum number of concurrent prefetch requests. If a slow network loses packets, several
+connections transfer more data than one.
 """
 CANCEL_CHECK_INTERVAL_S = 0.1
-"""Time between two cancellation checks while waiting."""
+"""Time between two cancellation checks while waiting, in seconds."""
 THREAD_NAME = "fetch from model server"
-"""Name of the threads that fetch."""
+"""Name of the threads that fetch arrays."""
 
 
 class FetchedNumbers:
-    """Fetches arrays once, either immediately or in the background, and caches them."""
+    """Fetches each array once, immediately or in the background, and caches it."""
 
     def __init__(self) -> None:
         self._cached: OrderedDict[Hashable, Fetched] = OrderedDict()
         self._cached_bytes = 0
         self._pending_keys: set[Hashable] = set()
         self._awaited_keys: set[Hashable] = set()
-        """Keys whose arrays are announced when they arrive."""
+        """Keys of the arrays that are announced when they arrive."""
         self._failure_times: dict[Hashable, float] = {}
         self._refusal: InputError | None = None
         self._lock = threading.Lock()
@@ -105,17 +105,17 @@ class FetchedNumbers:
         return self._fetch_and_store(key, fetch)
 
     def refusal(self) -> InputError | None:
-        """Return the error of the last request; None if it succeeded."""
+        """Return the error of the last request, or None if the request succeeded."""
         return self._refusal
 
     def prefetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
-        """Prefetch arrays that are likely needed next, unless many requests are in progress."""
+        """Prefetch arrays that are likely to be needed, unless many requests are in progress."""
         with self._lock:
             if key not in self._cached and len(self._pending_keys) < MAX_CONCURRENT_REQUESTS:
                 self._start_fetch(key, fetch)
 
     def is_cached(self, key: Hashable) -> bool:
-        """Whether the arrays of a key are cached."""
+        """Return whether the arrays of a key are cached."""
         return key in self._cached
 
     def _start_fetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
@@ -140,11 +140,12 @@ class FetchedNumbers:
             self._refusal = None
             return arrays
         except CancelledError:
-            raise  # the caller no longer needs it; the next one fetches again
+            raise  # this caller no longer needs the arrays; the next caller fetches them again
         except Exception as error:
             self._failure_times[key] = monotonic()
             if isinstance(error, InputError):
-                self._refusal = InputError(error.field, error.sentence)  # without its frames
+                # A new error, because the frames of the old one's traceback refer to the arrays.
+                self._refusal = InputError(error.field, error.sentence)
             raise
         finally:
             self._finish_fetch(key)
@@ -175,21 +176,21 @@ def _total_bytes(arrays: Fetched) -> int:
 
 
 FETCHED_ROWS = 8
-"""Number of rows that are fetched, and cached, around the cell or token under the pointer."""
+"""Number of rows around the cell or token under the pointer that are fetched and cached."""
 MAX_PREFETCHED_BYTES = 2**14
 """Size, in bytes, of the largest response that is also prefetched for the next layers."""
 
 
 class RemoteStage(CachedTensor):
-    """A stage that fetches its matrices when they are read, or all at once if all are needed.
+    """A stage that fetches single matrices when they are read, or all matrices if all are needed.
 
     Parameters
     ----------
     sizes : tuple of int
-        Shape of the whole stage, starting with the layers if there are several.
+        Shape of the whole stage; the first axis contains the layers if there are several.
     together : tuple of str
-        Stages with the same axes. The details of a cell require the same element of several stages,
-        so these are fetched together.
+        Stages with the same axes that are fetched together: the details of a cell require the same
+        element of all of them.
     """
 
     def __init__(
@@ -214,7 +215,7 @@ class RemoteStage(CachedTensor):
         return self._ask("stage", {"stages": [self._name], "place": []})
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read one matrix without the others, if the index selects one."""
+        """Read only the selected matrix if the index selects one."""
         count = len(self._shape) - 2
         place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
         is_whole = len(place) < count or not count
@@ -227,7 +228,7 @@ class RemoteStage(CachedTensor):
         )
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
-        """Read the largest finite absolute value of each row of one matrix."""
+        """Return the largest finite absolute value in each row of one matrix."""
         if not index:
             return super().row_ends()
         return CachedTensor(torch.tensor(self.read(index))).row_ends()
@@ -263,7 +264,7 @@ class RemoteStage(CachedTensor):
 class RemoteAttention(RemoteStage):
     """The attention weights of a text, fetched in parts over several connections.
 
-    A head is fetched together with the other heads of its layer; all weights are fetched layer by
+    All heads of a layer are fetched together; if all weights are needed, they are fetched layer by
     layer.
 
     Parameters
@@ -273,7 +274,7 @@ class RemoteAttention(RemoteStage):
     first : ndarray or None
         Weights of the first layer, if already available.
     heads : sequence of Future
-        Pending answers with the first heads of the first layer, if they were prefetched.
+        Pending responses with the first heads of the first layer, if they were prefetched.
     """
 
     def __init__(
@@ -305,11 +306,11 @@ class RemoteAttention(RemoteStage):
         return self._whole
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read one matrix together with those of the other heads of its layer."""
+        """Read one matrix; the matrices of the other heads in its layer are fetched with it."""
         return super().read(index) if self._whole is None else readable(self._whole[index])
 
     def limits(self) -> tuple[float, float]:
-        """Return the smallest and the largest finite value."""
+        """Return the smallest and largest finite values."""
         return self._known_limits
 
     def _request_all(self) -> dict[str, np.ndarray]:
@@ -334,7 +335,7 @@ class RemoteAttention(RemoteStage):
 
 
 class RemoteWeights(Mapping[str, "Tensor"]):
-    """Parameters of a model; all are fetched when one is read.
+    """Parameters of a model; all of them are fetched when one is read.
 
     Parameters
     ----------
@@ -359,12 +360,12 @@ class RemoteWeights(Mapping[str, "Tensor"]):
     def __getitem__(self, name: str) -> Tensor:
         sizes = self._shape[name]
         values = self._fetched.get("weights", lambda: self._ask("weights", {})).get(name)
-        # The ids of experts are integers.
+        # Expert ids are integers.
         return torch.from_numpy(check_array(values, sizes, "fi").copy())
 
 
 class RemoteMatrices(MatrixBlocks):
-    """The shapes and settings of the matrices of a long text, without their values.
+    """The shapes and settings of a long text's matrices, without their values.
 
     Parameters
     ----------
@@ -404,8 +405,8 @@ class RemoteMatrices(MatrixBlocks):
         Parameters
         ----------
         ahead : sequence of Future
-            Pending answers with the first pictures of the first heads of the first layer, if they
-            were prefetched.
+            Pending responses with previews of the first heads in the first layer, if they were
+            prefetched.
         """
         vectors = self._header.vectors
         assert vectors is not None
@@ -419,7 +420,7 @@ class RemoteMatrices(MatrixBlocks):
 
 
 class RemoteBlockSource(BlockSource):
-    """Requests blocks of one stage; prefetches if heads are requested one after another."""
+    """Requests blocks of one stage; if heads are requested in order, prefetches the next ones."""
 
     has_first_picture = True
 
@@ -432,13 +433,14 @@ class RemoteBlockSource(BlockSource):
         self.is_signed = self._local.is_signed if self._local else True
         self.outside = self._local.outside if self._local else 0.0
         self._last: tuple[int, object] | None = None
-        """The last requested block: the index of its head among all heads, and the request."""
+        """The last requested block: the index of its head among all heads, and the block request.
+        """
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("A remote source of values cannot be pickled or copied.")
 
     def use_prefetched(self, first: PreviewLayout, answers: Sequence[Future[Answer]]) -> None:
-        """Use the prefetched first pictures of heads of the first layer."""
+        """Use the prefetched previews of heads in the first layer."""
         block_request = (tuple(first.rows.tolist()), 0, first.sizes[1], first.blocks[1])
         for head, answer in enumerate(answers):
             place = (0, head)[1 - len(self._matrices.leading) :]
@@ -473,7 +475,7 @@ class RemoteBlockSource(BlockSource):
         self, place: LeadingIndices, rows: Tensor, start: int, stop: int, block: int
     ) -> dict[str, np.ndarray]:
         block_request = (tuple(rows.tolist()), start, stop, block)
-        if not block and len(rows) > FETCHED_ROWS:  # a tile, which is cached as a tile
+        if not block and len(rows) > FETCHED_ROWS:  # the caller caches this tile
             return self._fetch_block(place, block_request)
         if block:
             self._prefetch_next_heads(
@@ -502,7 +504,7 @@ class RemoteBlockSource(BlockSource):
     def _prefetch_next_heads(
         self, place: LeadingIndices, block_request: _BlockRequest, size: int
     ) -> None:
-        """Prefetch the same block of the next heads if heads are requested in order."""
+        """Prefetch the same block of the next heads if the heads are requested in order."""
         layers, heads = (*self._matrices.leading, 1)[0], self._matrices.spec.heads
         *layer, head = place
         at = (layer[0] if layer else 0) * heads + head
@@ -520,7 +522,7 @@ class RemoteBlockSource(BlockSource):
 
 
 def _prefetched_or_fetch(answer: Future[Answer], name: str, ask: Callable[[], Fetched]) -> Fetched:
-    """Return a prefetched answer; fetch it again if prefetching failed."""
+    """Return the arrays of a prefetched response; fetch them again if prefetching failed."""
     try:
         arrays = answer.result()[1]
     except InputError:
@@ -529,11 +531,11 @@ def _prefetched_or_fetch(answer: Future[Answer], name: str, ask: Callable[[], Fe
 
 
 def _checked_tensor(array: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
-    """Return an array as a tensor, after checking its shape.
+    """Convert an array to a tensor after checking its shape.
 
     Raises
     ------
     InputError
-        With field ``server`` if the shape differs from the requested one.
+        With field ``server`` if the shape differs from the requested shape.
     """
     return torch.from_numpy(check_array(array, sizes).copy())

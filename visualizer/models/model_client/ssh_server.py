@@ -1,7 +1,7 @@
-"""A model server started on another machine through SSH and reached through a tunnel.
+"""Starts a model server on another machine through SSH and opens a tunnel to it.
 
 The SSH command runs without a local shell; its output shows where the model is served. SSH never
-prompts, so a key or an agent is required. No torch.
+prompts for input, so a key or an agent is required. No torch.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 LISTENER, ENDER = "SSH output reader", "SSH exit watcher"
-"""Names of the threads that read the output of SSH and wait for it to exit."""
+"""Names of the threads that read SSH's output and wait for SSH to exit."""
 SSH_OPTIONS = (
     *("-o", "BatchMode=yes"),
     *("-o", "ExitOnForwardFailure=yes"),
     # A shared connection would outlive this one and keep the port.
     *("-o", "ControlMaster=no", "-o", "ControlPath=none"),
-    "-tt",  # with a terminal of its own, the remote process ends with the connection
+    "-tt",  # with its own terminal, the remote process exits when the connection is closed
 )
-"""Options of SSH, in addition to those of the command line."""
+"""SSH options, in addition to those on the command line."""
 EXIT_TIMEOUT_S = 5.0
-"""Time that SSH has to exit before it is killed."""
+"""Time that SSH has to exit before it is killed, in seconds."""
 POLL_S = 0.1
 MAX_START_S = 600.0
-"""Maximum time for the model to load."""
+"""Maximum time for the model to load, in seconds."""
 MAX_LINES, MAX_LINE_LENGTH = 5, 300
 DEFAULT_PORT = 8763
 _SERVED_PATTERN = re.compile(r"is served at \S+:(\d{1,5})$")
@@ -59,13 +59,13 @@ TIMEOUT_ERROR = "The model was not served within 10 minutes."
 
 
 class SshServer:
-    """A server on another machine, which runs as long as this object is referenced.
+    """A server on another machine that runs as long as this object is referenced.
 
     Parameters
     ----------
     line : str
-        The command that starts the server in a terminal:
-        ``ssh user@machine attention-visualizer serve FOLDER``.
+        The command that would start the server in a terminal, such as ``ssh user@machine
+        attention-visualizer serve FOLDER``.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class SshServer:
             sentence = f"Cannot start SSH: {system_error_reason(error)}."
             raise InputError("ssh", sentence) from error
         self._output_lines: SimpleQueue[str | None] = SimpleQueue()
-        # The thread must not refer to this object, or it would never be released.
+        # The thread must not refer to this object; otherwise the object would never be released.
         listening = (self._process, self._output_lines)
         Thread(target=_read_output, args=listening, daemon=True, name=LISTENER).start()
         self.close = finalize(self, _stop_process, self._process)
@@ -101,7 +101,7 @@ class SshServer:
             raise
 
     def _wait_for_token(self, progress: Progress) -> str:
-        """Wait until the model is served, and return the token."""
+        """Wait until the model is served, and return its access token."""
         output: deque[str] = deque(maxlen=MAX_LINES)
         end, is_served = monotonic() + MAX_START_S, False
         while monotonic() < end:
@@ -141,7 +141,7 @@ def _parse_command(line: str) -> list[str]:
 
 
 def _free_port(wanted: int) -> int:
-    """Return a free local port, preferably the given one because documents store the port."""
+    """Return a free local port, preferably the given one, because documents store the port."""
     for port in (wanted, 0):
         with socket.socket() as probe, suppress(OSError, OverflowError):
             probe.bind(("127.0.0.1", port))
@@ -151,11 +151,11 @@ def _free_port(wanted: int) -> int:
 
 
 def _stop_process(process: subprocess.Popen[str]) -> None:
-    """Stop SSH and with it the remote process; can be called on any thread and does not wait."""
+    """Stop SSH, and with it the remote process, without waiting; safe on any thread."""
     process.terminate()
     if process.stdin:
         process.stdin.close()
-    with suppress(RuntimeError):  # no thread can be started while the program exits
+    with suppress(RuntimeError):  # a thread cannot be started while the program exits
         Thread(target=_wait_or_kill, args=(process,), daemon=True, name=ENDER).start()
 
 

@@ -1,4 +1,4 @@
-"""Access tokens of servers in the system's keyring, if there is one. No torch.
+"""Stores the access tokens of servers in the system's keyring, if there is one. No torch.
 
 A locked keyring blocks until the user unlocks it; the caller can stop waiting.
 """
@@ -19,16 +19,16 @@ KEYRING_PACKAGE = "keyring"
 SERVICE_NAME = "attention-visualizer"
 _lookups_lock = Lock()
 _pending_lookups: dict[str, Future[str]] = {}
-"""Lookups in progress, by server."""
+"""Lookups in progress, by server (host and port)."""
 
 
 def has_store() -> bool:
-    """Whether the library that accesses the system's keyring is installed."""
+    """Return whether the library that accesses the system's keyring is installed."""
     return is_installed(KEYRING_PACKAGE)
 
 
 def stored_token(server: str) -> str:
-    """Return the stored token of a server, by its host and port; empty if there is none.
+    """Return the stored token of a server (host and port), or an empty string if there is none.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def stored_token(server: str) -> str:
 
 
 def _look_up_once(server: str) -> str:
-    """Look up a token, or join a lookup in progress: a locked keyring prompts on each access."""
+    """Look up a token, or join a lookup in progress, because a locked keyring prompts each time."""
     with _lookups_lock:
         is_first = server not in _pending_lookups
         token = _pending_lookups.setdefault(server, Future())
@@ -53,14 +53,14 @@ def _look_up_once(server: str) -> str:
 
 
 def _read_token(server: str) -> str:
-    # Backends raise various errors; without a token, the user is asked for it.
+    # Backends raise various errors. Without a stored token, the program asks the user for one.
     with suppress(Exception):
         return str(_import_keyring().get_password(SERVICE_NAME, server) or "")
     return ""
 
 
 def store_token(server: str, token: str) -> bool:
-    """Store a token for a server; return whether the system stored it."""
+    """Store the token of a server, and return whether the system stored it."""
     if not has_store():
         return False
     with suppress(Exception):
@@ -70,7 +70,7 @@ def store_token(server: str, token: str) -> bool:
 
 
 def forget_token(server: str) -> None:
-    """Delete the token of a server."""
+    """Delete the stored token of a server."""
     if has_store():
         with suppress(Exception):
             _import_keyring().delete_password(SERVICE_NAME, server)

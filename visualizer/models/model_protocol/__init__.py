@@ -1,1 +1,1 @@
-"""Protocol between a model server and its clients: requests, answers and validation."""
+"""Protocol between a model server and its clients: requests, responses and their validation."""

@@ -1,6 +1,6 @@
-"""The values and arrays of a server's answers, and the bodies that carry them; no torch.
+"""The values and arrays of server responses, and the bodies that contain them; no torch.
 
-The server encodes answers with these types. The client rejects anything else.
+The server encodes responses with these types. The client rejects all other values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIZE_MISMATCH_ERROR = (
 )
 
 ROWS_PREFIX = "rows/"
-"""Prefix of the names of each layer's attention weights during generation."""
+"""Prefix of the names of arrays with a layer's attention weights during generation."""
 Values = TypeVar("Values")
 
 
@@ -53,27 +53,27 @@ class JobProgress(Struct, frozen=True):
 
 
 class TextTokens(Struct, frozen=True):
-    """The tokens of a text, or a replacement for a text that the model cannot read."""
+    """The tokens of a text, or a replacement if the model cannot process the text."""
 
     tokens: tuple[str, ...]
     other_text: str
 
 
 class TokenNames(Struct, frozen=True):
-    """Text of the tokens that were requested by id."""
+    """Texts of the tokens that were requested by id."""
 
     tokens: tuple[str, ...]
 
 
 class ReadResponse(Struct, frozen=True):
-    """Response for a text that was read with the tokens generated after it; see `TokenReader`.
+    """Response for a text with the tokens generated after it; see `TokenReader`.
 
     Parameters
     ----------
     words : tuple of str
         Tokens of the prompt.
     ends : tuple of int
-        Ids of the tokens that end a text.
+        Ids of the end-of-text tokens.
     tokens : int
         Number of tokens in the cache.
     text : str
@@ -81,7 +81,7 @@ class ReadResponse(Struct, frozen=True):
     is_split_alike : bool
         Whether the tokenizer splits this text into the same tokens again.
     names : tuple of (int, str)
-        Ids and text of the most likely next tokens.
+        Ids and texts of the most likely next tokens.
     """
 
     words: tuple[str, ...]
@@ -94,14 +94,14 @@ class ReadResponse(Struct, frozen=True):
 
 
 class LensValues(Struct, frozen=True, tag_field="kind", tag="lens"):
-    """`LensAnswer` without its array."""
+    """The fields of `LensAnswer` except its array."""
 
     layers: tuple[Count, ...]
     words: tuple[tuple[tuple[str, ...], ...], ...]
 
 
 class LogitPartsValues(Struct, frozen=True, tag_field="kind", tag="parts"):
-    """`PartsAnswer` without its arrays."""
+    """The fields of `LogitPartsAnswer` except its arrays."""
 
     token: str
     probability: float
@@ -113,14 +113,14 @@ class LogitPartsValues(Struct, frozen=True, tag_field="kind", tag="parts"):
 
 
 class AblationsValues(Struct, frozen=True, tag_field="kind", tag="ablations"):
-    """`AblationAnswer` without its array."""
+    """The fields of `AblationAnswer` except its array."""
 
     token: str
     layers: tuple[Count, ...]
 
 
 class DeferredValues(Struct, frozen=True, tag_field="kind", tag="costly"):
-    """`DeferredAnswer`."""
+    """The fields of `DeferredAnswer`."""
 
     sentence: str
 
@@ -129,12 +129,12 @@ QuestionValues = LensValues | LogitPartsValues | AblationsValues | DeferredValue
 
 
 def decode_values(kind: type[Values], values: Mapping[str, object]) -> Values:
-    """Decode the values of an answer.
+    """Decode the values of a response.
 
     Raises
     ------
     InputError
-        With field ``server`` if the values are of another type.
+        With field ``server`` if the values do not have the expected types.
     """
     try:
         return msgspec.convert(values, kind)
@@ -145,12 +145,12 @@ def decode_values(kind: type[Values], values: Mapping[str, object]) -> Values:
 def check_array(
     array: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
 ) -> np.ndarray:
-    """Return an array of an answer, after checking its shape and its NumPy dtype kind.
+    """Check the shape and the NumPy dtype kind of an array in a response, and return the array.
 
     Parameters
     ----------
     array : ndarray or None
-        None if the answer does not contain the array.
+        None if the response does not contain the array.
     sizes : tuple of int or None
         Expected shape; None for any size except 0.
 
@@ -167,30 +167,33 @@ def check_array(
 
 
 def invalid_response_error(why: object) -> InputError:
-    """Return the error for an invalid answer."""
+    """Return the error for an invalid response."""
     return InputError("server", INVALID_RESPONSE_ERROR.format(why=why))
 
 
 VALUES_KEY = "values"
 MAX_HEADER_BYTES = 2**26
-"""Maximum size of the header, which contains the values, and of the decompressed values."""
+"""Maximum size, in bytes, of the header, which contains the values, and of the decompressed values.
+"""
 
 DEFLATE_CODING = "deflate"
-"""HTTP content coding of a compressed body; see RFC 9110, §8.4.1.2."""
+"""HTTP content coding of a compressed body (RFC 9110, §8.4.1.2)."""
 MAX_COMPRESSED_BYTES = 2**17
-"""Maximum size of a body that is compressed, which blocks the server for a few milliseconds."""
+"""Size, in bytes, of the largest body that is compressed; compressing it blocks the server for a
+few milliseconds.
+"""
 MAX_COMPRESSION_RATIO = 0.9
-"""A compressed body is sent only if it is shorter than this fraction of the original."""
+"""Maximum ratio of the compressed to the original size for which the compressed body is sent."""
 
 
 class BodyError(ValueError):
-    """The received data is not a valid body of an answer."""
+    """The received data is not a valid response body."""
 
 
 def encode_body(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> bytes:
-    """Encode values and arrays."""
+    """Encode the values and arrays of a response."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
-    # A tenth of the size, which matters on a slow connection.
+    # Compression reduces the values to a tenth of their size, which matters on a slow connection.
     packed = zlib.compress(json.dumps(dict(values)).encode(), 1)
     return save(contiguous, {VALUES_KEY: base64.b64encode(packed).decode()})
 
@@ -201,7 +204,7 @@ def decode_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     Raises
     ------
     BodyError
-        If the data is anything else.
+        If the data is not such a body.
     """
     try:
         length = int.from_bytes(body[:8], "little")
@@ -221,7 +224,7 @@ def decode_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _decompress_bytes(packed: bytes, max_bytes: int) -> bytes:
-    """Decompress data, unless it is longer than the limit."""
+    """Decompress data; raise `BodyError` if the result would exceed the limit."""
     decompressor = zlib.decompressobj()
     data = decompressor.decompress(packed, max_bytes)
     if not decompressor.eof:
@@ -230,7 +233,7 @@ def _decompress_bytes(packed: bytes, max_bytes: int) -> bytes:
 
 
 def deflate(body: bytes) -> bytes | None:
-    """Return the compressed body, or None if it is too large or compression gains too little."""
+    """Return the compressed body, or None if the body is too large or hardly gets smaller."""
     if len(body) > MAX_COMPRESSED_BYTES:
         return None
     packed = zlib.compress(body, 1)
@@ -243,7 +246,7 @@ def inflate(body: bytes) -> bytes:
     Raises
     ------
     BodyError
-        If the data is anything else, or longer than `deflate` accepts.
+        If the data is not such a body, or is longer than `deflate` accepts.
     """
     try:
         return _decompress_bytes(body, MAX_COMPRESSED_BYTES)

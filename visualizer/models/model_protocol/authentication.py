@@ -1,8 +1,8 @@
-"""Signatures of requests, and the strength of the tokens that sign them; no torch.
+"""Signatures of requests, and checks of the tokens that sign them; no torch.
 
 A signature is valid for one connection, which the server identifies by a nonce (a number used
-once), and for one request, which is numbered: a request that was sent before, or on another
-connection, is rejected. Source: RFC 2104, HMAC, with SHA-256.
+once), and for one request, which is numbered. A request that was sent before or on another
+connection is therefore rejected. Source: RFC 2104, HMAC, with SHA-256.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import secrets
 from hashlib import sha256
 
 SIGNATURE_HEADER = "x-attention-signature"
-"""Header with the value ``count:digest:signature``; the digest is the hash of the body."""
+"""Name of the header with the value ``count:digest:signature``; the digest is the hash of the body.
+"""
 _HEADER_PATTERN = re.compile(r"([0-9]{1,15}):([0-9a-f]{64}):([0-9a-f]{64})")
 TOKEN_BYTES = 24
 
 
 def new_token() -> str:
-    """Return a random token."""
+    """Return a random access token."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
@@ -45,7 +46,7 @@ class RequestGuard:
         self._token, self._count = token, 0
 
     def verified_digest(self, header: str, path: str) -> str | None:
-        """Return the digest that the body must have; None if the signature is invalid."""
+        """Return the digest that the body must have, or None if the signature is invalid."""
         match = _HEADER_PATTERN.fullmatch(header)
         if match is None:
             return None
@@ -73,11 +74,14 @@ _SEQUENCES = (
     *("qwertyuiop", "qwertzuiop", "asdfghjkl", "zxcvbnm", "yxcvbnm"),
 )
 _MIN_RUN = 3
-"""Length from which characters count as a repetition or sequence."""
+"""Minimum number of characters that form a repetition or a sequence."""
 
 
 def token_weakness(token: str) -> str:
-    """Return why a token is too easy to guess, as the end of a sentence; empty if it is strong."""
+    """Return the reason why a token is too easy to guess, as the end of a sentence.
+
+    The reason is empty if the token is strong.
+    """
     if len(token) < MIN_TOKEN_LENGTH:
         return f"it has {len(token)} characters, but at least {MIN_TOKEN_LENGTH} are required"
     lower = token.lower()
@@ -91,7 +95,7 @@ def token_weakness(token: str) -> str:
 
 
 def _is_predictable(token: str, at: int) -> bool:
-    """Whether a character continues a sequence or repeats an earlier part."""
+    """Return whether a character continues a sequence or repeats an earlier part."""
     start = at - _MIN_RUN + 1
     if start < 0:
         return False
@@ -99,7 +103,7 @@ def _is_predictable(token: str, at: int) -> bool:
 
 
 def _is_sequence(part: str) -> bool:
-    """Whether characters are all the same, or consecutive in one direction."""
+    """Return whether the characters are all the same or consecutive in one direction."""
     if len(set(part)) == 1:
         return True
     return any(part in row or part[::-1] in row for row in _SEQUENCES)

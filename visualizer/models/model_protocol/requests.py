@@ -1,4 +1,4 @@
-"""Requests to a model server: JSON of these types, with limits. No torch."""
+"""Types and limits of the JSON requests to a model server. No torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from visualizer.format import format_size
 from visualizer.models.model_source import MAX_HEAD_SCALE, ModelSource
 
 MAX_BODY_BYTES = 2**23
-"""Maximum size of a request's body."""
+"""Maximum size of a request's body, in bytes."""
 MAX_ROWS = 4096
 MAX_STAGES = 60
 MAX_NEXT_TOKENS = 10_000
@@ -39,19 +39,19 @@ class TokensRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NamesRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send the text of tokens, given by their ids."""
+    """Send the texts of the tokens with the given ids."""
 
     numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_NEXT_TOKENS)]
 
 
 class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Read a text, with the edits and other settings of the source.
+    """Process a text with the edits and other settings of the source.
 
     Parameters
     ----------
     called : int
-        Random id chosen by the client, by which it can request values of the run before the text
-        has been read; 0 for none.
+        Random id that the client has chosen for the run, or 0. With this id, the client can request
+        values before the text has been processed.
     """
 
     source: ModelSource
@@ -60,14 +60,14 @@ class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KnownAblationResults(Struct, frozen=True, forbid_unknown_fields=True):
-    """Known ablation results, [layer][head]; None for heads that have not been ablated yet."""
+    """Known ablation results [layer][head]; None for heads that have not been ablated yet."""
 
     layers: Annotated[tuple[Count, ...], Meta(max_length=MAX_ROWS)]
     changes: Annotated[tuple[tuple[float | None, ...], ...], Meta(max_length=MAX_ROWS)]
 
 
 class AnswerRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Answer a question about a run; ablations continue from known results."""
+    """Answer a question about a run; an ablation continues from the known results."""
 
     run: Count
     question: ModelQuestion
@@ -75,7 +75,13 @@ class AnswerRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Read a text and the tokens generated after it, with scaled heads: (layer, head, factor)."""
+    """Process a text and the tokens generated after it.
+
+    Parameters
+    ----------
+    factors : tuple of (int, int, float)
+        Layer, head and factor of each scaled head.
+    """
 
     text: Text
     factors: Annotated[
@@ -93,7 +99,7 @@ class MeasuresRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StageRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send stages: whole ones, or one matrix of each, given by layer index and head."""
+    """Send whole stages, or one matrix of each stage, given by the layer index and the head."""
 
     run: Count
     stages: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_STAGES)]
@@ -112,10 +118,10 @@ class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
     Parameters
     ----------
     place : tuple of int
-        Index of the layer in the run, if it has several, and the head.
+        Index of the layer in the run, if the run has several layers, and the head.
     rows : tuple of int
-        The rows. If `rows`, `columns` and `block` are all empty or 0, a coarse preview is sent:
-        before the text has been read, the client does not know its number of tokens.
+        The rows. If `rows`, `columns` and `block` are all empty or 0, a coarse preview is sent,
+        because the client does not know the number of tokens before the text has been processed.
     block : int
         Number of columns per block; 0 for the values themselves.
     """
@@ -148,11 +154,11 @@ JOB_REQUESTS: dict[str, type[Struct]] = {
     "next_token": NextTokenRequest,
     "measures": MeasuresRequest,
 }
-"""Requests that run the model, one after another, and report progress."""
+"""Requests that run the model; they run one after another and report their progress."""
 IMMEDIATE_REQUESTS: dict[str, type[Struct]] = {
     "tokens": TokensRequest,
     "stage": StageRequest,
     "blocks": BlocksRequest,
     "weights": WeightsRequest,
 }
-"""Requests that do not run the model; the process that holds the values answers them."""
+"""Requests that do not run the model; the process that holds the values responds to them."""

@@ -1,7 +1,7 @@
-"""The run of a text, as sent by a model server: JSON values and arrays.
+"""Messages with the run of a text: JSON values and arrays.
 
-For a short text, it contains the attention weights, and the client requests other stages when they
-are read. For a long text, the client requests blocks of all stages.
+The message for a short text contains the attention weights; the client requests other stages when
+they are read. For a long text, the client requests blocks of all stages.
 """
 
 from __future__ import annotations
@@ -39,28 +39,30 @@ if TYPE_CHECKING:
 
 
 ATTENTION_ARRAY = "attention"
-"""Name of the array with the attention weights, or the scores."""
+"""Name of the array with the attention weights or scores."""
 FIRST_LAYER_ARRAY = "first layer"
 """Name of the array with the weights or scores of the first layer, if not all layers are sent."""
 MEASURES_PREFIX = "measures/"
 """Prefix of the names of the head measures."""
 LARGE_VECTORS = (*VECTOR_ROLES, "bias", "sinks")
-"""Fields of the vectors of captured attention that can be large."""
+"""Fields of `CapturedAttention.vectors` that can be large."""
 MAX_WHOLE_BYTES = 2**24
-"""Maximum size of all layers' attention weights; if they are larger, the client requests blocks."""
+"""Maximum total size, in bytes, of all layers' attention weights; if they are larger, the client
+requests blocks.
+"""
 MAX_INLINE_BYTES = 2**14
-"""Maximum size of the attention that is included in the answer: all layers or, if these are too
-large, the first one, which is shown first. If that is also too large, the client requests the parts
-that it needs.
+"""Maximum size, in bytes, of the attention that is included in the response: all layers or, if they
+are too large, the first one, which is shown first. If that is also too large, the client requests
+the parts that it needs.
 """
 MAX_PARAMETER_BYTES = 2**16
-"""Maximum size of the model weights that are sent. If they are larger, the server computes the
-stages that use them.
+"""Maximum size, in bytes, of a model weight that is sent. The server computes the stages that use
+larger weights.
 """
 
 
 class StageMessage(Struct, frozen=True):
-    """A row of a layer's stage table, without the parts that depend on the spec."""
+    """A row of a layer's stage table, without the parts that depend on the specification."""
 
     name: str
     title: str
@@ -74,10 +76,10 @@ class StageMessage(Struct, frozen=True):
 
     @classmethod
     def of(cls, row: Stage, weights: Collection[str]) -> StageMessage:
-        """Return a row as it is sent, given the names of the weights that are sent."""
+        """Return the message for a row, given the names of the weights that are sent."""
         step, operation, reads = row.step, row.operation, row.reads
         if isinstance(step, ResidualStream):
-            step = replace(step, embedded=None)  # the embedding tables are large
+            step = replace(step, embedded=None)  # because the embedding tables are large
         elif step is not None and not _has_weights(step, weights):
             step, operation, reads = None, Operation.CAPTURED, ()
         by_layer = tuple(cls.of(each, weights) for each in row.by_layer)
@@ -97,12 +99,12 @@ class StageMessage(Struct, frozen=True):
 
 
 def _has_weights(step: LayerStep, weights: Collection[str]) -> bool:
-    """Whether all weights required to compute a stage are available."""
+    """Return whether all weights required to compute a stage are available."""
     return set(weight_names(step)).issubset(weights)
 
 
 class ModelResultMessage(Struct, frozen=True):
-    """Further results of reading a text; see `ModelReading`."""
+    """Further results of processing a text; see `ModelReading`."""
 
     layers: tuple[int, ...]
     edits: tuple[tuple[int, int, str], ...]
@@ -123,7 +125,7 @@ class ModelResultMessage(Struct, frozen=True):
 
     @classmethod
     def of(cls, reading: ModelReading) -> ModelResultMessage:
-        """Return the parts of a `ModelReading` that are sent."""
+        """Return the message with the parts of a `ModelReading` that are sent."""
         own = {name: getattr(reading, name) for name in cls.__struct_fields__}
         own["edits"] = tuple((*place, edit) for place, edit in reading.edits.items())
         own["cuts"] = tuple((*place, tuple(cells)) for place, cells in reading.cuts.items())
@@ -136,7 +138,7 @@ class ModelResultMessage(Struct, frozen=True):
         model: object,
         changes: np.ndarray | None,
     ) -> ModelReading:
-        """Return the `ModelReading`, with a model that runs elsewhere."""
+        """Return the `ModelReading` with a model that runs on a server."""
         own = {name: getattr(self, name) for name in self.__struct_fields__}
         own["edits"] = {(layer, head): edit for layer, head, edit in self.edits}
         own["cuts"] = {(layer, head): cells for layer, head, cells in self.cuts}
@@ -144,10 +146,10 @@ class ModelResultMessage(Struct, frozen=True):
 
 
 class StageFetcher(Protocol):
-    """Callable that returns a stage with values on the server."""
+    """Function that returns a stage whose values are on the server."""
 
     def __call__(self, name: str, *, is_attention: bool = False) -> CachedTensor:
-        """Return a stage by its name; `is_attention` marks the attention that the run shows."""
+        """Return the stage with this name; `is_attention` marks the attention that is shown."""
 
 
 class RunMessage(Struct, frozen=True):
@@ -175,14 +177,14 @@ class RunMessage(Struct, frozen=True):
 
 
 class HeadsOfProcess(Struct, frozen=True):
-    """The layers and heads of a long text that a process holds.
+    """The layers and heads of a long text that one process holds.
 
     Parameters
     ----------
     layers : tuple of int
         Indices of the layers in the run.
     first : int
-        The first head.
+        Index of the first head.
     heads : int
         Number of heads.
     """
@@ -194,12 +196,12 @@ class HeadsOfProcess(Struct, frozen=True):
 
 
 class RunTextResponse(Struct, frozen=True):
-    """Values of the answer to a request to read a text.
+    """Values of the response to a `ReadRequest`.
 
     Parameters
     ----------
     number : int
-        Id of the run, with which the client requests its values.
+        Id of the run; the client uses it to request the run's values.
     shapes : mapping
         Shapes of the stages; empty for a long text.
     weights : mapping
@@ -207,8 +209,8 @@ class RunTextResponse(Struct, frozen=True):
     limits : tuple of float
         Smallest and largest value of the attention.
     owners : tuple of HeadsOfProcess or None
-        The owners for a long text, whose stages are computed when they are read; None for a short
-        text.
+        The layers and heads of each process for a long text, whose stages are computed when they
+        are read; None for a short text.
     """
 
     run: RunMessage
@@ -220,7 +222,7 @@ class RunTextResponse(Struct, frozen=True):
 
 
 def short_run_message(run: Run) -> tuple[RunMessage, dict[str, np.ndarray]]:
-    """Return the message for a short text's run, and its arrays: the weights, or the scores."""
+    """Return the message for a short text's run, and its arrays (the weights or scores)."""
     reading, trace = run.reading, run.trace
     assert reading is not None
     header = captured_header(run)
@@ -234,7 +236,7 @@ def short_run_message(run: Run) -> tuple[RunMessage, dict[str, np.ndarray]]:
 
 
 def inline_weight_names(run: Run) -> tuple[str, ...]:
-    """Return the names of the model weights that are sent when the client reads them."""
+    """Return the names of the model weights that are small enough to be sent."""
     tensors = run.trace.model_weights.items()
     return tuple(name for name, tensor in tensors if tensor.nbytes <= MAX_PARAMETER_BYTES)
 
@@ -242,7 +244,7 @@ def inline_weight_names(run: Run) -> tuple[str, ...]:
 def long_run_message(
     run: Run, layers: tuple[int, ...], heads: int, masks: Sequence[Mapping[str, Any]]
 ) -> RunMessage:
-    """Return the message for a long text's run, even if this process holds only a part of it.
+    """Return the message for a long text's run, even if this process holds only part of the run.
 
     Parameters
     ----------
@@ -294,7 +296,7 @@ def build_short_run(
     Parameters
     ----------
     fetch_stage : callable
-        Returns a stage by its name: one of the others, or the attention if it is not in the arrays.
+        Returns the stage with the given name if it is not in the arrays.
     measure_remotely : callable
         The argument `measure_elsewhere` of `Trace`.
     weights : mapping
@@ -326,7 +328,7 @@ def build_short_run(
         def fetch() -> CapturedAttention | None:
             try:
                 return captured(remote.read())
-            except (InputError, NumbersPendingError):  # the caller that shows it reads it again
+            except (InputError, NumbersPendingError):  # raised again when the values are shown
                 return None
 
     tensors = {row.name: tensors[row.name] for row in rows}

@@ -1,6 +1,7 @@
-"""Validation of a run received from a server, beyond its types: shapes, stages and indices.
+"""Validates the shapes, stages and indices of a run received from a server.
 
-A run that cannot be drawn or explained is rejected before it is shown.
+A run that cannot be drawn or explained is rejected before it is shown. The types of its values have
+already been checked.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ MODULE_OPERATIONS = {
     Operation.CAPTURED, Operation.DOT_PRODUCT, Operation.SCALE_SCORES,
     Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.WEIGHTED_SUM,
 }  # fmt: skip
-"""Operations that a model computes in the same way as this program; all others require a step."""
+"""Operations that a model computes in the same way as this program; all other operations require a
+step.
+"""
 SCORE_OPERATIONS = {
     Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.CAP_SCORES, Operation.ADD_SCORE_BIAS,
     Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.SOFTMAX_WITH_SINK,
@@ -61,11 +64,13 @@ RESIZING_OPERATIONS = {
     Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM, Operation.CONCAT_HEADS, Operation.LINEAR_LAYER,
     Operation.LATENT_KEYS,
 }  # fmt: skip
-"""Operations with an output shape that differs from that of their inputs."""
+"""Operations whose output has another shape than their inputs."""
 MAX_INPUTS = {
     Operation.RESIDUAL_ADDITION: 3, Operation.HIDDEN_ACTIVATION: 2, Operation.ADD_SCORE_BIAS: 2
 }  # fmt: skip
-"""Maximum number of inputs of operations that keep the shape; those not listed have one input."""
+"""Maximum number of inputs of operations that keep the shape; operations that are not listed have
+one input.
+"""
 
 
 def check_run(values: RunTextResponse) -> None:
@@ -123,7 +128,7 @@ def _reading_claims(
 
 
 def _has_valid_axes(header: CapturedAttention, row: StageMessage, sizes: Sizes) -> bool:
-    """Whether a stage has the axes that belong to its name, with valid sizes."""
+    """Return whether a stage has the axes that belong to its name, with valid sizes."""
     known = {
         "layer": (header.layers,),
         "head": (header.heads,),
@@ -142,7 +147,7 @@ def _has_valid_axes(header: CapturedAttention, row: StageMessage, sizes: Sizes) 
 def _stage_claims(
     values: RunTextResponse, row: StageMessage, layers: range
 ) -> Iterator[NumberCheck]:
-    """Yield checks that the inputs and the operation of a stage are valid in some layers."""
+    """Yield checks of a stage's inputs and operation in the given layers."""
     earlier = STAGE_ORDER[: STAGE_ORDER.index(row.name)]
     exist = all(name in values.shapes and name in earlier for name in row.reads)
     yield exist, f"inputs of {row.name}"
@@ -153,7 +158,7 @@ def _stage_claims(
 
 
 def _inputs_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
-    """Whether the number and shapes of the inputs of a stage are valid for its operation."""
+    """Return whether the number and shapes of the inputs of a stage are valid for its operation."""
     operation = row.operation
     if operation in SCORE_OPERATIONS and len(own) != len(SCORE_AXES):
         return False
@@ -176,7 +181,7 @@ def _inputs_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
 
 
 def _step_fits(values: RunTextResponse, row: StageMessage, own: Sizes, layers: range) -> bool:
-    """Whether the heads, columns and weights that a step uses in these layers exist."""
+    """Return whether the heads, columns and weights that a step uses in the given layers exist."""
     sent, step = values.run, row.step
     header = sent.captured
     if step is None:
@@ -213,7 +218,7 @@ def _step_fits(values: RunTextResponse, row: StageMessage, own: Sizes, layers: r
 def _weights_fit(
     header: CapturedAttention, step: LayerStep, own: Sizes, weights: Mapping[str, Sizes]
 ) -> bool:
-    """Whether the weights of a step other than matrices have all values that it uses."""
+    """Return whether the weights of a step, except matrices, have all values that the step uses."""
     *_, tokens, columns = own
     if isinstance(step, RotaryPosition):
         is_within = min(step.pairs, step.start) >= 0 and step.start + 2 * step.pairs <= columns
@@ -250,7 +255,7 @@ def _experts_fit(
 
 
 def _have_min_sizes(weights: Mapping[str, Sizes], step: LayerStep, min_sizes: Sizes) -> bool:
-    """Whether all weights of a step have this number of axes, each at least this long."""
+    """Return whether all weights of a step have the given number of axes and minimum sizes."""
     return all(
         len(weights[name]) == len(min_sizes)
         and all(size >= low for size, low in zip(weights[name], min_sizes, strict=True))
@@ -259,7 +264,7 @@ def _have_min_sizes(weights: Mapping[str, Sizes], step: LayerStep, min_sizes: Si
 
 
 def _matrix_fits(values: RunTextResponse, row: StageMessage, step: LinearLayer, own: Sizes) -> bool:
-    """Whether a matrix fits its input vectors and has all output columns that are used."""
+    """Return whether a matrix fits its input vectors and has all output columns that are used."""
     firsts, columns = step.first_columns, own[-1]
     columns_used = step.own_columns if isinstance(step, LatentKeys) else columns
     heads = own[0] if len(own) == len(SCORE_AXES) else 1

@@ -1,1 +1,1 @@
-"""Server that runs a model for windows on other machines."""
+"""Server that runs a model for clients on other machines."""

@@ -1,9 +1,9 @@
 """HTTP server for a model: accepts signed JSON requests and returns safetensors.
 
-Unsigned requests are rejected before their body is read. The sizes of headers and bodies, the
-number of connections and all times are limited, and unauthenticated connections are closed first.
-A request must state its length instead of using chunked encoding: chunks of one byte each would
-take much more memory than their content.
+Unsigned requests are rejected before their body is read. Sizes of headers and bodies, durations and
+the number of connections are limited, and unauthenticated connections are closed first. A request
+must state its length instead of using chunked encoding, because chunks of one byte each would take
+much more memory than their content.
 """
 
 from __future__ import annotations
@@ -35,22 +35,27 @@ if TYPE_CHECKING:
     from visualizer.models.model_server.served_jobs import JobQueue
 
 MAX_HEADER_BYTES = 2**14
-"""Maximum size of a request's header."""
+"""Maximum size of a request's header, in bytes."""
 BYTES_PER_READ = 2**16
-"""Number of bytes read from a connection at a time."""
+"""Maximum number of bytes read from a connection at a time."""
 HEAD_S, BODY_S, IDLE_S = 10.0, 30.0, 900.0
-"""Time limits for a header, for a body, and for an authenticated connection without requests."""
+"""Time limits, in seconds, for a header, for a body, and for an authenticated connection without
+requests.
+"""
 SEND_TIMEOUT_S = 60.0
-"""Time limit for the client to receive each chunk of a response."""
+"""Time limit, in seconds, for the client to receive each chunk of a response."""
 BYTES_PER_SEND = 2**20
-"""Size of a chunk of a response, in bytes."""
+"""Size of the chunks in which a response is sent, in bytes."""
 MAX_UNAUTHENTICATED = 512
 """Maximum number of connections without a signed request; the oldest are closed first.
 
-A client is displaced before its first signed request only if this many others connect before that.
+A client is disconnected before its first signed request only if at least this many others have
+connected in the meantime.
 """
 MAX_AUTHENTICATED = 32
-"""Maximum number of connections with a signed request; unsigned ones cannot displace them."""
+"""Maximum number of connections with a signed request; connections without one cannot displace
+them.
+"""
 MAX_OPEN_FILES = 2 * (MAX_UNAUTHENTICATED + MAX_AUTHENTICATED)
 """Number of open files that the maximum numbers of connections require."""
 UNAUTHORIZED_ERROR = (
@@ -65,7 +70,7 @@ CANCELLED_ERROR = "The job was cancelled."
 
 
 class _ErrorResponse(Exception):  # noqa: N818 - a response, not an error of this program
-    """A response with a status other than 200, after which the connection may be closed."""
+    """An error response, after which the connection may be closed."""
 
     def __init__(self, status: int, field: str, sentence: str, *, closes: bool = False) -> None:
         super().__init__(sentence)
@@ -98,7 +103,7 @@ class _Connection:
         return HEAD_S if self.is_authenticated else max(0.0, remaining)
 
     async def wait_for_data(self) -> None:
-        """Wait for the start of the next request, unless it has been received already."""
+        """Wait for the start of the next request unless it has already been received."""
         if not self.http.trailing_data[0]:
             self.http.receive_data(await self.reader.read(BYTES_PER_READ))
 
@@ -133,7 +138,7 @@ class _Connection:
             headers.append(("connection", "close"))
         data = self.http.send(h11.Response(status_code=status, headers=headers)) or b""
         self.writer.write(data)
-        # Sent in pieces, so that the transport does not buffer a copy of the whole body.
+        # The body is sent in pieces so that the transport does not buffer a copy of the whole body.
         for start in range(0, len(body), BYTES_PER_SEND):
             piece = body[start : start + BYTES_PER_SEND]
             self.writer.write(self.http.send(h11.Data(data=piece)) or b"")
@@ -143,7 +148,7 @@ class _Connection:
 
 
 class ModelServer:
-    """Answers HTTP requests about a model.
+    """Responds to HTTP requests about a model.
 
     Parameters
     ----------
@@ -172,7 +177,7 @@ class ModelServer:
         )
 
     def start_answering(self, facts: dict[str, Any]) -> None:
-        """Start answering requests, once the model is loaded.
+        """Start responding to requests, once the model is loaded.
 
         Parameters
         ----------
@@ -200,7 +205,7 @@ class ModelServer:
             writer.transport.abort()  # unsent data would otherwise stay in memory
 
     def _add_connection(self, connection: _Connection) -> None:
-        """Register a connection, and close the oldest of its kind if there are too many."""
+        """Register a connection, and close the oldest of the same kind if there are too many."""
         same_kind = self._connections_by_state[connection.is_authenticated]
         same_kind[connection] = None
         limit = MAX_AUTHENTICATED if connection.is_authenticated else MAX_UNAUTHENTICATED
@@ -217,7 +222,7 @@ class ModelServer:
             self._add_connection(connection)
 
     async def _answer_request(self, connection: _Connection) -> bool:
-        """Answer one request; return whether another one can follow."""
+        """Respond to one request, and return whether another one can follow."""
         if connection.is_authenticated:
             await asyncio.wait_for(connection.wait_for_data(), IDLE_S)
         event = await asyncio.wait_for(connection.next_event(), connection.header_timeout_s)
@@ -228,7 +233,7 @@ class ModelServer:
             status, kind, body = 200, "application/octet-stream", b""
             path = event.target.decode("ascii", "replace")
             if event.method == b"GET" and path == "/":
-                if connection.is_greeted:  # limits the work that clients without a token can cause
+                if connection.is_greeted:  # limits the work that a client without a token can cause
                     return False
                 connection.is_greeted = True
                 await asyncio.wait_for(connection.body(dict(event.headers), 0), BODY_S)
@@ -271,7 +276,7 @@ class ModelServer:
             raise _ErrorResponse(409, "cancelled", CANCELLED_ERROR) from cancelled
         except _ErrorResponse:
             raise
-        except Exception as error:  # only the console shows details
+        except Exception as error:  # the details are shown only on the console
             traceback.print_exception(error, file=sys.stderr)
             raise _ErrorResponse(500, "server", INTERNAL_ERROR) from error
 
@@ -294,7 +299,7 @@ class ModelServer:
 
 
 def _raise_open_file_limit() -> None:
-    """Raise the limit on open files as far as the connections require and the system allows."""
+    """Raise the limit on open files to what the connections require, if the system allows it."""
     try:
         import resource  # Windows has no such limit
     except ImportError:

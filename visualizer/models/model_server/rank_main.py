@@ -1,4 +1,4 @@
-"""Process of a model server that opens the model, or a part of it, and answers requests."""
+"""Main module of a rank: opens the model, or its part of the model, and runs requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _ServerLink:
     def __init__(self) -> None:
         host, _, port = os.environ[ADDRESS_VARIABLE].rpartition(":")
         self._socket = socket.create_connection((host, int(port)))
-        # Otherwise, consecutive small answers would wait for a delayed acknowledgement.
+        # Otherwise, consecutive small messages would wait for a delayed acknowledgement.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._lock = Lock()
 
@@ -61,12 +61,12 @@ class _ServerLink:
 
 
 class RankProcess:
-    """Receives messages from the server, and runs the jobs of the model in order.
+    """Receives messages from the server, and runs the model's jobs in order.
 
     Parameters
     ----------
     rank : int
-        Rank of the process; rank 0 reports progress and sends the answers of jobs.
+        Rank of the process; rank 0 reports the progress and sends the results of jobs.
     is_spread : bool
         Whether the model is split over several processes.
     """
@@ -78,7 +78,7 @@ class RankProcess:
         self._cancelled: set[int] = set()
 
     def receive(self) -> None:
-        """Queue incoming messages until the server disconnects, then exit the process."""
+        """Queue incoming messages until the server disconnects; then exit the process."""
         try:
             for message in self._link.receive_messages():
                 if message.kind == "cancel":
@@ -89,7 +89,7 @@ class RankProcess:
             os._exit(0)
 
     def serve(self, model: ServedModel) -> None:
-        """Run jobs and answer read requests until the process exits."""
+        """Run jobs and respond to immediate requests until the process exits."""
         Thread(target=self._serve_reads, args=(model,), daemon=True).start()
         while True:
             message = self._jobs.get()
@@ -103,7 +103,7 @@ class RankProcess:
             request: Any = msgspec.convert(
                 message.values["asked"], IMMEDIATE_REQUESTS[message.kind]
             )
-            answer = getattr(model, message.kind)  # one of `IMMEDIATE_REQUESTS`
+            answer = getattr(model, message.kind)  # a key of `IMMEDIATE_REQUESTS`
             self._run_and_answer(message, partial(answer, request))
 
     def _run_job(self, model: ServedModel, message: Message) -> Answer:
@@ -115,7 +115,7 @@ class RankProcess:
                 self._link.send(Message("progress", {"id": number, "done": done, "of": of}))
 
         def report_between_runs(done: int, of: int) -> None:
-            check_stopped()  # not within a run, where other processes would wait for this one
+            check_stopped()  # only between forward passes: within one, other processes would wait
             report_progress(done, of)
 
         def report_part(part: Answer) -> None:
@@ -138,7 +138,7 @@ class RankProcess:
     def _run_and_answer(
         self, message: Message, work: Callable[[], Answer], has_answer: bool = True
     ) -> None:
-        """Run the work of a message, and send its answer, error or cancellation."""
+        """Run the work of a message, and send the result, an error or a cancellation."""
         number = message.values["id"]
         try:
             answer = work()
@@ -150,7 +150,7 @@ class RankProcess:
             if not isinstance(reported, InputError):
                 traceback.print_exception(error, file=sys.stderr)
                 if self._is_spread and message.kind in JOB_REQUESTS:
-                    os._exit(1)  # other processes may wait for this one in the model
+                    os._exit(1)  # other processes may be waiting for this one in a forward pass
                 reported = InputError("model", INTERNAL_ERROR)
             refused = {"id": number, "field": reported.field, "sentence": reported.sentence}
             self._link.send(Message("refused", refused))
@@ -163,7 +163,7 @@ class RankProcess:
 
 
 def main() -> None:
-    """Run one model process, with the folder, device and parallelism given as arguments."""
+    """Run one model process; the arguments are the folder, the device and the parallelism."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--device", type=Device, default=Device.AUTO)

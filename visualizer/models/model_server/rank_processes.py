@@ -1,8 +1,8 @@
-"""Starts, queries and stops the model processes of a server.
+"""Starts and stops the model processes of a server, and sends them requests.
 
-This module does not import torch, so the server stays responsive whatever the model processes do.
-It does not use ``torchrun``: its rendezvous store listens on all networks and accepts pickles from
-any client; the store used here is a file in a private folder of the user.
+This module does not import torch, so the server always stays responsive. It does not use
+``torchrun``, whose rendezvous store listens on all networks and accepts pickles from any client;
+the store used here is a file in a private folder of the user.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 ADDRESS_VARIABLE = "ATTENTION_VISUALIZER_FRONT"
 """Address at which the server listens for its processes."""
 SECRET_VARIABLE = "ATTENTION_VISUALIZER_FRONT_SECRET"
-"""Secret by which a process proves that the server started it."""
+"""Secret that proves to the server that it started the process."""
 STORE_VARIABLE = "ATTENTION_VISUALIZER_RANK_STORE"
-"""File that serves as the rendezvous store of torch.distributed."""
+"""File that is the rendezvous store of torch.distributed."""
 
 
 RANK_MODULE = "visualizer.models.model_server.rank_main"
@@ -42,11 +42,13 @@ LOOPBACK_INTERFACES = ("lo", "lo0")
 INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Environment variables for the network interface that torch.distributed uses."""
 GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
-"""Environment variable for the visible GPUs; transformers splits a model over them if possible."""
+"""Environment variable for the visible GPUs; if possible, transformers splits a model over them."""
 MAX_HELLO_BYTES = 1_000
-"""Maximum size of the message by which a process authenticates itself."""
+"""Maximum size, in bytes, of the message with which a process authenticates itself."""
 STOP_TIMEOUT_S = 10.0
-"""Time that processes have to exit before they are terminated, and again before they are killed."""
+"""Time, in seconds, that processes have to exit before they are terminated, and again before they
+are killed.
+"""
 PROCESS_LOST_ERROR = (
     "A model process exited unexpectedly ({why}). The server is shutting down; start it again."
 )
@@ -54,11 +56,11 @@ START_ERROR = "Cannot start a model process: {why}."
 
 
 class StartError(Exception):
-    """The model cannot be served; the text of the error is the message for the user."""
+    """The model cannot be served; the error text is the message for the user."""
 
 
 class JobFailedError(Exception):
-    """A job was rejected; the error has a field and a message, like `InputError`."""
+    """A job failed; the error has a field and a message, like `InputError`."""
 
     def __init__(self, field: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -70,14 +72,14 @@ class JobCancelledError(Exception):
 
 
 class JobAnswer(Struct, frozen=True, eq=False):
-    """Result of a job: the body of the answer, and the parts of a run that each process has."""
+    """Result of a job: the response body, and the layers and heads that each process holds."""
 
     body: bytes
     owners: list[dict[str, Any]] | None = None
 
 
 class _PendingAnswer(Struct, eq=False):
-    """A message sent to some processes, and the processes that have not answered yet."""
+    """A message sent to some processes, and the processes that have not responded yet."""
 
     future: asyncio.Future[JobAnswer]
     waiting: set[int]
@@ -112,17 +114,17 @@ class RankProcesses:
         self._ready = 0
         self._facts: dict[str, Any] = {}
         self.ended = asyncio.Event()
-        """Set once a process has exited."""
+        """Set when a process has exited."""
         self.lost = ""
-        """Message that explains why requests are no longer answered; empty otherwise."""
+        """Message that explains why the processes no longer respond; empty while they do."""
 
     async def start(self, on_loading: Callable[[int, int], object]) -> dict[str, Any]:
-        """Start the processes, and return the model's metadata once all have opened it.
+        """Start the processes, wait until all have opened the model, and return its metadata.
 
         Parameters
         ----------
         on_loading : callable
-            Called with the number of bytes of weights read and the total.
+            Called with the number of bytes of weights that have been read, and the total.
 
         Raises
         ------
@@ -209,15 +211,15 @@ class RankProcesses:
         on_progress: Callable[[int, int], object] = lambda done, of: None,
         on_part: Callable[[bytes], object] = lambda body: None,
     ) -> JobAnswer:
-        """Send a message to processes, and return their joint answer.
+        """Send a request to processes, and return their joint result.
 
         Parameters
         ----------
         ranks : tuple of int, optional
-            The processes; all by default. Every process receives its messages in the order of
-            sending.
+            The processes; all by default. Every process receives its messages in the order in which
+            they were sent.
         on_progress, on_part : callable
-            Called with the progress, and with the bodies of partial answers.
+            Called with the progress, and with the bodies of partial results.
 
         Raises
         ------
@@ -230,12 +232,13 @@ class RankProcesses:
         future: asyncio.Future[JobAnswer] = asyncio.get_running_loop().create_future()
         self._pending[number] = _PendingAnswer(future, {*receivers}, on_progress, on_part)
         message = Message(kind, {"id": number, "asked": request}).pack()
-        for rank in receivers:  # without awaiting, so that all processes get messages in one order
+        # Nothing is awaited here, so that all processes receive messages in the same order.
+        for rank in receivers:
             self._writers[rank].write(message)
         return await future
 
     def cancel(self, number: int) -> None:
-        """Cancel a job in the processes."""
+        """Cancel a job in all processes."""
         message = Message("cancel", {"id": number}).pack()
         for writer in self._writers.values():
             writer.write(message)
@@ -243,7 +246,7 @@ class RankProcesses:
     async def _receive_messages(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Handle the messages of one process, after it has authenticated itself."""
+        """Authenticate one process, and handle its messages."""
         unpacker, rank = MessageUnpacker(), -1
         try:
             while piece := await reader.read(MAX_HELLO_BYTES if rank < 0 else BYTES_PER_READ * 16):
@@ -331,7 +334,7 @@ class RankProcesses:
         for each in self._started_processes:
             if each.returncode is None:
                 with suppress(ProcessLookupError):
-                    if sys.platform == "win32":  # without process groups and SIGTERM
+                    if sys.platform == "win32":  # which has neither process groups nor SIGTERM
                         each.kill()
                     else:
                         os.killpg(each.pid, signal.SIGKILL if at_once else signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Jobs of a server: requests, progress, and results until they are fetched."""
+"""Queue of jobs that run the model; stores their results until they are fetched."""
 
 from __future__ import annotations
 
@@ -19,19 +19,25 @@ if TYPE_CHECKING:
 MAX_JOBS = 16
 """Maximum number of queued and running jobs."""
 MAX_CACHED_BYTES = 2**28
-"""Maximum size of stored answers; the oldest are dropped first."""
+"""Maximum total size of stored results, in bytes; the oldest are dropped first."""
 MAX_READS = 32
-"""Maximum number of active reads; the connections limit the reads that wait for a text."""
+"""Maximum number of active immediate requests. Requests that wait for a text are limited only by
+the number of connections.
+"""
 ABANDON_TIMEOUT_S = 60.0
-"""A job is cancelled if its result has not been requested for this time but another job's has."""
+"""Time in seconds after which a job is abandoned if its result is not requested; abandoned jobs are
+cancelled when a client starts another job or requests its result.
+"""
 MAX_ID = 2**53
-"""Number of possible random job and run ids, large enough to make them unguessable."""
+"""Number of possible random job and run ids; it is so large that the ids cannot be guessed."""
 MAX_FINISHED_JOBS = 64
-"""Maximum number of stored answers, and of runs for which the owners of the parts are known."""
+"""Maximum number of stored results, and of runs whose parts are known by process."""
 READ_TIMEOUT_S = 15.0
-"""Time that a request for values waits for the text to be read."""
+"""Maximum time, in seconds, that a request for values waits until the text has been processed."""
 START_TIMEOUT_S = 0.5
-"""Time that a request for a job waits for its answer, which can save a round trip."""
+"""Time, in seconds, for which the request that starts a job waits for the result; this can save a
+round trip.
+"""
 SERVER_BUSY_ERROR = "The server is busy. Try again in a moment."
 TEXT_PENDING_ERROR = "The server is still reading the text. Try again in a moment."
 UNKNOWN_JOB_ERROR = "The job no longer exists. Repeat the request."
@@ -44,21 +50,21 @@ class _Job:
     Parameters
     ----------
     number : int
-        Id of the job, and of the run if the job reads a text.
+        Id of the job, and also of the run if the job processes a text.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.progress = (0, 0)
         self.part: bytes = b""
-        """Body of the latest partial answer."""
+        """Body of the latest partial result."""
         self.is_new_part = False
         self.answer: JobAnswer | None = None
         self.failure: Exception | None = None
         self.task: asyncio.Task[bool] | None = None
         self.changed = asyncio.Event()
         self.requested_at = asyncio.get_running_loop().time()
-        """Time of the last request for the job's result."""
+        """Time of the last request for the job's result, in seconds of the event loop's clock."""
 
     @property
     def is_open(self) -> bool:
@@ -67,18 +73,18 @@ class _Job:
 
 
 class JobQueue:
-    """Sends jobs to the processes of a model, and stores their answers until they are fetched."""
+    """Sends jobs to the processes of a model, and stores the results until they are fetched."""
 
     def __init__(self, processes: RankProcesses) -> None:
         self._processes = processes
         self._jobs: OrderedDict[int, _Job] = OrderedDict()
         self._active_reads = 0
         self._runs_by_request: OrderedDict[int, tuple[int, asyncio.Task[bool]]] = OrderedDict()
-        """Run id and task of each text being read, by the id that the client chose for it."""
+        """Run id and task of each text being processed, by the id that the client chose."""
         self._owners: OrderedDict[int, list[dict[str, Any]]] = OrderedDict()
 
     async def start(self, kind: str, request: Any) -> bytes:
-        """Start a job, and return the body with its answer, or with its id if the job takes longer.
+        """Start a job, and return the body with its result, or with its id if the job takes longer.
 
         Raises
         ------
@@ -104,7 +110,7 @@ class JobQueue:
         return encode_body({"job": job.number})
 
     def _cancel_abandoned_jobs(self, now: float) -> int:
-        """Cancel abandoned jobs; return the number of other open jobs."""
+        """Cancel abandoned jobs, and return the number of other open jobs."""
         active = 0
         for each in self._jobs.values():
             if each.is_open and now - each.requested_at > ABANDON_TIMEOUT_S:
@@ -114,7 +120,7 @@ class JobQueue:
         return active
 
     async def _run_job(self, job: _Job, kind: str, request: Any) -> bool:
-        """Run a job; return whether it succeeded."""
+        """Run a job, and return whether it succeeded."""
 
         def report_progress(done: int, of: int) -> None:
             job.progress = (done, of)
@@ -139,7 +145,7 @@ class JobQueue:
         return job.failure is None
 
     async def result(self, number: int, wait: float) -> bytes:
-        """Return the body with the answer or, after some time, with a partial answer or progress.
+        """Return the body with the result or, after ``wait`` seconds, a partial result or progress.
 
         Raises
         ------
@@ -150,7 +156,8 @@ class JobQueue:
         if job is None:
             raise JobFailedError("server", UNKNOWN_JOB_ERROR)
         job.requested_at = asyncio.get_running_loop().time()
-        self._cancel_abandoned_jobs(job.requested_at)  # abandoned jobs may be queued before it
+        # Abandoned jobs may be queued before this one.
+        self._cancel_abandoned_jobs(job.requested_at)
         with suppress(TimeoutError):
             await asyncio.wait_for(job.changed.wait(), wait)
         if job.failure:
@@ -170,13 +177,13 @@ class JobQueue:
             self._processes.cancel(number)
 
     async def answer_now(self, kind: str, request: Any) -> bytes:
-        """Return the answer of the process that holds the requested values, outside the job queue.
+        """Return the values from the process that holds them, outside the job queue.
 
         Raises
         ------
         JobFailedError
-            As reported by the process; also if too many reads are active or the text takes too
-            long.
+            As reported by the process; also if too many requests are active, or the text is not
+            processed in time.
         """
         if called := self._runs_by_request.get(request.get("run")):
             request = {**request, "run": await _wait_for_run(*called)}
@@ -193,7 +200,7 @@ class JobQueue:
         return answer.body
 
     def _drop_old_answers(self) -> None:
-        """Drop the oldest answers beyond the limits."""
+        """Drop the oldest results beyond the limits."""
         finished = [job for job in self._jobs.values() if not job.is_open]
         stored_bytes = sum(len(job.answer.body) for job in finished if job.answer)
         for at, job in enumerate(finished):
@@ -204,7 +211,7 @@ class JobQueue:
 
 
 async def _wait_for_run(run: int, reading: asyncio.Task[bool]) -> int:
-    """Wait until a text is read, and return the id of its run."""
+    """Wait until a text has been processed, and return the id of its run."""
     await asyncio.wait([reading], timeout=READ_TIMEOUT_S)
     if not (reading.done() and reading.result()):
         raise JobFailedError("text", TEXT_PENDING_ERROR)
@@ -212,7 +219,7 @@ async def _wait_for_run(run: int, reading: asyncio.Task[bool]) -> int:
 
 
 def _find_owner(owners: list[dict[str, Any]], place: list[int]) -> int:
-    """Return the rank of the process that holds a head of a layer."""
+    """Return the rank of the process that holds the given head."""
     *leading, head = place
     layer = leading[0] if leading else 0
     for owner in owners:

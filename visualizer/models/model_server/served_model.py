@@ -1,7 +1,7 @@
-"""The model, or part of one, that a process of a server runs, and the texts that it has read.
+"""The model, or the part of it, in one server process, and the texts that it has processed.
 
 Requests that run the model are sent to all processes in the same order; requests for values of a
-text are sent to the process that holds them.
+text are sent to the process that holds the values.
 """
 
 from __future__ import annotations
@@ -81,23 +81,23 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 MAX_CACHED_RUNS = 4
-"""Maximum number of runs kept: those read last rather than those requested last, so that all
-processes keep the same runs.
+"""Maximum number of runs that are kept. The most recently computed runs are kept, not the most
+recently requested ones, so that all processes keep the same runs.
 """
 MAX_NEXT_TOKENS = 200
-"""Number of most likely next tokens that are sent with their text."""
+"""Maximum number of the most likely next tokens whose texts are sent."""
 MAX_BLOCK_NUMBERS = 2**22
-"""Maximum number of values in an answer with blocks."""
+"""Maximum number of values in a response with blocks."""
 MAX_ROW_BYTES = 2**29
-"""Maximum size of the attention weights in one answer during generation."""
+"""Maximum size, in bytes, of the attention weights in one response during generation."""
 WARM_UP_TEXT = "A few words. "
 PROBE_TEXT = WARM_UP_TEXT * PROBE_TOKENS
-"""Text with enough tokens to determine how a model reads long texts."""
+"""Text with enough tokens to determine how the model processes long texts."""
 UNKNOWN_STAGE_ERROR = "The stage does not exist."
 UNKNOWN_TOKEN_ERROR = "The token id is not in the vocabulary."
 UNKNOWN_HEAD_ERROR = "The layer or head does not exist."
 TOO_MANY_ROWS_ERROR = (
-    "The attention weights of {tokens:,} tokens exceed what the server sends during generation. "
+    "The attention weights of {tokens:,} tokens are too large to be sent during generation. "
     "Use a shorter text."
 )
 RUN_EXPIRED_ERROR = (
@@ -106,16 +106,16 @@ RUN_EXPIRED_ERROR = (
 )
 
 Answer = tuple[dict[str, Any], dict[str, np.ndarray]]
-"""Values and arrays of an answer."""
+"""Values and arrays of a response."""
 
 
 class ServedModel:
-    """A model with the runs of the texts that it has read.
+    """A model with the runs of the texts that it has processed.
 
     Parameters
     ----------
     source : ModelSource
-        Source by which `read_text` finds the model, given the device.
+        Source by which `read_text` finds the model on the given device.
     """
 
     def __init__(self, source: ModelSource, model: OpenedModel, device: Device) -> None:
@@ -140,21 +140,22 @@ class ServedModel:
     # ------------------------------------------------------------------ on all processes
 
     def warm_up_model(self) -> None:
-        """Read a long and a short text, so that a client's first text is not slower than others.
+        """Process a long and a short text, so that a client's first text is not slower than others.
 
-        Determining how the model reads a long text takes several forward passes.
+        Determining how the model processes a long text takes several forward passes.
         """
         for text, most_held in ((PROBE_TEXT, 0), (WARM_UP_TEXT, MAX_WHOLE_BYTES)):
             self._model.long_texts.max_cached_readings = most_held
-            with suppress(InputError), self.job():  # reported when a client reads a text
+            # The error is reported when a client sends a text.
+            with suppress(InputError), self.job():
                 self._model.read(text, by_blocks=True)
 
     def job(self) -> AbstractContextManager[None]:
-        """Return a context for a job; if the job fails on one process, it fails on all of them."""
+        """Return the context of a job; a job that fails on one process fails on all of them."""
         return self._model.ranks.job()
 
     def read(self, number: int, request: ReadRequest) -> Answer:
-        """Read a text, and keep the run under an id."""
+        """Process a text, and keep the run under the given id."""
         own, other = self._source, request.source
         for holds, subject in check_changes(other):
             if not holds:
@@ -189,7 +190,8 @@ class ServedModel:
                 },
                 run.trace.cached_stage(run.trace.attention).limits(),
             )
-            if Role.WEIGHTS in run.trace:  # the window shows these measures of all heads at once
+            # The window shows these measures for all heads immediately.
+            if Role.WEIGHTS in run.trace:
                 measures = run.trace.measured(Role.WEIGHTS, run.compared_texts)
                 names = type(measures).__struct_fields__
                 arrays |= {f"{MEASURES_PREFIX}{name}": getattr(measures, name) for name in names}
@@ -197,7 +199,7 @@ class ServedModel:
         return self._gather_long_text(number, run)
 
     def _gather_long_text(self, number: int, run: Run) -> Answer:
-        """Describe a long text's run, combining the parts of all processes."""
+        """Return the message for a long text's run, with the parts of all processes."""
         reading, ranks, trace = run.reading, self._model.ranks, run.trace
         assert reading is not None
         header = run_header(run)
@@ -243,7 +245,7 @@ class ServedModel:
     def answer(
         self, request: AnswerRequest, progress: Progress, report: Callable[[Answer], object]
     ) -> Answer:
-        """Answer a question about a text that has been read."""
+        """Answer a question about a processed text."""
         reading = self._find_run(request.run).reading
         assert reading is not None
         answers = ModelAnswers()  # not shared with other requests
@@ -265,12 +267,13 @@ class ServedModel:
         )
 
     def next_token(self, request: NextTokenRequest) -> Answer:
-        """Read a text and the tokens generated after it, and return the next-token logits."""
+        """Process a text and the tokens generated after it, and return the next-token logits."""
         prompt = replace(request, numbers=())
         self._check_numbers(request.numbers)
         if self._reader is None or self._reader[0] != prompt:
             edits = {(layer, head): factor for layer, head, factor in request.factors}
-            self._reader = None  # dropped on all processes, even if only one rejects the text
+            # Dropped on all processes, even if only one of them rejects the text.
+            self._reader = None
             self._reader = (
                 prompt,
                 TokenReader(self._model, request.text, edits, is_chat=request.is_chat),
@@ -295,12 +298,12 @@ class ServedModel:
         return msgspec.to_builtins(values), {"logits": read.logits, **rows}
 
     def names(self, numbers: tuple[int, ...]) -> Answer:
-        """Return the text of tokens, given by their ids."""
+        """Return the texts of the tokens with the given ids."""
         self._check_numbers(numbers)
         return msgspec.to_builtins(TokenNames(tuple(self._model.tokens(numbers)))), {}
 
     def _check_numbers(self, numbers: tuple[int, ...]) -> None:
-        """Raise an error for token ids that are not in the vocabulary."""
+        """Raise an `InputError` if a token id is not in the vocabulary."""
         if max(numbers, default=0) >= self._model.size("vocab_size"):
             raise InputError("tokens", UNKNOWN_TOKEN_ERROR)
 
@@ -332,13 +335,13 @@ class ServedModel:
     # ------------------------------------------------------------------ on one process
 
     def tokens(self, request: TokensRequest) -> Answer:
-        """Tokenize a text; if the model cannot read the text, return a replacement instead."""
+        """Return the tokens of a text, or a replacement if the model cannot process the text."""
         other = replacement_text(self._model, request.text)
         words = () if other else self._model.inputs(request.text)[1]
         return msgspec.to_builtins(TextTokens(tuple(words), other)), {}
 
     def stage(self, request: StageRequest) -> Answer:
-        """Return whole stages of a short text, or one matrix of each."""
+        """Return whole stages of a short text, or one matrix of each stage."""
         trace, arrays = self._find_run(request.run).trace, {}
         for name in request.stages:
             if name not in trace or trace.is_blockwise:
@@ -355,7 +358,7 @@ class ServedModel:
         return {}, {name: run.trace.read(name) for name in inline_weight_names(run)}
 
     def blocks(self, request: BlocksRequest) -> Answer:
-        """Compute rows of some columns of a long text's stage, or the extremes of column blocks."""
+        """Compute blocks of a long text's stage, or the extremes of each block of columns."""
         tensor, place = self._block_place(request)
         if not (request.rows or any(request.columns) or request.block):
             first = PreviewLayout.of(tensor.shape)
@@ -392,7 +395,7 @@ class ServedModel:
 
 
 class _OwnPart(msgspec.Struct, frozen=True):
-    """The part of a run that a process holds: indices of its layers, and its first head."""
+    """The part of a run that one process holds: the indices of its layers, and its first head."""
 
     layers: list[int]
     first: int
@@ -405,7 +408,7 @@ def _copy_heads(whole: np.ndarray, layers: Iterable[int], first: int, part: np.n
 
 
 def _mask_message(run: Run, at: list[int]) -> Message:
-    """Return the mask of each layer of this process, with the layer's index in the run."""
+    """Return a message with the mask and the index of each layer in this process."""
     vectors = run_header(run).vectors
     assert vectors is not None
     masks = vectors.layer_masks or (vectors.common_mask,) * len(at)
@@ -415,7 +418,7 @@ def _mask_message(run: Run, at: list[int]) -> Message:
 def _check_block_request(
     tensor: BlockwiseTensor, place: tuple[int, ...], request: BlocksRequest
 ) -> None:
-    """Raise an error if the request is out of range or too large for one answer."""
+    """Raise an `InputError` if the request is out of range or its response would be too large."""
     *leading, rows, columns = tensor.shape
     start, stop = request.columns
     is_there = len(place) == len(leading) and all(
@@ -427,11 +430,11 @@ def _check_block_request(
     if not (is_there and are_rows and are_columns and is_aligned):
         raise InputError("place", "The rows or columns are out of range.")
     if len(request.rows) * (stop - start) // max(1, request.block) > MAX_BLOCK_NUMBERS:
-        raise InputError("place", f"An answer contains at most {MAX_BLOCK_NUMBERS:,} values.")
+        raise InputError("place", f"A response contains at most {MAX_BLOCK_NUMBERS:,} values.")
 
 
 def encode_answer(answer: ModelAnswer) -> Answer:
-    """Convert an answer to values and arrays."""
+    """Convert an answer to the values and arrays of a response."""
     if isinstance(answer, InputError):
         raise answer
     values: QuestionValues
