@@ -286,7 +286,7 @@ def test_a_number_is_explained_in_words() -> None:
     assert explained.value == attention["weights"][0, 1, 0]
     assert explained.value == pytest.approx(printed("3.3.2", "weights")[1, 0], abs=1e-4)
     assert explained.sentence == "journey (query 2) attends to Your (key 1) with weight 14%."
-    assert "÷ Σ of the row" in explained.formula
+    assert "÷ Σ exp(score)" in explained.formula
     names, _, values = zip(*explained.terms, strict=True)
     assert names == tuple(BOOK["tokens"])
     shares = [float(value) for value in values]

@@ -288,7 +288,7 @@ def test_every_cell_has_its_sentence(stage: str) -> None:
         ("capped", "capped at ±1.5, is ", "tanh(score ÷ 1.5) × 1.5"),
         ("bias", "The bias of <b>c</b> (query 3) and <b>a</b> (key 1) is ", "read from the file"),
         ("biased", "and its bias, ", "score + bias"),
-        ("weights", " The sink in head 2 receives ", "exp(score) ÷ (Σ of the row + exp(sink))"),
+        ("weights", " The sink in head 2 receives ", "exp(score) ÷ (Σ exp(score) + exp(sink))"),
     ],
 )
 def test_cells_of_what_models_do_to_scores_are_told(

@@ -54,13 +54,13 @@ CAPTURED_REFUSED = [
     (put("document", "captured", "dtype", "float16"), "numbers of the wrong type at document/capt"),
     (put("document", "captured", "dtype", [1]), "numbers of the wrong type at document/capt"),
     (put("document", "captured", "numbers", 95), "contains 96 bytes at document/captured/numbers"),
-    (put("document", "captured", "query_tokens", ["a"]), "a number of query tokens"),
-    (put("document", "captured", "key_tokens", ["a"]), "a number of key tokens"),
+    (put("document", "captured", "query_tokens", ["a"]), "number of query tokens"),
+    (put("document", "captured", "key_tokens", ["a"]), "number of key tokens"),
     (put("document", "captured", "key_tokens", ["a", "b", 3]), "expected text"),
     (put("document", "captured", "name", None), "contains null at document/captured/name"),
     (put("view", "comparison", "document", "captured", None), "unexpected entry: “view/comp"),
     (put("document", "labels", None), "contains null at document/labels"),
-    (put("view", "comparison", "document", "captured", "keys", 2), "a number of captured weights"),
+    (put("view", "comparison", "document", "captured", "keys", 2), "number of captured weights"),
 ]
 
 

@@ -145,8 +145,8 @@ BARE = {"projection": Projection.NONE, "heads": 1}
             "score = −0.3021 × (−0.4519) + (−0.0289) × 0.2216 = 0.1301",
         ),
         ("scaled", 0, {}, "scaled score = 0.1734 ÷ 1 = 0.1734"),
-        ("masked", 0, {}, "masked score = 0.1734, allowed: unchanged"),
-        ("masked", 3, {}, "masked score = −∞ in place of 0.1447, as it is masked"),
+        ("masked", 0, {}, "masked score = 0.1734, unchanged because it is allowed"),
+        ("masked", 3, {}, "masked score = −∞ in place of 0.1447, because it is masked"),
         ("weights", 0, {}, "weight = exp(0.1734) ÷ (exp(0.1734) + exp(0.2631)) = 0.4776"),
         ("context", 0, {}, "context = 0.4776 × (−0.4519) + 0.5224 × (−0.7142) = −0.5889"),
         ("concat", 1, {}, "concat = 0.0122, taken from head 2"),
@@ -167,7 +167,7 @@ def test_what_is_dropped_and_what_is_kept() -> None:
     lines = [equation(run, (), cell("dropped", 5, key), 0).plain for key in (0, 1)]
     assert lines == [
         "weight after dropout = 0.1649 × 2 = 0.3298",
-        "weight after dropout = 0 in place of 0.1726, as it is dropped",
+        "weight after dropout = 0 in place of 0.1726, because it is dropped",
     ]
     assert (
         equation(run, (), cell("dropped", 0, 5), 0).plain
@@ -212,7 +212,7 @@ def test_a_row_that_may_read_nothing_shares_nothing_out(route: MaskRoute) -> Non
     nothing = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
     run = a_run("a b", mask=MaskKind.OWN, own_mask=nothing, route=route, mode=DropoutMode.EVAL)
     told = equation(run, (), row(run, "weights", 0), 0).plain
-    assert told == "weight = 0, as the row is empty"
+    assert told == "weight = 0, because the row is empty"
     assert equation(run, (), row(run, "context", 0), 0).result == "0.0000"
 
 

@@ -279,7 +279,7 @@ def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
         )
     ):
         explained = shown.explain("concat", layer=0, query=3, d_out=head_ * SIZE)
-        assert f"comes from head {head_ + 1}, which {said}" in explained.sentence
+        assert f"is taken from head {head_ + 1}, which {said}" in explained.sentence
         assert explained.formula == formula
     columns = range(4 * SIZE)
     for rows in (range(3, 4), range(TOKENS)):

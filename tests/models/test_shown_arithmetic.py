@@ -69,7 +69,7 @@ def test_a_sink_far_below_the_scores_takes_what_was_read_and_not_what_rounding_l
     logits = run.trace.tensor(run.trace.stage("weights").layer_step(SinkSoftmax).logits)
     logits.fill_(-30.0)
     told = describe_step(run, (0,), Step("weights", range(2, 3), range(4)), 0)
-    assert told.endswith("and the sink less than 0.1%.")
+    assert told.endswith("and the sink receives less than 0.1%.")
     weights = run.trace.read("weights", (0, 0, 2))
     cell = head_cell_panel(resolved(run, View()), Cell("weights", (0, 2, 0)), is_pinned=False)
     assert weights.any()

@@ -1,4 +1,4 @@
-"""Computation of all stages of a spec, in the order of the stage table."""
+"""Computes all stages of a spec, in the order of the stage table."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def attend(
     given : Tensor
         Embeddings [..., token, d_in].
     parameters : mapping
-        Weights by the names of the book's ``state_dict``; see `parameter_init.draw`.
+        Weights, by their names in the book's ``state_dict``; see `initialize_parameters`.
     reuse : Trace, optional
-        An earlier trace; its unchanged stages are reused.
+        An earlier trace, whose unchanged stages are reused.
     kept : Tensor, optional
-        Cells [..., head, query, key] that dropout keeps, instead of those from the spec's seed. A
-        trace computed with them must not be passed as ``reuse``.
+        Cells [..., head, query, key] that dropout keeps, instead of those drawn with the spec's
+        seed. A trace that is computed with these cells must not be passed as ``reuse``.
     pool : BufferPool, optional
-        Supplies the memory of large stages, unless gradients are enabled.
+        Supplies memory for large stages, unless gradients are enabled.
     by_blocks : bool
-        Whether the stages from the scores on are computed block by block when read.
+        Whether the scores and all later stages are computed block by block when read.
 
     Raises
     ------

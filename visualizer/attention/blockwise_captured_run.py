@@ -1,7 +1,7 @@
-"""Runs of a model's attention on a long text; matrices are computed when read.
+"""Runs of a model's attention on a long text, whose matrices are computed when read.
 
-For each layer, the queries, keys and values of the dot products and the log-sum-exp of each row are
-kept. Keys and values that several heads share are kept once.
+For each layer, the queries and keys of the dot products, the values, and the log-sum-exp of each
+row are kept in memory. Keys and values that several heads share are kept once.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
 
 
 class LayerVectors(Struct, frozen=True, eq=False):
-    """Vectors from which the attention of one layer can be computed again.
+    """Vectors from which the attention of one layer can be recomputed.
 
     Parameters
     ----------
     queries, keys, values : Tensor
-        [head, token, d]; several query heads may share one head of keys and values.
+        Vectors [head, token, d]; several query heads may share one head of keys and values.
     logarithms : Tensor
-        log Σ exp(score) of each row over the allowed keys and the sink, [head, query].
+        log Σ exp(score) over the allowed keys and the sink of each row, [head, query].
     sinks : Tensor or None
-        Sink logits, which have no key but are part of the softmax of each row, [head].
+        Sink logits [head], which have no key but are part of the softmax of each row.
     """
 
     queries: Tensor
@@ -65,7 +65,7 @@ class LayerVectors(Struct, frozen=True, eq=False):
 
     @property
     def bytes(self) -> int:
-        """Bytes of queries, keys, values and logarithms."""
+        """Size in bytes of the queries, keys, values and logarithms."""
         return sum(one.nbytes for one in (self.queries, self.keys, self.values, self.logarithms))
 
     def read_head(self, name: str, head: int) -> Tensor:
@@ -75,7 +75,7 @@ class LayerVectors(Struct, frozen=True, eq=False):
 
 
 class LongTextAttention(Struct, frozen=True, eq=False):
-    """Attention of a long text, in layers of equal sizes.
+    """Attention of a long text, in layers of equal size.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class LongTextAttention(Struct, frozen=True, eq=False):
 
     @property
     def header(self) -> CapturedAttention:
-        """Sizes and settings, without numbers."""
+        """Sizes and settings of the attention, without numbers."""
         one = self.layers[0]
         masks = tuple(layer.mask for layer in self.layers)
         is_one = all(mask == masks[0] for mask in masks)
@@ -120,7 +120,7 @@ class LongTextAttention(Struct, frozen=True, eq=False):
 
 
 class _CapturedBlocks(MatrixBlocks):
-    """Computes blocks of the stages of captured attention."""
+    """Computes blocks of the query–key stages of captured attention."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _CapturedBlocks(MatrixBlocks):
         self._specs = tuple(apply_layer_mask(spec, mask) for mask in masks)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle the inputs, without cached results."""
+        """Support copying and pickling of the inputs, without cached results."""
         return _CapturedBlocks, self._made_of
 
     @property
@@ -163,14 +163,14 @@ class _CapturedBlocks(MatrixBlocks):
         return self._layers[place[0] if len(place) > 1 else 0]
 
     def held(self, name: str) -> BlockwiseTensor:
-        """Return the queries, keys or values, which are in memory, as a stage of all heads."""
+        """Return the queries, keys or values of all heads as a stage; they are held in memory."""
         first = self._layers[0]
         heads, width = len(first.queries), getattr(first, name).shape[-1]
         sizes = (*self.leading, heads, self.sides()[0], width)
         return BlockwiseTensor(sizes, _VectorsOfHeads(self, name))
 
     def bytes(self, name: str) -> int:
-        """Return the bytes of the named vectors of all layers."""
+        """Return the size in bytes of the named vectors in all layers."""
         return sum(int(getattr(layer, name).nbytes) for layer in self._layers)
 
     def bytes_in_file(self, name: str) -> int:
@@ -180,7 +180,7 @@ class _CapturedBlocks(MatrixBlocks):
 
 
 class _VectorsOfHeads(BlockSource):
-    """Vectors by query head; several heads may share the same vectors."""
+    """Source of vectors for each query head; several heads may share the same vectors."""
 
     is_in_memory = True
 
@@ -204,7 +204,7 @@ class _VectorsOfHeads(BlockSource):
 
 
 def blockwise_captured_run(found: LongTextAttention, device: str) -> Run:
-    """Return a run of the attention of a long text; nothing is computed yet."""
+    """Return a run for the attention of a long text, without computing any stage."""
     header = found.header
     sinks = [layer.sinks for layer in found.layers if layer.sinks is not None]
     rows = long_text_stages(header, has_sinks=bool(sinks))
@@ -218,7 +218,7 @@ def blockwise_captured_run(found: LongTextAttention, device: str) -> Run:
 
 
 def long_text_stages(header: CapturedAttention, *, has_sinks: bool) -> tuple[Stage, ...]:
-    """List the stages of the attention of a long text.
+    """Return the stages of a long text's attention.
 
     Parameters
     ----------
@@ -250,14 +250,14 @@ def create_blockwise_run(
     device: str,
     measure_elsewhere: Callable[[str, Progress], HeadMeasures] | None = None,
 ) -> Run:
-    """Return a run with stages that are computed when read.
+    """Return a run whose stages are computed when read.
 
     Parameters
     ----------
     rows : tuple of Stage
         The stages, from `long_text_stages`.
     held : mapping
-        Tensors of the stages by name.
+        Tensors of the stages, by name.
     sinks : Tensor or None
         Sink logits, [layer, head].
     measure_elsewhere : callable, optional
@@ -275,7 +275,7 @@ def create_blockwise_run(
 
 
 def run_header(run: Run) -> CapturedAttention:
-    """Return the sizes and settings of a run of a long text, without numbers."""
+    """Return the sizes and settings of a run on a long text, without numbers."""
     assert run.captured is not None
     return run.captured
 

@@ -1,8 +1,8 @@
-"""Query–key stages of a long text, computed in blocks without ever holding a whole matrix.
+"""Query–key stages of a long text, computed in blocks so that no matrix is ever held in full.
 
-The stages before the scores are kept. For each row that was read, one number is kept as well: the
-divisor of its weights, or for the softmax the logarithm of the divisor. When a weight is read, it
-is recomputed as
+The stages before the scores are held in memory. For each row that has been read, the divisor of its
+weights is also kept, or for the softmax the logarithm of the divisor. When a weight is read, it is
+recomputed as
 
     w = exp(s − l),   l = log Σ exp(s) over the keys of the row.
 
@@ -64,11 +64,11 @@ MAX_CACHED_CONTEXT_ROWS = 64
 """Maximum number of cached rows of context vectors."""
 
 PAIRS_PER_BLOCK = 512
-"""Number of query–key pairs that are multiplied at once."""
+"""Number of query–key pairs whose scores are computed together."""
 
 
 class _RowNumbers:
-    """Divisor and largest weight of each row of a matrix, if they are known."""
+    """Divisor and largest weight of each row of a matrix, as far as they are known."""
 
     def __init__(self, rows: int, dtype: torch.dtype) -> None:
         self.values = torch.zeros(rows, dtype=dtype)
@@ -81,7 +81,7 @@ class _RowNumbers:
 
 
 class MatrixBlocks(ABC):
-    """Computes blocks of query–key stages, each from blocks of its input stages.
+    """Computes blocks of query–key stages from blocks of their input stages.
 
     Parameters
     ----------
@@ -94,14 +94,14 @@ class MatrixBlocks(ABC):
         self.rows = {row.name: row for row in rows}
         self._known: dict[tuple[str, LeadingIndices], _RowNumbers] = {}
         self._contexts: dict[tuple[str, LeadingIndices, int] | None, Tensor] = {}
-        """Recently computed individual rows; explaining a cell reads the same row several times."""
+        """Recently computed single rows, because explaining a cell reads a row several times."""
 
     # ------------------------------------------------------------------ inputs
 
     @property
     @abstractmethod
     def leading(self) -> tuple[int, ...]:
-        """Sizes of the axes before the heads."""
+        """Sizes of the axes that precede the heads."""
 
     @abstractmethod
     def sides(self) -> tuple[int, int]:
@@ -109,10 +109,10 @@ class MatrixBlocks(ABC):
 
     @abstractmethod
     def read_head(self, name: str, place: LeadingIndices) -> Tensor:
-        """Return the queries, keys or values of a head, [token, d]; must not be modified."""
+        """Return the queries, keys or values of a head, [token, d]; do not modify them."""
 
     def text(self, place: LeadingIndices) -> int:
-        """Return the index of the text in the batch that a matrix belongs to."""
+        """Return the index, in the batch, of the text that a matrix belongs to."""
         return 0
 
     def spec_at(self, place: LeadingIndices) -> AttentionSpec:
@@ -120,11 +120,11 @@ class MatrixBlocks(ABC):
         return self.spec
 
     def sink(self, place: LeadingIndices) -> Tensor | None:
-        """Return the sink logit of a head, part of each row's softmax; None without a sink."""
+        """Return the sink logit that is part of a head's softmax; None without a sink."""
         return None
 
     def logarithms(self, place: LeadingIndices) -> Tensor | None:
-        """Return the log-sum-exp of each row, [query]; None if it has to be computed."""
+        """Return the log-sum-exp of each row, [query]; None if it is not known in advance."""
         return None
 
     def vectors(self, row: Stage, leading: LeadingIndices, rows: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class MatrixBlocks(ABC):
         return torch.stack([self.context(row, (*leading, head), rows) for head in heads])
 
     def stage_tensor(self, row: Stage) -> BlockwiseTensor:
-        """Return the tensor of a stage, computed when read."""
+        """Return the tensor of a stage, which is computed when read."""
         sizes = (*self.leading, *shape(self.spec, row.dims, self.sides()[0]))
         return BlockwiseTensor(sizes, self.source(row))
 
@@ -170,10 +170,10 @@ class MatrixBlocks(ABC):
     def values_at_keys(
         self, row: Stage, place: LeadingIndices, rows: Tensor, keys: Tensor
     ) -> Tensor:
-        """Compute one number in each given row of the softmax weights or of an earlier stage."""
+        """Compute one number in each given row of the softmax weights or of a stage before them."""
         if row.operation is Operation.DOT_PRODUCT:
             queries, others = (self.read_head(name, place) for name in row.reads)
-            # A few at a time, so that they stay in the processor cache.
+            # Process a few rows at a time, so that they stay in the processor cache.
             parts = [slice(at, at + PAIRS_PER_BLOCK) for at in range(0, len(rows), PAIRS_PER_BLOCK)]
             return torch.cat([(queries[rows[at]] * others[keys[at]]).sum(-1) for at in parts])
         if cellwise := CELLWISE.get(row.operation):
@@ -195,19 +195,19 @@ class MatrixBlocks(ABC):
     def is_surely_unmasked(
         self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
     ) -> bool:
-        """Whether the mask is known, without computing the cells, to forbid no cell of a block."""
+        """Return whether the mask is known to allow all cells of a block, without computing it."""
         masking = MaskingSpec.of(self.spec_at(place), row.name)
         first, last = int(rows.min()), int(rows.max())
         span = range(*keys.indices(self.sides()[1]))
         return are_all_allowed(masking, self.sides(), self.text(place), (first, last), span)
 
     def rows_with_allowed_keys(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
-        """Return which queries have allowed keys, [query, 1]."""
+        """Return which queries have allowed keys, boolean [query, 1]."""
         keys = slice(0, self.sides()[1])
         return self.allowed(row, place, rows, keys).any(-1, keepdim=True)
 
     def readable(self, row: Stage, place: LeadingIndices, rows: Tensor) -> range:
-        """Return a range of keys outside which all numbers are 0 (or −∞ for masked scores)."""
+        """Return a range of keys; all other keys have the weight 0, or the masked score −∞."""
         if row.role not in MASKED_STAGES or row.is_before_mask:
             return range(self.sides()[1])
         masking = MaskingSpec.of(self.spec_at(place), row.name)
@@ -215,7 +215,7 @@ class MatrixBlocks(ABC):
         return allowed_key_range(masking, self.sides()[1], self.text(place), first, last)
 
     def has_undefined_weights(self, row: Stage, place: LeadingIndices, rows: Tensor) -> bool:
-        """Whether forbidden weights are NaN because their rows were divided by NaN."""
+        """Return whether forbidden weights are NaN because their rows were divided by NaN."""
         renormalised = next((
             one for one in self.rows.values()
             if one.operation is Operation.RENORMALISE_MASKED_WEIGHTS
@@ -241,7 +241,7 @@ class MatrixBlocks(ABC):
         key = (row.name, place)
         if key not in self._known:
             wide = torch.float64 if self.dtype is torch.float64 else torch.float32
-            # Another thread may create them at the same time; all threads use the first ones.
+            # Another thread may create them at the same time; all threads use those stored first.
             self._known.setdefault(key, _RowNumbers(self.sides()[0], wide))
         return self._known[key]
 
@@ -276,12 +276,12 @@ class MatrixBlocks(ABC):
 
 
 class BlockwiseStages(MatrixBlocks):
-    """Computes blocks of a module's stages from the scores on.
+    """Computes blocks of a module's scores and later stages.
 
     Parameters
     ----------
     held : mapping
-        Stages that are held in full: all those before the scores.
+        Stages that are held in full: all stages before the scores.
     """
 
     def __init__(self, work: StageInputs, held: Mapping[str, CachedTensor]) -> None:
@@ -331,7 +331,7 @@ def _is_naive(blocks: MatrixBlocks, row: Stage) -> bool:
 def _softmax_chunks(
     blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, block: int
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Yield the block maxima of the scores of some rows, and store the log-sum-exp of the rows.
+    """Yield the block maxima of the given rows' scores, and store the rows' log-sum-exp.
 
     The scores are computed once, one chunk of keys at a time.
 
@@ -383,10 +383,10 @@ def _compute_products(
     keys: slice,
     divisor: float,
 ) -> Tensor:
-    """Compute scores; the divisor is applied to the queries, which have fewer numbers."""
+    """Compute scores, applying the divisor to the queries because these have fewer numbers."""
     queries, others = (blocks.read_head(name, place) for name in row.reads)
     few = queries[rows] if divisor == 1 else queries[rows].div_(divisor)
-    return (others[keys] @ few.mT).mT  # keys are contiguous in memory: see `block_extremes`
+    return (others[keys] @ few.mT).mT  # contiguous keys; see `block_extremes`
 
 
 def _scale_scores(
@@ -512,7 +512,7 @@ _CELLS: dict[Operation, Callable[[MatrixBlocks, Stage, LeadingIndices, Tensor, s
 
 
 class _StageSource(BlockSource):
-    """A stage of the table."""
+    """Base class for the sources of a stage's blocks."""
 
     def __init__(self, blocks: MatrixBlocks, row: Stage) -> None:
         self.matrix_blocks, self.row = blocks, row
@@ -530,7 +530,7 @@ def _source_named(blocks: MatrixBlocks, name: str) -> BlockSource:
 
 
 class _QueryKeySource(_StageSource):
-    """A query–key stage."""
+    """Source of a query–key stage."""
 
     def __init__(self, blocks: MatrixBlocks, row: Stage) -> None:
         super().__init__(blocks, row)
@@ -548,12 +548,12 @@ class _QueryKeySource(_StageSource):
 
 
 class _SoftmaxSource(_QueryKeySource):
-    """Softmax weights, whose largest weights belong to the largest scores."""
+    """Source of softmax weights, in which the largest scores have the largest weights."""
 
     def column_ends(
         self, place: LeadingIndices, rows: Tensor, columns: range, block: int
     ) -> BlockExtremes:
-        """Compute the largest score of each block, and the weights of these scores only."""
+        """Compute the largest score of each block, and then the weights of only these scores."""
         blocks, row = self.matrix_blocks, self.row
         numbers = blocks.numbers(row, place)
         count = math.ceil(len(columns) / block)
@@ -584,7 +584,7 @@ class _SoftmaxSource(_QueryKeySource):
 
 
 class _VectorSource(_StageSource):
-    """A stage with one vector per query."""
+    """Source of a stage with one vector per query."""
 
     def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         if self.row.operation is Operation.WEIGHTED_SUM:

@@ -1,7 +1,7 @@
-"""A tensor that is computed block by block when it is read, for matrices larger than memory.
+"""A tensor that is computed block by block when it is read, for matrices that exceed memory.
 
-Drawings of the tensor are pooled into tiles. A tile is first computed from one row in each block of
-rows, and then exactly, one band of rows at a time; it always records which of its rows are exact.
+For display, the tensor is pooled into tiles. A tile is first computed from one row in each block of
+rows and then exactly, one band of rows at a time. Each tile records which of its rows are exact.
 """
 
 from __future__ import annotations
@@ -37,40 +37,40 @@ if TYPE_CHECKING:
     from visualizer.attention.display_transforms import HeadAggregate
 
 BAND_ROWS = 512
-"""Number of rows that are computed together, with all their columns."""
+"""Number of rows that are computed together."""
 CHUNK_COLUMNS = 1024
-"""Number of columns computed together, so that a band of rows stays in the processor cache."""
+"""Number of columns that are computed together, so that a band of rows fits in the CPU cache."""
 TILE_CELLS = 256
-"""Pooled cells along each side of a tile."""
+"""Number of pooled cells along each side of a tile."""
 MAX_FULL_ROW_COLUMNS = 2**12
-"""Maximum number of columns of rows that are computed in full, as fast as a part of them."""
+"""Maximum number of columns for which computing whole rows is as fast as computing parts."""
 MAX_CACHED_ROW_BYTES = 2**22
-"""Maximum size of the cache of whole rows per tensor."""
+"""Maximum size, in bytes, of a tensor's cache of whole rows."""
 MAX_DRAWN_BAND_CELLS = 2**24
-"""Number of cells of a drawn band; small, so that drawing soon yields to newer requests."""
+"""Number of cells in a drawn band; small, so that drawing yields quickly to newer requests."""
 MAX_MEASURED_BAND_CELLS = 2**22
-"""Number of cells of a band that is measured."""
+"""Number of cells in a band of rows that is measured."""
 CACHE_BLOCK_CELLS = 2**19
-"""Number of cells that are processed repeatedly while they are in the processor cache."""
+"""Number of cells that stay in the processor cache while they are processed repeatedly."""
 MAX_COPY_DISTANCE_ROWS = 8
-"""Maximum distance in drawn rows over which the nearest known row fills an unknown row."""
+"""Maximum distance, in drawn rows, between an unknown row and the known row that fills it."""
 MAX_FILL_SOURCE_CELLS = 2**21
-"""Maximum number of cells of another drawing from which unknown cells are filled."""
+"""Maximum number of cells in a drawing that is used to fill unknown cells of another drawing."""
 FIRST_ROWS, FIRST_COLUMNS = 24, 128
-"""Size of a coarse preview; small enough for a single response over a slow connection."""
+"""Number of rows and columns in a coarse preview, which fits in one response of a slow server."""
 MAX_CACHED_PREVIEWS = 2**10
-"""Maximum number of cached previews per tensor."""
+"""Maximum number of previews that are cached per tensor."""
 MAX_CACHED_TILE_BYTES = 2**26
-"""Maximum size of the cache of tiles per tensor."""
+"""Maximum size, in bytes, of a tensor's cache of tiles."""
 
 LeadingIndices = tuple[int, ...]
-"""An index into all axes before the rows."""
+"""An index along all axes that precede the rows."""
 BlockExtremes = tuple["Tensor", "Tensor | None"]
-"""The largest and smallest finite numbers of blocks; no smallest one if none is negative."""
+"""The largest and smallest finite numbers of blocks; the latter are None if none is negative."""
 
 
 class PreviewLayout(Struct, frozen=True):
-    """Layout of a coarse preview, computed from a few rows of a matrix.
+    """Layout of a coarse preview, which is computed from a few rows of a matrix.
 
     Parameters
     ----------
@@ -85,37 +85,37 @@ class PreviewLayout(Struct, frozen=True):
 
     @classmethod
     def of(cls, sizes: tuple[int, ...]) -> PreviewLayout:
-        """Return the preview of a matrix of the given sizes."""
+        """Return the layout of the preview for a matrix of the given sizes."""
         rows, columns = sizes[-2:]
         blocks = math.ceil(rows / FIRST_ROWS), math.ceil(columns / FIRST_COLUMNS)
         return cls(blocks, (rows, columns))
 
     @property
     def rows(self) -> np.ndarray:
-        """The row that is computed in each block."""
+        """Indices of the computed rows, one per block."""
         return _middle_rows(self.blocks[0], self.sizes[0])
 
 
 class BlockSource(ABC):
-    """Computes blocks of a tensor; called on any thread."""
+    """Computes blocks of a tensor; can be called on any thread."""
 
     is_signed = True
     """Whether numbers may be negative."""
     is_in_memory = False
-    """Whether all numbers are held in memory, so that nothing is computed."""
+    """Whether all numbers are held in memory, so that none are computed."""
     has_first_picture = False
-    """Whether a drawing starts with a `PreviewLayout`, because each read is slow."""
+    """Whether a drawing starts with a `PreviewLayout` because each read is slow."""
     outside = 0.0
-    """The number in all columns that are not readable."""
+    """Value of all numbers in columns that `readable` excludes."""
 
     @property
     @abstractmethod
     def dtype(self) -> torch.dtype:
-        """The type of the numbers."""
+        """Data type of the numbers."""
 
     @property
     def bytes(self) -> int:
-        """Bytes of the numbers that the source holds and that belong to no other tensor."""
+        """Size in bytes of the numbers that are held by this source only."""
         return 0
 
     @property
@@ -130,10 +130,10 @@ class BlockSource(ABC):
 
     @abstractmethod
     def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
-        """Compute some rows of a range of columns, [row, column], owned by the caller."""
+        """Compute the given rows and columns, [row, column]; the caller owns the result."""
 
     def values_at_keys(self, place: LeadingIndices, rows: Tensor, keys: Tensor) -> Tensor:
-        """Compute one number in each given row, [row]; only if `are_rows_computed`."""
+        """Compute one number in each given row, [row]; requires `are_rows_computed`."""
         raise NotImplementedError
 
     def readable(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
@@ -147,12 +147,12 @@ class BlockSource(ABC):
     def column_ends(
         self, place: LeadingIndices, rows: Tensor, columns: range, block: int
     ) -> BlockExtremes:
-        """Compute the largest and smallest numbers of some rows per block of columns, [row, block].
+        """Compute the largest and smallest number per row and block of columns, [row, block].
 
         Parameters
         ----------
         columns : range
-            Starts at a multiple of the block.
+            Columns, which start at a multiple of the block.
         """
         high = torch.full((len(rows), math.ceil(len(columns) / block)), self.outside)
         high = high.to(self.dtype)
@@ -167,7 +167,7 @@ class BlockSource(ABC):
 
 
 class AggregatedHeadsSource(BlockSource):
-    """Heads aggregated into one."""
+    """Source that aggregates several heads into one."""
 
     def __init__(self, source: BlockSource, heads: int, by: HeadAggregate) -> None:
         self._source, self._heads, self._by = source, heads, by
@@ -183,7 +183,7 @@ class AggregatedHeadsSource(BlockSource):
 
 
 class WithoutFirstKeySource(BlockSource):
-    """Weights without the first key; each row is divided by its remaining sum."""
+    """Source of weights without the first key, with each row divided by its remaining sum."""
 
     def __init__(
         self, source: BlockSource, sums: Callable[[LeadingIndices, Tensor], Tensor]
@@ -204,7 +204,7 @@ class WithoutFirstKeySource(BlockSource):
 
 
 class ValueWeightedSource(BlockSource):
-    """Weights, each multiplied by the norm of its key's value."""
+    """Source of weights that are multiplied by the norm of the key's value vector."""
 
     def __init__(self, source: BlockSource, lengths: Callable[[LeadingIndices], Tensor]) -> None:
         self._source, self._lengths = source, lengths
@@ -219,7 +219,7 @@ class ValueWeightedSource(BlockSource):
 
 
 class DifferenceSource(BlockSource):
-    """One tensor minus another; 0 where either is −∞."""
+    """Source of the difference of two tensors, which is 0 in cells where either tensor is −∞."""
 
     def __init__(self, one: BlockSource, other: BlockSource) -> None:
         self._sides = one, other
@@ -245,11 +245,11 @@ class DrawnRegion(Struct, frozen=True):
     Parameters
     ----------
     place : tuple of int
-        Which matrix.
+        Leading index of the matrix.
     blocks : tuple of int
         Rows and columns that are pooled into one drawn cell.
     rows, columns : range
-        Drawn cells.
+        Indices of the drawn cells.
     """
 
     place: LeadingIndices
@@ -259,13 +259,13 @@ class DrawnRegion(Struct, frozen=True):
 
 
 class _Tile:
-    """Pooled cells [row, column], and how many rows of each block were read."""
+    """Pooled cells [row, column], and the number of rows read from each block."""
 
     def __init__(self, is_signed: bool, dtype: np.dtype) -> None:
         self.high = np.full((TILE_CELLS, TILE_CELLS), -np.inf, dtype)
         self.low = np.full((TILE_CELLS, TILE_CELLS), np.inf, dtype) if is_signed else None
         self.read = np.zeros(TILE_CELLS, np.int64)
-        """Rows read in order; `has_preview` also covers rows read out of order."""
+        """Number of rows read in order; `has_preview` also includes rows read out of order."""
         self.has_preview = np.zeros(TILE_CELLS, bool)
 
     @property
@@ -273,7 +273,7 @@ class _Tile:
         return self.high.nbytes * (1 if self.low is None else 2)
 
     def store(self, rows: np.ndarray, high: np.ndarray, low: np.ndarray | None) -> None:
-        """Merge numbers [row, column] of some rows, from the first column on."""
+        """Merge the numbers [row, column] of the given rows, starting at the first column."""
         width = high.shape[1]
         self.high[rows, :width] = np.maximum(self.high[rows, :width], high)
         if self.low is not None and low is not None:
@@ -281,7 +281,7 @@ class _Tile:
         self.has_preview[rows] = True
 
     def copy(self) -> _Tile:
-        """Return a copy that can be drawn further independently."""
+        """Return an independent copy."""
         made = _Tile(self.low is not None, self.high.dtype)
         made.high[:], made.read[:], made.has_preview[:] = self.high, self.read, self.has_preview
         if made.low is not None and self.low is not None:
@@ -289,7 +289,7 @@ class _Tile:
         return made
 
     def values(self, rows: slice, columns: slice) -> np.ndarray:
-        """Return the numbers with the largest absolute value; the positive one on a tie."""
+        """Return the numbers with the largest absolute values, positive if there is a tie."""
         return _largest_magnitude(
             self.high[rows, columns], None if self.low is None else self.low[rows, columns]
         )
@@ -298,7 +298,7 @@ class _Tile:
 def _largest_magnitude(high: np.ndarray, low: np.ndarray | None) -> np.ndarray:
     if low is None:
         return high
-    with np.errstate(invalid="ignore"):  # ∞ and −∞, for a block without finite numbers
+    with np.errstate(invalid="ignore"):  # ∞ and −∞ if a block has no finite numbers
         return np.where(low + high < 0, low, high)
 
 
@@ -306,7 +306,7 @@ TileKey = tuple[LeadingIndices, tuple[int, int], int, int]
 
 
 class BlockwiseTensor(CachedTensor):
-    """A tensor [..., row, column] computed when read; drawn tiles and a few rows are cached."""
+    """A tensor [..., row, column] that is computed when read; caches drawn tiles and a few rows."""
 
     is_blockwise = True
 
@@ -317,20 +317,20 @@ class BlockwiseTensor(CachedTensor):
         self._kept = {}
         self._tiles: OrderedDict[TileKey, _Tile] = OrderedDict()
         self.previews: OrderedDict[LeadingIndices, np.ndarray] = OrderedDict()
-        """Cells of coarse previews, by matrix."""
+        """Cells of the coarse previews, by matrix."""
         self._rows: OrderedDict[tuple[LeadingIndices, int], np.ndarray] = OrderedDict()
         self._row_ends: dict[LeadingIndices, np.ndarray] = {}
         self._low, self._high = math.inf, -math.inf
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle the inputs, without drawn tiles."""
+        """Support copying and pickling of the inputs, without drawn tiles."""
         return BlockwiseTensor, (self._shape, self._source)
 
     def with_separate_tiles(self) -> BlockwiseTensor:
-        """Return a tensor with the same numbers and its own copy of the drawn tiles.
+        """Return a tensor with the same numbers and a separate copy of the drawn tiles.
 
-        The copy keeps all tiles until they are discarded with `drop`.
+        The new tensor keeps all of its tiles until `drop` is called.
         """
         made = BlockwiseTensor(self._shape, self._source, keeps_all=True)
         with self._lock:
@@ -342,7 +342,7 @@ class BlockwiseTensor(CachedTensor):
         return made
 
     def drop(self, rows: int, columns: int) -> None:
-        """Discard the drawing of these blocks; the colour limits found so far are kept."""
+        """Discard the drawing with this block size; the colour limits found so far are kept."""
         with self._lock:
             for key in [key for key in self._tiles if key[1] == (rows, columns)]:
                 del self._tiles[key]
@@ -361,7 +361,7 @@ class BlockwiseTensor(CachedTensor):
 
     @property
     def bytes(self) -> int:
-        """Bytes of tiles, of cached rows, and of the data needed to compute it."""
+        """Size in bytes of the tiles, the cached rows, and the data to compute the tensor from."""
         tiles = sum(tile.bytes for tile in [*self._tiles.values()])
         rows = sum(row.nbytes for row in [*self._rows.values()])
         firsts = sum(cells.nbytes for cells in [*self.previews.values()])
@@ -382,14 +382,14 @@ class BlockwiseTensor(CachedTensor):
         return made
 
     def aggregate_heads(self, by: HeadAggregate) -> CachedTensor:
-        """Return the heads aggregated into one, computed when read."""
+        """Return the aggregate of the heads, computed when read."""
         *leading, heads, rows, columns = self._shape
         return self._derive_tensor(
             by, (*leading, rows, columns), lambda: AggregatedHeadsSource(self._source, heads, by)
         )
 
     def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
-        """Return weights transformed for display, computed when read."""
+        """Return weights that are transformed for display, computed when read."""
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
             return self._derive_tensor(
                 transform,
@@ -416,7 +416,7 @@ class BlockwiseTensor(CachedTensor):
         return BlockwiseTensor((*leading, rows, columns), source)
 
     def _sums_without_first(self, place: LeadingIndices, rows: Tensor) -> Tensor:
-        """Sum rows from the second column on, [row]."""
+        """Sum the rows without their first column, [row]."""
         total = torch.zeros(len(rows), dtype=torch.float64)
         columns = range(1, self._shape[-1])
         for keys in split_columns(self._source.readable(place, rows, columns), CHUNK_COLUMNS):
@@ -449,15 +449,15 @@ class BlockwiseTensor(CachedTensor):
         return readable(out)[_drop_number_axes(whole)]
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
-        """Compute at most a band of rows, in any order, [row, column]."""
+        """Compute the given rows, in any order and at most a band, [row, column]."""
         every = slice(0, self._shape[-1])
         return readable(self._source.cells(index, torch.from_numpy(rows), every))
 
     def _read_whole_row(self, place: LeadingIndices, row: int, columns: range) -> np.ndarray | None:
-        """Return a part of a row from the cache of whole rows; None if reading the part is faster.
+        """Return part of a row from the cache of whole rows; None if computing it is faster.
 
-        A row that is not cached is computed in full and cached, because explaining a cell and its
-        inputs reads the same rows several times.
+        A row that is not in the cache is computed in full and cached, because explaining a cell and
+        its inputs reads the same rows several times.
         """
         key = (place, row)
         with self._lock:
@@ -484,24 +484,24 @@ class BlockwiseTensor(CachedTensor):
     def values_at_keys(
         self, place: LeadingIndices, rows: np.ndarray, keys: np.ndarray
     ) -> np.ndarray:
-        """Compute one number in each given row, [row]."""
+        """Compute one number, at the given key, in each given row, [row]."""
         return readable(
             self._source.values_at_keys(place, torch.from_numpy(rows), torch.from_numpy(keys))
         )
 
     def cells(self, place: LeadingIndices, rows: np.ndarray, columns: slice) -> np.ndarray:
-        """Compute some rows of a range of columns, [row, column]."""
+        """Compute the given rows and columns, [row, column]."""
         return readable(self._source.cells(place, torch.from_numpy(rows), columns))
 
     def column_ends(
         self, place: LeadingIndices, rows: np.ndarray, columns: range, block: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Compute the largest and smallest numbers of some rows per block of columns, [row, block].
+        """Compute the largest and smallest number per row and block of columns, [row, block].
 
         Parameters
         ----------
         columns : range
-            Starts at a multiple of the block.
+            Columns, which start at a multiple of the block.
 
         Returns
         -------
@@ -516,9 +516,9 @@ class BlockwiseTensor(CachedTensor):
         return self._source.is_in_memory
 
     def sample_rows(self, block: int, place: LeadingIndices) -> np.ndarray:
-        """Return one row per block of rows, pooled to its largest numbers, [row, column].
+        """Return one row per block of rows, pooled to the largest numbers, [row, column].
 
-        Unlike a drawing, the result is not cached.
+        Unlike a drawing, this result is not cached.
         """
         rows = torch.from_numpy(_middle_rows(block, self._shape[-2]))
         high, _ = self._source.column_ends(place, rows, range(self._shape[-1]), block)
@@ -539,14 +539,14 @@ class BlockwiseTensor(CachedTensor):
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
-        """All vectors, which are held in memory, as a tensor owned by the caller."""
+        """All vectors, which must be held in memory, as a tensor that the caller owns."""
         if not self._source.is_in_memory:
             raise AttributeError("The numbers are not held in memory.")
         places = itertools.product(*map(range, self._shape[:-2]))
         return torch.stack([self.rows(place) for place in places]).view(self._shape)
 
     def row_lengths(self) -> Tensor:
-        """Return the norm of each row, [..., row], with the vectors of one matrix at a time."""
+        """Return the norm of each row, [..., row], computed for one matrix at a time."""
         places = itertools.product(*map(range, self._shape[:-2]))
         lengths = [self.rows(place).norm(dim=-1) for place in places]
         return torch.stack(lengths).view(self._shape[:-1])
@@ -556,11 +556,11 @@ class BlockwiseTensor(CachedTensor):
         return self._source.cells(place, torch.arange(self._shape[-2]), slice(0, self._shape[-1]))
 
     def zeros(self, sizes: tuple[int, ...]) -> Tensor:
-        """Create a tensor of zeros with the dtype of this tensor."""
+        """Create a tensor of zeros with this tensor's dtype."""
         return torch.zeros(sizes, dtype=self._source.dtype)
 
     def bands(self, place: LeadingIndices, rows: int) -> Iterator[WeightBand]:
-        """Yield bands of the first rows of a matrix, for one head."""
+        """Yield the given number of first rows of one head's matrix, band by band."""
         columns = range(self._shape[-1])
         several = min(BAND_ROWS, max(1, MAX_MEASURED_BAND_CELLS // len(columns)))
         for start in range(0, rows, several):
@@ -585,12 +585,12 @@ class BlockwiseTensor(CachedTensor):
         return (low, high) if low <= high else (0.0, 0.0)
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
-        """Return the largest finite absolute value of each row drawn so far; 0 for other rows."""
+        """Return the largest finite absolute value of each row; 0 for rows that are not drawn."""
         ends = self._row_ends.get(tuple(index))  # type: ignore[arg-type]
         return np.zeros(self._shape[-2], np.float32) if ends is None else ends
 
     def part(self, rows: int, columns: int, index: Index) -> DrawnRegion:
-        """Return the drawn part that an index of `read_pooled` refers to."""
+        """Return the drawn region that an index of `read_pooled` refers to."""
         count = len(self._shape) - 2
         place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
         sides = [
@@ -603,10 +603,10 @@ class BlockwiseTensor(CachedTensor):
         return DrawnRegion(place, (rows, columns), down, right)
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
-        """Return a drawn part as far as it is known; see `CachedTensor.read_pooled`.
+        """Return the known numbers of a drawn region; see `CachedTensor.read_pooled`.
 
-        Unknown rows are taken from rows close by, from a coarser drawing, or from the nearest known
-        row; NaN if there is none.
+        Unknown rows are filled from nearby rows, from a coarser drawing, or from the nearest known
+        row. If there is none, they are NaN.
         """
         part = self.part(rows, columns, index)
         with self._lock:
@@ -633,7 +633,7 @@ class BlockwiseTensor(CachedTensor):
         return float(is_begun.mean()) if len(is_begun) else 1.0
 
     def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
-        """Return how many rows one computed row represents, in the drawing or its preview."""
+        """Return how many rows of the tensor one computed row represents."""
         part = self.part(rows, columns, index)
         with self._lock:
             is_begun, _ = self._known_rows(part)
@@ -644,7 +644,7 @@ class BlockwiseTensor(CachedTensor):
         return min(found, default=rows)
 
     def _assemble_tiles(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cells of a part, NaN where unknown, and which cells are known."""
+        """Return the cells of a region, with NaN for unknown cells, and which cells are known."""
         dtype = _numpy_type(self._source.dtype)
         drawn = np.full((len(part.rows), len(part.columns)), np.nan, dtype)
         is_known = np.zeros(drawn.shape, bool)
@@ -665,8 +665,8 @@ class BlockwiseTensor(CachedTensor):
     ) -> None:
         """Fill unknown cells in place from other drawings of the same matrix.
 
-        Coarser drawings are used first, the finest of them first, then finer ones, then the
-        preview. From a finer drawing, the cell at the centre of each unknown cell is copied.
+        Coarser drawings are used first, starting with the finest of these, then finer drawings, and
+        then the preview. From a finer drawing, the cell at the centre of each unknown cell is used.
         """
         of_it = {key[1] for key in self._tiles if key[0] == part.place} - {part.blocks}
         finer = {blocks for blocks in of_it if any(map(lt, blocks, part.blocks))}
@@ -674,7 +674,7 @@ class BlockwiseTensor(CachedTensor):
             down, right = self._cells_of_other(part, blocks)
             rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
             if len(rows) * len(columns) > MAX_FILL_SOURCE_CELLS:
-                break  # a much finer one covers only a small part
+                break  # much finer drawings cover only small parts
             coarse, has = self._assemble_tiles(DrawnRegion(part.place, blocks, rows, columns))
             at = np.ix_(down - rows.start, right - columns.start)
             wanted = has[at] & ~is_known
@@ -688,7 +688,7 @@ class BlockwiseTensor(CachedTensor):
             is_known[:] = True
 
     def _cells_of_other(self, part: DrawnRegion, blocks: tuple[int, int]) -> list[np.ndarray]:
-        """Return the rows and columns of another drawing with the centres of a part's cells."""
+        """Return the rows and columns in another drawing at the centres of a region's cells."""
         sides = (part.rows, part.columns), part.blocks, blocks, self._shape[-2:]
         return [
             np.minimum(np.array(cells) * a + a // 2, size - 1) // b
@@ -700,9 +700,9 @@ class BlockwiseTensor(CachedTensor):
     def draw_coarse_rows(
         self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
     ) -> bool:
-        """Compute one row of each block without a computed row; return whether there were any.
+        """Compute one row in each block without a computed row; return whether any was computed.
 
-        If that would exceed ``most_cells``, compute an evenly spaced subset, or only the preview.
+        If this would exceed ``most_cells``, compute evenly spaced rows, or only the preview.
         """
         part = self.part(rows, columns, index)
         is_begun, _ = self._known_rows(part)
@@ -747,7 +747,7 @@ class BlockwiseTensor(CachedTensor):
         return True
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
-        """Compute rows until all drawn cells are exact or ``is_over()``; return whether all are.
+        """Compute rows until all cells are exact or ``is_over()``; return whether all are exact.
 
         ``is_over`` is called after each band of rows.
         """
@@ -771,7 +771,7 @@ class BlockwiseTensor(CachedTensor):
         return True
 
     def _draw_rows(self, part: DrawnRegion, rows: np.ndarray) -> None:
-        """Compute rows, in ascending order, and merge them into the tiles of a part."""
+        """Compute rows, in ascending order, and merge them into the tiles of a region."""
         columns = _whole_tiles(part, self._shape[-1])
         high, low = self._source.column_ends(
             part.place, torch.from_numpy(rows), columns, part.blocks[1]
@@ -801,7 +801,7 @@ class BlockwiseTensor(CachedTensor):
         return tile
 
     def _discard_oldest_tiles(self) -> None:
-        """Discard the least recently used tiles, except those of the coarsest drawing."""
+        """Discard the least recently used tiles, except the tiles of the coarsest drawing."""
         if self._keeps_all:
             return
         coarsest = max(blocks for _, blocks, *_ in self._tiles)
@@ -823,16 +823,16 @@ class BlockwiseTensor(CachedTensor):
         found = np.nan_to_num(_to_array(largest), nan=0, posinf=0, neginf=0)
         known[rows] = np.maximum(known[rows], found)
         ends = [float(high.amax()), float(least.amin())]
-        if not all(map(math.isfinite, ends)):  # only then check each number, which takes longer
+        if not all(map(math.isfinite, ends)):  # checking each number takes longer
             finite_high, finite_low = high[high.isfinite()], least[least.isfinite()]
             if not finite_high.numel():
                 return
-            lowest = finite_low if finite_low.numel() else finite_high  # no number is negative
+            lowest = finite_low if finite_low.numel() else finite_high  # none is negative
             ends = [float(finite_high.max()), float(lowest.min())]
         self._high, self._low = max(self._high, ends[0]), min(self._low, ends[1])
 
     def rows_represented(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
-        """Return the rows that a pooled row represents so far: all of its rows, or a single one."""
+        """Return the rows that a pooled row represents so far: all of its rows, or a single row."""
         *place, row = index
         every = super().rows_represented(rows, columns, index)
         is_first = tuple(place) in self.previews
@@ -842,7 +842,7 @@ class BlockwiseTensor(CachedTensor):
             if tile.read[row % TILE_CELLS] >= rows:
                 return every
             begun = np.flatnonzero(tile.has_preview)
-            if len(begun):  # this row is repeated until its own is read
+            if len(begun):  # the row shown until the pooled row's own rows are read
                 row += int(begun[np.abs(begun - row % TILE_CELLS).argmin()]) - row % TILE_CELLS
                 is_first = False
                 break
@@ -853,7 +853,7 @@ class BlockwiseTensor(CachedTensor):
         return range(middle, middle + 1)
 
     def _known_rows(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
-        """Return which drawn rows were started, and how many rows of each block were read."""
+        """Return which drawn rows are partly computed, and the number of rows read per block."""
         is_begun = np.ones(len(part.rows), bool)
         read = np.full(len(part.rows), part.blocks[0])
         for down, right in itertools.product(_tiles_of(part.rows), _tiles_of(part.columns)):
@@ -874,7 +874,7 @@ class BlockwiseTensor(CachedTensor):
 
 
 def row_lengths(vectors: CachedTensor) -> Callable[[LeadingIndices], Tensor]:
-    """Return a function of a leading index that computes the norms of a matrix's vectors, [row]."""
+    """Return a function that computes the norms of the vectors at a leading index, [row]."""
 
     @cache
     def found(place: LeadingIndices) -> Tensor:
@@ -889,12 +889,12 @@ def row_lengths(vectors: CachedTensor) -> Callable[[LeadingIndices], Tensor]:
 
 
 def _drop_number_axes(index: Index) -> Index:
-    """Return the index that drops the axis of a number and keeps that of a slice."""
+    """Return an index that removes the axes indexed by a number and keeps those with a slice."""
     return tuple(slice(None) if isinstance(at, slice) else 0 for at in index)
 
 
 def _copy_with_own_tiles(kept: Any) -> Any:
-    """Return a copy of a derived tensor, or of a mapping of them, with its own tiles."""
+    """Return a copy of a derived tensor, or of a mapping of such tensors, with separate tiles."""
     if isinstance(kept, BlockwiseTensor):
         return kept.with_separate_tiles()
     if isinstance(kept, WeakKeyDictionary):
@@ -905,12 +905,12 @@ def _copy_with_own_tiles(kept: Any) -> Any:
 
 
 def _middle_rows(block: int, size: int) -> np.ndarray:
-    """Return the middle row of each block; the last row of a block that is cut short."""
+    """Return the middle row of each block, or the last row of an incomplete block."""
     return np.minimum(np.arange(block // 2, size + block // 2, block), size - 1)
 
 
 def split_columns(columns: range, step: int) -> Iterator[slice]:
-    """Split columns into slices that start at multiples of a step."""
+    """Split columns into slices that start at multiples of the step."""
     if not columns:
         return
     start = columns.start // step * step
@@ -919,14 +919,14 @@ def split_columns(columns: range, step: int) -> Iterator[slice]:
 
 
 def chunk_size(block: int) -> int:
-    """Return how many columns are computed together, a multiple of the block."""
+    """Return the number of columns to compute together, which is a multiple of the block."""
     return block * max(1, CHUNK_COLUMNS // block)
 
 
 def iterate_column_chunks(
     columns: range, readable: range, block: int
 ) -> Iterator[tuple[slice, slice]]:
-    """Yield the readable columns, one chunk at a time, and the indices of their blocks."""
+    """Yield the columns chunk by chunk, with the indices of the blocks in each chunk."""
     start = max(columns.start, readable.start // block * block)
     stop = min(columns.stop, -(-readable.stop // block) * block)
     first = columns.start // block
@@ -937,7 +937,7 @@ def iterate_column_chunks(
 def block_extremes(cells: Tensor, block: int, end: str) -> Tensor:
     """Return the largest (amax) or smallest (amin) number of each block of columns.
 
-    This is many times faster if columns, not rows, are contiguous in memory.
+    This is many times faster if the columns, rather than the rows, are contiguous in memory.
     """
     if block == 1:
         return cells.clone()
@@ -956,7 +956,7 @@ def _tiles_of(cells: range) -> range:
 def _repeat_known_rows(
     part: DrawnRegion, drawn: np.ndarray, is_known: np.ndarray, within: int
 ) -> None:
-    """Copy unknown rows from the nearest known row within a distance."""
+    """Fill unknown rows with the nearest known row within a distance."""
     for right in _tiles_of(part.columns):
         across = _tile_overlaps(part, part.rows.start // TILE_CELLS, right)[1][1]
         has_all = is_known[:, across].all(1)
@@ -975,7 +975,7 @@ def _repeat_known_rows(
 
 
 def _whole_tiles(part: DrawnRegion, size: int) -> range:
-    """Return the columns of the tiles that contain a part."""
+    """Return the columns of all tiles that overlap a region."""
     tiles, across = _tiles_of(part.columns), TILE_CELLS * part.blocks[1]
     return range(tiles.start * across, min(tiles.stop * across, size))
 
@@ -983,7 +983,7 @@ def _whole_tiles(part: DrawnRegion, size: int) -> range:
 def _tile_overlaps(
     part: DrawnRegion, down: int, right: int
 ) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-    """Return the cells of a tile that a part contains, as indices of the tile and of the part."""
+    """Return the overlap of a tile and a region, as indices in the tile and in the region."""
     inside, to = [], []
     for cells, tile in ((part.rows, down), (part.columns, right)):
         start, stop = max(cells.start, tile * TILE_CELLS), min(cells.stop, (tile + 1) * TILE_CELLS)

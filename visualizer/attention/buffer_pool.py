@@ -1,7 +1,7 @@
 """A pool that reuses the memory of large tensors.
 
-The system maps fresh memory page by page, each at its first write. For a tensor of 50 MB that
-takes longer than the softmax that fills it.
+The operating system maps new memory page by page, at the first write to each page. For a tensor of
+50 MB, this takes longer than the softmax that fills it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MIN_POOLED_BYTES = 2**22
-"""Smallest tensor that is pooled."""
+"""Minimum size, in bytes, of a tensor that is pooled."""
 MAX_FREE_BYTES = 2**28
-"""Maximum size of free blocks that are kept."""
+"""Maximum total size, in bytes, of the free blocks that are kept."""
 MAX_BLOCK_RATIO = 1.25
-"""Largest ratio of block size to tensor size; sizes change little while the user types."""
+"""Maximum ratio of block size to tensor size; sizes change little while the user types."""
 
 
 class BufferPool:
     """Lends memory to tensors and takes it back when the last reference is gone.
 
-    A tensor and all its views, numpy's included, share ownership of the memory: as long as one of
-    them exists, it is not reused. The last reference may be dropped on any thread.
+    A tensor and all its views, including NumPy views, share ownership of the memory. The memory is
+    reused when none of them exists any more. The last reference may be dropped on any thread.
     """
 
     def __init__(self) -> None:
@@ -36,13 +36,13 @@ class BufferPool:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes of all free blocks."""
+        """Total size in bytes of all free blocks."""
         return sum(map(len, [*self._waiting.values()]))
 
     def empty(self, sizes: tuple[int, ...], like: Tensor) -> Tensor | None:
         """Return an uninitialized tensor with the dtype of ``like``.
 
-        None for small tensors, or if ``like`` is not on the CPU.
+        Returns None for small tensors, or if ``like`` is not on the CPU.
         """
         count = math.prod(sizes) * like.element_size()
         if count < MIN_POOLED_BYTES or like.device.type != "cpu":
@@ -55,7 +55,7 @@ class BufferPool:
         return torch.from_numpy(lent).view(like.dtype).view(sizes)
 
     def release(self) -> None:
-        """Return free blocks to the system, including blocks freed before memory is lent again."""
+        """Return free blocks to the system, now and until memory is lent again."""
         self._is_resting = True
         self._waiting.clear()
 
@@ -69,7 +69,7 @@ class BufferPool:
 
     def _take_back(self, block: Tensor) -> None:
         self._waiting[block.data_ptr()] = block
-        if self._is_resting:  # checked only now, as another thread may be releasing
+        if self._is_resting:  # checked after storing it: `release` may run in between
             self._waiting.clear()
         for oldest in [*self._waiting]:
             if self.free_bytes <= MAX_FREE_BYTES:

@@ -1,4 +1,4 @@
-"""Attention computed by another program, as a checked, immutable value; imports no torch."""
+"""Attention that was computed by another program, as an immutable value; imports no torch."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 MAX_LAYERS = 1_000
 MAX_TOKENS = 100_000
-"""Maximum number of queries, and of keys."""
+"""Maximum number of queries, and maximum number of keys."""
 MAX_CUT_EDGES = 100_000
-"""Maximum number of cut attention edges."""
+"""Maximum number of attention edges that are cut in a model."""
 MAX_NAME_LENGTH = 28
 HALF_NAME_LENGTH = 13
 SCORE_STAGES = (Role.SCORES, Role.SCALED, Role.CAPPED, Role.BIASED, Role.MASKED, Role.WEIGHTS)
-"""Stages from scores to weights; the input of each is the nearest present stage before it."""
+"""Stages from scores to weights; the input of each is the nearest stage before it that exists."""
 SINKS_NAME = "sinks"
 """Name of the array of sink logits in a trace."""
 _CROSS_ATTENTION_DIMS: dict[str, tuple[str, ...]] = {
@@ -60,11 +60,11 @@ _CROSS_ATTENTION_DIMS: dict[str, tuple[str, ...]] = {
     Role.VALUES: ("head", "key", "d_head"),
 }
 _READS: dict[str, tuple[str, ...]] = {Role.BIASED: (Role.SCORES, Role.BIAS)}
-"""Additional inputs of stages that only models have."""
+"""Additional inputs of stages that exist only in models."""
 
 
 class LayerMask(Struct, frozen=True):
-    """The keys that the queries of one layer may attend to, as in `AttentionSpec`."""
+    """Mask of one layer, with the same fields as in `AttentionSpec`."""
 
     mask: MaskKind = MaskKind.NONE
     own_mask: BooleanMatrix | None = None
@@ -72,30 +72,30 @@ class LayerMask(Struct, frozen=True):
 
 
 class CapturedVectors(Struct, frozen=True):
-    """Queries, keys and values of captured attention, and how scores became weights.
+    """Queries, keys and values of captured attention, and how weights were computed from them.
 
     Parameters
     ----------
     d_head, d_value : int
-        Columns of a query and a key, and of a value.
+        Number of columns of a query or key, and of a value.
     queries, keys, values : bytes
-        [layer, head, query, d_head], [layer, head, key, d_head] and [layer, head, key, d_value],
-        as used by the attention: each head with the keys and values that it attends to.
+        Vectors [layer, head, query, d_head], [layer, head, key, d_head] and [layer, head, key,
+        d_value]; keys and values that heads share are repeated for each head.
     scaling : float
         Scaling factor for the scores.
     mask, own_mask, window
         Which keys a query may attend to, as in `AttentionSpec`.
     layer_masks : tuple of LayerMask
-        The mask of each layer, if the layers differ; else empty.
+        The mask of each layer if the layers have different masks; otherwise empty.
     softcap : float
         Soft cap of the scaled scores, softcap·tanh(score/softcap); 0 if there is none.
     bias : bytes or None
-        Added to the scores, [layer, head, query, key], or [head, query, key] if it is the same in
-        all layers.
+        Numbers added to the scores, [layer, head, query, key], or [head, query, key] if all layers
+        have the same bias.
     sinks : bytes or None
-        Logits without a key that take part in the softmax of each row, [layer, head].
+        Logits [layer, head] that are part of the softmax of each row but belong to no key.
     not_understood : tuple of str
-        Extra inputs of the attention with unknown effects.
+        Names of additional inputs of the attention whose effects are unknown.
     is_plain : bool
         Whether only scaling and mask were applied between scores and softmax.
     cut : tuple of (layer, head, query, key)
@@ -123,11 +123,11 @@ class CapturedVectors(Struct, frozen=True):
 
     @property
     def common_mask(self) -> LayerMask:
-        """The mask of all layers, if they have the same mask."""
+        """The mask that all layers have, unless `layer_masks` is given."""
         return LayerMask(self.mask, self.own_mask, self.window)
 
     def array(self, name: str, captured: CapturedAttention) -> np.ndarray:
-        """Return queries, keys, values, bias or sinks, read-only, with the sizes named above.
+        """Return the queries, keys, values, bias or sinks as a read-only array.
 
         A bias that is the same in all layers has the shape [1, head, query, key].
         """
@@ -145,18 +145,18 @@ class CapturedVectors(Struct, frozen=True):
 
 
 class ImagePatches(Struct, frozen=True):
-    """The input image of a vision model, and the position of its patches among the tokens.
+    """The input image of a vision model, and the positions of its patches among the tokens.
 
     Parameters
     ----------
     first : int
         Number of tokens before the patches.
     rows, columns : int
-        Size of the grid of patches, which follow row by row.
+        Size of the grid of patches; the tokens are in row-major order.
     height, width : int
         Size of the image, in pixels.
     pixels : bytes
-        Red, green and blue of each pixel, row by row, as it was cut and resized for the model.
+        RGB values of the image, row by row, after it was cropped and resized for the model.
     """
 
     first: int
@@ -170,33 +170,33 @@ class ImagePatches(Struct, frozen=True):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Short labels of the patches: row and column, from 1."""
+        """Short labels of the patches: the numbers of the row and the column, counted from 1."""
         places = product(range(1, self.rows + 1), range(1, self.columns + 1))
         return tuple(f"{row}, {column}" for row, column in places)
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of the image, including tokens that are not patches."""
+        """Number of tokens, including tokens that are not patches."""
         return self.first + self.rows * self.columns
 
 
 class CapturedAttention(Struct, frozen=True):
-    """Numbers [layer, head, query, key] with their tokens, comparable and hashable.
+    """Captured attention [layer, head, query, key] with its tokens; comparable and hashable.
 
     Parameters
     ----------
     name : str
         Name of the file that the numbers were read from.
     dtype : Dtype
-        Type of the numbers; types of fewer bits are converted to float32.
+        Type of the numbers; types with fewer bits are converted to float32.
     numbers : bytes
-        In the machine's byte order and C order (last axis fastest).
+        The numbers, in the machine's byte order and in C order.
     query_tokens, key_tokens : tuple of str
-        One per query and one per key; empty if the file has none. If only the keys have tokens and
-        there are more keys than queries, the queries are the last of the keys, as in a step with
-        cached keys.
+        One token per query and one per key; empty if the file contains no tokens. If only the keys
+        have tokens and there are more keys than queries, the queries are the last keys, as in a
+        generation step with cached keys.
     vectors : CapturedVectors or None
-        Source of the weights, if known.
+        Vectors from which the weights were computed, if known.
     patches : ImagePatches or None
         The image whose patches are the tokens; None for a text.
     """
@@ -223,7 +223,7 @@ class CapturedAttention(Struct, frozen=True):
         query_tokens: tuple[str, ...] = (),
         key_tokens: tuple[str, ...] = (),
     ) -> CapturedAttention:
-        """Copy an array [layer, head, query, key] of floating-point numbers."""
+        """Create captured attention from an array [layer, head, query, key] of floats."""
         dtype = Dtype.FLOAT64 if array.dtype == np.float64 else Dtype.FLOAT32
         layers, heads, queries, keys = array.shape
         numbers = np.ascontiguousarray(array, dtype=dtype.value).tobytes()
@@ -232,12 +232,12 @@ class CapturedAttention(Struct, frozen=True):
         )
 
     def array(self) -> np.ndarray:
-        """Return the numbers, read-only [layer, head, query, key]."""
+        """Return the numbers as a read-only array [layer, head, query, key]."""
         sizes = (self.layers, self.heads, self.queries, self.keys)
         return np.frombuffer(self.numbers, dtype=self.dtype.value).reshape(sizes)
 
     def held(self) -> tuple[bytes, ...]:
-        """Return its numbers as separate parts, which can be large."""
+        """Return all stored numbers, which can be large, as a list of parts."""
         vectors, patches = self.vectors, self.patches
         parts = [self.numbers, patches.pixels if patches else None]
         if vectors:
@@ -251,18 +251,18 @@ class CapturedAttention(Struct, frozen=True):
 
     @property
     def is_continuation(self) -> bool:
-        """Whether the queries are the last of the keys, as in a step with cached keys."""
+        """Whether the queries are the last keys, as in a generation step with cached keys."""
         return self.queries < self.keys and bool(self.key_tokens) and not self.query_tokens
 
     @property
     def has_other_keys(self) -> bool:
-        """Whether the keys belong to other tokens than the queries, or to more tokens."""
+        """Whether the tokens of the keys differ from the tokens of the queries."""
         own = self.key_tokens and self.key_tokens != self.query_tokens
         return not self.is_square or bool(own)
 
     @property
     def display_name(self) -> str:
-        """The file's name for messages: printable, and shortened in the middle."""
+        """The file's name as shown in messages: printable, and shortened in the middle."""
         seen = "".join(letter if letter.isprintable() else "�" for letter in self.name)
         return (
             seen
@@ -272,14 +272,14 @@ class CapturedAttention(Struct, frozen=True):
 
     @property
     def size(self) -> str:
-        """The sizes as text: layers × heads × queries × keys."""
+        """Text with the numbers of layers, heads, queries and keys."""
         layers = f"{self.layers:,} layer{'s' * (self.layers != 1)}"
         heads = f"{self.heads:,} head{'s' * (self.heads != 1)}"
         return f"{layers} × {heads} × {self.queries:,} × {self.keys:,}"
 
     @property
     def spec(self) -> AttentionSpec:
-        """A spec for its trace; possibly only the number of heads and the dtype are known."""
+        """Spec for a trace of this attention; possibly only the dtype and head count are known."""
         d_head = self.vectors.d_head if self.vectors else 1
         spec = AttentionSpec(
             d_in=self.heads * d_head,
@@ -296,9 +296,9 @@ class CapturedAttention(Struct, frozen=True):
 
 
 def _with_vectors(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpec:
-    """Add the mask and the scaling of captured vectors to a spec.
+    """Return a spec with the mask and the scaling of captured vectors.
 
-    A scaling of 1/√d_head is the scale of the spec; any other becomes a temperature of 1/scaling.
+    A scaling of 1/√d_head becomes the spec's scale; any other becomes a temperature of 1/scaling.
     If the layers have different masks, the mask of the first layer that has one is used.
     """
     forbidding = (one for one in vectors.layer_masks if one.mask is not MaskKind.NONE)
@@ -309,7 +309,7 @@ def _with_vectors(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpe
 
 
 def apply_layer_mask(spec: AttentionSpec, of_layer: LayerMask) -> AttentionSpec:
-    """Return a spec with the mask of a layer."""
+    """Return a spec with the given mask of a layer."""
     spec = replace(spec, mask=of_layer.mask, own_mask=of_layer.own_mask)
     return replace(spec, window=of_layer.window) if of_layer.window else spec
 
@@ -322,27 +322,28 @@ def captured_stages(
     *,
     has_other_keys: bool = False,
 ) -> tuple[Stage, ...]:
-    """Return the stages of captured attention.
+    """Return the stages for captured attention.
 
     Parameters
     ----------
     names : iterable of str
         Names of all stages.
     given : collection of str
-        Stages computed elsewhere; the others are computed from them like the stages of the spec.
+        Stages that were computed elsewhere; the others are computed from them as in a module.
     steps : mapping, optional
-        How a model computes stages for which a spec has no settings.
+        How the model computes stages that no setting of the spec describes.
     has_other_keys : bool
-        Whether keys and values belong to other tokens than the queries.
+        Whether the keys and values belong to other tokens than the queries.
 
     Returns
     -------
     tuple of Stage
-        In order of computation. From scores to weights, each stage takes the previous one as input.
+        The stages in order of computation. From scores to weights, the input of each stage is the
+        preceding one.
     """
     rows = {row.name: row for row in stages(spec)}
     if spec.scale is ScaleKind.NONE and Role.SCALED in rows:
-        by = f"{spec.divisor:.4g}"  # scale chosen by the model: no temperature
+        by = f"{spec.divisor:.4g}"  # the model's own scaling, not a temperature
         rows[Role.SCALED] = replace(
             rows[Role.SCALED], symbol=f"QKᵀ/{by}", description=f"scores divided by {by}"
         )
@@ -388,7 +389,7 @@ def _given_row(name: str, row: Stage | None) -> Stage:
 
 
 def possible_stage_axes(name: str) -> set[tuple[str, ...]]:
-    """Return the possible axes of a stage: of a module, of a layer, or with other keys."""
+    """Return all axes that a stage can have, in a module, in a layer, or with other keys."""
     found = {row.dims for row in STAGE_TABLE if row.name == name}
     if name in LAYER_STAGES:
         found.add(LAYER_STAGES[name][0])
@@ -396,35 +397,35 @@ def possible_stage_axes(name: str) -> set[tuple[str, ...]]:
 
 
 def numbered_labels(count: int) -> tuple[str, ...]:
-    """Return labels for positions without tokens: their numbers from 1."""
+    """Return labels for positions without tokens: their numbers, counted from 1."""
     return tuple(str(place) for place in range(1, count + 1))
 
 
 MAX_IMAGE_SIDE_PX = 10_000
 MAX_NAMES, MAX_ARGUMENT_LENGTH = 100, 200
 NumberCheck = tuple[bool, str]
-"""Whether a condition holds, and the subject of the message if it does not."""
+"""Whether a condition holds, and the name of the invalid value if the condition does not hold."""
 
 
 def check_header(captured: CapturedAttention) -> Iterator[NumberCheck]:
-    """Yield checks that sizes, tokens and settings are consistent, regardless of the numbers."""
+    """Yield checks of the sizes, tokens and settings, which do not need the numbers."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
     limits = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
     are_sizes = all(1 <= size <= largest for size, largest in zip(sizes, limits, strict=True))
-    yield are_sizes, "captured attention of a size"
-    yield len(captured.query_tokens) in (0, captured.queries), "a number of query tokens"
-    yield len(captured.key_tokens) in (0, captured.keys), "a number of key tokens"
+    yield are_sizes, "the size of the captured attention"
+    yield len(captured.query_tokens) in (0, captured.queries), "the number of query tokens"
+    yield len(captured.key_tokens) in (0, captured.keys), "the number of key tokens"
     if patches := captured.patches:
-        yield _are_patches(captured, patches), "an image of patches"
+        yield _are_patches(captured, patches), "the image of the patches"
     if captured.vectors:
         yield from _claims_of_vectors(captured, captured.vectors)
 
 
 def check_values(captured: CapturedAttention) -> Iterator[NumberCheck]:
-    """Yield checks that the number of values matches the sizes."""
+    """Yield checks that the number of values agrees with the sizes."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
     item = np.dtype(captured.dtype.value).itemsize
-    yield len(captured.numbers) == math.prod(sizes) * item, "a number of captured weights"
+    yield len(captured.numbers) == math.prod(sizes) * item, "the number of captured weights"
     if not (vectors := captured.vectors):
         return
     widths = {
@@ -435,16 +436,16 @@ def check_values(captured: CapturedAttention) -> Iterator[NumberCheck]:
     heads = captured.layers * captured.heads
     for name, (tokens, width) in widths.items():
         is_whole = len(getattr(vectors, name)) == item * heads * tokens * width
-        yield is_whole, f"a number of {name}"
+        yield is_whole, f"the number of {name}"
     per_layer = item * captured.heads
     sinks = len(vectors.sinks or b"")
-    yield vectors.sinks is None or sinks == per_layer * captured.layers, "a number of sinks"
+    yield vectors.sinks is None or sinks == per_layer * captured.layers, "the number of sinks"
     bias, scores = len(vectors.bias or b""), per_layer * captured.queries * captured.keys
-    yield vectors.bias is None or bias in (scores, scores * captured.layers), "a number of biases"
+    yield vectors.bias is None or bias in (scores, scores * captured.layers), "the number of biases"
 
 
 def is_packed_mask(own: BooleanMatrix) -> bool:
-    """Whether the bits of a matrix match its size, with zeros as padding."""
+    """Return whether a matrix has as many bits as its size requires, padded with zeros."""
     if min(own.rows, own.columns) < 0 or len(own.bits) != -(-own.rows * own.columns // 8):
         return False
     spare = -own.rows * own.columns % 8
@@ -452,7 +453,7 @@ def is_packed_mask(own: BooleanMatrix) -> bool:
 
 
 def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
-    """Whether the tokens match the grid of patches and the image is complete."""
+    """Return whether the tokens match the grid of patches and the image is complete."""
     sides = (patches.rows, patches.columns, patches.height, patches.width)
     are_sizes = patches.first >= 0 and all(1 <= side <= MAX_IMAGE_SIDE_PX for side in sides)
     is_whole = len(patches.pixels) == 3 * patches.height * patches.width
@@ -463,15 +464,15 @@ def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
 def _claims_of_vectors(
     captured: CapturedAttention, vectors: CapturedVectors
 ) -> Iterator[NumberCheck]:
-    yield min(vectors.d_head, vectors.d_value) >= 1, "captured vectors of a size"
-    yield 0 <= vectors.softcap < math.inf, "a soft cap of scores"
+    yield min(vectors.d_head, vectors.d_value) >= 1, "the size of the captured vectors"
+    yield 0 <= vectors.softcap < math.inf, "the soft cap of the scores"
     names = vectors.not_understood
     is_short = len(names) <= MAX_NAMES and max(map(len, names), default=0) <= MAX_ARGUMENT_LENGTH
-    yield is_short, "argument names"
+    yield is_short, "the argument names"
     widest = captured.heads * max(vectors.d_head, vectors.d_value)
-    yield widest <= MAX_VALUES["d_in"], "captured vectors of a size"
-    yield 0 < vectors.scaling < math.inf, "a scaling of scores"
-    yield len(vectors.layer_masks) in (0, captured.layers), "a number of masks"
+    yield widest <= MAX_VALUES["d_in"], "the size of the captured vectors"
+    yield 0 < vectors.scaling < math.inf, "the scaling of the scores"
+    yield len(vectors.layer_masks) in (0, captured.layers), "the number of masks"
     for each in (vectors.common_mask, *vectors.layer_masks):
         yield from _claims_of_mask(captured, each)
     limits = (captured.layers, captured.heads, captured.queries, captured.keys)
@@ -479,18 +480,18 @@ def _claims_of_vectors(
         0 <= at < most for edge in vectors.cut for at, most in zip(edge, limits, strict=True)
     )
     are_sorted = [*vectors.cut] == sorted({*vectors.cut})
-    yield are_within and are_sorted and len(vectors.cut) <= MAX_CUT_EDGES, "cut edges"
+    yield are_within and are_sorted and len(vectors.cut) <= MAX_CUT_EDGES, "the cut edges"
 
 
 def _claims_of_mask(captured: CapturedAttention, each: LayerMask) -> Iterator[NumberCheck]:
     own = each.own_mask
-    yield (own is not None) == (each.mask is MaskKind.OWN), "a mask of captured attention"
+    yield (own is not None) == (each.mask is MaskKind.OWN), "the mask of the captured attention"
     if own:
         is_fitting = (own.rows, own.columns) == (captured.queries, captured.keys)
-        yield is_fitting and is_packed_mask(own), "a mask of captured attention"
+        yield is_fitting and is_packed_mask(own), "the mask of the captured attention"
     yield (
         captured.is_square or each.mask in {MaskKind.NONE, MaskKind.OWN},
-        "a mask for keys of another text",
+        "the mask for keys of another text",
     )
     is_window = each.mask is MaskKind.WINDOW
-    yield (1 <= each.window <= MAX_VALUES["window"]) == is_window, "a window"
+    yield (1 <= each.window <= MAX_VALUES["window"]) == is_window, "the window size"

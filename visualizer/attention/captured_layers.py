@@ -1,4 +1,4 @@
-"""Numbers of captured attention by layer, and the stages that are computed from them."""
+"""The numbers of captured attention, layer by layer, and the stages computed from them."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     Tensor = torch.Tensor
 
 MAX_CELLS_AT_ONCE = 2**20
-"""Largest number of cells compared at once; larger layers are compared head by head."""
+"""Maximum number of cells that are compared together; larger layers are compared head by head."""
 
 
 class WeightSample(Struct, frozen=True, eq=False):
-    """Statistics of the weights of a layer, and a sample of their rows.
+    """Statistics of a layer's weights, and a sample of their rows.
 
     Parameters
     ----------
     rows : Tensor
-        Queries of the sampled rows, ascending.
+        Query indices of the sampled rows, in ascending order.
     weights : Tensor
-        Weights of the sampled rows, [head, row, key].
+        The sampled rows, [head, row, key].
     sums : Tensor
-        Sum of each row, sampled or not, [head, query], float64.
+        Sum of every row, including rows that are not sampled, [head, query], float64.
     is_negative : bool
-        Whether any number is negative.
+        Whether any weight is negative.
     nan_count : int
-        Number of NaN cells.
+        Number of weights that are NaN.
     """
 
     rows: Tensor
@@ -52,7 +52,7 @@ class WeightSample(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, weights: Tensor, most_cells: int | None = None) -> WeightSample:
-        """Sample rows of weights [head, query, key]: all of them, or about ``most_cells`` cells."""
+        """Sample rows of weights [head, query, key]: all rows, or about ``most_cells`` cells."""
         heads, queries, keys = weights.shape
         rows = torch.arange(queries)
         if most_cells is not None and weights.numel() > most_cells:
@@ -68,26 +68,26 @@ class WeightSample(Struct, frozen=True, eq=False):
 
 
 class LayerNumbers(Protocol):
-    """Source of the captured numbers of one layer."""
+    """Source of one layer's captured numbers."""
 
     def weights(self) -> Tensor:
-        """Return the weights, or scores, [head, query, key]."""
+        """Return the captured weights or scores, [head, query, key]."""
 
     def weight_sample(self) -> WeightSample:
-        """Return a sample of the weights, or scores, without returning all of them."""
+        """Return a sample of the captured weights or scores."""
 
     def vectors(self, name: str) -> Tensor:
         """Return the queries, keys or values of each head, [head, token, d]."""
 
     def bias(self) -> Tensor | None:
-        """Return the bias added to the scores, [head, query, key]; None if there is none."""
+        """Return the bias that is added to the scores, [head, query, key]; None without a bias."""
 
     def sinks(self) -> Tensor | None:
-        """Return the sink logit of each head, [head]; None if there are no sinks."""
+        """Return the sink logit of each head, [head]; None without sinks."""
 
 
 class ArrayLayer:
-    """One layer of captured attention, read from the numbers of a document or a file."""
+    """One layer of captured attention, whose numbers are from a document or a file."""
 
     def __init__(self, captured: CapturedAttention, layer: int) -> None:
         self._captured, self._layer = captured, layer
@@ -117,14 +117,14 @@ class ArrayLayer:
 
 
 class CapturedStages:
-    """Computes the stages of captured attention, one layer at a time.
+    """Computes the stages of captured attention layer by layer.
 
     Parameters
     ----------
     captured : CapturedAttention
-        Sizes and settings; it may have no numbers.
+        Sizes and settings; the numbers may be omitted.
     layers : sequence of LayerNumbers
-        Source of the numbers of each layer.
+        Sources of the numbers, one per layer.
     """
 
     def __init__(self, captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> None:
@@ -145,10 +145,10 @@ class CapturedStages:
             )
             if is_there
         )
-        """The stages from the scores to the input of the softmax."""
+        """Names of the stages from the scores to the input of the softmax."""
 
     def held(self, names: Iterable[str]) -> dict[str, CachedTensor]:
-        """Return stages by name, each computed when read."""
+        """Return the stages by name; each stage is computed when read."""
         cache, found = LayerCache(), dict[str, CachedTensor]()
         dtype = getattr(torch, self._captured.dtype)
         for name in names:
@@ -180,7 +180,7 @@ class CapturedStages:
         return heads, queries, keys
 
     def stage(self, name: str, layer: int) -> Tensor:
-        """Compute a stage of a layer, [head, row, column]."""
+        """Compute one stage in one layer, [head, row, column]."""
         own = self._sources[layer]
         if name in VECTOR_ROLES:
             return own.vectors(name)
@@ -199,7 +199,7 @@ class CapturedStages:
         return self._captured.vectors is not None
 
     def _compute_scores(self, upto: str, layer: int, rows: Tensor | None = None) -> Tensor:
-        """Compute all or some rows of a stage between queries and softmax, [head, query, key]."""
+        """Compute rows of a stage between the queries and the softmax, [head, query, key]."""
         own, vectors, spec = self._sources[layer], self._captured.vectors, self._spec
         assert vectors is not None
         some = slice(None) if rows is None else rows
@@ -219,7 +219,7 @@ class CapturedStages:
         return found
 
     def _allowed_cells(self, layer: int) -> Tensor:
-        """Return which keys the queries of a layer may attend to, boolean [query, key]."""
+        """Return which keys a layer's queries may attend to, boolean [query, key]."""
         spec = apply_layer_mask(self._spec, self._masks[layer]) if self._masks else self._spec
         queries, keys = self._captured.queries, self._captured.keys
         others = None if keys == queries else keys
@@ -236,7 +236,7 @@ class CapturedStages:
                 scores[head, row, key] = -torch.inf
 
     def is_softmax(self, samples: Sequence[WeightSample], within: float) -> bool:
-        """Whether the softmax of the scores equals the weights in all sampled rows."""
+        """Return whether the softmax of the scores equals the weights in all sampled rows."""
         return all(self._is_softmax(layer, one, within) for layer, one in enumerate(samples))
 
     def _is_softmax(self, layer: int, sample: WeightSample, within: float) -> bool:

@@ -1,4 +1,4 @@
-"""Runs that consist of numbers captured from a model or saved in a document; not computed."""
+"""Runs whose numbers were captured from a model or saved in a document."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
 
 TOLERANCE = 1e-5
-"""Largest accepted difference between captured weights and the softmax of the scores."""
+"""Maximum accepted difference between captured weights and the softmax of the scores."""
 UNEXPLAINED_WEIGHTS_NOTICE = (
     "The weights are shown as captured; they do not follow exactly from the scores."
 )
@@ -43,7 +43,7 @@ SINKS_NOTICE = (
     "row, so the weights of a row sum to less than 1."
 )
 ROW_SUM_TOLERANCE = 0.01
-"""Largest accepted difference between a row sum and 1; allows for 16-bit rounding."""
+"""Maximum accepted difference between a row sum and 1, which can be due to 16-bit rounding."""
 
 
 def create_captured_run(
@@ -57,7 +57,7 @@ def create_captured_run(
     Parameters
     ----------
     query_tokens, key_tokens : tuple of str
-        Labels typed by the user, which replace the file's tokens.
+        Labels entered by the user, which replace the file's tokens.
     previous : Run, optional
         An earlier run; its trace is reused if it has the same numbers.
     """
@@ -66,7 +66,10 @@ def create_captured_run(
 
 
 def create_layered_run(captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> Run:
-    """Return a run of captured attention with the numbers in layers; see `create_layered_trace`."""
+    """Return a run of captured attention from sources of each layer's numbers.
+
+    See `create_layered_trace`.
+    """
     return _create_run(captured, *create_layered_trace(captured, layers))
 
 
@@ -100,17 +103,17 @@ def _create_trace(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
 def create_layered_trace(
     captured: CapturedAttention, layers: Sequence[LayerNumbers]
 ) -> tuple[Trace, tuple[str, ...]]:
-    """Return a trace with stages computed when read, and notices about its numbers.
+    """Return a trace whose stages are computed when read, and notices about its numbers.
 
-    The weights are always the captured ones. The stages between scores and weights are included
-    only if the softmax of the scores gives these weights.
+    The weights are always the captured weights. The stages between scores and weights are included
+    only if the softmax of the scores equals these weights.
 
     Parameters
     ----------
     captured : CapturedAttention
-        Sizes and settings; it may have no numbers.
+        Sizes and settings; the numbers may be omitted.
     layers : sequence of LayerNumbers
-        Source of the numbers of each layer.
+        Sources of the numbers, one per layer.
     """
     samples = [layer.weight_sample() for layer in layers]
     is_weights = not any(one.is_negative for one in samples)
@@ -143,20 +146,20 @@ def create_layered_trace(
 
 
 class _FoundStages(Struct):
-    """The stages of captured attention.
+    """The stages that captured attention has.
 
     Parameters
     ----------
     names : tuple of str
         Names of the stages, in any order.
     computed : frozenset of str
-        Stages that are computed from others.
+        Names of the stages that are computed from other stages.
     steps : dict
-        How a model computes stages for which a spec has no settings.
+        How the model computes stages that no setting of the spec describes.
     weights : dict
-        Model weights that the steps use.
+        Weights of the model that the steps use.
     notices : tuple of str
-        Notices about the stages, as sentences.
+        Notices about the stages, each a sentence.
     """
 
     names: tuple[str, ...]
@@ -225,16 +228,16 @@ RECORDED_PREFIX = "recorded on "
 def create_recorded_run(
     spec: AttentionSpec, recorded: RecordedNumbers, weights_source: str = ""
 ) -> Run:
-    """Return a run of recorded numbers, on the CPU, without computing.
+    """Return a run of recorded numbers on the CPU, without computing any stage.
 
-    The arrays are not copied; a later run can reuse unchanged stages.
+    The arrays are not copied, and a later run can reuse unchanged stages.
 
     Parameters
     ----------
     spec : AttentionSpec
         The document's spec.
     weights_source : str
-        Source of the document's custom weights.
+        Name of the source of the document's custom weights.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Compute devices: which are present, which to use, and how much memory the process may take."""
+"""Compute devices: the available devices, the choice of a device, and the available memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if sys.platform != "win32":
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 PROCESS_CGROUP = Path("/proc/self/cgroup")
 UNLIMITED_BYTES = 2**50
-"""Version 1 control groups without a limit report a number larger than this."""
+"""A larger number in a version 1 control group means that there is no limit."""
 _LAYOUTS = {
     "": ("", ("memory.max", "memory.current", "inactive_file")),
     "memory": (
@@ -30,17 +30,18 @@ _LAYOUTS = {
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     ),
 }
-"""File layout of control groups by controller name; the empty name is version 2. Each entry has the
-root folder, the files with the limit and the usage, and the statistic of reclaimable cache."""
+"""File layout of control groups, by controller name; the empty name stands for version 2. An entry
+lists the root folder, the files with the limit and the usage, and the statistic of reclaimable
+cache."""
 
 
 def bytes_below_limits() -> float:
-    """Return the bytes that can be allocated before a limit is reached; infinite without limits."""
+    """Return how many bytes can be allocated before a limit is reached; ∞ without limits."""
     return max(0, min((*_within_own_limits(), *_within_groups()), default=float("inf")))
 
 
 def _within_own_limits() -> Iterator[int]:
-    """Yield the remaining address space and data segment, if they are limited."""
+    """Yield the remaining bytes of the address space and data segment, if these are limited."""
     if sys.platform == "linux":
         for limit, taken in ((resource.RLIMIT_AS, "vms"), (resource.RLIMIT_DATA, "data")):
             most, _ = resource.getrlimit(limit)
@@ -49,7 +50,7 @@ def _within_own_limits() -> Iterator[int]:
 
 
 def _within_groups() -> Iterator[int]:
-    """Yield the remaining memory of each control group of this process, not counting caches."""
+    """Yield the remaining bytes of each control group of this process, not counting caches."""
     with suppress(OSError):
         for line in PROCESS_CGROUP.read_text(encoding="utf-8").splitlines():
             _, kinds, path = line.split(":", 2)
@@ -95,7 +96,7 @@ def resolve_device(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
     Device
         The requested device, the fastest one for auto, or the CPU as a fallback.
     str or None
-        Why the requested device is not used; None if it is.
+        Why the requested device is not used; None if it is used.
     """
     present = available_devices()
     if wanted is Device.AUTO:
@@ -110,12 +111,12 @@ def resolve_device(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
 
 
 def check_available(wanted: Device, dtype: Dtype = Dtype.FLOAT32) -> None:
-    """Reject an unavailable device, for which `resolve_device` would fall back to the CPU.
+    """Raise `InputError` if a device is unavailable, instead of using the CPU.
 
     Raises
     ------
     InputError
-        With the field ``device``; the message lists the available devices.
+        With the field ``device`` and a message that lists the available devices.
     """
     used, _ = resolve_device(wanted, dtype)
     if wanted not in {Device.AUTO, used}:
@@ -137,7 +138,7 @@ def describe_device(device: Device) -> str:
 
 
 def free_device_bytes(device: Device) -> int:
-    """Return the bytes that can be allocated without swapping out other programs.
+    """Return how many bytes can be allocated without swapping out other programs.
 
     On the CPU, the memory limits of this process are taken into account.
     """

@@ -1,6 +1,7 @@
-"""Transforms of attention weights and aggregates of heads for display; imports no torch.
+"""Transforms of attention weights and aggregates of heads, for display; imports no torch.
 
-The module uses only methods of the given tensors, so it needs no torch and runs on their device.
+Because this module uses only methods of the given tensors, it works on any device without importing
+torch.
 
 Sources: Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the norm of the
 vectors that they weight, in the paper measured after the output projection, where heads are not
@@ -28,7 +29,7 @@ class WeightTransform(StrEnum):
 def drop_first_key(weights: Tensor) -> Tensor:
     """Set the first key's weights to 0 and renormalize each row, [..., head, query, key].
 
-    A row without other weights becomes zeros.
+    A row without other nonzero weights becomes 0.
     """
     left = weights.clone()
     left[..., 0] = 0
@@ -43,7 +44,7 @@ def weight_by_value_norm(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def weight_by_norms(weights: Tensor, lengths: Tensor) -> Tensor:
-    """Multiply each weight by the norm of its key's value vector, given as [..., key]."""
+    """Multiply each weight by the norm [..., key] of its key's value vector."""
     return weights * lengths.unsqueeze(-2)
 
 

@@ -1,4 +1,4 @@
-"""Conversion of the parameters of a run to the custom weights of a spec."""
+"""Converts the parameters of a run to the custom weights of a spec."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ MAX_ELEMENTS = 4_000_000
 
 
 def custom_weights_of(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Read the weights of a run in the form of a spec's custom weights.
+    """Return the weights of a run in the form of a spec's custom weights.
 
     Returns
     -------
     tuple of (name, NumberMatrix)
-        In the layout of a spec, with all heads concatenated, whatever the layout of the run; only
-        custom biases are included. Empty if the run has no weights.
+        Weights in the layout of a spec, with all heads concatenated, and the custom biases. Empty
+        if the run has no weights.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""The columns of the flow board: which stages are states of one matrix, and their operands.
+"""The columns of the flow board: the matrices of a computation, their states and their operands.
 
-In a product, the row comes from the left and the column from above; the result is where they cross.
-Everything here follows from the stage table.
+In a matrix product, the rows are from the matrix to the left and the columns from the matrix above;
+the result is at their intersection. Everything in this module is derived from the stage table.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
 
 TRANSPOSED_OPERANDS = {Operation.DOT_PRODUCT: 1, Operation.IMPLIED_WEIGHTS: 1}
-"""Operations of a query–key matrix, with the index of the input that is transposed above it."""
+"""Operations whose result has a transposed input above it, with the index of this input."""
 UPRIGHT_OPERANDS = {Operation.WEIGHTED_SUM: 1}
-"""Operations, with the index of the input that is above the result without being transposed."""
+"""Operations whose result has an input above it that is not transposed, with its index."""
 LAYER_OPERATIONS = {
     Operation.INPUT_PROJECTION,
     Operation.OUTPUT_PROJECTION,
     Operation.LINEAR_LAYER,
 }
-"""Operations with the weights of a layer above the result."""
+"""Operations whose result has the weights of a layer above it."""
 
 CELL_BY_CELL_OPERATIONS = {Operation.RESIDUAL_ADDITION, Operation.HIDDEN_ACTIVATION}
-"""Operations that, with a single input, compute each number from the number in the same cell."""
+"""Operations that compute each number from the same cell of the input if there is only one."""
 
 
 class FlowPart(IntEnum):
-    """Part of the flow, from left to right."""
+    """Part of the flow; the parts are ordered from left to right."""
 
     BEFORE_HEADS = 0
     HEADS = 1
@@ -49,24 +49,23 @@ class FlowColumn(Struct, frozen=True):
     Parameters
     ----------
     states : tuple of str
-        The stages that the matrix shows in turn, such as scores, scaled and masked.
+        The stages that the matrix can show, such as scores, scaled and masked.
     part : FlowPart
-        Whether the matrix is to the left of the heads, within a head, or to the right.
+        Whether the matrix is to the left of the heads, within a head, or to the right of the heads.
     dims : tuple of str
         Names of the axes of its states.
     reads : tuple of str
-        The stages that its states read, without its own.
+        The input stages of its states, without the states themselves.
     is_feed_forward : bool
-        Whether it belongs to the feed-forward layer: it is one of its hidden layers, or computed
-        from one.
+        Whether the matrix is a hidden layer of the feed-forward layer, or is computed from one.
     operand : str
-        The stage above the matrix; empty without such a stage.
+        The stage above the matrix; empty if there is none.
     is_operand_transposed : bool
-        Whether the rows of the operand are columns here, as those of the keys.
+        Whether the operand is shown transposed, as the keys are above the scores.
     layer : str
-        The layer with the weights above the matrix; empty without a layer.
+        The layer whose weights are above the matrix; empty if there is none.
     layer_stage : str
-        The state that the layer computes.
+        The state that this layer computes.
     """
 
     states: tuple[str, ...]
@@ -106,7 +105,7 @@ def flow_columns(stages: Sequence[Stage]) -> tuple[FlowColumn, ...]:
 
 
 def focused_column(columns: Sequence[FlowColumn], wanted: Iterable[str]) -> int:
-    """Return the index of the column of the first existing stage, else of the weights."""
+    """Return the index of the column with the first existing stage, or else with the weights."""
     for name in (*wanted, Role.WEIGHTS, Role.SCORES):
         for at, column in enumerate(columns):
             if name in column.states:
@@ -115,7 +114,7 @@ def focused_column(columns: Sequence[FlowColumn], wanted: Iterable[str]) -> int:
 
 
 def visible_state(column: FlowColumn, wanted: Iterable[str]) -> str:
-    """Return the state that a column shows: the first wanted one, else the last."""
+    """Return the state that a column shows: the first of the wanted states, or else the last."""
     return next((name for name in wanted if name in column.states), column.states[-1])
 
 
@@ -127,7 +126,7 @@ def earlier_state(columns: Sequence[FlowColumn], stage: str) -> str:
 
 
 def _continued_group(stage: Stage, groups: list[list[Stage]]) -> list[Stage] | None:
-    """Return the group that a stage continues; None if the stage begins a matrix."""
+    """Return the group of states that a stage continues; None if the stage begins a new matrix."""
     if stage.dims[-1] == "key":
         same = (
             group
@@ -141,7 +140,7 @@ def _continued_group(stage: Stage, groups: list[list[Stage]]) -> list[Stage] | N
     for group in groups:
         if group[-1].name != stage.reads[0]:
             continue
-        # A copy may have other names of the same axes.
+        # A copied stage may have other names for the same axes.
         is_same_head = _has_heads(stage) and group[-1].dims[-2:] == stage.dims[-2:]
         return group if is_cell_by_cell or is_same_head else None
     return None
@@ -171,7 +170,7 @@ def _flow_column(group: list[Stage], hidden: frozenset[str], *, is_late: bool) -
 
 
 def _operand(group: list[Stage]) -> tuple[str, bool, str]:
-    """Return the stage above the matrix, whether it is transposed, and the layer above it."""
+    """Return the stage above a matrix, whether this stage is transposed, and the layer above."""
     for stage in group:
         for operations, is_transposed in ((TRANSPOSED_OPERANDS, True), (UPRIGHT_OPERANDS, False)):
             at = operations.get(stage.operation)
@@ -183,7 +182,7 @@ def _operand(group: list[Stage]) -> tuple[str, bool, str]:
 
 
 def _layer_name(stage: Stage) -> str:
-    """Return the name of the layer that computes a stage; empty if it has no weights."""
+    """Return the name of the layer that computes a stage; empty if the stage has no weights."""
     if stage.parameters:
         return stage.parameters[0]
     return stage.step.name if isinstance(stage.step, LinearLayer) else ""

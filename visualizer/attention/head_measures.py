@@ -1,6 +1,7 @@
-"""Summary measures of attention heads, such as entropy and mean distance; imports no torch.
+"""Measures that summarize attention heads, such as entropy and mean distance; imports no torch.
 
-The module uses only methods of the given tensors, so it needs no torch and runs on their device.
+Because this module uses only methods of the given tensors, it works on any device without importing
+torch.
 
 Sources: Clark et al. 2019, "What Does BERT Look At?", §3 (previous token, first token, itself,
 entropy); Vig and Belinkov 2019, "Analyzing the Structure of Attention in a Transformer Language
@@ -38,41 +39,40 @@ if TYPE_CHECKING:
 # temporary memory.
 ROWS, CELLS = 1024, 2**16
 ROWS_PER_BATCH = 64
-"""Number of rows that are processed together, so that they stay in the processor cache."""
+"""Number of rows that are processed together, so that they fit in the processor cache."""
 SORTED_KEYS = 1024
-"""Number of value norms that are sorted together."""
+"""Maximum number of value norms that are sorted together."""
 
 
 class HeadMeasures(Struct, frozen=True, eq=False):
-    """Measures of each head, read-only arrays [..., head] with the leading axes of the trace.
+    """Measures of each head, as read-only arrays [..., head] with the leading axes of the trace.
 
-    Each is a mean over the queries with nonzero weights, without padding; queries without allowed
-    keys or with all weights dropped are excluded. NaN if there is no such query or if a head has
-    NaN weights.
+    Each measure is a mean over the queries that have nonzero weights and are not padding. It is NaN
+    if there are no such queries or if the head has NaN weights.
 
     Parameters
     ----------
     entropy : numpy.ndarray
-        −Σ w·log2 w over the keys, in bits; 0·log 0 counts as 0.
+        −Σ w·log2 w over the keys, in bits, with 0·log 0 = 0.
     distance : numpy.ndarray
         Σ w·|query − key|, in tokens.
     first, own, previous : numpy.ndarray
-        Weight on the first token, on the query's own token, and on the token before it. The last is
-        a mean over the queries from the second on, as the first has no previous token.
+        Weight on the first token, on the query's own token, and on the token before the query. The
+        mean for the previous token excludes the first query, which has no previous token.
     largest : numpy.ndarray
         Each query's largest weight.
     induction : numpy.ndarray
-        Weight on the tokens before the query that followed earlier occurrences of its token. It is
-        a mean over the queries for which there is such a token.
+        Weight on the tokens that followed earlier occurrences of the query's token; a mean over the
+        queries for which such tokens exist.
     duplicate : numpy.ndarray
-        Weight on earlier occurrences of the query's token; a mean over the queries for which there
-        are any.
+        Weight on earlier occurrences of the query's token; a mean over the queries for which these
+        exist.
     value_weighting : numpy.ndarray
-        Change of a row when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with the
-        shares s = ‖w·v‖ / Σ ‖w·v‖; 0 if all values have the same norm, at most 1. It is a mean over
-        the queries whose weighted values have a nonzero norm; NaN without values.
+        How much a row changes when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with
+        the shares s = ‖w·v‖ / Σ ‖w·v‖. It is 0 if all values have the same norm, and at most 1. The
+        mean is over the queries whose weighted values have a nonzero norm; NaN without values.
     queries : numpy.ndarray
-        Number of queries in the means.
+        Number of queries that the means include.
     """
 
     entropy: np.ndarray
@@ -88,7 +88,7 @@ class HeadMeasures(Struct, frozen=True, eq=False):
 
 
 MEASURES = HeadMeasures.__struct_fields__
-"""Names of the measures, in the order of the columns of means."""
+"""Names of the measures, in the column order of the arrays of means."""
 ENTROPY = MEASURES.index("entropy")
 DISTANCE = MEASURES.index("distance")
 FIRST = MEASURES.index("first")
@@ -99,13 +99,13 @@ INDUCTION = MEASURES.index("induction")
 DUPLICATE = MEASURES.index("duplicate")
 VALUE_WEIGHTING = MEASURES.index("value_weighting")
 QUERIES = MEASURES.index("queries")
-"""Whether any weight of a query is nonzero; among the means, the number of such queries."""
+"""Column for whether a query has nonzero weights; in the means, the number of such queries."""
 HAS_LENGTH = len(MEASURES)
-"""Another column per query: whether its weighted values have a nonzero norm."""
+"""Column for whether a query's weighted values have a nonzero norm."""
 EQUAL_TOKEN_OFFSETS = ((INDUCTION, 1), (DUPLICATE, 0))
 """Columns of the matching-token measures, and the offset of their keys from the matching token."""
 POSITION_MEASURES = (DISTANCE, OWN, PREVIOUS, INDUCTION, DUPLICATE)
-"""Columns that need the positions of the queries among the keys."""
+"""Columns of the measures that need the positions of the queries among the keys."""
 
 
 def measure_heads(
@@ -114,17 +114,17 @@ def measure_heads(
     texts: Texts | None = None,
     values: Tensor | None = None,
 ) -> HeadMeasures:
-    """Measure every head of every text, several at a time within a limited memory.
+    """Measure every head of every text, with several heads at a time to limit the memory use.
 
     Parameters
     ----------
     weights : Tensor
         [..., head, query, key]; for a padded batch [..., text, head, query, key].
     lengths : tuple of int
-        Number of tokens of each text without padding; empty if there is no padding.
+        Number of tokens in each text, not counting padding; empty if there is no padding.
     texts : tuple of tuple of str, optional
-        The tokens of the keys of each text, for induction and duplicates; the queries are the last
-        ones. Empty if the keys are from another text, None if the tokens are unknown.
+        The tokens of each text's keys, for induction and duplicates; the queries are the last of
+        these tokens. Empty if the keys are from another text, None if the tokens are unknown.
     values : Tensor, optional
         [..., head, key, d_value], with the same leading axes as the weights.
     """
@@ -152,14 +152,14 @@ def measure_heads(
 
 
 def first_query_position(sides: tuple[int, int], texts: Texts | None) -> int | None:
-    """Return the position of the first query among the keys; None if the keys are of another text.
+    """Return the first query's position among the keys; None if the keys are from another text.
 
     Parameters
     ----------
     sides : tuple of int
         Numbers of queries and keys.
     texts : tuple of tuple of str, optional
-        As for `measure_heads`.
+        As in `measure_heads`.
     """
     queries, keys = sides
     if texts is None:
@@ -173,7 +173,7 @@ def measure_layerwise(
     lengths: tuple[int, ...],
     texts: Texts | None,
 ) -> HeadMeasures:
-    """Measure every head of a tensor that may compute its layers when read."""
+    """Measure every head of a tensor whose layers may be computed when read."""
     if not (held.is_computed and len(held.shape) > 3):
         vectors = None if values is None else values.tensor.detach()
         return measure_heads(held.tensor.detach(), lengths, texts, vectors)
@@ -194,12 +194,12 @@ def measure_by_bands(
     norms: Tensor | None = None,
     progress: Progress = no_progress,
 ) -> HeadMeasures:
-    """Measure every head of a tensor that is computed when read, one band of rows at a time.
+    """Measure every head of a tensor that is computed when read, band by band.
 
     Parameters
     ----------
     norms : Tensor, optional
-        The norms of the values, [..., head, key].
+        Norms of the values, [..., head, key].
     progress : callable
         Called with the number of measured rows and the total number of rows.
     """
@@ -233,7 +233,7 @@ def _to_measures(means: Tensor) -> HeadMeasures:
 
 
 def _split_into_bands(weights: Tensor) -> Iterator[WeightBand]:
-    """Split the rows of some heads, [head, query, key], into bands."""
+    """Split the rows of heads, [head, query, key], into bands."""
     for start in range(0, weights.shape[1], ROWS):
         rows = weights[:, start : start + ROWS]
         yield WeightBand(rows, range(start, start + rows.shape[1]), range(weights.shape[2]))
@@ -242,7 +242,7 @@ def _split_into_bands(weights: Tensor) -> Iterator[WeightBand]:
 def _report_progress(
     bands: Iterable[WeightBand], progress: Progress, so_far: tuple[int, int]
 ) -> Iterator[WeightBand]:
-    """Report the progress before each band: the rows measured so far and their total."""
+    """Yield the bands, and report the numbers of measured rows and of all rows before each band."""
     done, rows = so_far
     for band in bands:
         progress(done + band.queries.start, rows)
@@ -250,7 +250,7 @@ def _report_progress(
 
 
 def attended_keys(weights: Tensor) -> np.ndarray:
-    """Return the keys that any head of any layer attends to, boolean [query, key]; NaN counts."""
+    """Return the keys with a nonzero or NaN weight in any head or layer, boolean [query, key]."""
     read = weights.new_zeros(weights.shape[-2:]).ne(0)
     for place in np.ndindex(weights.shape[:-2]):
         read |= weights[place].ne(0)
@@ -265,26 +265,26 @@ def measure_uniform(
     norms: np.ndarray | None = None,
     first: int | None = 0,
 ) -> HeadMeasures:
-    """Return the measures of one head that attends to all allowed keys equally.
+    """Return the measures of a single head that attends equally to all allowed keys.
 
     Parameters
     ----------
     allowed : numpy.ndarray
-        Boolean [query, key] of one text.
+        Allowed cells of one text, boolean [query, key].
     queries : int
-        Number of queries without padding.
+        Number of queries, not counting padding.
     text : tuple of str
         The tokens, for induction and duplicates; empty if they are unknown.
     norms : numpy.ndarray, optional
-        The norms of the values of some heads, [head, key]. The measure that needs them is the
-        mean over these heads, each with its own values.
+        Norms of the values in some heads, [head, key]. The measure that needs the norms is averaged
+        over these heads.
     first : int or None
-        Position of the first query among the keys; None if they are from another text.
+        Position of the first query among the keys; None if the keys are from another text.
 
     Returns
     -------
     HeadMeasures
-        Arrays [1] in float64, for the one head. Its queries are those with allowed keys.
+        Arrays of shape [1] in float64. `queries` is the number of queries with allowed keys.
     """
     reads = np.flatnonzero(allowed[:queries].any(-1))  # the queries with allowed keys
     counts = allowed.sum(-1)[reads]
@@ -319,20 +319,20 @@ def measure_uniform_in_ranges(
     progress: Progress = no_progress,
     first: int | None = 0,
 ) -> HeadMeasures:
-    """Return the result of `measure_uniform` if each query may attend to a range of keys.
+    """Return the result of `measure_uniform` for queries that may attend to a range of keys each.
 
-    No query–key matrix is allocated. There are as many queries as keys.
+    No query–key matrix is allocated. The numbers of queries and keys must be equal.
 
     Parameters
     ----------
     ranges : tuple of numpy.ndarray
-        The first key of each query without padding, and the key after the last.
+        First allowed key of each query, and the key after the last; without padding.
     text, norms
-        As for `measure_uniform`.
+        As in `measure_uniform`.
     progress : callable
-        Called without progress before each head of the norms, so that it can cancel the work.
+        Called without progress before each head, so that the caller can cancel the computation.
     first : int or None
-        None if the keys are from another text.
+        0, or None if the keys are from another text.
     """
     reads = np.flatnonzero(ranges[0] < ranges[1])
     starts, stops = (ends[reads].astype(np.int64) for ends in ranges)
@@ -364,14 +364,14 @@ def measure_uniform_in_ranges(
 
 
 def _uniform_means(found: np.ndarray, value_weighting: float) -> HeadMeasures:
-    """Return the means of the values of each query, [measure, query], as measures of one head."""
+    """Average the values of each query, [measure, query], to the measures of one head."""
     means = np.array([_mean_or_nan(row[~np.isnan(row)]) for row in found])
     means[VALUE_WEIGHTING], means[QUERIES] = value_weighting, found.shape[1]
     return HeadMeasures(*means[:, None])
 
 
 def _sum_to(numbers: np.ndarray) -> np.ndarray:
-    """Return 1 + 2 + … up to each number."""
+    """Return 1 + 2 + … + n for each number n."""
     sums: np.ndarray = numbers * (numbers + 1) // 2
     return sums
 
@@ -379,12 +379,12 @@ def _sum_to(numbers: np.ndarray) -> np.ndarray:
 def _count_in_ranges_after_equal(
     numbers: np.ndarray, reads: np.ndarray, starts: np.ndarray, stops: np.ndarray, after: int
 ) -> np.ndarray:
-    """Count the keys at an offset after earlier equal tokens; NaN if there are none."""
+    """Count the keys at an offset after earlier occurrences of a token; NaN if none exist."""
     size = len(numbers) + 1
     known = np.sort(numbers * size + np.arange(len(numbers)))  # by token, then by place
 
     def below(places: np.ndarray) -> np.ndarray:
-        """Count the equal tokens before a position."""
+        """Return how many equal tokens precede each position."""
         own = numbers[reads] * size
         upto = np.searchsorted(known, own + np.maximum(places, 0))
         return np.asarray(upto - np.searchsorted(known, own))
@@ -398,7 +398,7 @@ def _count_in_ranges_after_equal(
 def _value_weighting_in_ranges(
     starts: np.ndarray, stops: np.ndarray, norms: np.ndarray, progress: Progress
 ) -> float:
-    """Return the result of `_uniform_value_weighting` for ranges of keys.
+    """Return the result of `_uniform_value_weighting` for ranges of allowed keys.
 
     For norms n with mean m, half of Σ |n/m − 1| is Σ (1 − n/m) over the norms below m.
     """
@@ -419,7 +419,7 @@ def _value_weighting_in_ranges(
 def _count_below(
     lengths: np.ndarray, levels: np.ndarray, stops: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Count and sum the norms below each level, among those before its stop."""
+    """Count and sum the norms that are below each level and precede its stop."""
     counts, sums = np.zeros(len(levels), np.int64), np.zeros(len(levels))
     for start in range(0, len(lengths), SORTED_KEYS):
         block = lengths[start : start + SORTED_KEYS]
@@ -440,12 +440,12 @@ def _count_below(
 
 
 def _uniform_value_weighting(allowed: np.ndarray, norms: np.ndarray) -> float:
-    """Return the value weighting of uniform attention, averaged over all heads.
+    """Return the value weighting for uniform attention, averaged over all heads.
 
     Parameters
     ----------
     allowed : numpy.ndarray
-        Boolean [query, key], of queries with allowed keys.
+        Allowed cells of the queries that have allowed keys, boolean [query, key].
     norms : numpy.ndarray
         [head, key].
     """
@@ -466,12 +466,12 @@ def _uniform_value_weighting(allowed: np.ndarray, norms: np.ndarray) -> float:
 
 
 def _sum_distances(allowed: np.ndarray, query: int) -> int:
-    """Return the sum of the distances of a query's allowed keys."""
+    """Return the sum of the distances between each query and its allowed keys."""
     return int(np.abs(np.flatnonzero(allowed) - query).sum())
 
 
 def _token_ids(text: tuple[str, ...]) -> np.ndarray | None:
-    """Return ids of a text's tokens, equal for equal tokens; None if no token is repeated."""
+    """Return ids of a text's tokens, which are equal for equal tokens; None without repetitions."""
     distinct: dict[str, int] = {}
     numbers = np.array([distinct.setdefault(token, len(distinct)) for token in text], np.int64)
     return numbers if len(distinct) < len(text) else None
@@ -496,18 +496,18 @@ def _measure_heads(
     norms: Tensor | None,
     first: int | None,
 ) -> Tensor:
-    """Measure some heads, one band of rows at a time.
+    """Measure heads band by band.
 
     Parameters
     ----------
     found : Tensor
-        Zeros, [head, query, measure]; the queries have no padding.
+        Tensor of zeros for the result, [head, query, measure], without padding.
     numbers : numpy.ndarray or None
-        Ids of the tokens, equal for equal tokens.
+        Ids of the tokens, which are equal for equal tokens.
     norms : Tensor or None
         The norms of the values, [head, key].
     first : int or None
-        Position of the first query among the keys; None if they are from another text.
+        Position of the first query among the keys; None if the keys are from another text.
 
     Returns
     -------
@@ -538,10 +538,10 @@ def _measure_heads(
 
 
 def _measure_band(band: WeightBand, found: Tensor, first_query: int | None) -> None:
-    """Compute the measures of each query of a band that need neither equal tokens nor values."""
+    """Compute, for each query in a band, the measures that need neither tokens nor values."""
     weights, queries, keys = band.weights, band.queries, band.keys
     is_zero = weights.eq(0)
-    # The same as xlogy, which takes ten times as long.
+    # Equivalent to xlogy, which takes ten times as long.
     bits = weights.masked_fill(is_zero, 1).log_().mul_(weights).sum(-1) / -math.log(2)
     found[..., ENTROPY] = bits
     largest = weights.amax(-1)
@@ -562,7 +562,7 @@ def _measure_band(band: WeightBand, found: Tensor, first_query: int | None) -> N
 
 
 def _value_weighting(band: WeightBand, norms: Tensor, found: Tensor) -> None:
-    """Compute how far each row of a band changes when its weights are value-weighted."""
+    """Compute how much each row in a band changes when its weights are value-weighted."""
     block, lengths = band.weights.abs(), norms[:, band.keys.start : band.keys.stop]
     sums, weighted = block.sum(-1), (block @ lengths[..., None])[..., 0]
     # |w|·|‖v‖ / Σ ‖w·v‖ − 1 / Σ |w||, without a matrix of shares
@@ -574,14 +574,14 @@ def _value_weighting(band: WeightBand, norms: Tensor, found: Tensor) -> None:
 
 
 def _weights_after_equal(band: WeightBand, tokens: Tensor, after: int, first_query: int) -> Tensor:
-    """Return each query's weight on keys at an offset after earlier occurrences of its token.
+    """Return each query's weight on the keys at an offset after earlier occurrences of its token.
 
     Parameters
     ----------
     after : int
         0 for the occurrences of the query's token, 1 for the tokens that follow them.
     first_query : int
-        Position of the first of all queries among the keys.
+        Position of the text's first query among the keys.
     """
     queries = range(band.queries.start + first_query, band.queries.stop + first_query)
     first = max(band.keys.start, after)
@@ -598,20 +598,20 @@ def _weights_after_equal(band: WeightBand, tokens: Tensor, after: int, first_que
 
 
 def _has_earlier_equal(numbers: np.ndarray, after: int) -> np.ndarray:
-    """Return which queries have a key at an offset after an earlier occurrence of their token."""
+    """Return which queries have a key at an offset after earlier occurrences of their token."""
     _, firsts, which = np.unique(numbers, return_index=True, return_inverse=True)
     found: np.ndarray = firsts[which] + after < np.arange(len(numbers))
     return found
 
 
 def _mean_where(values: Tensor, counts: Tensor) -> Tensor:
-    """Return the mean over the counted queries, [head]; NaN if there are none."""
+    """Return the mean over the counted queries, [head]; NaN without such queries."""
     is_counted = counts.ne(0)
     return values.where(is_counted, 0).sum(-1) / is_counted.sum(-1)
 
 
 def _mean_over_queries(found: Tensor, first_query: int) -> Tensor:
-    """Return the means over the queries with nonzero weights, and the number of these queries."""
+    """Return the means over the queries with nonzero weights, with the number of these queries."""
     found, reads = found[..., : len(MEASURES)], found[..., QUERIES]
     sums = (found * reads[..., None]).sum(-2)  # a row without weights is all zeros
     means = sums / reads.sum(-1, keepdim=True)
@@ -623,7 +623,7 @@ def _mean_over_queries(found: Tensor, first_query: int) -> Tensor:
 
 @dataclass(slots=True, eq=False)
 class HeadMeasurement:
-    """A requested, running or failed measurement; modified on one thread only.
+    """A requested, running or failed measurement; modified only on one thread.
 
     Parameters
     ----------
@@ -642,13 +642,13 @@ class HeadMeasurement:
 
 
 Pattern = tuple["np.ndarray", "np.ndarray"]
-"""Queries, and the key of each."""
+"""Queries, and one key per query."""
 
 
 def find_patterns(words: tuple[str, ...]) -> dict[str, Pattern]:
-    """Return the patterns of a text, by their fields in `HeadMeasures`.
+    """Return the patterns of a text, by the field names of `HeadMeasures`.
 
-    For duplicates and induction, only the last earlier occurrence of a token is used.
+    For duplicates and induction, only the most recent occurrence of the token is used.
     """
     every = np.arange(len(words))
     found = {
@@ -673,7 +673,7 @@ def find_patterns(words: tuple[str, ...]) -> dict[str, Pattern]:
 
 
 def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMeasures:
-    """Measure every head by the patterns; measures that need all weights are NaN.
+    """Measure only how strongly each head attends by the patterns; other measures are NaN.
 
     Parameters
     ----------
@@ -691,7 +691,7 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
 
 
 def measure_uniform_patterns(masking: MaskingSpec, words: tuple[str, ...]) -> HeadMeasures:
-    """Return the measures of `measure_patterns`, with shape [1], for equal weights on all keys."""
+    """Return the measures of `measure_patterns` for equal weights on all keys, with shape [1]."""
     ranges = allowed_key_ranges(masking, len(words), 0)
     assert ranges is not None  # long texts have no custom masks
     starts, stops = ranges
@@ -706,7 +706,7 @@ def measure_uniform_patterns(masking: MaskingSpec, words: tuple[str, ...]) -> He
 def _pattern_measures(
     means: Mapping[str, np.ndarray], sizes: tuple[int, ...], queries: int
 ) -> HeadMeasures:
-    """Return the measures with known means; the others are NaN."""
+    """Return measures with the given means; all other measures are NaN."""
     unknown = dict.fromkeys(MEASURES, np.full(sizes, math.nan))
     return _read_only_measures({**unknown, **means, "queries": np.full(sizes, float(queries))})
 

@@ -1,6 +1,6 @@
 """Operations of a transformer layer around its attention, as plain values; imports no torch.
 
-Each step type has a tag that identifies it in JSON.
+Each type of step has a tag that identifies it in JSON.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class EmbeddedTokens(Struct, frozen=True, tag=True):
     tables : tuple of (str, tuple of int)
         Path of each table in the model, and the row of each token.
     factor : float
-        Multiplies the sum.
+        Factor that multiplies the sum.
     norm : NormLayer or None
-        Normalizes the sum.
+        Norm that is applied to the sum.
     """
 
     tables: tuple[tuple[str, tuple[int, ...]], ...]
@@ -46,7 +46,7 @@ class ResidualStream(Struct, frozen=True, tag=True):
         For each layer of the run, the index of the previous layer in the run; None if that layer is
         not in the run.
     embedded : EmbeddedTokens or None
-        Input of the model's first layer, if known.
+        Input of the model's first layer, if it is known.
     """
 
     before: tuple[int | None, ...]
@@ -56,24 +56,24 @@ class ResidualStream(Struct, frozen=True, tag=True):
 
 
 class NormLayer(Struct, frozen=True, tag=True):
-    """Layer-normalized vectors: divided by their root mean square or standard deviation.
+    """Normalized vectors: each is divided by its root mean square or standard deviation.
 
     Parameters
     ----------
     modules : tuple of str
-        Path of the norm in the model, for each layer of the run.
+        Path of the norm in the model, by layer of the run.
     epsilon : float
-        Added to the mean square.
+        Number that is added to the mean square.
     is_centred : bool
-        Whether the mean is subtracted first (layer norm rather than RMS norm).
+        Whether the mean is subtracted first, as in layer norm but not in RMS norm.
     has_gain, has_bias : bool
-        Whether there is a gain, and a bias, for each column.
+        Whether each column has a gain, and whether it has a bias.
     adds_one : bool
-        Whether the gain is 1 plus the parameter of the model.
+        Whether the gain is 1 plus the model's parameter.
     is_over_heads : bool
         Whether the vectors of all heads of a token are normalized together.
     heads : tuple of int
-        For each query head, the head that supplies its numbers; empty if the stage has no heads.
+        Head that each query head uses; empty if the stage has no heads.
     """
 
     modules: tuple[str, ...]
@@ -92,20 +92,20 @@ class NormLayer(Struct, frozen=True, tag=True):
 
 
 class LinearLayer(Struct, frozen=True, tag=True):
-    """Vectors times a weight matrix.
+    """Vectors multiplied by a weight matrix.
 
     Parameters
     ----------
     modules : tuple of str
-        Path of the weight matrix in the model, for each layer of the run.
+        Path of the weight matrix in the model, by layer of the run.
     has_bias : bool
         Whether a bias is added to each column.
     is_transposed : bool
         Whether the matrix is [in, out] instead of [out, in].
     first_columns : tuple of int
-        Output column of the matrix at which each head, or the stage, starts.
+        Column of the matrix product at which each head starts; a single column without heads.
     factor : float
-        Multiplies the result.
+        Factor that multiplies the result.
     """
 
     modules: tuple[str, ...]
@@ -121,14 +121,14 @@ class LinearLayer(Struct, frozen=True, tag=True):
 
 
 class LatentKeys(LinearLayer, frozen=True, tag=True):
-    """Keys whose first columns are from a weight matrix; the other columns are shared.
+    """Keys whose first columns are computed by a weight matrix.
 
     The other columns are the same in all heads and are taken from a separate stage.
 
     Parameters
     ----------
     own_columns : int
-        Number of columns that each head has for itself.
+        Number of columns that are computed separately for each head.
     """
 
     own_columns: int = 0
@@ -139,25 +139,25 @@ ROTARY_BASE = 10_000
 
 
 class RotaryPosition(Struct, frozen=True, tag=True):
-    """Rotary embedding (RoPE): pairs of columns rotated by angles proportional to the position.
+    """Rotary embedding (RoPE): pairs of columns, rotated by angles proportional to the position.
 
     Parameters
     ----------
     angles : str
-        Prefix of the trace's numbers [layer, token, pair]; the suffixes are ``.cos`` and
-        ``.sin``. Empty if the angles are those of `angles_at`.
+        Prefix of the names of the trace's cosines and sines [layer, token, pair]; the suffixes are
+        ``.cos`` and ``.sin``. Empty if the angles are those that `angles_at` returns.
     pairs : int
-        Number of rotated pairs; other columns are unchanged. None in a layer without positions.
+        Number of rotated pairs; other columns are unchanged. 0 in a layer without positions.
     is_interleaved : bool
-        Whether a pair consists of adjacent columns instead of columns ``pairs`` apart.
+        Whether a pair consists of adjacent columns instead of columns at a distance of ``pairs``.
     stride : int
-        How many times the model repeats the angle of each pair, next to each other.
+        Number of adjacent copies of each pair's angle in the model.
     is_backward : bool
-        Whether the model rotates in the opposite direction; the trace's numbers have that sign.
+        Whether the model rotates in the opposite direction; the trace's sines then have that sign.
     start : int
-        First rotated column.
+        Index of the first rotated column.
     is_regrouped : bool
-        Whether pairs of adjacent columns are output as columns ``pairs`` apart.
+        Whether pairs of adjacent columns are output as columns at a distance of ``pairs``.
     """
 
     angles: str
@@ -173,13 +173,13 @@ class RotaryPosition(Struct, frozen=True, tag=True):
         return np.array(positions)[:, None] / ROTARY_BASE ** (np.arange(self.pairs) / self.pairs)
 
     def turned(self, column: int) -> tuple[int, int, int, int] | None:
-        """Return how a column is computed; None if it is copied unchanged.
+        """Return how a column is computed; None if the column is copied unchanged.
 
         Returns
         -------
         tuple of int
-            The pair, the column multiplied by the cosine, the one multiplied by the sine, and the
-            sign of the sine term.
+            The pair, the column that is multiplied by the cosine, the column that is multiplied by
+            the sine, and the sign of the sine term.
         """
         within = column - self.start
         if not 0 <= within < 2 * self.pairs:
@@ -197,19 +197,19 @@ class RotaryPosition(Struct, frozen=True, tag=True):
 
 
 class HiddenActivation(Struct, frozen=True, tag=True):
-    """An activation function applied to each number; if gated, multiplied by another number.
+    """An activation function of each number; in a gated layer, multiplied by another number.
 
     Parameters
     ----------
     function : str
-        Its name in `ACTIVATIONS`.
+        Name of the function in `ACTIVATIONS`.
     """
 
     function: str
 
 
 class ExpertMixture(Struct, frozen=True, tag=True):
-    """Sum of the outputs of the experts chosen by the router, times the router's weights.
+    """Sum of the outputs of the experts that the router selects, times the router's weights.
 
     The trace holds these numbers under the path of the experts: ``.numbers``, ``.router_weights``
     [token, expert], ``.results`` [token, expert, column] and, for the shared expert, ``.shared``
@@ -218,9 +218,9 @@ class ExpertMixture(Struct, frozen=True, tag=True):
     Parameters
     ----------
     modules : tuple of str
-        The path of the experts in the model, for each layer of the run.
+        Path of the experts in the model, by layer of the run.
     has_shared : bool
-        Whether there is a shared expert, which is not routed.
+        Whether there is a shared expert, which processes all tokens.
     """
 
     modules: tuple[str, ...]
@@ -233,8 +233,8 @@ class JoinedHeads(Struct, frozen=True, tag=True):
     Parameters
     ----------
     edits : frozenset of (layer, head, factor)
-        The edited heads, by the index of the layer in the run, and the factor that multiplies them:
-        0 for ablated heads, None if the vectors are replaced by others.
+        The edited heads: the index of the layer in the run, the head, and the factor that multiplies
+        its vectors. The factor is 0 for ablated heads and None for replaced vectors.
     """
 
     edits: frozenset[tuple[int, int, float | None]]
@@ -246,7 +246,7 @@ class ScoreCap(Struct, frozen=True, tag=True):
     Parameters
     ----------
     limit : float
-        Largest absolute value of a score.
+        Limit of the absolute values of the scores.
     """
 
     limit: float
@@ -257,26 +257,26 @@ class ScoreBias(Struct, frozen=True, tag=True):
 
 
 class SinkSoftmax(Struct, frozen=True, tag=True):
-    """A softmax over each row and one extra logit per head, the attention sink, which has no key.
+    """A softmax over each row and one extra logit per head, the attention sink.
 
     Parameters
     ----------
     logits : str
-        Name of the trace's numbers [layer, head].
+        Name of the sink logits [layer, head] in the trace.
     """
 
     logits: str
 
 
 class ScaledVector(Struct, frozen=True, tag=True):
-    """A vector times one factor per column (LayerScale), or times a single factor.
+    """A vector multiplied by one factor per column (LayerScale) or by a single factor.
 
     Parameters
     ----------
     modules : tuple of str
-        Name of the factors in the model, for each layer of the run; empty for a single factor.
+        Name of the factors in the model, by layer of the run; empty for a single factor.
     factor : float
-        The single factor, if any.
+        The single factor; unused if there is one factor per column.
     """
 
     modules: tuple[str, ...]
@@ -293,19 +293,19 @@ class ScaledVector(Struct, frozen=True, tag=True):
 
 
 class LateSink(Struct, frozen=True, tag=True):
-    """Context vectors times the share of the row that the head's sink leaves, after the softmax.
+    """Context vectors multiplied by the share of the row that the head's sink leaves.
 
     Parameters
     ----------
     kept : str
-        The name of the trace's numbers [layer, head, query].
+        Name of these shares [layer, head, query] in the trace.
     """
 
     kept: str
 
 
 class ResidualAddition(Struct, frozen=True, tag=True):
-    """The sum of vectors: the output of a part of the layer is added to the residual stream."""
+    """Addition of a sublayer's output to the residual stream."""
 
 
 LayerStep = (
@@ -327,9 +327,9 @@ LayerStep = (
 
 
 def weight_names(step: LayerStep) -> tuple[str, ...]:
-    """Return the names of a step's model weights and extra numbers that a trace needs.
+    """Return the names of the model weights and extra numbers that a trace needs for a step.
 
-    The tables of `ResidualStream` are omitted: the stream is known without them.
+    The tables of `ResidualStream` are omitted because the stream is known without them.
     """
     names: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
@@ -376,4 +376,4 @@ ACTIVATIONS: dict[str, Callable[[float], float]] = {
     "tanh": math.tanh,
     "sigmoid": _apply_sigmoid,
 }
-"""By display name."""
+"""Activation functions, by display name."""

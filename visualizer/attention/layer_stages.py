@@ -1,7 +1,7 @@
-"""Stages of a model's layer around its attention: residual stream, norms, matrices; no torch.
+"""Stages of a model's layer around its attention, such as norms; imports no torch.
 
-The computation of a layer is inferred from the model, not from a spec: each stage has a description
-of its step, which is used to explain its cells.
+The computation of a layer is inferred from the model instead of from a spec. Each stage has a
+description of its step, from which its cells are explained.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
 
 class StageStep(Struct, frozen=True):
-    """How a stage of a layer is computed.
+    """How a layer computes a stage.
 
     Parameters
     ----------
     step : LayerStep or None
-        None if the computation in the model is unknown.
+        The operation; None if the computation in the model is unknown.
     reads : tuple of str
-        Its input stages in the same layer.
+        Input stages in the same layer.
     by_layer : tuple of StageStep
-        How each layer computes it, if the layers differ; else empty.
+        How each layer computes the stage, if the layers differ; otherwise empty.
     """
 
     step: LayerStep | None = None
@@ -63,7 +63,7 @@ class StageStep(Struct, frozen=True):
 SURROUNDING_STAGES = frozenset(LAYER_STAGES) - {
     *VECTOR_ROLES, Role.WEIGHTS, Role.CONCAT, Role.OUTPUT
 }  # fmt: skip
-"""Stages of a layer that not every attention module has."""
+"""Stages that exist only in some layers, not in every attention module."""
 
 STEP_OPERATIONS = {
     ResidualStream: Operation.RESIDUAL_STREAM,
@@ -81,11 +81,11 @@ STEP_OPERATIONS = {
     ScoreBias: Operation.ADD_SCORE_BIAS,
     SinkSoftmax: Operation.SOFTMAX_WITH_SINK,
 }
-"""Operation of a stage, by the type of its step."""
+"""Operation of each type of step."""
 
 
 def _list_names() -> tuple[str, ...]:
-    """List the names of all stages of modules and layers, in order of computation."""
+    """Return the names of all stages of modules and layers, in the order of computation."""
     own = list(dict.fromkeys(row.name for row in STAGE_TABLE))
     names = [*LAYER_STAGES]
     order: list[str] = []
@@ -101,14 +101,14 @@ def _list_names() -> tuple[str, ...]:
 STAGE_ORDER = _list_names()
 
 DESCRIPTIONS = {row.name: row.description for row in reversed(STAGE_TABLE)}
-"""Description of each stage by name; those of modules take precedence."""
+"""Description of each stage, by name; descriptions of module stages take precedence."""
 DESCRIPTIONS |= {
     name: says for name, (_, _, says) in LAYER_STAGES.items() if name in SURROUNDING_STAGES
 }
 
 
 def layer_stage_rows(steps: Mapping[str, StageStep]) -> tuple[Stage, ...]:
-    """Return the stage table rows for the steps of a layer, in order of computation."""
+    """Return a row of the stage table for each step of a layer, in the order of computation."""
     return tuple(_create_row(name, steps[name]) for name in LAYER_STAGES if name in steps)
 
 

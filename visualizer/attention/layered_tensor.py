@@ -1,4 +1,4 @@
-"""Stages of several layers, computed layer by layer when read."""
+"""Stages of several layers, which are computed layer by layer when read."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     Tensor = torch.Tensor
 
 MAX_CACHED_BYTES = 2**25
-"""Maximum size of the cache of computed layers."""
+"""Maximum size, in bytes, of the cache of computed layers."""
 
 
 class LayerCache:
-    """LRU cache of computed stages, shared by all stages and layers of a trace."""
+    """LRU cache of computed stages, which all stages and layers of a trace share."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[tuple[str, int], Tensor] = OrderedDict()
         self._lock = Lock()
 
     def get(self, name: str, layer: int) -> Tensor | None:
-        """Return a stage of a layer; None if it is not cached."""
+        """Return a stage of a layer; None if the stage is not cached."""
         with self._lock:
             found = self._found.get((name, layer))
             if found is not None:
@@ -51,7 +51,7 @@ class LayerCache:
             return found
 
     def put(self, layer: int, tensors: Mapping[str, Tensor]) -> None:
-        """Cache stages of a layer, and discard the least recently used ones."""
+        """Add stages of a layer to the cache, and discard the least recently used stages."""
         with self._lock:
             for name, tensor in tensors.items():
                 self._found[name, layer] = tensor
@@ -62,7 +62,7 @@ class LayerCache:
 
 
 class ComputedTensor(CachedTensor):
-    """A stage of one layer, computed when read.
+    """A stage of one layer, which is computed when read.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ class ComputedTensor(CachedTensor):
     layer : int
         Index of the layer in the trace.
     sizes : sequence of int
-        Its shape, [head, row, column] or [row, column].
+        Shape of the stage, [head, row, column] or [row, column].
     compute : callable
-        Returns stages of a layer by name, including this one; all of them are cached.
+        Returns stages of the layer by name, including this one; all of these are cached.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ComputedTensor(CachedTensor):
         self._compute, self._cache = compute, cache
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle the numbers."""
+        """Support copying and pickling, which compute the numbers."""
         return CachedTensor, (self.tensor,)
 
     is_computed = True
@@ -124,7 +124,7 @@ class ComputedTensor(CachedTensor):
         return math.prod(self.shape) * self.dtype.itemsize
 
     def note(self, tensor: Tensor) -> None:
-        """Cache the row limits of a tensor that was computed for another stage."""
+        """Cache the row limits of this stage's numbers, which were computed for another stage."""
         self.cached_result("row limits", lambda: row_limits(tensor))
 
     def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
@@ -164,12 +164,12 @@ class ComputedTensor(CachedTensor):
 
 
 class LayeredTensor(CachedTensor):
-    """A stage of several layers, [layer, …, row, column], in which a layer is computed when read.
+    """A stage of several layers, [layer, …, row, column], each of which is computed when read.
 
     Parameters
     ----------
     parts : sequence of CachedTensor
-        One per layer, all of the same shape.
+        One tensor per layer, all of the same shape.
     """
 
     def __init__(self, parts: Sequence[CachedTensor]) -> None:
@@ -177,14 +177,14 @@ class LayeredTensor(CachedTensor):
         self.parts = tuple(parts)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle the numbers of all layers."""
+        """Support copying and pickling, which compute the numbers of all layers."""
         return CachedTensor, (self.tensor,)
 
     is_computed = True
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
-        """All layers; computed on every access."""
+        """All layers, which are computed on every access."""
         whole = torch.empty(self.shape, dtype=self.dtype)
         for layer, part in enumerate(self.parts):
             whole[layer] = part.tensor
@@ -208,7 +208,7 @@ class LayeredTensor(CachedTensor):
         return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read numbers, read-only; only the layers in the index are computed."""
+        """Return numbers, read-only; only the layers in the index are computed."""
         at, *rest = index or (slice(None),)
         if not isinstance(at, slice):
             return self.parts[at].read(tuple(rest))

@@ -1,8 +1,9 @@
 """Tensors in an anonymous temporary file, paged by the operating system.
 
-Linux creates an unnamed file, other POSIX systems remove its name immediately, and Windows removes
-the file with its last handle, so that it never outlives the process. All disk space is reserved in
-advance: the system kills a process that writes to a mapped page if the disk is full.
+The file never outlives the process: on Linux it has no name, on other POSIX systems its name is
+removed immediately, and Windows removes the file when its last handle is closed. All disk space is
+reserved in advance, because the system kills a process that writes to a mapped page while the disk
+is full.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ if TYPE_CHECKING:
 ALIGNMENT_BYTES = 64
 """Alignment of the tensors in bytes, as in torch."""
 ALIGNMENT_MARGIN_BYTES = 2**20
-"""Extra bytes reserved for alignment."""
+"""Additional bytes that are reserved for alignment."""
 ZEROS_BLOCK_BYTES = 2**22
 _UNSUPPORTED_ERRORS = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-"""Errors of file systems that cannot reserve space without writing."""
+"""Error codes of file systems that cannot reserve space without writing."""
 
 _mapped_at: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
 """Memory map of each tensor, by the address of its data."""
 
 
 class TensorFile:
-    """Allocates tensors in a temporary file that exists as long as this object or a tensor in it.
+    """Allocates tensors in a temporary file, which exists as long as this object or a tensor does.
 
     Parameters
     ----------
     folder : Path
-        Folder of the file; if it does not exist, it is created with access only for the user.
+        Folder of the file; if it does not exist, it is created and only the user can access it.
     size : int
-        Reserved bytes; a tensor that does not fit gets a separate file.
+        Number of reserved bytes; a tensor that does not fit is allocated in a separate file.
 
     Raises
     ------
@@ -61,7 +62,7 @@ class TensorFile:
         self._mapped = _map_temporary_file(folder, size + ALIGNMENT_MARGIN_BYTES)
 
     def allocate(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Return a new tensor of zeros in the file; raise `OSError` if the disk is full."""
+        """Allocate a tensor of zeros in the file; raise `OSError` if the disk is full."""
         count = math.prod(shape)
         size = -(-count * dtype.itemsize // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         if self._used + size <= len(self._mapped):
@@ -75,7 +76,7 @@ class TensorFile:
 
 
 def is_in_file(tensor: Tensor) -> bool:
-    """Whether a tensor was allocated by a `TensorFile`; False for its views at an offset."""
+    """Return whether a `TensorFile` allocated a tensor; False for views with an offset."""
     return tensor.data_ptr() in _mapped_at
 
 

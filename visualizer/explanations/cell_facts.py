@@ -1,4 +1,4 @@
-"""A cell with the names of its parts, for writing sentences about it."""
+"""An explained cell, and the names that a sentence about it needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CellInfo(Struct, frozen=True, eq=False):
-    """A cell with the names of its parts."""
+    """An explained cell, with the names of its tokens, head and column."""
 
     run: Run
     leading: LeadingIndex
@@ -31,7 +31,7 @@ class CellInfo(Struct, frozen=True, eq=False):
 
     @property
     def layer(self) -> int:
-        """Index of its layer in the run."""
+        """Index of the cell's layer in the run."""
         return self.run.trace.axis_position("layer", self.leading)
 
     @property

@@ -1,7 +1,7 @@
-"""The terms of a cell: its factors, how they combine, and where each was read; imports no torch.
+"""The terms of an explained cell: their factors with their sources, and how the terms combine.
 
-The terms of an explanation always reproduce the traced value: as their sum, as one term's share of
-the sum, or as the one chosen from two terms.
+The terms always give the value in the trace, which is their sum, the share of one term in their
+sum, or one of two terms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CellIndex = tuple[int, ...]
 
 
 class CombinationRule(StrEnum):
-    """How terms combine to the value: a sum, one term's share of the sum, or one chosen term."""
+    """How the terms give the value: as a sum, one term's share of the sum, or one chosen term."""
 
     SUM = auto()
     SHARE = auto()
@@ -39,17 +39,17 @@ class Factor(Struct, frozen=True, eq=False):
     Parameters
     ----------
     name : str
-        The stage or parameter that is read; empty for a constant.
+        The stage or parameter that the factor is read from; empty for a constant.
     index : tuple of int or None
-        Its index, leading axes first; None stands for the number of the term.
+        Index in the stage or parameter, leading axes first; None stands for the term's index.
     read : numpy.ndarray
-        The values read, [n].
+        The values that are read, [n].
     used : numpy.ndarray
-        The values in the product, [n]: those read, or a function of them.
+        The values that are multiplied, [n]: the read values, or a function of them.
     form : str
-        Format string of a factor, with ``{}`` for the value read.
+        Format string of a factor, with ``{}`` for the read value.
     shift : float
-        Number that is subtracted from the value read before `form` is applied to it.
+        Number that is subtracted from the read value before `form` is applied.
     """
 
     name: str
@@ -60,24 +60,24 @@ class Factor(Struct, frozen=True, eq=False):
     shift: float = 0.0
 
     def source(self, term: int) -> CellIndex:
-        """Return the index in `name` from which a term's factor was read."""
+        """Return the index in the stage or parameter from which a term's factor was read."""
         return tuple(term if place is None else place for place in self.index)
 
 
 class TermGroup(Struct, frozen=True, eq=False, dict=True):
-    """Terms of the same kind, each the product of its factors."""
+    """Terms of the same kind; each term is the product of its factors."""
 
     factors: tuple[Factor, ...]
 
     @cached_property
     def terms(self) -> np.ndarray:
-        """The products, [n]: float64, or the trace's own type where that overflows."""
+        """The products, [n]: float64, or for the naive softmax the trace's dtype."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(math.prod(factor.used for factor in self.factors))
 
 
 class TermList(NamedTuple):
-    """The operation-dependent part of an explanation."""
+    """The part of an explanation that depends on the operation."""
 
     rule: CombinationRule
     groups: tuple[TermGroup, ...]
@@ -91,13 +91,13 @@ class Explanation(Struct, frozen=True, eq=False, dict=True):
     Parameters
     ----------
     cell : tuple of int
-        Its index in the stage, leading axes first.
+        Index of the cell in the stage, leading axes first.
     value : float
         The value in the trace.
     chosen : int
-        Number of the term whose share the value is, or of the chosen term.
+        Index of the chosen term, or of the term whose share of the sum is the value.
     is_empty : bool
-        Whether all shares are 0, as in a row whose keys are all forbidden.
+        Whether all shares are 0, as in a row without allowed keys.
     """
 
     stage: Stage
@@ -110,21 +110,21 @@ class Explanation(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def terms(self) -> np.ndarray:
-        """All terms, group after group."""
+        """All terms, in the order of the groups."""
         if len(self.groups) == 1:
             return self.groups[0].terms
         return np.concatenate([group.terms for group in self.groups])
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """Absolute values of all terms; NaN counts as 0."""
+        """Absolute values of all terms, with 0 for NaN."""
         sizes: np.ndarray = np.abs(self.terms)
         sizes[np.isnan(sizes)] = 0
         return sizes
 
 
 class ExplainedCell(Struct, frozen=True, eq=False):
-    """A cell of a trace, with methods that read its factors."""
+    """A cell of a trace, with methods that read the factors of its terms."""
 
     trace: Trace
     stage: Stage
@@ -143,16 +143,16 @@ class ExplainedCell(Struct, frozen=True, eq=False):
         return self.cell[len(self.trace.axes) :]
 
     def factor(self, name: str, *place: int | None, form: str = "{}") -> Factor:
-        """Read a factor from a stage at an index into its named dims."""
+        """Read a factor from a stage; `place` is the index after the leading axes."""
         return self._read_factor(name, (*self.leading, *place), form)
 
     @property
     def layer(self) -> int:
-        """Index of its layer in the run."""
+        """Index of the cell's layer in the run."""
         return self.trace.axis_position("layer", self.leading)
 
     def read_layer_factor(self, layer: int, name: str, *place: int | None) -> Factor:
-        """Read a factor from another layer's stage at an index into its named dims."""
+        """Read a factor from another layer; `place` is the index after the leading axes."""
         places = zip(self.trace.axes, self.leading, strict=True)
         leading = tuple(layer if axis == "layer" else at for axis, at in places)
         return self._read_factor(name, (*leading, *place), "{}")
@@ -182,24 +182,24 @@ def indices_of_largest(sizes: np.ndarray, count: int) -> np.ndarray:
 
 
 def constant(value: float, form: str) -> Factor:
-    """Create a factor that is a constant."""
+    """Create a constant factor."""
     number = np.array([value])
     return Factor("", (), number, number, form)
 
 
 def sum_terms(*groups: tuple[Factor, ...]) -> TermList:
-    """Create terms whose sum is the value; each group has the same factors."""
+    """Create terms whose sum is the value, in groups of terms with the same factors."""
     return TermList(CombinationRule.SUM, tuple(TermGroup(factors) for factors in groups))
 
 
 def added_inputs(explained: ExplainedCell) -> TermList:
-    """Create one term for each input: the number in the same cell."""
+    """Create one term for each input: the number in the same cell of the input."""
     reads = explained.stage.reads
     return sum_terms(*((explained.factor(name, *explained.place),) for name in reads))
 
 
 def choice_terms(explained: ExplainedCell, otherwise: float, form: str) -> TermList:
-    """Create two terms: the input cell if it is allowed, and its replacement otherwise."""
+    """Create two terms, the input cell and its replacement, and choose the allowed one."""
     read = (explained.factor(explained.stage.reads[0], *explained.place),)
     groups = (TermGroup(read), TermGroup((constant(otherwise, form),)))
     return TermList(
@@ -208,41 +208,50 @@ def choice_terms(explained: ExplainedCell, otherwise: float, form: str) -> TermL
 
 
 MAX_SHOWN_TERMS = 4
+"""Maximum number of terms written in an equation."""
 
 MAX_SHOWN_SHIFTED_TERMS = 2
+"""Maximum number of terms written if each contains a subtraction, which makes it longer."""
 
 
 class EquationPart(Struct, frozen=True):
-    """A part of an equation; if lit, it is a number that is read from a panel and highlighted."""
+    """A part of an equation; numbers that are read from another stage are highlighted."""
 
     text: str
     is_highlighted: bool = False
 
 
 class EquationTerm(Struct, frozen=True):
-    """One term of an equation, with its parts; `is_computed_number` if it is a computed number."""
+    """The right-hand side of an equation, before the value.
+
+    Parameters
+    ----------
+    is_computed_number : bool
+        Whether the parts are a computation, so that the value has to be written after them.
+    """
 
     parts: list[EquationPart]
     is_computed_number: bool = True
 
 
 class EquationTermWriter(Struct, frozen=True, eq=False):
-    """Writes the terms of an explanation."""
+    """Writes the terms of an explanation as parts of an equation."""
 
     trace: Trace
     explanation: Explanation
 
     @property
     def factors(self) -> list[tuple[tuple[Factor, ...], int]]:
-        """The factors of each term, with the index of the term in its group."""
+        """The factors of each term, and the index of the term in its group."""
         groups = self.explanation.groups
         return [(group.factors, at) for group in groups for at in range(len(group.terms))]
 
     def number_part(self, factor: Factor, at: int) -> EquationPart:
-        """Return the number that was read."""
+        """Return the read value of a factor."""
         value = float(factor.read[at if len(factor.read) > 1 else 0])
-        is_lit = factor.name in self.trace and factor.name != self.explanation.stage.name
-        return EquationPart(format_number(value) if factor.name else format_trimmed(value), is_lit)
+        text = format_number(value) if factor.name else format_trimmed(value)
+        is_other_stage = factor.name in self.trace and factor.name != self.explanation.stage.name
+        return EquationPart(text, is_other_stage)
 
     def factor_parts(self, factor: Factor, at: int, is_first: bool) -> list[EquationPart]:
         part = self.number_part(factor, at)
@@ -265,9 +274,9 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
             parts += [EquationPart(sign), *self.factor_parts(used, at, False)]
         return parts
 
-    def sum_parts(self, *, leaves_out_zeros: bool) -> list[EquationPart]:
-        """Return the largest terms in order, dots for omitted ones, and how many these are."""
-        order, omitted = self.select_terms(leaves_out_zeros)
+    def sum_parts(self, *, omit_zeros: bool) -> list[EquationPart]:
+        """Write the largest terms in order, dots for omitted terms, and the number of these."""
+        order, omitted = self.select_terms(omit_zeros)
         parts: list[EquationPart] = []
         reached = -1
         for written, position in enumerate(order):
@@ -281,13 +290,16 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
         dots = " + …" if max(omitted) > reached else ""
         return [*parts, EquationPart(f"{dots} ({len(omitted):,} more)")]
 
-    def select_terms(self, leaves_out_zeros: bool) -> tuple[list[int], list[int]]:
-        """Choose the terms to write, and return those that are omitted; zeros may be neither."""
+    def select_terms(self, omit_zeros: bool) -> tuple[list[int], list[int]]:
+        """Return the indices of the terms to write and of the omitted terms.
+
+        With `omit_zeros`, terms that are 0 are in neither list.
+        """
         explanation = self.explanation
         terms, chosen = explanation.terms, explanation.chosen
         is_share = explanation.rule is CombinationRule.SHARE
         places = np.arange(len(terms))
-        if leaves_out_zeros:
+        if omit_zeros:
             adds = terms != 0
             adds[chosen] |= is_share or not adds.any()
             places = places[adds]
@@ -303,30 +315,30 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
 
 
 def _format_shift(factor: Factor) -> str:
-    """Format the number that is subtracted first, if there is one."""
+    """Format the subtraction that precedes the function of a factor, if there is one."""
     is_subtracted = 0 < abs(factor.shift) < np.inf
     return f" − {parenthesize_negative(format_trimmed(factor.shift))}" if is_subtracted else ""
 
 
 def sum_equation(line: EquationTermWriter) -> EquationTerm:
     """Write a sum of terms."""
-    return EquationTerm(line.sum_parts(leaves_out_zeros=False))
+    return EquationTerm(line.sum_parts(omit_zeros=False))
 
 
 def key_sum_equation(line: EquationTermWriter) -> EquationTerm:
-    """Write a sum over all keys; keys without attention weight add nothing."""
-    return EquationTerm(line.sum_parts(leaves_out_zeros=True))
+    """Write a sum over the keys, without terms that are 0."""
+    return EquationTerm(line.sum_parts(omit_zeros=True))
 
 
 def copied_equation(line: EquationTermWriter, how: str) -> EquationTerm:
-    """Write a number that was copied instead of computed, and its source."""
+    """Write a number that was copied instead of computed, and a remark on its source."""
     factors, _ = line.factors[0]
     return EquationTerm([line.number_part(factors[0], 0), EquationPart(f", {how}")], False)
 
 
 def empty_row_equation() -> EquationTerm:
     """Write the share of a row without any weights."""
-    return EquationTerm([EquationPart("0, as the row is empty")], False)
+    return EquationTerm([EquationPart("0, because the row is empty")], False)
 
 
 def share_equation(line: EquationTermWriter) -> EquationTerm:
@@ -334,21 +346,21 @@ def share_equation(line: EquationTermWriter) -> EquationTerm:
     if line.explanation.is_empty:
         return empty_row_equation()
     over = line.term_parts(line.explanation.chosen, is_first=True)
-    below = line.sum_parts(leaves_out_zeros=True)
-    if len(line.select_terms(leaves_out_zeros=True)[0]) > 1:
+    below = line.sum_parts(omit_zeros=True)
+    if len(line.select_terms(omit_zeros=True)[0]) > 1:
         below = [EquationPart("("), *below, EquationPart(")")]
     return EquationTerm([*over, EquationPart(" ÷ "), *below])
 
 
 def masked_equation(line: EquationTermWriter) -> EquationTerm:
-    """Write a cell that the mask keeps, or the replacement of one that it forbids."""
+    """Write an allowed cell, or the replacement of a forbidden cell."""
     if line.explanation.chosen == 0:
-        return copied_equation(line, "allowed: unchanged")
-    return replacement_equation(line, "as it is masked")
+        return copied_equation(line, "unchanged because it is allowed")
+    return replacement_equation(line, "because it is masked")
 
 
 def replacement_equation(line: EquationTermWriter, why: str) -> EquationTerm:
-    """Write the replacement of a number, and the reason."""
+    """Write the replacement of a number, and the reason for it."""
     (factors, _), (otherwise, _) = line.factors
     instead = EquationPart(f"{otherwise[0].form} in place of ")
     return EquationTerm([instead, line.number_part(factors[0], 0), EquationPart(f", {why}")], False)

@@ -1,4 +1,4 @@
-"""The code dialects: names of stages, layers and masks, and the context of a line of code."""
+"""The code dialects: identifiers of stages, layers and masks, and the context of an expression."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MaskPolarity(StrEnum):
-    """The meaning of a mask's values: true for forbidden, true for allowed, or 1 and 0."""
+    """Meaning of a mask: true forbids a cell, true allows it, or 1 allows it and 0 forbids it."""
 
     FORBIDS = auto()
     ALLOWS = auto()
@@ -32,14 +32,17 @@ class CodeIdentifiers(Struct, frozen=True, eq=False):
     Parameters
     ----------
     names : dict
-        The variable of each stage: the stage's name unless the dialect uses another. Every stage
-        has its own variable, so that each can be inspected.
+        Variable of each stage, by the name of the stage. Every stage has its own variable so that
+        it can be inspected.
     layers : dict
-        The variable of each layer, by its name in the book's ``state_dict``.
+        Variable of each layer, by the layer's name in the book's ``state_dict``.
     mask_names, mask_lines : dict
-        By the kind of mask; in the lines, ``{window}`` is the lowest diagonal to keep.
+        Variable and definition of each kind of mask; in a definition, ``{window}`` stands for the
+        lowest diagonal to keep.
+    padding : str
+        Variable of the mask that distinguishes tokens from padding.
     real_tokens : str
-        The line that defines `padding`, a mask that separates tokens from padding.
+        Definition of the variable `padding`.
     """
 
     names: dict[str, str]
@@ -173,7 +176,7 @@ DIALECTS = {"book": BOOK_IDENTIFIERS, "lecture": LECTURE_IDENTIFIERS, "sdpa": SD
 
 
 class ExpressionContext(Struct, frozen=True):
-    """A stage to write as code, with shortcuts to its names."""
+    """A stage to be written as code, with the expressions that its code is composed of."""
 
     spec: AttentionSpec
     stage: Stage
@@ -181,7 +184,7 @@ class ExpressionContext(Struct, frozen=True):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Variables of the stages that it reads."""
+        """Variables of the stage's inputs."""
         return tuple(self.words.names[name] for name in self.stage.reads)
 
     @property
@@ -218,11 +221,11 @@ class ExpressionContext(Struct, frozen=True):
         elif masking.own:
             tokens = masking.own.rows
         else:
-            return False  # causal masks and windows keep the token itself
+            return False  # causal masks and windows let each token attend to itself
         return not attention_masks.cached_allowed_cells(masking, tokens).any(-1).all()
 
     def zero_empty_rows(self) -> str:
-        """Return code that zeroes the row of a query without allowed keys; usually empty."""
+        """Return code that zeroes the rows of queries without allowed keys; empty if none exist."""
         if not self.may_have_empty_rows():
             return ""
         forbidden = self.forbidden()
@@ -230,7 +233,7 @@ class ExpressionContext(Struct, frozen=True):
         return f".masked_fill({forbidden}.all(-1, keepdim=True), 0)"
 
     def add_head_axis(self, expression: str, heads: int) -> str:
-        """Add the axis of a number of heads to an expression [token, width]."""
+        """Return code that splits an expression [token, width] into heads."""
         if heads == 1:
             return f"{expression}.unsqueeze(-3)"
         sizes = f"*{self.words.batch}, {self.words.tokens}, {heads}, {self.spec.d_head}"

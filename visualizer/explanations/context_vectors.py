@@ -11,6 +11,7 @@ from visualizer.attention.stages import Operation, vector_noun
 from visualizer.explanations.cell_terms import TermList, key_sum_equation, sum_terms
 from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
+    NON_FINITE_PHRASE,
     each_head_phrase,
     largest_number_phrase,
     largest_terms_phrase,
@@ -48,7 +49,7 @@ class WeightedSumExplainer(Explainer):
             f"Column {facts.column} of the context vector of "
             f"{facts.token('query')}{facts.head_phrase}"
         )
-        adds = f"is the sum of column {facts.column} of the values, each times its weight"
+        adds = f"is the sum of column {facts.column} of all values, each multiplied by its weight"
         return f"{vector} {adds}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
@@ -58,9 +59,9 @@ class WeightedSumExplainer(Explainer):
         before = block.sentence_start(block.reads)
         vector_of = f"the context vector of {block.query}"
         if not (np.isfinite(weights).all() and np.isfinite(mixed).all()):
-            return f"{vector_of} cannot be computed: not every number is finite"
+            return f"{vector_of} cannot be computed: {NON_FINITE_PHRASE}"
         if len(keys) == 0:
-            return f"{block.query} attends to no key: its context vector is all 0"
+            return f"{block.query} does not attend to any key: its context vector is 0"
         if len(keys) == 1:
             part = weight_phrase(weights, float(weights[keys[0]]))
             value = f"the value of {block.key(int(keys[0]))}"
@@ -91,7 +92,9 @@ class WeightedSumExplainer(Explainer):
 
 
 class LateSinkExplainer(VectorExplainer):
-    """Context vectors scaled by the share that a head's sink leaves: a softmax in two steps.
+    """Context vectors multiplied by the share of the row that the head's sink leaves.
+
+    The softmax without the sink, followed by this step, is equal to the softmax with the sink.
 
     Source: Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks".
     """
@@ -110,7 +113,8 @@ class LateSinkExplainer(VectorExplainer):
         head, token, _ = facts.cell.place
         name = facts.explanation.stage.layer_step(LateSink).kept
         kept = format_share(float(facts.run.trace.read(name, (facts.layer, head, token))))
-        return f"is that of the context vector times {kept}, the share of the row left by the sink"
+        own = "is the same column of the context vector"
+        return f"{own} times {kept}, the share of the row that the sink leaves"
 
     def row_phrase(self, block: StepContext) -> str:
         name = block.stage.layer_step(LateSink).kept

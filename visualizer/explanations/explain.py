@@ -1,4 +1,4 @@
-"""Explanations of individual cells as terms and factors with their sources, and as one equation."""
+"""Explains individual cells: the terms of a cell, the sources of their factors, and an equation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
     Parameters
     ----------
     cell : tuple of int
-        The full index of the cell: leading axes first, then the stage's dims.
+        Full index of the cell: the leading axes first, then the axes of the stage.
     """
     row = trace.stage_at(stage, cell[: len(trace.axes)])
     value = float(trace.read(stage, cell))
@@ -64,14 +64,16 @@ def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
 
 
 class Equation(Struct, frozen=True):
-    """One line: a name, an equals sign, the parts, an equals sign and the result.
+    """An equation on one line: the name of a number, its computation and its value.
 
     Parameters
     ----------
     left : str
-        Name of the cell.
+        Name of the number.
+    parts : tuple of EquationPart
+        The computation.
     result : str
-        Empty if nothing is computed and the parts are the result, as for a table lookup.
+        The value; empty if the parts already state it, as for a table lookup.
     """
 
     left: str
@@ -82,24 +84,24 @@ class Equation(Struct, frozen=True):
 
     @property
     def plain(self) -> str:
-        """The line as plain text."""
+        """The equation as plain text."""
         terms = "".join(part.text for part in self.parts)
         return " = ".join(filter(None, (self.left, terms, self.result)))
 
 
 def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation:
-    """Write the computation of the leading cell of a playback step, with its numbers."""
+    """Return the equation of the cell that the caption of a playback step describes."""
     place = caption_cell(run, leading, step, head)
     return cell_equation(run.trace, explain(run.trace, step.stage, (*leading, *place)))
 
 
 def cell_equation(trace: Trace, explanation: Explanation) -> Equation:
-    """Write the computation of an explained cell, with its numbers."""
+    """Return the equation of an explained cell."""
     explainer = EXPLAINERS[explanation.stage.operation]
     written = explainer.equation(EquationTermWriter(trace, explanation))
     parts = tuple(
-        EquationPart("".join(part.text for part in alike), is_lit)
-        for is_lit, alike in groupby(written.parts, lambda part: part.is_highlighted)
+        EquationPart("".join(part.text for part in group), is_highlighted)
+        for is_highlighted, group in groupby(written.parts, lambda part: part.is_highlighted)
     )
     result = format_number(explanation.value) if written.is_computed_number else ""
     return Equation(explanation.stage.noun, parts, result)

@@ -1,4 +1,4 @@
-"""Base class of the explanations of one operation: terms, sentences, formula, equation and code."""
+"""Base classes of the explainers, which describe one operation each: text, equations and code."""
 
 from __future__ import annotations
 
@@ -26,55 +26,56 @@ if TYPE_CHECKING:
 
 
 class Explainer(ABC):
-    """Sentences, formulas and code that describe one operation and its numbers."""
+    """Describes one operation and its numbers in sentences, formulas, equations and code."""
 
     operation: ClassVar[Operation]
 
     @abstractmethod
     def terms(self, explained: ExplainedCell) -> TermList:
-        """Return the terms that add up to a cell's value."""
+        """Return the terms that give a cell's value."""
 
     @abstractmethod
     def explain_cell(self, facts: CellInfo) -> str:
-        """Describe a cell, with the tokens in bold (HTML)."""
+        """Return a sentence about a cell, with the tokens in bold (HTML)."""
 
     @abstractmethod
     def row_sentence(self, block: StepContext) -> str:
-        """Describe the computation of a row, without the head and the full stop."""
+        """Describe the computation of a row, for use with `StepContext.sentence`."""
 
     @abstractmethod
     def stage_sentence(self, block: StepContext) -> str:
-        """Describe the computation of a whole stage, without the head and the full stop."""
+        """Describe the computation of a whole stage, for use with `StepContext.sentence`."""
 
     @abstractmethod
     def formula(self, facts: CellInfo) -> str:
-        """Write the operation for the Explain pane, in words and symbols."""
+        """Return the formula of the operation for the Explain pane, in words and symbols."""
 
     def term_name(self, facts: CellInfo, at: int) -> str:
-        """Return the name of a term, counted from 0; empty if it is named after its input."""
+        """Return the name of the term with an index; empty if it has the name of its input."""
         return ""
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
-        """Write the computation of a cell with its numbers; a sum of products by default."""
+        """Write a cell's computation with its numbers; a sum of products by default."""
         return sum_equation(line)
 
     def code(self, context: ExpressionContext) -> str:
-        """Write the expression that computes the stage, with the names of a dialect.
+        """Return the expression that computes the stage, in a code dialect.
 
-        Empty by default: stages that are read from a file or a model have no code.
+        By default, the expression is empty: there is no code for stages that are read from a file
+        or a model.
         """
         return ""
 
     def helpers(self, context: ExpressionContext) -> dict[str, str]:
-        """Return the lines that the code needs, by the name that each defines; usually none."""
+        """Return the definitions that the code needs, by the defined names; none by default."""
         return {}
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
-        """Write how the shapes of one text change; nothing if the shape stays the same."""
+        """Return the shapes in the computation for one text; empty if the shape is unchanged."""
         return ()
 
     def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
-        """Count the multiply-adds of the matrix product for one text: rows × between × columns."""
+        """Return the number of multiply-adds in the matrix product for one text."""
         return 0
 
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
@@ -83,14 +84,14 @@ class Explainer(ABC):
 
 
 class VectorExplainer(Explainer):
-    """Base class for operations that compute vectors, with one phrase for each sentence."""
+    """Base class for operations that compute vectors; a subclass supplies a phrase per sentence."""
 
-    row_joint: ClassVar[str] = ": "
-    """Joins the phrase of a row to its vector."""
+    row_separator: ClassVar[str] = ": "
+    """Text between the phrase that describes a row and the row's vector."""
 
     @abstractmethod
     def column_phrase(self, facts: CellInfo) -> str:
-        """Describe the computation of a cell, as the predicate of a column."""
+        """Return the predicate of a sentence about a cell, such as "is the sum of …"."""
 
     @abstractmethod
     def row_phrase(self, block: StepContext) -> str:
@@ -104,7 +105,7 @@ class VectorExplainer(Explainer):
         return f"{column_name(facts)} {self.column_phrase(facts)}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
-        return f"{self.row_phrase(block)}{self.row_joint}{format_vector(block.row())}"
+        return f"{self.row_phrase(block)}{self.row_separator}{format_vector(block.row())}"
 
     def stage_sentence(self, block: StepContext) -> str:
         return f"{self.stage_phrase(block)}; {largest_number_phrase(block)}"

@@ -1,4 +1,4 @@
-"""Input vectors, positions, and numbers read from a file or a model."""
+"""Explainers of input vectors, position vectors, and numbers read from a file or a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from visualizer.explanations.phrases import (
     WeightShape,
     format_shape,
     largest_number_phrase,
-    vector_column_phrase,
+    vector_column_sentence,
 )
 from visualizer.explanations.step_values import LargestValue, format_vector
 from visualizer.format import format_count, format_number, format_share
@@ -49,7 +49,7 @@ class InputVectorsExplainer(Explainer):
         return sum_terms((explained.factor(explained.stage.name, *explained.place),))
 
     def explain_cell(self, facts: CellInfo) -> str:
-        return vector_column_phrase(facts, "vector")
+        return vector_column_sentence(facts, "vector")
 
     def row_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_in, "number")
@@ -89,7 +89,7 @@ class PositionVectorsExplainer(Explainer):
         )
 
     def explain_cell(self, facts: CellInfo) -> str:
-        return vector_column_phrase(facts, "position")
+        return vector_column_sentence(facts, "position vector")
 
     def row_sentence(self, block: StepContext) -> str:
         place = f"position {block.at + 1} ({block.word(block.at)})"
@@ -97,12 +97,12 @@ class PositionVectorsExplainer(Explainer):
 
     def stage_sentence(self, block: StepContext) -> str:
         size = format_count(block.spec.d_in, "number")
-        made = (
-            "learned"
+        vector = (
+            f"learned vector of {size}"
             if block.spec.position is PositionKind.LEARNED
-            else "computed from sines and cosines"
+            else f"vector of {size} computed from sines and cosines"
         )
-        each = f"each of {block.tokens:,} positions has a vector of {size}, {made}"
+        each = f"each of {block.tokens:,} positions has a {vector}"
         return f"{each}; {largest_number_phrase(block, 'the largest', is_of_places=True)}"
 
     def formula(self, facts: CellInfo) -> str:
@@ -136,14 +136,14 @@ class AddPositionExplainer(VectorExplainer):
         return added_inputs(explained)
 
     def column_phrase(self, facts: CellInfo) -> str:
-        return "is its embedding plus its position"
+        return "is the sum of the same columns of the embedding and the position vector"
 
     def row_phrase(self, block: StepContext) -> str:
         embedding = f"the embedding of {block.word(block.at)}"
-        return f"{embedding} plus the vector of position {block.at + 1} gives its input"
+        return f"{embedding} plus the vector of position {block.at + 1} gives its input vector"
 
     def stage_phrase(self, block: StepContext) -> str:
-        return "embedding and position are added elementwise"
+        return "embeddings and position vectors are added elementwise"
 
     def formula(self, facts: CellInfo) -> str:
         return "embedding + position"
@@ -156,21 +156,15 @@ class AddPositionExplainer(VectorExplainer):
         return (f"{one} + {one} = {one}",)
 
 
-def _origin_phrase(run: Run, read: str, source: str = "a file") -> str:
-    """Describe the origin of the numbers.
-
-    Parameters
-    ----------
-    read : str
-        The verb for the numbers that were read: "was" or "were".
-    """
+def _origin_phrase(run: Run, verb: str, source: str = "a file") -> str:
+    """Describe where the numbers of a run are from; the verb is "was" or "were"."""
     if run.reading:
-        return f"{read} computed by the model"
-    return f"{read} read from {source}"
+        return f"{verb} computed by the model"
+    return f"{verb} read from {source}"
 
 
 def _unknown_token(facts: CellInfo, dim: str) -> str:
-    """Return the number of a position whose token is unknown; otherwise an empty string."""
+    """Name a position without a known token, such as "query 3"; empty for other positions."""
     at = facts.place[dim]
     return f"<b>{dim} {at + 1}</b>" if facts.word(at, dim) == str(at + 1) else ""
 
@@ -194,7 +188,7 @@ class CapturedExplainer(Explainer):
         query, key = (_unknown_token(facts, dim) or facts.token(dim) for dim in ("query", "key"))
         pair = f"{query} and {key}"
         if np.isnan(facts.value):
-            return f"There is no number for {pair}.{source}"
+            return f"The {kind} of {pair} is not a number (NaN).{source}"
         if stage.is_weights and 0 <= facts.value <= 1:
             if _unknown_token(facts, "query"):
                 query = query.replace("<b>query", "<b>Query", 1)
@@ -209,7 +203,7 @@ class CapturedExplainer(Explainer):
         read = f"the {name} of {block.query} {_origin_phrase(block.run, 'were')}"
         top = LargestValue.of(block.row())
         if top is None:
-            return f"{read}; not every number is finite"
+            return f"{read}; {NON_FINITE_PHRASE}"
         if top.is_shared:
             return f"{read}; the largest, {format_number(top.value)}, appears {top.times:,} times"
         largest = f"the largest {kind}, {format_number(top.value)}"

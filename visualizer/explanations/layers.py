@@ -1,4 +1,4 @@
-"""The layer around attention: residual stream, norms, feed-forward layer and experts."""
+"""Explainers of the layer around attention: residual stream, norms, feed-forward and experts."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
 
 
 def _embedded_tokens(stage: Stage, layer: int) -> EmbeddedTokens | None:
-    """Return the input of the first layer, if this is the first layer and the input is known."""
+    """Return the embedded tokens that enter the first layer; None if unknown or another layer."""
     return stage.layer_step(ResidualStream).embedded if layer == 0 else None
 
 
 def _describe_source(stage: Stage, layer: int) -> str:
-    """Describe the source of the stream."""
+    """Describe the source of the residual stream."""
     if stage.layer_step(ResidualStream).before[layer] is not None:
         return "the output of the previous layer"
     known = _embedded_tokens(stage, layer)
     if known is None:
-        return "read from the model; its origin is unknown"
+        return "read from the model (its origin is unknown)"
     names = [path.rpartition(".")[2] for path, _ in known.tables]
     rows = "the token’s row" if len(names) == 1 else "the token’s rows"
     times = "" if known.factor == 1 else f", times {format_trimmed(known.factor)}"
@@ -69,7 +69,7 @@ def _describe_source(stage: Stage, layer: int) -> str:
 
 
 class ResidualStreamExplainer(Explainer):
-    """Residual stream entering a layer: the output of the previous layer, or the embedding."""
+    """The residual stream that enters a layer: the previous layer's output or the embedding."""
 
     operation = Operation.RESIDUAL_STREAM
 
@@ -126,7 +126,7 @@ def _addend_names(stage: Stage) -> str:
 
 
 class ResidualAdditionExplainer(VectorExplainer):
-    """Addition of the output of a part of a layer to the residual stream."""
+    """Addition of a sublayer's output to the residual stream."""
 
     operation = Operation.RESIDUAL_ADDITION
 
@@ -135,7 +135,9 @@ class ResidualAdditionExplainer(VectorExplainer):
 
     def column_phrase(self, facts: CellInfo) -> str:
         reads = facts.explanation.stage.reads
-        return f"is {' plus '.join(f'that of the {vector_noun(name)}' for name in reads)}"
+        if len(reads) == 1:
+            return f"is the same column of the {vector_noun(reads[0])}"
+        return f"is the sum of the same columns of {_addend_names(facts.explanation.stage)}"
 
     def row_phrase(self, block: StepContext) -> str:
         if len(block.stage.reads) == 1:
@@ -156,14 +158,10 @@ class ResidualAdditionExplainer(VectorExplainer):
 
 
 def _division_phrase(stage: Stage) -> str:
-    """Return the formula of the normalization, without the gain of each column."""
-    by = (
-        "its standard deviation"
-        if stage.layer_step(NormLayer).is_centred
-        else "its root mean square"
-    )
-    less = " minus its mean," if stage.layer_step(NormLayer).is_centred else ""
-    return f"{less} divided by {by}"
+    """Describe how a vector is normalized, without the gain and the bias."""
+    if stage.layer_step(NormLayer).is_centred:
+        return " minus the mean, divided by the standard deviation"
+    return " divided by the root mean square"
 
 
 def _gain_phrase(stage: Stage) -> str:
@@ -181,7 +179,7 @@ def normed_terms(
     whole: np.ndarray,
     column: int,
 ) -> TermList:
-    """Return the terms of a number of a normalized vector.
+    """Return the terms of one number in a normalized vector.
 
     Parameters
     ----------
@@ -208,14 +206,14 @@ def normed_terms(
 
 
 class NormLayerExplainer(VectorExplainer):
-    """Layer-normalized vectors: RMS norm and layer norm.
+    """Vectors normalized by a layer norm or an RMS norm.
 
     Sources: Ba et al. 2016, "Layer Normalization"; Zhang and Sennrich 2019, "Root Mean Square Layer
     Normalization".
     """
 
     operation = Operation.NORM_LAYER
-    row_joint = " is "
+    row_separator = " is "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         step, (*head, token, column) = explained.stage.layer_step(NormLayer), explained.place
@@ -232,7 +230,7 @@ class NormLayerExplainer(VectorExplainer):
     def column_phrase(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
         norm = f"{_division_phrase(stage)}{_gain_phrase(stage)}"
-        return f"is that of the {vector_noun(stage.reads[0])}{norm}"
+        return f"is the same column of the {vector_noun(stage.reads[0])}{norm}"
 
     def row_phrase(self, block: StepContext) -> str:
         read = f"the {vector_noun(block.reads)} of {block.query}"
@@ -252,7 +250,7 @@ class NormLayerExplainer(VectorExplainer):
         return f"{context.words.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
-        """Return the weights of a norm of a module's block; None for a norm of a model."""
+        """Return the weights of a norm in a module's block; None for a norm in a model."""
         return WeightShape(stage.parameters[0], (spec.d_in,)) if stage.parameters else None
 
 
@@ -263,10 +261,10 @@ def _write_activation(stage: Stage) -> str:
 
 
 class HiddenActivationExplainer(VectorExplainer):
-    """Hidden activations of a feed-forward layer, multiplied by a second value if gated."""
+    """Hidden activations of a feed-forward layer, multiplied by a second vector if it is gated."""
 
     operation = Operation.HIDDEN_ACTIVATION
-    row_joint = " gives "
+    row_separator = " gives "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         name = explained.stage.layer_step(HiddenActivation).function
@@ -295,13 +293,13 @@ class HiddenActivationExplainer(VectorExplainer):
 
 
 def _experts_phrase(trace: Trace, stage: Stage, layer: int, token: int) -> str:
-    """Return the experts of a token, numbered from 1, with their router weights."""
+    """List the experts of a token, numbered from 1, with their router weights."""
     module = stage.layer_step(ExpertMixture).modules[layer]
     numbers, weights = (
         trace.read(f"{module}.{name}", (token,)).tolist() for name in ("numbers", "router_weights")
     )
     named = [
-        f"expert {number + 1} times {format_number(weight)}"
+        f"expert {number + 1} (× {format_number(weight)})"
         for number, weight in zip(numbers, weights, strict=True)
     ]
     if stage.layer_step(ExpertMixture).has_shared:
@@ -317,7 +315,7 @@ class ExpertMixtureExplainer(VectorExplainer):
     """
 
     operation = Operation.EXPERT_MIXTURE
-    row_joint = "; the sum is "
+    row_separator = "; the sum is "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         step, (token, column) = explained.stage.layer_step(ExpertMixture), explained.place
@@ -332,7 +330,8 @@ class ExpertMixtureExplainer(VectorExplainer):
 
     def column_phrase(self, facts: CellInfo) -> str:
         stage, token = facts.explanation.stage, facts.cell.place[-2]
-        return f"is that of {_experts_phrase(facts.run.trace, stage, facts.layer, token)}"
+        experts = _experts_phrase(facts.run.trace, stage, facts.layer, token)
+        return f"is the sum of the outputs of {experts}"
 
     def row_phrase(self, block: StepContext) -> str:
         experts = _experts_phrase(block.run.trace, block.stage, block.layer, block.at)
@@ -353,13 +352,13 @@ def _factor_phrase(stage: Stage) -> str:
 
 
 class ScaleVectorExplainer(VectorExplainer):
-    """A vector times one factor per column, or a single factor, before the residual addition.
+    """A vector multiplied by one factor per column or by a single factor.
 
     Source: Touvron et al. 2021, "Going deeper with Image Transformers" (LayerScale).
     """
 
     operation = Operation.SCALE_VECTOR
-    row_joint = " gives "
+    row_separator = " gives "
 
     def terms(self, explained: ExplainedCell) -> TermList:
         step, (token, column) = explained.stage.layer_step(ScaledVector), explained.place
@@ -370,7 +369,9 @@ class ScaleVectorExplainer(VectorExplainer):
 
     def column_phrase(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        return f"is that of the {vector_noun(stage.reads[0])} times {_factor_phrase(stage)}"
+        return (
+            f"is the same column of the {vector_noun(stage.reads[0])} times {_factor_phrase(stage)}"
+        )
 
     def row_phrase(self, block: StepContext) -> str:
         read = f"the {vector_noun(block.reads)} of {block.query}"

@@ -74,15 +74,15 @@ class FeatureMapExplainer(VectorExplainer):
 
 
 def _allowed_factor(explained: ExplainedCell) -> Factor:
-    """Return 1 for each key that the cell's query may attend to, and 0 for the others."""
+    """Return a factor that is 1 for each key that the query may attend to, and 0 for the others."""
     head, query, _ = explained.place
     cells = explained.trace.allowed(Role.WEIGHTS, explained.leading, head, query)
     counted = cells.astype(np.float64)
     return Factor("", (), counted, counted)
 
 
-def _summed_over_keys(context: ExpressionContext, each: str) -> str:
-    """Write the sum of an expression [token, column] over the allowed keys of each query."""
+def _key_sum_code(context: ExpressionContext, each: str) -> str:
+    """Return code that sums an expression [token, column] over the allowed keys of each query."""
     row = next(row for row in stages(context.spec) if row.role is Role.WEIGHTS)
     masked = ExpressionContext(context.spec, row, context.words)
     if needs_mask_product(context.spec):
@@ -99,7 +99,7 @@ def _mask_product_shapes(spec: AttentionSpec, tokens: int, columns: int) -> tupl
 
 
 class _SumOverKeysExplainer(VectorExplainer):
-    """A sum over the keys that a query attends to."""
+    """Base class for sums over the keys that a query may attend to."""
 
     def term_name(self, facts: CellInfo, at: int) -> str:
         return facts.word(at, "key")
@@ -109,7 +109,7 @@ class _SumOverKeysExplainer(VectorExplainer):
 
 
 class KeyValueSumsExplainer(_SumOverKeysExplainer):
-    """Sums of the products of key features and values over the keys that a query attends to."""
+    """Sums of the products of key features and values over the allowed keys of each query."""
 
     operation = Operation.KEY_VALUE_SUMS
 
@@ -127,14 +127,16 @@ class KeyValueSumsExplainer(_SumOverKeysExplainer):
 
     def column_phrase(self, facts: CellInfo) -> str:
         feature, value = divmod(facts.cell.place[-1], facts.run.trace.spec.d_head)
-        each = f"feature {feature + 1} of each allowed key times column {value + 1} of its value"
-        return f"is the sum of {each}"
+        product = f"feature {feature + 1} of the key times column {value + 1} of its value"
+        return f"is the sum, over the allowed keys, of {product}"
 
     def row_phrase(self, block: StepContext) -> str:
-        return f"the products of key features and values are added over the keys of {block.query}"
+        products = "the products of key features and values"
+        return f"{products} are summed over the allowed keys of {block.query}"
 
     def stage_phrase(self, block: StepContext) -> str:
-        return "for each query, the products of key features and values are added over its keys"
+        products = "the products of key features and values"
+        return f"{products} are summed over the allowed keys of each query"
 
     def formula(self, facts: CellInfo) -> str:
         return "Σ key feature × value × (1 if allowed)"
@@ -142,7 +144,7 @@ class KeyValueSumsExplainer(_SumOverKeysExplainer):
     def code(self, context: ExpressionContext) -> str:
         features, values = context.inputs
         product = f"({features}.unsqueeze(-1) * {values}.unsqueeze(-2)).flatten(-2)"
-        return _summed_over_keys(context, product)
+        return _key_sum_code(context, product)
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return _mask_product_shapes(spec, tokens, spec.d_head**2)
@@ -152,7 +154,7 @@ class KeyValueSumsExplainer(_SumOverKeysExplainer):
 
 
 class KeySumsExplainer(_SumOverKeysExplainer):
-    """Sums of the key features over the keys that a query attends to."""
+    """Sums of the key features over the allowed keys of each query."""
 
     operation = Operation.KEY_SUMS
 
@@ -165,16 +167,16 @@ class KeySumsExplainer(_SumOverKeysExplainer):
         return "is the sum of this feature over the allowed keys"
 
     def row_phrase(self, block: StepContext) -> str:
-        return f"the features of the keys of {block.query} are added"
+        return f"the key features are summed over the allowed keys of {block.query}"
 
     def stage_phrase(self, block: StepContext) -> str:
-        return "for each query, the features of its keys are added"
+        return "the key features are summed over the allowed keys of each query"
 
     def formula(self, facts: CellInfo) -> str:
         return "Σ key feature × (1 if allowed)"
 
     def code(self, context: ExpressionContext) -> str:
-        return _summed_over_keys(context, context.inputs[0])
+        return _key_sum_code(context, context.inputs[0])
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return _mask_product_shapes(spec, tokens, spec.d_head)
@@ -184,7 +186,7 @@ class KeySumsExplainer(_SumOverKeysExplainer):
 
 
 class NormalizerExplainer(Explainer):
-    """The divisor of a query: its features times the sums of the key features."""
+    """The divisor of each query: the dot product of its features and the sums of key features."""
 
     operation = Operation.NORMALIZER
 
@@ -198,7 +200,7 @@ class NormalizerExplainer(Explainer):
         return f"feature {at + 1}"
 
     def explain_cell(self, facts: CellInfo) -> str:
-        made = "is the product of its features and the sums of the key features"
+        made = "is the dot product of its features and the sums of the key features"
         return f"The normalizer of {facts.token('query')}{facts.head_phrase} {made}: " + (
             f"{format_number(facts.value)}."
         )
@@ -224,7 +226,7 @@ def _invert_factor(normalizer: Factor) -> Factor:
 
 
 def _zero_terms(explained: ExplainedCell) -> TermList:
-    """Return the terms of a cell with a normalizer of 0: all features are tiny or forbidden."""
+    """Return a single term of 0, for a forbidden cell or a normalizer of 0."""
     head, query, _ = explained.place
     zero = sum_terms((constant(0.0, "0"),))
     allowed = explained.trace.allowed(Role.WEIGHTS, explained.leading, head, query)
@@ -288,7 +290,7 @@ class ImpliedWeightsExplainer(Explainer):
 
 
 class LinearContextExplainer(VectorExplainer):
-    """Context vectors of linear attention: query features times sums, over the normalizer."""
+    """Context vectors of linear attention: query features times sums, divided by the normalizer."""
 
     operation = Operation.LINEAR_CONTEXT
 
@@ -315,8 +317,8 @@ class LinearContextExplainer(VectorExplainer):
 
     def column_phrase(self, facts: CellInfo) -> str:
         return (
-            "is the sum of the query features, each times its sum of keys and values, divided by "
-            "the normalizer"
+            "is the sum of the query features, each multiplied by its sum of keys and values, "
+            "divided by the normalizer"
         )
 
     def row_phrase(self, block: StepContext) -> str:

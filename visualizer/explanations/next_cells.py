@@ -1,4 +1,4 @@
-"""Where a number goes next: the cells of later stages that are computed from it."""
+"""Finds the cells of later stages that are computed from a given cell."""
 
 from __future__ import annotations
 
@@ -29,25 +29,26 @@ SAME_PLACE = {
     Operation.SOFTMAX_WITH_SINK,
     Operation.UNPROJECTED_INPUT,
 }
-"""Operations that compute each number from the one in the same place, perhaps among others."""
+"""Operations that compute each number from the number in the same cell, or from it and others."""
 SAME_ROW = {
     Operation.INPUT_PROJECTION,
     Operation.LINEAR_LAYER,
     Operation.NORM_LAYER,
     Operation.OUTPUT_PROJECTION,
 }
-"""Operations that compute a whole row from a row."""
+"""Operations that compute each row from the same row of the input."""
 PRODUCTS = {Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM}
-"""Operations that compute each number from a row of the first input and a vector of the second."""
+"""Operations that compute each number from a row of the first input and a row or column of the
+second."""
 
 
 class NextCell(Struct, frozen=True):
-    """A cell that is computed from a number, and the words for all of these cells.
+    """One of the cells in a stage that are computed from a number.
 
     Parameters
     ----------
     words : str
-        Such as "row 4 of Scores".
+        Name for all of these cells, such as "row 4 of Scores".
     """
 
     cell: Cell
@@ -55,9 +56,9 @@ class NextCell(Struct, frozen=True):
 
 
 def next_cells(trace: Trace, leading: LeadingIndex, cell: Cell) -> tuple[NextCell, ...]:
-    """Return a cell of each stage that reads a number, in the order of computation.
+    """Return one cell of each stage that is computed from a cell, in the order of computation.
 
-    Operations that use all numbers of their input for each result are left out.
+    Stages that compute each number from all numbers of their input are left out.
     """
     if cell.fold is not None:
         return ()
@@ -75,7 +76,7 @@ def _next_cell(trace: Trace, stage: Stage, cell: Cell) -> NextCell | None:
     elif stage.operation in PRODUCTS:
         is_second = stage.reads.index(cell.stage) == 1
         across = row if stage.operation is Operation.DOT_PRODUCT else column
-        if is_second:  # a key, or a number of a value
+        if is_second:  # a key vector, or a number in a value vector
             place, words = (min(row, rows - 1), across), f"column {across + 1:,} of {title}"
         else:
             place, words = (row, 0), f"row {row + 1:,} of {title}"
@@ -91,7 +92,7 @@ def _next_cell(trace: Trace, stage: Stage, cell: Cell) -> NextCell | None:
 
 
 def _head(trace: Trace, stage: Stage, cell: Cell) -> tuple[int, ...]:
-    """Return the head of the result: the same, or the first that shares the keys or values."""
+    """Return the head of the result: the same head, or the first that shares the keys or values."""
     if "head" not in stage.dims:
         return ()
     if cell.head is None:

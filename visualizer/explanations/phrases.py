@@ -1,4 +1,4 @@
-"""Phrases and sentences that several operations share."""
+"""Phrases and sentences that the explainers of several operations share."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ MASKED_ROW_PHRASE = "no token may attend to any key: all weights are 0"
 
 
 def column_name(facts: CellInfo) -> str:
-    """Return the name of a cell of a vector stage: its column, token and head."""
+    """Return the name of a cell in a stage of vectors: its column, token and head."""
     stage = facts.explanation.stage
     whose = f"the {vector_noun(stage.name)} of {facts.token(stage.dims[-2])}{facts.head_phrase}"
     return f"Column {facts.column} of {whose}"
 
 
 def join_names(names: list[str]) -> str:
-    """Join names into a list: "the one, the other and the third"."""
+    """Join names into an enumeration such as "A, B and C"."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def divisor_phrase(block: StepContext) -> str:
-    """Return the divisor of the scores as a phrase; the scores of a model have no temperature."""
+    """Return a phrase for the divisor of the scores; a model's scores have no temperature."""
     spec = block.spec
     temperature, divisor = format_trimmed(spec.temperature), format_trimmed(spec.divisor)
     if spec.scale is ScaleKind.NONE:
@@ -58,13 +58,13 @@ def divisor_phrase(block: StepContext) -> str:
 
 
 def change_phrase(before: float, after: float) -> str:
-    """Describe the change of a number."""
+    """Describe how a number changes."""
     old, new = format_number(before), format_number(after)
     return f"stays {new}" if old == new else f"changes from {old} to {new}"
 
 
 def projection_phrase(block: StepContext) -> str:
-    """Return the name of the head's projection weights."""
+    """Return a phrase for the head's projection weights, including the bias if there is one."""
     spec, layer = block.spec, block.stage.parameters[0]
     bias = ", plus a bias," if any(".bias" in name for name in _layer_names(block)) else ""
     if spec.heads == 1:
@@ -75,16 +75,16 @@ def projection_phrase(block: StepContext) -> str:
 
 
 def sharing_phrase(spec: AttentionSpec, layer: str, head: int) -> str:
-    """Return which query heads share a head of a layer of keys or values; empty if none do."""
+    """Return which query heads share a head's keys or values; empty if they are not shared."""
     size = spec.heads // spec.layer_heads(layer)
     first = spec.layer_head(layer, head) * size + 1
     if size == 1:
         return ""
-    return f", shared by heads {first} {'and' if size == 2 else 'to'} {first + size - 1},"
+    return f", shared by heads {first} {'and' if size == 2 else 'to'} {first + size - 1}"
 
 
 def _head_columns(block: StepContext) -> str:
-    """Return the columns that belong to a head, if heads split the projection."""
+    """Return the projection columns that belong to a head, if the heads split the projection."""
     size, layer = block.spec.d_head, "".join(block.stage.parameters)
     first = block.spec.layer_head(layer, block.head) * size + 1
     if size == 1:
@@ -98,15 +98,15 @@ def _layer_names(block: StepContext) -> list[str]:
 
 
 def unprojected_columns_phrase(block: StepContext) -> str:
-    """Describe the columns of the input that a head uses if there is no projection."""
+    """Describe the input columns that a head uses without a projection."""
     spec, read = block.spec, vector_noun(block.reads)
     if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
-        return f"its {read} itself"
+        return f"identical to its {read}"
     return f"{_head_columns(block)} of its {read}"
 
 
 def dropout_factor_phrase(spec: AttentionSpec) -> str:
-    """Describe how dropout scales the weights that are kept."""
+    """Describe how dropout scales the remaining weights."""
     factor = 1 / (1 - spec.dropout)
     if factor == 1:
         return "is unchanged"
@@ -129,33 +129,36 @@ def largest_weights_phrase(block: StepContext, weights: np.ndarray) -> str:
     """Describe which keys have the largest weights of a row of finite weights."""
     low, top = float(weights.min()), LargestValue.of(weights)
     if top is None or low < 0 or top.value > 1:
-        return f"the weights run from {format_number(low)} to {format_number(float(weights.max()))}"
+        high = format_number(float(weights.max()))
+        return f"the weights range from {format_number(low)} to {high}"
     key, written = block.key(top.at), format_share(top.value)
     if top.is_shared:
         if top.times == np.count_nonzero(weights):
-            return f"each of {format_count(top.times, 'key')} receives {written}"
-        return f"the largest, {written} each, go to {key} and {others_phrase(top.times - 1)}"
+            return f"{format_count(top.times, 'key')} receive {written} each"
+        others = others_phrase(top.times - 1)
+        return f"the largest weights, {written} each, go to {key} and {others}"
     if top.value == 1:
-        return f"all 100% goes to {key}"
+        return f"{key} receives 100%"
     if written == "100%":
-        return f"nearly all goes to {key}"
-    return f"{'most' if top.value > 0.5 else 'the largest'}, {written}, goes to {key}"
+        return f"{key} receives nearly 100%"
+    return f"{'most of the' if top.value > 0.5 else 'the largest'} weight, {written}, goes to {key}"
 
 
 def largest_terms_phrase(block: StepContext, weights: np.ndarray, keys: np.ndarray) -> str:
-    """Describe the largest terms of a weighted sum of values, and count the others."""
+    """Describe the largest terms of a weighted sum of values and the number of other terms."""
     sizes = np.abs(weights[keys])
     order = keys[np.argsort(-sizes, kind="stable")]
     values = weights[order]
     written = [weight_phrase(weights, float(value)) for value in values[:2]]
     if len(order) > 2 and np.ptp(values) <= EQUALITY_TOLERANCE * sizes.max():
         return f"the values of {len(order):,} keys ({written[0]} each)"
-    first = f"values, {written[0]} {block.key(int(order[0]))}"
+    first = f"{written[0]} {block.key(int(order[0]))}"
     second = f"{written[1]} {block.key(int(order[1]))}"
     if len(order) == 2:
-        return f"{first} and {second}"
-    more = "less" if abs(values[2]) < abs(values[1]) else "no more"
-    return f"{first}, {second} and {more} of {others_phrase(len(order) - 2)}"
+        return f"values ({first} and {second})"
+    more = "less" if abs(values[2]) < abs(values[1]) else "at most as much"
+    others = f"{more} of {others_phrase(len(order) - 2)}"
+    return f"values ({first}, {second} and {others})"
 
 
 def weight_phrase(weights: np.ndarray, weight: float) -> str:
@@ -166,7 +169,10 @@ def weight_phrase(weights: np.ndarray, weight: float) -> str:
 
 
 def allowed_keys_phrase(block: StepContext) -> tuple[str, str]:
-    """Return how many keys a query may attend to, and the cells that the mask acts on."""
+    """Describe how many keys a query may attend to, and which cells of its row are masked.
+
+    The second phrase contains a placeholder for a noun, and is empty if no cell is masked.
+    """
     allowed = block.allowed_row()
     count, may = len(allowed), int(allowed.sum())
     left = count - may
@@ -181,14 +187,20 @@ def allowed_keys_phrase(block: StepContext) -> tuple[str, str]:
 def no_allowed_keys_sentence(block: StepContext) -> str:
     """Return the sentence for a query that may not attend to any key."""
     is_single = len(block.allowed_row()) == 1
-    weights = "its weight is 0" if is_single else "its weights are all 0"
+    weights = "its weight is 0" if is_single else "all its weights are 0"
     return f"{block.query} may not attend to any key: {weights}"
 
 
 def largest_number_phrase(
     block: StepContext, name: str = "the largest number", *, is_of_places: bool = False
 ) -> str:
-    """Describe where the largest number of a vector stage is: its token or its index."""
+    """Describe the largest number in a stage of vectors, and the column and token that it is in.
+
+    Parameters
+    ----------
+    is_of_places : bool
+        Whether the rows are named by their positions instead of their tokens.
+    """
     numbers = block.matrix()
     top = LargestValue.of(numbers)
     if top is None:
@@ -217,13 +229,17 @@ def masked_cells_phrase(block: StepContext, noun: str, one: str, many: str) -> s
 
 
 def _describe_rule(block: StepContext) -> str:
-    """Describe what is forbidden, by the mask or because of padding."""
+    """Describe which attention the mask or the padding forbids."""
     masking, before = block.masking, block.masking.window - 1
-    window = "itself and the one before" if before == 1 else f"itself and the {before:,} before"
+    earlier = "the token before it" if before == 1 else f"the {before:,} tokens before it"
     rules = {
         MaskKind.NONE: "padding is masked" if block.is_padded else "this text has no padding",
         MaskKind.CAUSAL: "no token may attend to later tokens",
-        MaskKind.WINDOW: f"each token may attend to {window if before else 'only itself'}",
+        MaskKind.WINDOW: (
+            f"each token may attend to itself and {earlier}"
+            if before
+            else "each token may attend only to itself"
+        ),
         MaskKind.OWN: "your mask is applied",
     }
     padding = masking.mask is not MaskKind.NONE and block.is_padded
@@ -231,14 +247,14 @@ def _describe_rule(block: StepContext) -> str:
 
 
 def most_attended_token(block: StepContext) -> str:
-    """Return the token with the largest mean weight over all queries except padding."""
+    """Describe which key has the largest mean weight over all queries except padding."""
     weights = block.matrix()[: block.queries]
     low, high = float(weights.min()), float(weights.max())
     if not np.isfinite([low, high]).all():
         rows = int((~np.isfinite(weights).all(axis=1)).sum())
-        return f"but {rows:,} of {len(weights):,} rows cannot be computed"
+        return f"{rows:,} of {len(weights):,} rows cannot be computed"
     if low < 0 or high > 1:
-        return f"the weights run from {format_number(low)} to {format_number(high)}"
+        return f"the weights range from {format_number(low)} to {format_number(high)}"
     top = LargestValue.of(weights.mean(axis=0, dtype=np.float64))
     if top is None or top.value == 0:
         return "all weights are 0"
@@ -255,7 +271,13 @@ def most_attended_token(block: StepContext) -> str:
 
 
 def empty_rows_phrase(cells: np.ndarray) -> str:
-    """Describe how many rows have no weights: all keys forbidden, or all weights zero."""
+    """Describe how many rows have only forbidden keys or zero weights; empty if none do.
+
+    Parameters
+    ----------
+    cells : numpy.ndarray
+        Boolean allowed cells, or weights, [query, key].
+    """
     count = len(cells) - int(np.count_nonzero(cells.any(axis=1)))
     if count == 0:
         return ""
@@ -269,7 +291,7 @@ def weights_sentence(facts: CellInfo) -> str:
     is_before_mask = facts.explanation.stage.is_before_mask
     attends = "would attend" if is_before_mask else "attends"
     if facts.is_forbidden:
-        why = "it is padding" if facts.is_padding else "it is masked"
+        why = "the key is padding" if facts.is_padding else "the pair is masked"
         return f"{facts.token('query')} may not attend to {facts.token('key')}: {why}."
     if not np.isfinite(facts.value):
         return f"{facts.token('query')} has no weights: its row cannot be computed."
@@ -279,8 +301,8 @@ def weights_sentence(facts: CellInfo) -> str:
     return f"{before}{pair} with weight {weight}."
 
 
-def vector_column_phrase(facts: CellInfo, name: str) -> str:
-    """Describe a column of a vector that was given or looked up."""
+def vector_column_sentence(facts: CellInfo, name: str) -> str:
+    """Describe a number in a vector that was given or looked up."""
     column = f"Column {facts.column} of the {name} of {facts.token('token')}"
     return f"{column} is {format_number(facts.value)}."
 
@@ -291,27 +313,26 @@ def add_bias(facts: CellInfo, formula: str) -> str:
 
 
 class WeightShape(Struct, frozen=True):
-    """A layer or table of weights that a stage uses.
+    """Name and shape of the weights that a stage uses.
 
     Parameters
     ----------
     shape : tuple of int
-        As written in the equation; for stacked heads, the shape of one head.
-    copy_count : int
-        Number of copies: one for each stacked head.
+        Shape as written in the equation; for stacked heads, the shape for one head.
+    head_count : int
+        Number of stacked heads, each with its own weights of this shape; otherwise 1.
     """
 
     name: str
     shape: tuple[int, ...]
-    copy_count: int = 1
+    head_count: int = 1
 
     @property
     def written(self) -> str:
-        """Its name and size: W_query 3 × 4."""
+        """The name and the size, such as "W_query 3 × 4"."""
         sizes = " × ".join(map(str, self.shape))
-        return f"{self.name} {sizes}" + (
-            f", {self.copy_count} of them" if self.copy_count > 1 else ""
-        )
+        heads = f" in each of {self.head_count} heads" if self.head_count > 1 else ""
+        return f"{self.name} {sizes}{heads}"
 
 
 def split_head_shapes(spec: AttentionSpec, tokens: int) -> str:
@@ -327,7 +348,7 @@ def grouped_head_shapes(spec: AttentionSpec, tokens: int) -> tuple[str, str]:
     apart, repeated = format_shape(groups, tokens, d_head), format_shape(heads, tokens, d_head)
     return (
         f"{joined} → {between} → {apart}",
-        f"each head {heads // groups} times: {apart} to {repeated}",
+        f"each head repeated {heads // groups} times: {apart} → {repeated}",
     )
 
 
@@ -342,7 +363,7 @@ def head_shapes(spec: AttentionSpec, tokens: int) -> tuple[str, str, str]:
 
 
 def matrix_product_shapes(rows: int, between: int, columns: int, has_bias: bool = False) -> str:
-    """Return the shapes of a matrix product."""
+    """Return the equation of the shapes in a matrix product."""
     bias = f" + {format_shape(columns)}" if has_bias else ""
     left, right, made = (
         format_shape(rows, between),
@@ -353,10 +374,10 @@ def matrix_product_shapes(rows: int, between: int, columns: int, has_bias: bool 
 
 
 def each_head_phrase(spec: AttentionSpec) -> str:
-    """Return a phrase for "in every head" if there are several heads."""
+    """Return " in each of n heads", or an empty string if there is only one head."""
     return f" in each of {spec.heads} heads" if spec.heads > 1 else ""
 
 
 def format_shape(*counts: int) -> str:
-    """Format sizes as Python does, without thousands separators, which look like axes."""
+    """Format sizes as Python does; thousands separators would look like additional axes."""
     return f"({', '.join(map(str, counts))})"

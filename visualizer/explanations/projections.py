@@ -1,11 +1,9 @@
-"""Projections of vectors and the split into heads: queries, keys, values and outputs."""
+"""Explainers of projections, heads and rotary positions: queries, keys, values and outputs."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from visualizer.attention.layer_operations import (
     ROTARY_BASE,
@@ -56,18 +54,23 @@ if TYPE_CHECKING:
 
 
 def _projected_name(stage: Stage) -> str:
-    """Return the name of the projected vectors: the input or, in a block, the normalized input."""
+    """Return the noun for the projected vectors: inputs or, in a block, normalized inputs."""
     return "input vector" if stage.reads[0] == Role.INPUT else vector_noun(stage.reads[0])
 
 
 def _weights_column(facts: CellInfo) -> str:
-    """Return the name of the weight column; the columns of split heads share one matrix."""
+    """Return a phrase for the weight column of a cell; split heads share one matrix."""
     weights = facts.explanation.groups[0].factors[1]
     column = next(at for at in weights.index if at is not None) + 1
     *_, layer = weights.name.removesuffix(".weight").split(".")
     whose = f"this head’s {layer}" if weights.name.startswith("heads.") else layer
     shared = sharing_phrase(facts.run.trace.spec, layer, facts.place["head"])
     return f"column {column} of {whose}{shared}"
+
+
+def _close_clause(phrase: str) -> str:
+    """Add the comma that ends a clause, if the phrase contains the comma that begins it."""
+    return f"{phrase}," if "," in phrase else phrase
 
 
 class InputProjectionExplainer(Explainer):
@@ -95,11 +98,11 @@ class InputProjectionExplainer(Explainer):
         )
 
     def explain_cell(self, facts: CellInfo) -> str:
-        bias = ", plus a bias," if len(facts.explanation.groups) > 1 else ""
-        whose = _projected_name(facts.explanation.stage)
-        made = f"The {whose} of {facts.token('token')} times {_weights_column(facts)}{bias}"
+        bias = ", plus a bias" if len(facts.explanation.groups) > 1 else ""
+        weights = _close_clause(f"{_weights_column(facts)}{bias}")
+        vector = f"The {_projected_name(facts.explanation.stage)} of {facts.token('token')}"
         column = f"column {facts.column} of its {vector_noun(facts.cell.stage)}{facts.head_phrase}"
-        return f"{made} gives {column}: {format_number(facts.value)}."
+        return f"{vector} times {weights} gives {column}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
         kind = vector_noun(block.stage.name)
@@ -164,16 +167,16 @@ class UnprojectedInputExplainer(VectorExplainer):
 
     def column_phrase(self, facts: CellInfo) -> str:
         read = vector_noun(facts.explanation.stage.reads[0])
-        return f"is taken from its {read}, as there is no projection"
+        return f"is taken from its {read} because there is no projection"
 
     def row_phrase(self, block: StepContext) -> str:
         kind = vector_noun(block.stage.name)
         taken = f"the {kind} of {block.query} is {unprojected_columns_phrase(block)}"
-        return f"with no projection, {taken}"
+        return f"without a projection, {taken}"
 
     def stage_phrase(self, block: StepContext) -> str:
         kind = vector_noun(block.stage.name)
-        return f"with no projection, each token’s {kind} is {unprojected_columns_phrase(block)}"
+        return f"without a projection, each token’s {kind} is {unprojected_columns_phrase(block)}"
 
     def formula(self, facts: CellInfo) -> str:
         return "unchanged"
@@ -195,7 +198,7 @@ class UnprojectedInputExplainer(VectorExplainer):
 
 
 def _write_multiplier(stage: Stage, result: int | None = None) -> str:
-    """Return the multiplier of a vector: the matrix, or the part of it for one output."""
+    """Return a phrase for the weights that a vector is multiplied by, for one or all outputs."""
     step = stage.layer_step(LinearLayer)
     which = step.name if result is None else f"the weights of {step.name} for output {result + 1}"
     bias = ", plus a bias" if step.has_bias else ""
@@ -203,7 +206,7 @@ def _write_multiplier(stage: Stage, result: int | None = None) -> str:
 
 
 def _output_index(stage: Stage, place: tuple[int, ...]) -> int:
-    """Return the output index of a cell."""
+    """Return the index of a cell among the outputs of its linear layer."""
     head = place[0] if len(place) == 3 else 0
     return stage.layer_step(LinearLayer).first_columns[head] + place[-1]
 
@@ -222,7 +225,7 @@ def linear_terms(explained: ExplainedCell) -> TermList:
 
 
 def _matrix_sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
-    """Return the input and output sizes of a matrix of a block; None for a matrix of a model."""
+    """Return the sizes of the input and output of a block's matrix; None in a model's layer."""
     if not stage.parameters:
         return None
     made, read = spec.block_sizes[f"{stage.parameters[0]}.weight"]
@@ -244,12 +247,13 @@ class LinearLayerExplainer(VectorExplainer):
 
     def row_phrase(self, block: StepContext) -> str:
         read = f"the {vector_noun(block.reads)} of {block.query}"
-        made = f"{read} times {_write_multiplier(block.stage)}"
+        made = f"{read} times {_close_clause(_write_multiplier(block.stage))}"
         return f"{made} gives its {vector_noun(block.stage.name)}"
 
     def stage_phrase(self, block: StepContext) -> str:
-        made = f"each {vector_noun(block.reads)} times {_write_multiplier(block.stage)}"
-        return f"{made} gives its {vector_noun(block.stage.name)}"
+        multiplier = _close_clause(_write_multiplier(block.stage))
+        result = vector_noun(block.stage.name)
+        return f"each {vector_noun(block.reads)} times {multiplier} gives its {result}"
 
     def formula(self, facts: CellInfo) -> str:
         step = facts.explanation.stage.layer_step(LinearLayer)
@@ -281,7 +285,7 @@ def _parts_phrase(stage: Stage) -> str:
 
 
 class LatentKeysExplainer(VectorExplainer):
-    """Latent keys: the first columns come from a matrix of each head, the others are shared.
+    """Latent keys: the first columns are computed by each head; all heads share the others.
 
     Source: DeepSeek-AI 2024, "DeepSeek-V2", §2.1 (multi-head latent attention).
     """
@@ -302,7 +306,7 @@ class LatentKeysExplainer(VectorExplainer):
         step = stage.layer_step(LatentKeys)
         if facts.cell.place[-1] < step.own_columns:
             return f"is the {latent} times {step.name}"
-        return f"is that of the {shared}, the same in all heads"
+        return f"is taken from the {shared}, which is the same in all heads"
 
     def row_phrase(self, block: StepContext) -> str:
         made = f"the {vector_noun(block.stage.name)} of {block.query}"
@@ -317,7 +321,7 @@ class LatentKeysExplainer(VectorExplainer):
 
 
 class RotaryPositionExplainer(VectorExplainer):
-    """Rotary embedding (RoPE): pairs of query or key columns, each rotated by its own angle.
+    """Rotary embedding (RoPE): each pair of query or key columns is rotated by an angle.
 
     Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
     """
@@ -345,29 +349,29 @@ class RotaryPositionExplainer(VectorExplainer):
         turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
         read = vector_noun(facts.explanation.stage.reads[0])
         if turned is None:
-            return f"is that of the {read}, as this column is not rotated"
+            return f"is the same column of the {read} because this column is not rotated"
         columns = f"columns {turned[1] + 1} and {turned[2] + 1} of the {read}"
         place = facts.place["token"] + 1
-        return f"is {columns}, rotated as a pair by the angle of position {place}"
+        return f"is computed from {columns}, rotated as a pair by the angle of position {place}"
 
     def row_phrase(self, block: StepContext) -> str:
         query = f"the {vector_noun(block.reads)} of {block.query}"
         if not block.stage.layer_step(RotaryPosition).pairs:
-            return f"{query} is unchanged, as this layer applies no rotation"
-        return f"{query} is rotated by its position, {block.at + 1}"
+            return f"{query} is unchanged because this layer applies no rotation"
+        return f"{query} is rotated by the angles of position {block.at + 1}"
 
     def stage_phrase(self, block: StepContext) -> str:
         each = f"each {vector_noun(block.reads)}"
         if not block.stage.layer_step(RotaryPosition).pairs:
-            return f"{each} is unchanged, as this layer applies no rotation"
-        return f"{each} is rotated by its position, one pair of columns at a time"
+            return f"{each} is unchanged because this layer applies no rotation"
+        return f"{each} is rotated by the angles of its position, one pair of columns at a time"
 
     def formula(self, facts: CellInfo) -> str:
         turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
         if turned is None:
             return "unchanged"
         sign = "+" if turned[3] > 0 else "−"
-        return f"number × cos angle {sign} other of the pair × sin angle"
+        return f"number × cos(angle) {sign} other number of the pair × sin(angle)"
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.inputs[0]} * cos + rotate_half({context.inputs[0]}) * sin"
@@ -389,7 +393,7 @@ class RotaryPositionExplainer(VectorExplainer):
 def _angle_factor(
     explained: ExplainedCell, step: RotaryPosition, function: str, at: tuple[int, int, int]
 ) -> Factor:
-    """Return the cosine or sine of an angle, read from the model or computed."""
+    """Return a factor for the cosine or sine of an angle, read from the model or computed."""
     if step.angles:
         return explained.weight(f"{step.angles}.{function}", *at)
     _, token, pair = at
@@ -404,31 +408,22 @@ HEAD_EDIT_PHRASES = {0.0: "is ablated", None: "is replaced in the model"}
 
 def _describe_edits(block: StepContext) -> str:
     """Describe the edited heads; empty if there are none."""
-    if not isinstance(block.stage.step, JoinedHeads):
-        return ""
-    edits = sorted(edit for edit in block.stage.step.edits if edit[0] == block.layer)
+    edits = _edit_factors(block.stage, block.layer)
     if block.spec.heads == 1:
-        return "".join(f", which {_describe_factor(factor)}" for _, _, factor in edits)
-    told = [f"head {head + 1} {_describe_factor(factor)}" for _, head, factor in edits]
-    return f" ({join_names(told)})" if told else ""
+        return "".join(f", which {_describe_factor(factor)}" for factor in edits.values())
+    phrases = [f"head {head + 1} {_describe_factor(factor)}" for head, factor in edits.items()]
+    return f" ({join_names(phrases)})" if phrases else ""
 
 
 def _describe_factor(factor: float | None) -> str:
     return HEAD_EDIT_PHRASES.get(factor, f"is multiplied by {factor}")
 
 
-class _HeadEdit(Struct, frozen=True):
-    """Factor of a head's context vectors; None if they are replaced by others."""
-
-    factor: float | None
-
-
-def _find_edit(stage: Stage, layer: int, head: int) -> _HeadEdit | None:
-    """Return the edit of a head of a model, if any."""
+def _edit_factors(stage: Stage, layer: int) -> dict[int, float | None]:
+    """Return the factors of the edited heads of a layer; None for a head that is replaced."""
     if not isinstance(stage.step, JoinedHeads):
-        return None
-    found = [factor for at, one, factor in stage.step.edits if (at, one) == (layer, head)]
-    return _HeadEdit(found[0]) if found else None
+        return {}
+    return {head: factor for at, head, factor in sorted(stage.step.edits) if at == layer}
 
 
 class ConcatHeadsExplainer(Explainer):
@@ -441,35 +436,26 @@ class ConcatHeadsExplainer(Explainer):
         name = explained.stage.reads[0]
         head, within = divmod(column, explained.trace.shape(name)[-1])
         read = explained.factor(name, head, query, within)
-        edit = _find_edit(explained.stage, explained.layer, head)
-        if edit is None:
-            return sum_terms((read,))
-        if edit.factor is None:
+        factor = _edit_factors(explained.stage, explained.layer).get(head, 1.0)
+        if factor is None:
             there = float(explained.trace.read(explained.stage.name, explained.cell))
             return sum_terms((constant(there, "{}"),))
-        return sum_terms((read, constant(edit.factor, f"{edit.factor:g}")))
+        return sum_terms((read,) if factor == 1 else (read, constant(factor, f"{factor:g}")))
 
     def explain_cell(self, facts: CellInfo) -> str:
         read = facts.explanation.stage.reads[0]
         head = facts.cell.place[-1] // facts.run.trace.shape(read)[-1] + 1
-        column, value = (
-            f"olumn {facts.column} of {facts.token('query')}",
-            format_number(facts.value),
-        )
-        if edit := _find_edit(facts.explanation.stage, facts.layer, head - 1):
-            return (
-                f"C{column} comes from head {head}, which {_describe_factor(edit.factor)}: {value}."
-            )
-        if facts.run.trace.spec.heads == 1:
-            return f"With one head, c{column} is unchanged: {value}."
-        return f"C{column} of the concatenated heads comes from head {head}: {value}."
+        column = f"Column {facts.column} of the concatenated heads for {facts.token('query')}"
+        edits = _edit_factors(facts.explanation.stage, facts.layer)
+        edited = f", which {_describe_factor(edits[head - 1])}" if head - 1 in edits else ""
+        return f"{column} is taken from head {head}{edited}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
         spec, joined = block.spec, format_vector(block.row())
         edited = _describe_edits(block)
         if spec.heads == 1:
             goes = f"with one head{edited}, the context vector of {block.query} is"
-            return f"{goes}{'' if edited else ' unchanged'}: {joined}"
+            return f"{goes}{' changed' if edited else ' unchanged'}: {joined}"
         vectors = f"the context vectors of {block.query} from {all_heads_phrase(spec)}"
         return f"{vectors}{edited} are concatenated: {joined}"
 
@@ -485,20 +471,14 @@ class ConcatHeadsExplainer(Explainer):
 
     def formula(self, facts: CellInfo) -> str:
         head = facts.cell.place[-1] // facts.run.trace.shape(facts.explanation.stage.reads[0])[-1]
-        edit = _find_edit(facts.explanation.stage, facts.layer, head)
-        if edit is None:
-            return "unchanged"
-        return (
-            "replaced in the model"
-            if edit.factor is None
-            else f"number × {format_trimmed(edit.factor)}"
-        )
+        factor = _edit_factors(facts.explanation.stage, facts.layer).get(head, 1.0)
+        if factor is None:
+            return "replaced in the model"
+        return "unchanged" if factor == 1 else f"number × {format_trimmed(factor)}"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         factors, _ = line.factors[0]
-        if len(factors) > 1:
-            return sum_equation(line)
-        if not factors[0].name:  # the head's own vectors are replaced
+        if len(factors) > 1 or not factors[0].name:  # the head's vectors are scaled or replaced
             return sum_equation(line)
         return copied_equation(line, f"taken from head {factors[0].source(0)[-3] + 1}")
 
@@ -525,7 +505,7 @@ class OutputProjectionExplainer(Explainer):
 
     def explain_cell(self, facts: CellInfo) -> str:
         spec = facts.run.trace.spec
-        heads = "the one head" if spec.heads == 1 else all_heads_phrase(spec)
+        heads = "the only head" if spec.heads == 1 else all_heads_phrase(spec)
         made = "is computed from" if spec.width == 1 else "mixes"
         mixed = f"{made} the {format_count(spec.width, 'number')} from {heads}"
         column = f"Column {facts.column} of the output for {facts.token('query')}"

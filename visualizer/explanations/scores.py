@@ -1,4 +1,4 @@
-"""Attention scores: dot products, their scale, bias and cap, and the mask before the softmax."""
+"""Explainers of attention scores: dot products, scale, bias, cap, and mask before the softmax."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class ScaleScoresExplainer(Explainer):
 
 
 class _ScoreStepExplainer(Explainer):
-    """A step that changes each score individually."""
+    """Base class for steps that change each score individually."""
 
     @abstractmethod
     def row_phrase(self, block: StepContext, *, is_single: bool) -> str:
@@ -180,7 +180,7 @@ class _ScoreStepExplainer(Explainer):
         made = self.row_phrase(block, is_single=is_single)
         if top is None:
             return f"{made}, but not every result is a finite number"
-        subject = "it" if is_single else "the largest"
+        subject = "the score" if is_single else "the largest"
         return f"{made}: {subject} {change_phrase(before[top.at], top.value)}"
 
     def stage_sentence(self, block: StepContext) -> str:
@@ -231,7 +231,7 @@ class CapScoresExplainer(_ScoreStepExplainer):
 
 
 class LinearBiasExplainer(Explainer):
-    """Linear biases (ALiBi): the distance between query and key times the head's slope.
+    """Linear biases (ALiBi): minus the distance between query and key times the head's slope.
 
     Source: Press et al. 2022, "Train Short, Test Long", section 3.
     """
@@ -249,8 +249,8 @@ class LinearBiasExplainer(Explainer):
         slope = format_trimmed(facts.run.trace.spec.alibi_slopes[facts.place["head"]])
         distance = format_count(abs(facts.place["query"] - facts.place["key"]), "position")
         pair = f"{facts.token('query')} and {facts.token('key')}"
-        bias = f"minus the slope {slope} times the distance is {format_number(facts.value)}"
-        return f"{pair} are {distance} apart{facts.head_phrase}: {bias}."
+        bias = f"minus the slope, {slope}, times the distance, {distance}"
+        return f"The bias of {pair}{facts.head_phrase} is {bias}: {format_number(facts.value)}."
 
     def row_sentence(self, block: StepContext) -> str:
         return f"{block.query} has a bias for each key: {self._bias_rule(block)}"
@@ -279,7 +279,7 @@ class LinearBiasExplainer(Explainer):
 
 
 class AddScoreBiasExplainer(_ScoreStepExplainer):
-    """Biases added to the scores: linear ones (ALiBi), or those of a model such as T5.
+    """Biases added to the scores: linear biases (ALiBi), or biases from a model such as T5.
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
     """
@@ -322,7 +322,7 @@ class MaskBeforeSoftmaxExplainer(Explainer):
     def explain_cell(self, facts: CellInfo) -> str:
         if facts.is_forbidden:
             pair = f"{facts.token('query')} may not attend to {facts.token('key')}"
-            return f"{pair}: its score becomes −∞, so its weight will be 0."
+            return f"{pair}: their score becomes −∞, so their weight will be 0."
         return f"{facts.token('query')} may attend to {facts.token('key')}: the score is unchanged."
 
     def row_sentence(self, block: StepContext) -> str:
@@ -342,7 +342,7 @@ class MaskBeforeSoftmaxExplainer(Explainer):
         return masked_cells_phrase(block, "score", "becomes −∞", "become −∞")
 
     def formula(self, facts: CellInfo) -> str:
-        return "the score where allowed, else −∞"
+        return "the score if allowed, otherwise −∞"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         return masked_equation(line)

@@ -1,4 +1,4 @@
-"""Values and words for describing a step: rows, matrices, token names and facts of one head."""
+"""A step with the values and names for sentences about it, and functions that format numbers."""
 
 from __future__ import annotations
 
@@ -19,27 +19,30 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import LeadingIndex
     from visualizer.session.timeline import Step
 
-# Stands for a token without a letter.
 EMPTY_SYMBOL = "∅"
+"""Shown for a token without visible characters."""
 
 MAX_SHOWN_NUMBERS = 4
-MIN_ROUNDED = 0.01
+"""Maximum number of values that are shown of a vector."""
 
-# Relative difference up to which numbers count as equal; float32 rounding can be this large.
+MIN_ROUNDED = 0.01
+"""Minimum magnitude of the largest value for which a vector is rounded to two decimal places."""
+
 EQUALITY_TOLERANCE = 1e-6
+"""Relative difference up to which numbers count as equal; float32 rounding can be this large."""
 
 
 class LargestValue(Struct, frozen=True):
-    """The largest of some numbers.
+    """The largest value of an array.
 
     Parameters
     ----------
     at : int
-        Flat index of the largest number.
+        Flat index of the largest value.
     times : int
-        How many numbers are equally large, up to rounding.
+        Number of values that are equally large, apart from rounding errors.
     count : int
-        How many numbers there are.
+        Number of values in the array.
     """
 
     value: float
@@ -49,7 +52,7 @@ class LargestValue(Struct, frozen=True):
 
     @classmethod
     def of(cls, numbers: np.ndarray) -> LargestValue | None:
-        """Find the largest number; None if any number is not finite."""
+        """Find the largest value of an array; None if any value is not finite."""
         at = int(numbers.argmax())
         value, least = float(numbers.flat[at]), float(numbers.min())
         if not np.isfinite([value, least]).all():
@@ -59,23 +62,17 @@ class LargestValue(Struct, frozen=True):
 
     @property
     def is_shared(self) -> bool:
-        """Whether other numbers are equally large."""
+        """Whether other values are equally large."""
         return self.times > 1
 
     @property
     def is_constant(self) -> bool:
-        """Whether there are several numbers and all are equal."""
+        """Whether there are several values and all are equal."""
         return self.times == self.count > 1
 
 
 class StepContext(Struct, frozen=True, eq=False):
-    """A step in one head of one text, with access to its inputs.
-
-    Parameters
-    ----------
-    at : int
-        First row of the step; for a row step, the token of the row.
-    """
+    """A step in one head of one text, with access to the values and names of its inputs."""
 
     run: Run
     leading: LeadingIndex
@@ -84,11 +81,12 @@ class StepContext(Struct, frozen=True, eq=False):
 
     @property
     def at(self) -> int:
+        """First row of the step; for a row step, the only one."""
         return self.step.rows[0]
 
     @property
     def layer(self) -> int:
-        """Index of its layer in the run."""
+        """Index of the step's layer in the run."""
         return self.run.trace.axis_position("layer", self.leading)
 
     @property
@@ -105,7 +103,7 @@ class StepContext(Struct, frozen=True, eq=False):
 
     @property
     def reads(self) -> str:
-        """First input stage."""
+        """Name of the first input stage."""
         return self.stage.reads[0]
 
     @property
@@ -128,12 +126,12 @@ class StepContext(Struct, frozen=True, eq=False):
         return (*self.leading, self.head) if has_heads else self.leading
 
     def matrix(self, name: str = "") -> np.ndarray:
-        """Read one head of a stage; by default the stage of the step."""
+        """Return one head of a stage; by default, of the step's stage."""
         name = name or self.stage.name
         return self.run.trace.read(name, self._head_index(name))
 
     def row(self, name: str = "") -> np.ndarray:
-        """Read the step's row of a stage, as float64."""
+        """Return the step's row of a stage as float64; by default, of the step's stage."""
         name = name or self.stage.name
         return self.run.trace.read(name, (*self._head_index(name), self.at)).astype(np.float64)
 
@@ -151,7 +149,7 @@ class StepContext(Struct, frozen=True, eq=False):
 
     @property
     def queries(self) -> int:
-        """Number of queries without padding."""
+        """Number of queries, not counting padding."""
         lengths = self.spec.lengths
         return (
             lengths[self.run.trace.axis_position("text", self.leading)] if lengths else self.tokens
@@ -163,36 +161,35 @@ class StepContext(Struct, frozen=True, eq=False):
         return self.queries < self.tokens
 
     def word(self, at: int, kind: str = "query") -> str:
-        """Return a token in bold."""
+        """Return a token in bold (HTML)."""
         token = self.run.words(self.leading, kind)[at]
         return f"<b>{escape(shorten(visible_token(token))) or EMPTY_SYMBOL}</b>"
 
     def named(self, at: int, kind: str) -> str:
-        """Return a token in bold, with its position if the token occurs more than once."""
+        """Return a token in bold (HTML), with its position if the token is not unique."""
         tokens = self.run.words(self.leading, kind)
         place = f" ({kind} {self.run.number(at, kind)})" if tokens.count(tokens[at]) > 1 else ""
         return self.word(at, kind) + place
 
     @property
     def query(self) -> str:
-        """Token of the row."""
+        """Name of the token of the step's row."""
         dim = self.stage.dims[-2]
         return self.named(self.at, "position" if dim == "token" else dim)
 
     def key(self, at: int) -> str:
-        """Return an attended token."""
+        """Return the name of the token at a key position."""
         return self.named(at, "key")
 
-    def sentence(self, told: str) -> str:
-        """Return a description as a sentence, with the head if there are several."""
-        several = self.spec.heads > 1 and "head" in self.stage.dims
-        if several:
-            return f"In head {self.head + 1}, {told}."
-        return f"{told[0].upper()}{told[1:]}."
+    def sentence(self, description: str) -> str:
+        """Return a description as a sentence that names the head if there are several heads."""
+        if self.spec.heads > 1 and "head" in self.stage.dims:
+            return f"In head {self.head + 1}, {description}."
+        return f"{description[0].upper()}{description[1:]}."
 
 
 def format_vector(numbers: np.ndarray) -> str:
-    """Format a short vector, with two decimal places unless both would be zeros."""
+    """Format the first numbers of a vector, with two decimal places unless all would be 0."""
     shown = [float(value) for value in numbers[:MAX_SHOWN_NUMBERS]]
     if np.abs(shown).max() >= MIN_ROUNDED:
         shown = [round(value, 2) for value in shown]
@@ -201,7 +198,7 @@ def format_vector(numbers: np.ndarray) -> str:
 
 
 def row_sums(numbers: np.ndarray) -> np.ndarray:
-    """Sum over the last axis in float64; NaN, without a warning, where ∞ and −∞ are added."""
+    """Sum over the last axis in float64; sums of ∞ and −∞ are NaN and do not cause a warning."""
     with np.errstate(invalid="ignore"):
         return np.asarray(numbers.sum(axis=-1, dtype=np.float64))
 
@@ -213,17 +210,17 @@ def format_trimmed(value: float) -> str:
 
 
 def parenthesize_negative(written: str) -> str:
-    """Put a negative number in parentheses, as after an operator."""
+    """Put a negative number in parentheses, so that it can follow an operator."""
     return f"({written})" if written.startswith("−") else written
 
 
 def all_count_phrase(count: int, noun: str) -> str:
-    """Return "all" with a count and a noun: "the only key", "both keys", "all 6 keys"."""
+    """Return a phrase for all items of a kind: "the only key", "both keys", "all 6 keys"."""
     if count == 1:
         return f"the only {noun}"
     return f"both {noun}s" if count == 2 else f"all {count:,} {noun}s"
 
 
 def others_phrase(count: int) -> str:
-    """Return a count of others: "1 other", "1,024 others"."""
+    """Return the number of other items, such as "1 other" or "1,024 others"."""
     return f"{count:,} other{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Predictions: the user marks cells of a hidden stage, and the marks are checked."""
+"""Predictions: the user marks cells of a hidden stage, and the program checks the marks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def prediction_instruction(run: Run, guess: Prediction) -> str:
     if guess.question is PredictionQuestion.ZERO:
         question = f"Which {title} will be {_forbidden_value(run, guess)}?"
         return (
-            f"{question} Click the cells, or move to each with the arrow keys and press Enter; "
+            f"{question} Click each cell, or move to it with the arrow keys and press Enter; "
             f"then press Reveal.{marks}"
         )
     question = f"Choose a row. Which of its {title} will be the largest?"
-    return f"{question} Click it, or move there with the arrow keys and press Enter.{marks}"
+    return f"{question} Click it, or move to it with the arrow keys and press Enter.{marks}"
 
 
 def _forbidden_value(run: Run, guess: Prediction) -> str:
@@ -40,7 +40,7 @@ def _forbidden_value(run: Run, guess: Prediction) -> str:
 
 
 def judge_prediction(resolved: ResolvedView, guess: Prediction) -> PredictionVerdict:
-    """Compare the marks with the numbers."""
+    """Compare the cells that the user marked with the computed numbers."""
     judging = PredictionJudge(resolved.run, resolved.leading, guess)
     is_right = judging.is_zero if guess.question is PredictionQuestion.ZERO else judging.is_largest
     right = tuple(mark for mark in guess.marks if is_right(mark))
@@ -52,7 +52,7 @@ def judge_prediction(resolved: ResolvedView, guess: Prediction) -> PredictionVer
 
 
 class PredictionJudge(Struct, frozen=True, eq=False):
-    """A prediction with shortcuts to its numbers and words."""
+    """Checks a prediction and writes the verdict."""
 
     run: Run
     leading: LeadingIndex
@@ -77,7 +77,7 @@ class PredictionJudge(Struct, frozen=True, eq=False):
         return f"<b>{escape(shorten(visible_token(words[at])))}</b>"
 
     def describe(self, cell: Cell) -> str:
-        """Describe a cell within its row, with its number."""
+        """Name a cell within its row, followed by its number."""
         is_key = self.run.trace.stage(cell.stage).dims[-1] == "key"
         at = cell.place[-1]
         named = f"{self.word(at, 'key')} (key {at + 1})" if is_key else f"column {at + 1}"
@@ -94,7 +94,7 @@ class PredictionJudge(Struct, frozen=True, eq=False):
             if not missed:
                 rows = "both rows" if len(marks) == 2 else f"all {len(marks)} rows"
                 return f"Yes: you marked the largest cell in {rows}."
-            return f"{len(right)} of {len(marks)} rows are correct; rings show the largest cells."
+            return f"{len(right)} of {len(marks)} rows are correct; rings mark the largest cells."
         (mark,) = marks
         if right:
             return f"Yes: {self.row(mark)}, the largest is {self.describe(mark)}."
@@ -112,11 +112,12 @@ class PredictionJudge(Struct, frozen=True, eq=False):
             if right > 1:
                 yes = f"{'both' if right == 2 else f'all {right}'} cells you marked are"
             return f"Yes: {yes} {_forbidden_value(self.run, self.guess)}. {self.zeros()}"
-        first = f"{self.row(wrong[0])}, {self.describe(wrong[0])}, is not one"
-        return f"{right} of {len(marks)} are correct; {first}. {self.zeros()}"
+        expected = _forbidden_value(self.run, self.guess)
+        first = f"{self.row(wrong[0])}, {self.describe(wrong[0])}, is not {expected}"
+        return f"{right} of {len(marks)} marked cells are correct; {first}. {self.zeros()}"
 
     def zeros(self) -> str:
-        """Return a description of the number of zero weights in the marked head."""
+        """State how many weights are 0, or how many scores are −∞, in the marked head."""
         marks, stage = self.guess.marks, self.guess.stage
         has_heads = "head" in self.run.trace.stage(stage).dims
         head = marks[0].place[:-2] if marks else (0,) * has_heads

@@ -1,4 +1,4 @@
-"""Attention weights: softmax and its variants, the mask after it, and dropout."""
+"""Explainers of attention weights: softmax and its variants, the mask after it, and dropout."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ from visualizer.explanations.phrases import (
 from visualizer.explanations.step_values import (
     all_count_phrase,
     format_trimmed,
-    parenthesize_negative,
     row_sums,
 )
 from visualizer.format import format_number, format_share
@@ -56,17 +55,18 @@ if TYPE_CHECKING:
 
 
 MAX_PLAIN_EXPONENT = 5.0
-"""Magnitude of the largest score of a row up to which nothing is subtracted from its scores: their
-exponentials are easy to read, up to 148, and the weights are the same."""
+"""Maximum magnitude of a row's largest score for which nothing is subtracted from the scores.
+Their exponentials, which are at most 148, are easy to read, and the weights are the same."""
 
 
 def exponential_factors(row: Factor, largest: float) -> Factor:
-    """Create the factors of exponentials, from which a number that cancels out may be subtracted.
+    """Create the exponentials of scores, minus the largest score if this is large.
 
     Parameters
     ----------
     largest : float
-        The largest score of the row. The module always subtracts it, so that nothing overflows.
+        The largest score of the row. The module always subtracts it to prevent an overflow; this
+        does not change the weights.
     """
     shift = 0.0 if abs(largest) <= MAX_PLAIN_EXPONENT else largest
     with np.errstate(invalid="ignore"):
@@ -118,7 +118,7 @@ class ScoresToWeightsExplainer(Explainer):
                 f"{softmax_name(block.spec)} divides the exponential of the only score "
                 f"of {block.query}"
             )
-            shared = f"{made} by itself, which is 1"
+            shared = f"{made} by itself, which gives 1"
         else:
             shares = f"the scores of {block.query} into {WEIGHTS_PHRASE}"
             shared = f"{softmax_name(block.spec)} turns {shares}"
@@ -136,14 +136,12 @@ class ScoresToWeightsExplainer(Explainer):
     def formula(self, facts: CellInfo) -> str:
         normalisation = facts.run.trace.spec.normalisation
         if normalisation is NormalisationKind.SUM:
-            return "score ÷ Σ scores of the row"
-        if normalisation is NormalisationKind.NAIVE_SOFTMAX or facts.explanation.is_empty:
-            return "exp(score) ÷ Σ of the row"
+            return "score ÷ Σ score"
         shift = facts.explanation.groups[0].factors[0].shift
-        if not shift:
-            return "exp(score) ÷ Σ of the row"
-        largest = parenthesize_negative(format_number(shift))
-        return f"exp(score − {largest}, the row’s largest) ÷ Σ of the row"
+        is_plain = normalisation is NormalisationKind.NAIVE_SOFTMAX or facts.explanation.is_empty
+        if is_plain or not shift:
+            return "exp(score) ÷ Σ exp(score)"
+        return f"exp(score − max) ÷ Σ exp(score − max), with max = {format_number(shift)}"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         return share_equation(line)
@@ -166,7 +164,7 @@ def _sink_share(terms: TermList | Explanation) -> str:
 
 
 class SoftmaxWithSinkExplainer(Explainer):
-    """Softmax with a sink: a logit of the head takes part in the softmax of each row.
+    """Softmax with a sink: the softmax of each row includes a logit that belongs to the head.
 
     Source: OpenAI 2025, "gpt-oss-120b & gpt-oss-20b Model Card"; Xiao et al. 2023, "Efficient
     Streaming Language Models with Attention Sinks".
@@ -202,7 +200,8 @@ class SoftmaxWithSinkExplainer(Explainer):
             return f"{made}: the sink receives everything"
         index = (*block.leading, block.head, block.at, 0)
         taken = _sink_share(self.terms(ExplainedCell(block.run.trace, block.stage, index)))
-        return f"{made}: {largest_weights_phrase(block, weights)}, and the sink {taken}"
+        largest = largest_weights_phrase(block, weights)
+        return f"{made}: {largest}, and the sink receives {taken}"
 
     def stage_sentence(self, block: StepContext) -> str:
         made = f"softmax turns each row of scores and the sink into {WEIGHTS_PHRASE}"
@@ -213,7 +212,7 @@ class SoftmaxWithSinkExplainer(Explainer):
         return f"{made}; {most_attended_token(block)}, and the sink receives {taken}"
 
     def formula(self, facts: CellInfo) -> str:
-        return "exp(score) ÷ (Σ of the row + exp(sink))"
+        return "exp(score) ÷ (Σ exp(score) + exp(sink))"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         return share_equation(line)
@@ -223,7 +222,7 @@ def _counted_keys(facts: CellInfo) -> str:
     masking = MaskingSpec.of(facts.run.trace.spec, facts.cell.stage)
     if masking.mask is not MaskKind.NONE:
         return "allowed keys"
-    return "keys without padding" if masking.lengths else "keys"
+    return "keys except padding" if masking.lengths else "keys"
 
 
 class EqualWeightsExplainer(Explainer):
@@ -320,7 +319,7 @@ class MaskAfterSoftmaxExplainer(Explainer):
         return masked_cells_phrase(block, "weight", "is set to 0", "are set to 0")
 
     def formula(self, facts: CellInfo) -> str:
-        return "the weight where allowed, else 0"
+        return "the weight if allowed, otherwise 0"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         return masked_equation(line)
@@ -365,7 +364,7 @@ class RenormaliseMaskedWeightsExplainer(Explainer):
         return divided + (empty_rows_phrase(zeroed) or f"; {most_attended_token(block)}")
 
     def formula(self, facts: CellInfo) -> str:
-        return "weight ÷ Σ of the row's weights"
+        return "weight ÷ Σ weight"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         return share_equation(line)
@@ -378,7 +377,7 @@ class RenormaliseMaskedWeightsExplainer(Explainer):
 
 
 class DropoutExplainer(Explainer):
-    """Dropout: some weights become 0, the others are scaled up."""
+    """Dropout: some weights become 0, and the others are scaled up."""
 
     operation = Operation.DROPOUT
 
@@ -448,12 +447,12 @@ class DropoutExplainer(Explainer):
         return f"dropout drops {lost:,} of the {count:,} {kind}s; the rest {kept}, and {run}"
 
     def formula(self, facts: CellInfo) -> str:
-        return "weight ÷ (1 − rate) where kept, else 0"
+        return "weight ÷ (1 − rate) if kept, otherwise 0"
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         if line.explanation.chosen == 0:
             return EquationTerm(line.term_parts(0, is_first=True))
-        return replacement_equation(line, "as it is dropped")
+        return replacement_equation(line, "because it is dropped")
 
     def code(self, context: ExpressionContext) -> str:
         return f"({context.inputs[0]} / (1 - {float(context.spec.dropout)!r})).where(kept, 0.0)"

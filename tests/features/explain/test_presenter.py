@@ -112,7 +112,7 @@ def test_the_words_of_a_weight_are_true(case: Case) -> None:
                 attends = "would attend" if is_unmasked else "attends"
                 if not may_read(run, text, stage, place):
                     padding = is_padding(run, text, place[2])
-                    why = "it is padding" if padding else "it is masked"
+                    why = "the key is padding" if padding else "the pair is masked"
                     expected = f"{query} may not attend to {key}: {why}."
                 elif not np.isfinite(weight):
                     expected = f"{query} has no weights: its row cannot be computed."
@@ -192,7 +192,7 @@ def test_a_weight_is_said_with_the_words_it_joins() -> None:
     )
     assert readout.heading == "Weights · head 1, query 2, key 1"
     assert readout.value == "0.4776"
-    assert readout.formula == "exp(score) ÷ Σ of the row"
+    assert readout.formula == "exp(score) ÷ Σ exp(score)"
     assert [term.name for term in readout.terms] == ["Your", "journey"]
     assert readout.rest.startswith("4 ")  # masked tokens
     assert [term.is_chosen for term in readout.terms] == [True, False]
@@ -203,7 +203,7 @@ def test_a_weight_is_said_with_the_words_it_joins() -> None:
 def test_a_forbidden_cell_is_said_to_be_one() -> None:
     run = a_run(dropout=0.5)
     assert told(run, Cell("weights", (0, 0, 1))).plain == (
-        "Your (query 1) may not attend to journey (key 2): it is masked."
+        "Your (query 1) may not attend to journey (key 2): the pair is masked."
     )
     assert told(run, Cell("masked", (0, 0, 1))).plain == (
         "Your (query 1) may not attend to journey (key 2): its score becomes −∞, "
@@ -247,7 +247,7 @@ def test_a_context_vector_mixes_the_values_of_what_it_reads() -> None:
     readout = told(a_run(), Cell("context", (1, 1, 0)))
     assert readout.plain == (
         "Column 1 of the context vector of journey (query 2) in head 2 "
-        f"is the sum of column 1 of the values, each times its weight: {readout.value}."
+        f"is the sum of column 1 of all values, each multiplied by its weight: {readout.value}."
     )
     assert [term.name for term in readout.terms][:2] == ["Your", "journey"]
     assert readout.closing == f"sum = {readout.value}"
@@ -281,7 +281,7 @@ def test_terms_of_linear_attention_are_keys_or_features(
 def test_a_position_is_named(position: PositionKind) -> None:
     readout = told(a_run(position=position), Cell("position", (1, 0)))
     assert [term.name for term in readout.terms] == ["position"]
-    assert readout.plain.startswith("Column 1 of the position of journey (position 2)")
+    assert readout.plain.startswith("Column 1 of the position vector of journey (position 2)")
 
 
 def test_an_average_counts_the_allowed_keys() -> None:
@@ -290,7 +290,7 @@ def test_an_average_counts_the_allowed_keys() -> None:
     assert readout.value == "0.2500"
     assert readout.formula == "1 ÷ number of allowed keys"
     after = a_run("a b", "c", normalisation=NormalisationKind.UNIFORM, route=MaskRoute.AFTER)
-    assert told(after, Cell("unmasked", (0, 0, 1))).formula == "1 ÷ number of keys without padding"
+    assert told(after, Cell("unmasked", (0, 0, 1))).formula == "1 ÷ number of keys except padding"
     alone = a_run("a b", normalisation=NormalisationKind.UNIFORM, route=MaskRoute.AFTER)
     readout = told(alone, Cell("unmasked", (0, 0, 1)))
     assert readout.formula == "1 ÷ number of keys"
@@ -353,7 +353,7 @@ def test_a_row_that_reads_nothing_has_the_weight_0() -> None:
     run = a_run("a b", "c", mask=MaskKind.NONE, route=MaskRoute.AFTER_RENORMALISED)
     readout = told(run, Cell("weights", (0, 0, 1)), 1)
     assert readout.value == "0.0000"
-    assert readout.plain == "c (query 1) may not attend to ⟨pad⟩ (key 2): it is padding."
+    assert readout.plain == "c (query 1) may not attend to ⟨pad⟩ (key 2): the key is padding."
 
 
 # -------------------------------------------------------------------------- odd and many words

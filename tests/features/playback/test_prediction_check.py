@@ -89,7 +89,7 @@ def test_right_and_wrong_are_said_kindly() -> None:
         "0.5224; you marked <b>Your</b> (key 1), 0.4776.",
         "No cell was marked. Compare the cells of a row and mark the largest one.",
         "Yes: you marked the largest cell in both rows.",
-        "1 of 2 rows are correct; rings show the largest cells.",
+        "1 of 2 rows are correct; rings mark the largest cells.",
     ]
 
 
@@ -100,7 +100,8 @@ def test_zeros_are_counted_in_the_head_that_was_marked() -> None:
         resolved(run, View()), Prediction("weights", PredictionQuestion.ZERO, cells)
     ).sentence
     assert said == (
-        "2 of 3 are correct; in the row of <b>step</b>, <b>step</b> (key 6), 0.1702, is not one. "
+        "2 of 3 marked cells are correct; in the row of <b>step</b>, <b>step</b> (key 6), 0.1702, "
+        "is not 0. "
         "Of 36 cells in head 2, 15 are 0."
     )
     masked = Prediction("masked", PredictionQuestion.ZERO, (Cell("masked", (0, 0, 1)),))

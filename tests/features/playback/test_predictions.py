@@ -29,7 +29,7 @@ def test_predict_mark_and_reveal(viewer: Viewer) -> None:
     assert "2 marks" in viewer.said
     viewer.hand.press(Qt.Key.Key_Return, CONTROL)
     viewer.hand.settle()
-    assert viewer.said == "1 of 2 rows are correct; rings show the largest cells."
+    assert viewer.said == "1 of 2 rows are correct; rings mark the largest cells."
     viewer.click("playback.predict")
     assert viewer.hand.stages == ["scores", "weights", "context"]
 

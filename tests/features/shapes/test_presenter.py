@@ -113,7 +113,7 @@ def test_parameters_are_as_large_as_those_of_the_module(case: Case) -> None:
         if met := one.parameter:
             is_one = re.compile(rf"(heads\.\d+\.)?{met.name}(\.weight)?$")
             found = [tensor for name, tensor in parameters.items() if is_one.match(name)]
-            assert len(found) == met.copy_count
+            assert len(found) == met.head_count
             for tensor in found:
                 assert sorted(tensor.shape) == sorted(met.shape)
 
@@ -142,7 +142,7 @@ def test_stacked_heads_have_matrices_of_their_own() -> None:
     one = row(a_run(arrangement=Arrangement.STACKED, bias=True), "values")
     assert one.equations == ("(6, 3) · (3, 2) + (2) = (6, 2) in each of 2 heads",)
     assert one.parameter is not None
-    assert one.parameter.written == "W_value 3 × 2, 2 of them"
+    assert one.parameter.written == "W_value 3 × 2 in each of 2 heads"
 
 
 def test_without_projection_the_input_itself_is_split() -> None:

@@ -1,1 +1,1 @@
-"""Readers of attention weights and parameters from files."""
+"""Readers of files with attention weights or parameters."""

@@ -1,4 +1,4 @@
-"""Readers of ``.npy`` and ``.npz`` files; headers are checked before memory is allocated."""
+"""Readers of ``.npy`` and ``.npz`` files, which check headers before they allocate memory."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 MAX_COMPRESSION_RATIO = 100
 ALLOWED_UNPACKED_BYTES = 2**26
-"""Larger archives may unpack to `MAX_COMPRESSION_RATIO` times their size at most."""
+"""Unpacked size, in bytes, up to which the compression ratio of an archive is not limited."""
 
 DOCUMENT_MEMBER = "document"
-"""Array in an exported NPZ that contains the bytes of the document it was exported from."""
+"""Name of the array in an exported NPZ file that contains the bytes of the exported document."""
 EXPORT_MEMBERS = {"spec.npy", "tokens.npy", "input.npy"}
-"""Members of every NPZ that this program exports from a module."""
+"""Names of the members that every NPZ file exported from a module contains."""
 
 
 class NpyHeader(NamedTuple):
-    """The header of an ``.npy`` file or member."""
+    """The header of a ``.npy`` file or of a member of an archive."""
 
     shape: tuple[int, ...]
     is_fortran: bool
@@ -52,14 +52,14 @@ class NpyHeader(NamedTuple):
 
 
 def list_npy(path: Path) -> FileContents:
-    """List the array of a ``.npy`` file."""
+    """List the array in a ``.npy`` file."""
     with convert_read_errors(path), open_regular_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         return _combine_arrays([_list_arrays(path, "", file, size, partial(_open_file, path))])
 
 
 def list_npz(path: Path) -> FileContents:
-    """List the arrays of a ``.npz`` file; nothing is extracted to disk."""
+    """List the arrays in a ``.npz`` file, without extracting them to disk."""
     found = []
     with convert_read_errors(path), _read_archive(path) as archive:
         members = archive.infolist()
@@ -116,7 +116,7 @@ def _combine_arrays(found: list[FileContents]) -> FileContents:
 
 
 def _list_arrays(path: Path, name: str, file: IO[bytes], size: int, open_: Open) -> FileContents:
-    """List one array from a file positioned at its start."""
+    """List one array from a file that is positioned at the start of the array."""
     header = _read_header(file)
     check_declared_size(name or path.name, header.shape, header.dtype.itemsize, size - file.tell())
     kind = header.dtype.kind

@@ -1,4 +1,4 @@
-"""Readers of ``.safetensors`` files and of ``.pt`` files; the code in these is never run."""
+"""Readers of ``.safetensors`` and ``.pt`` files, which never run the code in a file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WIDE = {"F64": 8, "I64": 8, "U64": 8, "U32": 8}
 
 
 def list_safetensors(path: Path) -> FileContents:
-    """List the tensors of a ``.safetensors`` file, and the tokens in its metadata."""
+    """List the tensors in a ``.safetensors`` file, and the tokens in its metadata."""
     entries, left_out, size = [], [], path.stat().st_size
     with convert_read_errors(path), safe_open(str(path), framework="pt") as file:
         texts = _read_tokens(file.metadata() or {})
@@ -58,7 +58,7 @@ def _read_safetensors(path: Path, name: str) -> np.ndarray:
 
 
 def _read_tokens(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """Read tokens stored as JSON lists; other metadata is ignored."""
+    """Read tokens that are stored as JSON lists, and ignore all other metadata."""
     found = {}
     for name, written in metadata.items():
         if len(written) <= MAX_TEXT_CHARACTERS and written.lstrip().startswith("["):
@@ -72,7 +72,7 @@ def _read_tokens(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 def list_pt(path: Path) -> FileContents:
-    """List the tensors of a file written by `torch.save`; files with code are rejected."""
+    """List the tensors in a file written by `torch.save`; files that contain code are rejected."""
     with convert_read_errors(path):
         _check_stored(path)
         try:
@@ -86,7 +86,7 @@ def list_pt(path: Path) -> FileContents:
 
 
 def _check_stored(path: Path) -> None:
-    """Reject formats that do not state their size in advance, and contents larger than the file."""
+    """Raise `InputError` if a file's format does not state its size, or the size is too large."""
     if not zipfile.is_zipfile(path):
         raise unreadable_file_error(
             f"“{path.name}” is not in the format of PyTorch 1.6 or later. "
@@ -132,7 +132,7 @@ def _list_tensors(path: Path, held: Any) -> FileContents:
 
 
 def _walk_entries(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors and token lists of nested dicts and lists once, with dotted names."""
+    """Yield each tensor and token list of nested dicts and lists once, with its dotted name."""
     if isinstance(value, torch.Tensor) or _is_text(value):
         yield name, value
     elif isinstance(value, dict | list | tuple) and depth < MAX_DEPTH and id(value) not in seen:

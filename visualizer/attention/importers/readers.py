@@ -1,4 +1,4 @@
-"""Readers by file suffix, which read captured attention, or weights as a spec."""
+"""Reads tensor files of all supported types, as captured attention or as a spec with weights."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ if TYPE_CHECKING:
 
 
 MEMORY_COPIES = 4
-"""Number of copies of the weights in memory while they are opened and displayed."""
+"""Number of copies of the attention weights in memory while a file is opened and displayed."""
 ATTENTION_NAME_PATTERN = re.compile(r"attn|attention|weights", re.IGNORECASE)
 AXES_DESCRIPTION = "[layer, head, query, key], optionally with fewer axes or with a batch of 1"
 
 
 class ArrayChoice(NamedTuple):
-    """Arrays of the same shape, and their combined sizes [layer, head, query, key]."""
+    """Arrays of the same shape, and their combined shape [layer, head, query, key]."""
 
     entries: list[ArrayEntry]
     sizes: tuple[int, int, int, int]
 
 
 def read_captured_attention(name: str, contents: FileContents) -> CapturedAttention:
-    """Read the attention weights of a file, without tokens.
+    """Read the attention weights in a file, without tokens.
 
     Raises
     ------
     InputError
-        If the file contains no attention weights, more than one kind of array, or more numbers than
-        fit into memory.
+        If the file contains no attention weights, arrays of different kinds, or more numbers than
+        fit in memory.
     """
     entries, sizes = _choose_arrays(contents)
     _check_sizes(sizes, sum(entry.bytes for entry in entries))
@@ -104,7 +104,7 @@ def _describe_arrays(entries: list[ArrayEntry]) -> str:
 
 
 def _combine_sizes(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
-    """Return the combined sizes [layer, head, query, key] of arrays of the same shape."""
+    """Return the combined shape [layer, head, query, key] of arrays with the same shape."""
     count, shape = len(entries), entries[0].shape
     *first, queries, keys = shape
     if count == 1:
@@ -124,7 +124,7 @@ def _combine_sizes(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
 
 
 def _without_batch(entry: ArrayEntry, first: list[int]) -> list[int]:
-    """Remove the axis of a batch of 1, which precedes the heads or the layers."""
+    """Remove a batch axis of size 1, which precedes the heads or the layers."""
     at = 1 if len(first) == 3 and first[1] == 1 else 0
     if first[at] != 1:
         raise unreadable_file_error(
@@ -166,15 +166,15 @@ def add_tokens(
 ) -> tuple[CapturedAttention, str]:
     """Add tokens from the file, or else from a file next to it, to captured attention.
 
-    If there are fewer queries than keys, tokens given for both belong to one text, and the queries
-    are its last tokens. Tokens given only for the keys belong to a different text.
+    If there are fewer queries than keys, tokens without an axis belong to one text, and the queries
+    are its last tokens. Tokens that are given only for the keys belong to a different text.
 
     Returns
     -------
     CapturedAttention
-        The attention, with tokens on each axis whose length matches their number.
+        The attention with the tokens whose number matches the axis.
     str
-        A notice that tokens do not match or that positions are numbered; else empty.
+        A notice that tokens do not match or that positions are numbered; otherwise empty.
     """
     found = texts or _read_adjacent_tokens(path)
     both, queries, keys = (
@@ -202,14 +202,14 @@ def add_tokens(
 
 
 def _find_tokens(found: Texts, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the tokens of the first matching name; in dotted names, only the last part counts."""
+    """Return the tokens with the first matching name, comparing only the last dotted part."""
     by_last = {name.rpartition(".")[2].lower(): words for name, words in found.items()}
     words = next((by_last[name] for name in names if name in by_last), ())
     return label_tokens([word[:MAX_TOKEN_LENGTH] for word in words])
 
 
 def _read_adjacent_tokens(path: Path) -> Texts:
-    """Read tokens from a file with the same stem: JSON, or text with one token per line."""
+    """Read tokens from a JSON file, or a text file with one token per line, with the same stem."""
     for suffix in (".tokens.json", ".tokens.txt", ".json", ".txt"):
         adjacent = path.with_name(path.stem + suffix)
         if adjacent.is_file():
@@ -248,14 +248,14 @@ READERS: dict[str, Callable[[Path], FileContents]] = {
 def read_tensor_file(
     path: Path, base: AttentionSpec, tokens: int | None = None
 ) -> tuple[CapturedAttention | AttentionSpec, str]:
-    """Read a tensor file without running its code or trusting its declared sizes.
+    """Read a tensor file without running code in the file or trusting the sizes that it declares.
 
     Parameters
     ----------
     base : AttentionSpec
-        The current spec, which supplies settings that are missing from a file of weights.
+        The current spec, which supplies settings that a file of weights does not contain.
     tokens : int, optional
-        Number of tokens of the current text, to which the mask of a module is cut.
+        Number of tokens in the current text; the mask of a module is cut to this size.
 
     Returns
     -------
@@ -267,7 +267,7 @@ def read_tensor_file(
     Raises
     ------
     InputError
-        With the field ``open``: what is wrong with the file and what to do.
+        With the field ``open`` and a message that states the problem and what to do.
     """
     contents = list_arrays(path)
     if contains_module(contents):
@@ -276,7 +276,7 @@ def read_tensor_file(
 
 
 def list_arrays(path: Path) -> FileContents:
-    """List the arrays of a tensor file; see `read_tensor_file`."""
+    """List the arrays in a tensor file; see `read_tensor_file`."""
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(READERS)

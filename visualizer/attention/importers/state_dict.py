@@ -1,8 +1,9 @@
-"""Conversion of a ``state_dict`` of the book's or torch's modules to a spec with custom weights.
+"""Converts a ``state_dict`` of the book's or torch's modules to a spec with custom weights.
 
-Source: Raschka 2024, §3.4 to §3.6 (names and shapes of the modules' parameters). The state does
-not include the number of heads of a `MultiHeadAttention`, its dropout or its scale. The buffer
-``mask`` of the causal modules is 1 at forbidden cells, and is cut to the tokens of the text.
+Source: Raschka 2024, §3.4 to §3.6 (names and shapes of the modules' parameters). A
+``state_dict`` does not contain the number of heads of a `MultiHeadAttention`, the dropout or the
+scale. The buffer ``mask`` of the causal modules is 1 at forbidden cells; it is cut to the tokens of
+the text.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ _EXTRA = ("bias_k", "bias_v")
 
 
 def rename_to_book(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
-    """Rename the entries of torch's modules, and split those that contain three layers.
+    """Rename the entries of torch's modules, and split the entries that combine three layers.
 
     Raises
     ------
     InputError
-        If a module has an extra key and value without a token, or if its queries, keys and values
-        are computed from vectors of different sizes.
+        If a module adds a key and a value without a token, or computes queries, keys and values
+        from vectors of different sizes.
     """
     names = {entry.name for entry in entries}
     modules = {
@@ -109,16 +110,16 @@ def _convert_entry(entry: ArrayEntry) -> list[ArrayEntry]:
 
 
 def _zero_bias(weight: ArrayEntry, name: str) -> ArrayEntry:
-    """Return a zero bias for an output projection without one (``bias=False``)."""
+    """Return a zero bias for an output projection without a bias (``bias=False``)."""
     shape = weight.shape[:1]
     return replace(weight, name=name, shape=shape, read=lambda: np.zeros(shape, np.float32))
 
 
 OPTIMIZER_PREFIX = "optimiser/"
-"""Prefix of the names of optimizer state in checkpoints of the lab."""
+"""Name prefix of the optimizer state in the language lab's checkpoints."""
 MAX_ELEMENTS = 4_000_000
 MAX_MASK_TOKENS = 4_096
-"""Largest mask that is read; larger ones are assumed to be the book's causal mask."""
+"""Maximum number of tokens for which a mask is read; larger masks are assumed to be causal."""
 _NAME = re.compile(
     r"(?P<before>(?:.*\.)?)"
     r"(?P<layer>W_query|W_key|W_value|out_proj|mask|ln1|ln2|linear1|linear2)"
@@ -129,7 +130,7 @@ _HEAD = re.compile(r"(?P<module>(?:.*\.)?)heads\.(?P<head>[0-9]{1,6})\.")
 
 @dataclass(slots=True)
 class StateDictModule:
-    """Entries of one module, by layer or bias and by head."""
+    """Entries of one module, by the name of the layer or bias and by head."""
 
     parts: dict[str, dict[int, ArrayEntry]] = field(default_factory=dict)
     heads: set[int] = field(default_factory=set)
@@ -147,33 +148,33 @@ def contains_module(contents: FileContents) -> bool:
 def spec_from_file(
     contents: FileContents, base: AttentionSpec, tokens: int | None = None
 ) -> tuple[AttentionSpec, str]:
-    """Return the spec of the module in a file, or of the first if there are several.
+    """Return the spec of the module in a file, or of the first module if there are several.
 
     Parameters
     ----------
     base : AttentionSpec
         Supplies the settings that the file does not contain.
     tokens : int, optional
-        Number of tokens of the text, to which the file's mask is cut.
+        Number of tokens in the text; the file's mask is cut to this size.
 
     Returns
     -------
     AttentionSpec
-        With the file's weights and biases as custom weights, and its mask.
+        Spec with the file's weights and biases as custom weights, and with its mask.
     str
-        A notice that names the module, the settings missing from the file and the kind of mask.
+        A notice that names the module, the settings that the file does not contain, and the mask.
 
     Raises
     ------
     InputError
-        If the shapes do not fit together, a number is not finite, or a custom mask is smaller than
-        the text.
+        If the shapes are inconsistent, a number is not finite, or a custom mask is smaller than the
+        text.
     """
     modules = {name: module for name, module in _find_modules(contents).items() if _has_all(module)}
     name = min(modules, key=natural_order_key)
     spec = _with_weights(modules[name], _read_sizes(modules[name], base))
     for problem in spec_problems(spec):
-        raise unreadable_file_error(f"The weights do not fit together: {problem.sentence}")
+        raise unreadable_file_error(f"The weights are inconsistent: {problem.sentence}")
     spec, mask_notice = _with_mask(modules[name], spec, tokens)
     settings_notice = _settings_notice(spec, name, len(modules))
     return spec, " ".join(filter(None, (settings_notice, mask_notice)))
@@ -203,7 +204,7 @@ def _has_all(module: StateDictModule) -> bool:
 
 
 def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
-    """Return the spec of a module from its shapes, without its weights."""
+    """Return a spec with the sizes of a module, derived from its shapes, without its weights."""
     is_raw = all(layer in module.parts for layer in PROJECTION_LAYERS)
     first = module.entries("W_query" if is_raw else "W_query.weight")[0]
     if len(first.shape) != 2:
@@ -235,7 +236,7 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
 
 
 def _read_block(module: StateDictModule) -> dict[str, Any]:
-    """Return the fields of a block if all its layers are present; else an empty dict."""
+    """Return the spec fields of a block if all its layers are present; otherwise an empty dict."""
     names = [f"{layer}{kind}" for layer in BLOCK_LAYERS for kind in (".weight", BIAS_SUFFIX)]
     if not all(name in module.parts for name in names):
         return {}
@@ -246,7 +247,7 @@ def _read_block(module: StateDictModule) -> dict[str, Any]:
 def _with_mask(
     module: StateDictModule, spec: AttentionSpec, tokens: int | None
 ) -> tuple[AttentionSpec, str]:
-    """Add the mask of a module; return a notice if it is not the book's causal mask."""
+    """Return a spec with a module's mask, and a notice unless this is the book's causal mask."""
     entries = module.entries("mask")
     if not entries:
         return spec, ""
@@ -283,12 +284,12 @@ def _mask_size(entries: list[ArrayEntry]) -> int:
 def _apply_mask(
     spec: AttentionSpec, forbidden: np.ndarray, tokens: int | None
 ) -> tuple[AttentionSpec, str]:
-    """Return a spec with a mask [query, key], as a known kind or as a custom mask, and a notice."""
+    """Return a spec with a mask [query, key], preferably of a known kind, and a notice."""
     size, allowed = len(forbidden), ~forbidden
     if np.array_equal(allowed, np.tri(size, dtype=bool)):
         return replace(spec, mask=MaskKind.CAUSAL), ""
     if allowed.all():
-        return replace(spec, mask=MaskKind.NONE), "Its mask forbids nothing."
+        return replace(spec, mask=MaskKind.NONE), "Its mask allows all keys."
     window = int(allowed[-1].sum())
     band = np.tri(size, dtype=bool) & ~np.tri(size, k=-window, dtype=bool)
     if window and np.array_equal(allowed, band):
@@ -307,7 +308,7 @@ def _fitting_heads(base: AttentionSpec, d_out: int) -> int:
 
 
 def _group_count(columns: int, d_out: int, heads: int) -> int:
-    """Return the number of key-value heads from the columns of the keys; 0 for one per head."""
+    """Derive the number of key-value heads from the columns of the keys; 0 for one per head."""
     return columns * heads // d_out if 0 < columns < d_out else 0
 
 
@@ -327,7 +328,7 @@ def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec
 def _read_matrix(
     module: StateDictModule, spec: AttentionSpec, name: str, size: tuple[int, int]
 ) -> NumberMatrix:
-    """Concatenate the heads of a layer or of its bias, [row, width]."""
+    """Return a layer's weights or bias with all heads concatenated, [row, width]."""
     is_bias, layer = name.endswith(BIAS_SUFFIX), name.removesuffix(BIAS_SUFFIX)
     is_raw = spec.projection is Projection.UNIFORM and layer in PROJECTION_LAYERS
     known = layer.replace("W_output", "out_proj")
@@ -340,7 +341,7 @@ def _read_matrix(
         found = ", ".join(entry.said for entry in entries[:2]) or "nothing"
         expected = f"{parts} of " * (parts > 1) + " × ".join(map(str, shape))
         raise unreadable_file_error(
-            f"{known} does not fit the module: found {found}, expected {expected}."
+            f"{known} has the wrong shape for the module: found {found}, expected {expected}."
         )
     arrays = [entry.read() for entry in entries]
     if is_vector:

@@ -1,4 +1,4 @@
-"""The arrays and fields of a tensor file, listed and checked before any is read."""
+"""Lists the arrays and fields of a tensor file, and checks them before any array is read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_ENTRIES = 2_000
 MAX_TEXT_CHARACTERS = 2**24
 MAX_NAMED_ENTRIES = 4
-"""Maximum number of entries named in a message; the others are only counted."""
+"""Maximum number of entries that a message names; further entries are only counted."""
 
 
 class ArrayEntry(Struct, frozen=True, eq=False):
@@ -28,9 +28,9 @@ class ArrayEntry(Struct, frozen=True, eq=False):
     Parameters
     ----------
     is_double : bool
-        Whether its numbers need float64.
+        Whether the numbers need float64.
     read : callable
-        Returns the array, float32 or float64, of this shape.
+        Returns the array, in float32 or float64.
     """
 
     name: str
@@ -40,12 +40,12 @@ class ArrayEntry(Struct, frozen=True, eq=False):
 
     @property
     def bytes(self) -> int:
-        """Bytes of the array once it is read."""
+        """Size in bytes of the array after it has been read."""
         return math.prod(self.shape) * (8 if self.is_double else 4)
 
     @property
     def said(self) -> str:
-        """Name and shape, for messages."""
+        """Name and shape, as shown in messages."""
         return f"{self.name or 'an array'} ({' × '.join(map(str, self.shape)) or 'a scalar'})"
 
 
@@ -55,9 +55,9 @@ class FileContents(Struct, frozen=True, eq=False):
     Parameters
     ----------
     entries : tuple of ArrayEntry
-        In natural order of their names.
+        The arrays, in natural order of their names.
     texts : dict of str to tuple of str
-        Lists of tokens by name.
+        Lists of tokens, by name.
     left_out : tuple of str
         Descriptions of unsupported contents.
     """
@@ -68,7 +68,7 @@ class FileContents(Struct, frozen=True, eq=False):
 
     @property
     def said(self) -> str:
-        """A sentence that lists the contents, for messages."""
+        """Sentence that lists the contents, for messages."""
         all_ = [*(entry.said for entry in self.entries), *self.left_out]
         more = (
             f" and {len(all_) - MAX_NAMED_ENTRIES:,} more" if len(all_) > MAX_NAMED_ENTRIES else ""
@@ -79,7 +79,7 @@ class FileContents(Struct, frozen=True, eq=False):
 
 
 def unreadable_file_error(sentence: str) -> InputError:
-    """Return an `InputError` for a file that cannot be opened."""
+    """Return the `InputError` for a file that cannot be opened."""
     return InputError("open", sentence)
 
 
@@ -92,18 +92,18 @@ def missing_document_message(path: Path) -> str:
 
 
 def sort_naturally(entries: list[ArrayEntry]) -> tuple[ArrayEntry, ...]:
-    """Sort entries in natural order: layer 2 before layer 10."""
+    """Sort entries in natural order, with layer 2 before layer 10."""
     return tuple(sorted(entries, key=lambda entry: natural_order_key(entry.name)))
 
 
 def natural_order_key(name: str) -> list[tuple[int, str]]:
-    """Return a sort key for natural order: digits compare as numbers, other parts as text."""
+    """Return a sort key for natural order, in which digits are compared as numbers."""
     parts = re.split(r"([0-9]+)", name)
     return [(int(part[:18]), part) if part.isdecimal() else (-1, part) for part in parts]
 
 
 def check_declared_size(name: str, shape: tuple[int, ...], itemsize: int, room: int) -> None:
-    """Raise `InputError` if the declared size of an array exceeds the available bytes."""
+    """Raise `InputError` if an array is larger than the available bytes according to its header."""
     if any(size < 0 for size in shape) or math.prod(shape) * itemsize > room:
         sizes = " × ".join(f"{size:,}" for size in shape[:8])
         raise unreadable_file_error(
@@ -112,18 +112,18 @@ def check_declared_size(name: str, shape: tuple[int, ...], itemsize: int, room: 
 
 
 def to_float32_or_float64(array: np.ndarray) -> np.ndarray:
-    """Convert numbers to float32, or to float64 if they may need it."""
+    """Convert numbers to float32, or to float64 if float32 may not represent them."""
     return np.ascontiguousarray(array, dtype=np.float64 if is_double(array.dtype) else np.float32)
 
 
 def is_double(dtype: np.dtype) -> bool:
-    """Whether numbers of a type are converted to float64."""
+    """Return whether numbers of a type are converted to float64."""
     return dtype.itemsize > 4 or dtype.str[1:] == "u4"
 
 
 @contextmanager
 def convert_read_errors(path: Path) -> Iterator[None]:
-    """Convert any exception of a file-reading library to an `InputError` with a message.
+    """Convert any exception of a file-reading library to an `InputError` within the context.
 
     Raises
     ------
