@@ -1,4 +1,4 @@
-"""Positions inside attention, compared with Bloom's linear biases and Llama's rotation."""
+"""Positions within attention, compared with Bloom's linear biases and Llama's rotation."""
 
 from __future__ import annotations
 

@@ -46,10 +46,10 @@ def test_of_captured_attention_no_numbers_are_recorded_beside_its_own() -> None:
 
 
 CAPTURED_REFUSED = [
-    (put("document", "captured", "layers", 0), "invalid value: captured attention of a size"),
-    (put("document", "captured", "heads", 2**40), "invalid value: captured attention of a size"),
-    (put("document", "captured", "queries", -2), "invalid value: captured attention of a size"),
-    (put("document", "captured", "keys", 4), "invalid value: a number of key tokens"),
+    (put("document", "captured", "layers", 0), "invalid value: the size of"),
+    (put("document", "captured", "heads", 2**40), "invalid value: the size of"),
+    (put("document", "captured", "queries", -2), "invalid value: the size of"),
+    (put("document", "captured", "keys", 4), "invalid value: the number of key tokens"),
     (put("document", "captured", "dtype", "float64"), "numbers of the wrong type at document/capt"),
     (put("document", "captured", "dtype", "float16"), "numbers of the wrong type at document/capt"),
     (put("document", "captured", "dtype", [1]), "numbers of the wrong type at document/capt"),

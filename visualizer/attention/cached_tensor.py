@@ -1,4 +1,4 @@
-"""A tensor with a cache of its pooled values, limits and derived tensors; imports no torch."""
+"""A tensor that caches pooled values, limits and derived tensors; imports no torch."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ if TYPE_CHECKING:
 
 Index = tuple[int | slice, ...]
 MAX_LOOPED_BLOCK = 3
-"""Block size up to which cells are compared one by one: twice as fast as torch's reductions."""
+"""Maximum block size for which comparing cells one by one is twice as fast as a torch reduction."""
 RowLimits = tuple["Tensor", "Tensor", float, float]
-"""The smallest and largest finite number of each row, and of all rows."""
+"""The smallest and the largest finite number of each row, and those of all rows."""
 
 
 class CachedTensor:
-    """A tensor [..., row, column] that caches its reductions."""
+    """A tensor [..., row, column] that caches reductions and derived tensors."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
         self._kept: dict[Hashable, Any] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle the numbers, without the caches."""
+        """Support copying and pickling of the numbers, without caches."""
         return CachedTensor, (self.tensor,)
 
     def with_separate_tiles(self) -> CachedTensor:
-        """Return a tensor with the same numbers and its own tiles; this one if it has no tiles."""
+        """Return a tensor with the same numbers and separate tiles; itself if it has no tiles."""
         return self
 
     is_in_memory = True
-    """Whether `tensor` holds its numbers in memory."""
+    """Whether the numbers are held in memory."""
     is_computed = False
-    """Whether `tensor` is computed on every read and needs no memory of its own."""
+    """Whether the numbers are computed on every read and take up no memory."""
     is_blockwise = False
-    """Whether blocks are computed when read, so that a drawing may be partial."""
+    """Whether blocks are computed when read, so that drawings can be incomplete."""
     version = 0
-    """Incremented whenever more of a drawing is known."""
+    """Number that is incremented whenever more of a drawing becomes known."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -67,7 +67,7 @@ class CachedTensor:
 
     @property
     def bytes(self) -> int:
-        """Bytes of its storage, which other tensors may share."""
+        """Size in bytes of the storage, which other tensors may share."""
         return self.tensor.untyped_storage().nbytes()
 
     @property
@@ -80,17 +80,17 @@ class CachedTensor:
         return tuple(self.tensor.shape)
 
     def keep(self, key: Hashable, make: Callable[[Tensor], Any]) -> Any:
-        """Return the cached result for a key, computing it at first use.
+        """Return the cached result for a key, which is computed at the first use.
 
         Parameters
         ----------
         key : hashable
-            Identifies the result; different computations need different keys.
+            Key that identifies the result; different computations need different keys.
         """
         return self.cached_result(key, lambda: make(self.tensor.detach()))
 
     def cached_result(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the cached result for a key like `keep`; ``make`` does not use the tensor."""
+        """Return the cached result for a key as `keep` does; ``make`` does not take the tensor."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
@@ -101,34 +101,34 @@ class CachedTensor:
         return frozenset(self._kept)
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Return numbers, read-only; axes that the index omits are read in full."""
+        """Return numbers, read-only; axes that the index omits are returned in full."""
         return readable(self.tensor[index])
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
-        """Read rows in any order, read-only [row, column]; the index is for the leading axes."""
+        """Return rows in any order, read-only [row, column]; the index is for the leading axes."""
         return readable(self.tensor[index][rows])
 
     def sample_matrix(
         self, place: tuple[int, ...], most_rows: int
     ) -> tuple[np.ndarray, int, np.ndarray]:
-        """Read evenly spaced rows of a matrix, all of them if they are few.
+        """Return evenly spaced rows of a matrix, or all rows if there are few.
 
         Returns
         -------
         tuple of ndarray, int and ndarray
-            The rows, the number of columns per block, and the number with the largest magnitude of
-            each block, [row, block].
+            The indices of the rows, the number of columns per block, and the number with the
+            largest magnitude in each block, [row, block].
         """
         every = self.read(place)
         rows = evenly_spaced_rows(len(every), most_rows)
         return rows, 1, every[rows]
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
-        """Return the number farthest from 0 in each block of rows × columns.
+        """Return the number with the largest magnitude in each block of rows × columns.
 
-        On a tie, the positive number is used; −∞ is used only if a block contains nothing else; NaN
-        takes precedence. The last blocks of an axis may be smaller. Only the matrices within the
-        leading numbers of the index are pooled, because a view may show one head of many.
+        If there is a tie, the number is positive. NaN takes precedence over all numbers, and −∞ is
+        used only if a block contains nothing else. The last blocks along an axis may be smaller.
+        Only the matrices that the index selects are pooled, because a view may show a single head.
         """
         if (rows, columns) == (1, 1):
             return self.read(index)
@@ -142,9 +142,9 @@ class CachedTensor:
         return readable(pooled[index[len(place) :]])
 
     def read_largest(self, count: int, index: Index = ()) -> tuple[np.ndarray, np.ndarray]:
-        """Read the numbers of each row with the largest absolute values, and their columns.
+        """Return the numbers with the largest absolute values in each row, and their columns.
 
-        NaN comes first.
+        NaN precedes all numbers.
         """
         # Rounded up to a power of two, so that few distinct counts are computed and cached.
         several = min(1 << max(count - 1, 0).bit_length(), self.tensor.shape[-1])
@@ -162,41 +162,41 @@ class CachedTensor:
         Parameters
         ----------
         most_cells : int, optional
-            Approximate maximum number of computed values; the drawing has fewer rows if necessary.
+            Approximate maximum number of values to compute, which may reduce the number of rows.
         """
         return False
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
-        """Make the drawing for `read_pooled` exact; return False if that was interrupted."""
+        """Make the drawing for `read_pooled` exact; return False if this was interrupted."""
         return True
 
     def rows_represented(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
-        """Return the rows that a pooled row represents; the row is the last number of the index."""
+        """Return the rows that a pooled row, the last number in the index, represents."""
         *_, row = index
         return range(row * rows, min((row + 1) * rows, self.shape[-2]))
 
     def drop(self, rows: int, columns: int) -> None:
-        """Discard the drawing of these blocks, if drawings are partial."""
+        """Discard the drawing with this block size, if drawings can be incomplete."""
 
     def exact_row_share(self, rows: int, columns: int, index: Index = ()) -> float:
-        """Return the share of the rows of `read_pooled` that are exact."""
+        """Return the share of the rows in `read_pooled` that are exact."""
         return 1.0
 
     def drawn_share(self, rows: int, columns: int, index: Index = ()) -> float:
-        """Return the share of the rows of `read_pooled` that are at least partly computed."""
+        """Return the share of the rows in `read_pooled` that are at least partly computed."""
         return 1.0
 
     def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
-        """Return how many rows of the tensor one row of `read_pooled` represents, if not exact."""
+        """Return how many rows of the tensor one row represents in a drawing that is not exact."""
         return rows
 
     def limits(self) -> tuple[float, float]:
-        """Return the smallest and largest finite number; zeros if there are none."""
+        """Return the smallest and the largest finite number; zeros without finite numbers."""
         limits: tuple[float, float] = self.cached_result("limits", self._compute_limits)
         return limits
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
-        """Read the largest finite absolute value of each row, [..., row]."""
+        """Return the largest finite absolute value in each row, [..., row]."""
         return readable(self.cached_result("row ends", lambda: _row_ends(self.row_limits()))[index])
 
     def row_lengths(self) -> Tensor:
@@ -209,23 +209,23 @@ class CachedTensor:
         return (low, high) if low <= high else (0.0, 0.0)
 
     def row_limits(self) -> RowLimits:
-        """Return the finite limits of each row and of all rows; ∞ and −∞ if no number is finite."""
+        """Return the limits of the finite numbers, which are ∞ and −∞ if no number is finite."""
         limits: RowLimits = self.keep("row limits", row_limits)
         return limits
 
     def by_layer(self) -> tuple[CachedTensor, ...]:
-        """Return each layer of a tensor [layer, …, row, column] separately."""
+        """Return the layers of a tensor [layer, …, row, column] as separate tensors."""
         return tuple(map(CachedTensor, self.tensor))
 
     def index_of_largest(self, index: Index = ()) -> tuple[int, ...]:
-        """Return the index of the finite number farthest from 0 within a part of the tensor."""
+        """Return the index of the finite number with the largest magnitude in a part."""
         position: tuple[int, ...] = self.keep(
             ("farthest", index), lambda tensor: _farthest_at(tensor[index])
         )
         return position
 
     def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
-        """Return weights transformed for display; see `Trace.seen`.
+        """Return weights that are transformed for display; see `Trace.displayed_stage`.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class CachedTensor:
         return made
 
     def aggregate_heads(self, by: HeadAggregate) -> CachedTensor:
-        """Return the heads, the axis before the rows, aggregated into one."""
+        """Return the aggregate of the heads, which are the axis before the rows."""
         folded: CachedTensor = self.keep(
             by, lambda tensor: CachedTensor(aggregate_heads(tensor, by))
         )
@@ -253,9 +253,9 @@ class CachedTensor:
     def subtract(self, other: CachedTensor) -> CachedTensor:
         """Subtract another tensor of the same shape.
 
-        −∞ marks forbidden cells: where either is −∞, the difference is 0.
+        −∞ marks a forbidden cell; if either number is −∞, the difference is 0.
         """
-        if self.tensor is other.tensor:  # expanded zeros take no memory
+        if self.tensor is other.tensor:  # expanded zeros need no memory
             return CachedTensor(self.tensor.new_zeros(()).expand(self.tensor.shape))
         return CachedTensor(subtract_tensors(self.tensor.detach(), other.tensor.detach()))
 
@@ -265,18 +265,18 @@ class CachedTensor:
         return CachedTensor(subtract_tensors(whole.select(-3, other), whole.select(-3, one)))
 
     def times(self, factors: np.ndarray, divisor: float) -> CachedTensor:
-        """Multiply by factors cell by cell and divide by a common divisor."""
+        """Multiply each cell by its factor, and divide all cells by a common divisor."""
         whole = self.tensor.detach()
         return CachedTensor(whole.new_tensor(factors).mul_(whole).div_(divisor))
 
 
 def evenly_spaced_rows(count: int, most: int) -> np.ndarray:
-    """Return at most a number of rows, from the first to the last of all."""
+    """Return the indices of up to ``most`` evenly spaced rows, from the first to the last."""
     return np.linspace(0, count - 1, min(count, most)).round().astype(int)
 
 
 def readable(tensor: Tensor) -> np.ndarray:
-    """Return a tensor's numbers as a read-only array."""
+    """Return the numbers of a tensor as a read-only array."""
     array: np.ndarray = tensor.detach().cpu().numpy()
     array.flags.writeable = False
     return array
@@ -285,9 +285,9 @@ def readable(tensor: Tensor) -> np.ndarray:
 def cached_result_for_values(
     values: CachedTensor | None, held: CachedTensor, key: Hashable, make: Callable[[], Any]
 ) -> Any:
-    """Return a cached result for a tensor and the values to which its weights were applied.
+    """Return the cached result for a tensor and the values that its weights are applied to.
 
-    Weights may outlive many values; weak keys drop a result together with its values.
+    Weights may outlive many values, so weak references drop a result together with its values.
     """
     if values is None:
         return held.cached_result(key, make)
@@ -300,7 +300,7 @@ def cached_result_for_values(
 
 
 def is_cached_for_values(values: CachedTensor | None, held: CachedTensor, key: Hashable) -> bool:
-    """Whether `cached_result_for_values` already has a result."""
+    """Return whether `cached_result_for_values` already has a result."""
     if values is None:
         return key in held.kept
     by_key = (key, "by values")
@@ -317,7 +317,7 @@ def _pool_blocks(tensor: Tensor, rows: int, columns: int, end: str = "amax") -> 
 
 
 def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
-    """Return the largest (amax) or the smallest (amin) of each block along an axis."""
+    """Return the largest (amax) or smallest (amin) number in each block along an axis."""
     if block == 1:
         return tensor
     size = tensor.shape[axis]
@@ -343,14 +343,14 @@ def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
 def _pool_magnitudes(tensor: Tensor, rows: int, columns: int) -> Tensor:
     high, low = (_pool_blocks(tensor, rows, columns, end) for end in ("amax", "amin"))
     if not math.isfinite(float(low.amin())):
-        low = low.clone()  # for a single row or column it is a view of the tensor itself
+        low = low.clone()  # for a single row or column, this is a view of the tensor
         for place, matrix in _iter_without_minus_infinity(tensor):
             low[place] = _pool_blocks(matrix, rows, columns, "amin")
-    return low.where(low + high < 0, high)  # not if either is NaN, nor ∞ in place of −∞
+    return low.where(low + high < 0, high)  # not if either is NaN, and not ∞ instead of −∞
 
 
 def subtract_tensors(tensor: Tensor, other: Tensor) -> Tensor:
-    """Return the difference of two tensors; 0 if either number is minus infinity."""
+    """Return the difference of two tensors, which is 0 if either number is −∞."""
     other = other.to(tensor.device)
     difference = tensor - other
     for one in (tensor, other):
@@ -372,11 +372,11 @@ def row_limits(tensor: Tensor) -> RowLimits:
     low, high = float(lows.amin()), float(highs.amax())
     if math.isfinite(low) and math.isfinite(high):
         return lows, highs, low, high
-    if math.isfinite(high):  # then only −∞ has to be excluded
+    if math.isfinite(high):  # only −∞ then has to be excluded
         for place, matrix in _iter_without_minus_infinity(tensor):
             lows[place] = matrix.amin(-1)
         return lows, highs, float(lows.amin()), high
-    for place, matrix in _iter_matrices(tensor):  # one at a time, as excluding numbers makes copies
+    for place, matrix in _iter_matrices(tensor):  # excluding numbers makes copies
         finite = matrix.isfinite()
         lows[place] = matrix.where(finite, math.inf).amin(-1)
         highs[place] = matrix.where(finite, -math.inf).amax(-1)
@@ -390,7 +390,7 @@ def _row_ends(limits: RowLimits) -> Tensor:
 
 
 def _iter_without_minus_infinity(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
-    """Yield each matrix with ∞ in place of −∞, all in the same buffer."""
+    """Yield each matrix with ∞ instead of −∞, always in the same buffer."""
     room = tensor.new_empty(tensor.shape[-2:])
     for place, matrix in _iter_matrices(tensor):
         yield place, room.copy_(matrix).nan_to_num_(math.nan, math.inf, math.inf)
@@ -404,19 +404,18 @@ def _iter_matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
 def float64_on_cpu(numbers: Tensor) -> Tensor:
     """Return numbers in float64 on the CPU, without their gradients.
 
-    They are moved first: Apple's GPU has no float64, and raises an error even if the result would
-    be moved to the CPU.
+    The numbers are moved before the conversion, because Apple's GPU does not support float64.
     """
     return numbers.detach().cpu().double()
 
 
 class WeightBand(Struct, frozen=True, eq=False):
-    """The weights of consecutive queries of some heads, [head, query, key].
+    """The weights of consecutive queries in some heads, [head, query, key].
 
     Parameters
     ----------
     queries, keys : range
-        Positions of the queries and keys; the weights of all other keys are 0.
+        Positions of the queries and keys; the weights for all other keys are 0.
     has_others : bool
         Whether there are other keys.
     """

@@ -233,8 +233,8 @@ class JoinedHeads(Struct, frozen=True, tag=True):
     Parameters
     ----------
     edits : frozenset of (layer, head, factor)
-        The edited heads: the index of the layer in the run, the head, and the factor that multiplies
-        its vectors. The factor is 0 for ablated heads and None for replaced vectors.
+        The edited heads, by the index of the layer in the run, with the factor for their vectors,
+        which is 0 for ablated heads and None for replaced vectors.
     """
 
     edits: frozenset[tuple[int, int, float | None]]

@@ -1,4 +1,4 @@
-"""Attention masks and dropout masks, identical on every machine; imports no torch."""
+"""Attention masks and dropout masks, which are the same on every machine; imports no torch."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MASKED_STAGES = (*MASKED_SCORES, *WEIGHT_STAGES)
 class MaskingSpec(Struct, frozen=True):
     """The fields of a spec that determine which cells are allowed.
 
-    Padding is masked before normalising, so a padded text has the same numbers as without padding;
-    the user's mask is applied at the step given by the spec's route.
+    Padding is masked before normalisation, so that padding does not change the numbers of a text.
+    The user's mask is applied at the step that the spec's route determines.
     """
 
     mask: MaskKind
@@ -38,7 +38,7 @@ class MaskingSpec(Struct, frozen=True):
 
     @classmethod
     def of(cls, spec: AttentionSpec, stage: str = Role.WEIGHTS) -> MaskingSpec:
-        """Return the masking of a spec at a stage; fields that have no effect there are reset."""
+        """Return a spec's masking at a stage, with default values for fields without effect."""
         acts = stage in (MASKED_STAGES if spec.route is MaskRoute.BEFORE else STAGES_AFTER_MASK)
         mask = spec.mask if acts else MaskKind.NONE
         window = spec.window if mask is MaskKind.WINDOW else 0
@@ -47,18 +47,18 @@ class MaskingSpec(Struct, frozen=True):
 
     @property
     def can_forbid(self) -> bool:
-        """Whether any cell may be forbidden."""
+        """Whether this masking can forbid a cell."""
         is_open = self.mask is MaskKind.NONE or (self.own is not None and self.own.is_all_true)
         return bool(self.lengths) or not is_open
 
 
 def needs_mask_product(spec: AttentionSpec) -> bool:
-    """Whether sums over keys need the mask; otherwise they are totals or running sums."""
+    """Return whether sums over keys need the mask instead of being totals or running sums."""
     return bool(spec.lengths) or spec.mask not in {MaskKind.NONE, MaskKind.CAUSAL}
 
 
 def allowed(spec: AttentionSpec, tokens: int, stage: str = Role.WEIGHTS) -> np.ndarray:
-    """Return which cells are allowed at a stage.
+    """Return which cells a spec allows at a stage.
 
     Returns
     -------
@@ -75,12 +75,12 @@ def allowed(spec: AttentionSpec, tokens: int, stage: str = Role.WEIGHTS) -> np.n
 
 @lru_cache(maxsize=4)
 def cached_allowed_cells(masking: MaskingSpec, tokens: int, keys: int | None = None) -> np.ndarray:
-    """Return the result of `allowed`, cached by the fields that it depends on.
+    """Return the result of `allowed`, which is cached by the fields that it depends on.
 
     Parameters
     ----------
     keys : int, optional
-        Number of keys if they differ from the queries; then only a custom mask is possible.
+        Number of keys if it differs from the number of queries, which only custom masks support.
     """
     cells = np.ones((tokens, tokens if keys is None else keys), dtype=bool)
     if masking.own is not None and keys is not None:
@@ -101,7 +101,7 @@ def cached_allowed_cells(masking: MaskingSpec, tokens: int, keys: int | None = N
 def allowed_in_text(
     masking: MaskingSpec, tokens: int, text: int, keys: int | None = None
 ) -> np.ndarray:
-    """Return which cells one text of a batch allows, boolean, read-only [query, key]."""
+    """Return which cells are allowed in one text of a batch, boolean, read-only [query, key]."""
     cells = cached_allowed_cells(masking, tokens, keys)
     return cells[text, 0] if cells.ndim > 2 else cells
 
@@ -109,7 +109,7 @@ def allowed_in_text(
 def cut_masks(
     cut: Sequence[tuple[int, int, int, int]], sides: tuple[int, int]
 ) -> dict[tuple[int, int], np.ndarray]:
-    """Return the cut cells of each layer and head that has any, boolean, read-only [query, key].
+    """Return the cut cells of each layer and head with such cells, boolean, read-only [query, key].
 
     Parameters
     ----------
@@ -134,16 +134,16 @@ def allowed_cells(
     rows: np.ndarray | slice = slice(None),
     keys: slice = slice(None),
 ) -> np.ndarray:
-    """Return which cells are allowed for some queries of a text, boolean [query, key].
+    """Return which cells are allowed for the given queries of a text, boolean [query, key].
 
-    Only these cells are computed: a long text needs little memory.
+    Only these cells are computed, so a long text needs little memory.
 
     Parameters
     ----------
     sides : tuple of int
         Numbers of queries and keys.
     rows : numpy.ndarray or slice
-        Queries.
+        Indices of the queries.
     """
     queries, count = sides
     is_whole = isinstance(rows, slice) and rows == keys == slice(None)
@@ -157,7 +157,7 @@ def allowed_cells(
 def are_pairs_allowed(
     masking: MaskingSpec, sides: tuple[int, int], text: int, queries: np.ndarray, keys: np.ndarray
 ) -> np.ndarray:
-    """Return whether the cell of each (query, key) pair is allowed, boolean [pair]."""
+    """Return whether each given (query, key) pair is allowed, boolean [pair]."""
     if masking.own is not None or sides[0] != sides[1]:
         others = None if sides[0] == sides[1] else sides[1]
         own: np.ndarray = allowed_in_text(masking, sides[0], text, others)[queries, keys]
@@ -168,9 +168,9 @@ def are_pairs_allowed(
 def _allowed_at(
     masking: MaskingSpec, text: int, queries: np.ndarray, keys: np.ndarray
 ) -> np.ndarray:
-    """Return which cells are allowed, for query and key positions that broadcast.
+    """Return which cells are allowed for query and key positions, which are broadcast.
 
-    Implements every mask except custom masks.
+    This supports every mask except custom masks.
     """
     found = np.ones(np.broadcast_shapes(queries.shape, keys.shape), dtype=bool)
     if masking.mask is not MaskKind.NONE:
@@ -191,13 +191,12 @@ def any_allowed_in_blocks(
 ) -> np.ndarray:
     """Return which blocks of rows × columns contain an allowed cell, boolean [block, block].
 
-    The mask itself is not computed, unless it is a custom mask. The last blocks of an axis may be
-    smaller.
+    Only a custom mask is computed in full. The last blocks along an axis may be smaller.
 
     Parameters
     ----------
     part : tuple of slice
-        Which blocks to return.
+        The blocks to return.
     """
     queries, keys = sides
     if masking.own is not None or queries != keys:
@@ -213,7 +212,7 @@ def any_allowed_in_blocks(
     stop = masking.lengths[text] if masking.lengths else keys
     right = np.minimum(left + blocks[1], stop) - 1
     found = np.ones((len(top), len(left)), dtype=bool) & (left < stop)
-    if masking.mask is not MaskKind.NONE:  # distances in a block range from top - right to
+    if masking.mask is not MaskKind.NONE:  # Distances in a block range from top - right to
         found &= bottom >= left  # bottom - left
         if masking.mask is MaskKind.WINDOW:
             found &= top - right < masking.window
@@ -223,9 +222,10 @@ def any_allowed_in_blocks(
 def are_all_allowed(
     masking: MaskingSpec, sides: tuple[int, int], text: int, rows: tuple[int, int], keys: range
 ) -> bool:
-    """Whether all cells between a first and a last query and a range of keys are allowed.
+    """Return whether the queries from first to last may attend to all keys of a range.
 
-    Only the bounds are checked. False for a custom mask: its cells would have to be checked.
+    Only the bounds are checked. Returns False for a custom mask, whose cells would all have to be
+    checked.
     """
     if masking.own is not None or sides[0] != sides[1]:
         return not masking.can_forbid
@@ -240,7 +240,7 @@ def are_all_allowed(
 
 
 def allowed_key_range(masking: MaskingSpec, keys: int, text: int, first: int, last: int) -> range:
-    """Return a range that contains all allowed keys of the queries from first to last."""
+    """Return a range that contains all keys that the queries from first to last may attend to."""
     stop = masking.lengths[text] if masking.lengths else keys
     if masking.mask in {MaskKind.CAUSAL, MaskKind.WINDOW}:
         stop = min(stop, last + 1)
@@ -251,9 +251,9 @@ def allowed_key_range(masking: MaskingSpec, keys: int, text: int, first: int, la
 def allowed_key_ranges(
     masking: MaskingSpec, tokens: int, text: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the first allowed key of each query of a text, and the key after the last.
+    """Return the first allowed key of each query in a text, and the key after the last.
 
-    None for a custom mask: its allowed keys need not be a range.
+    Returns None for a custom mask, whose allowed keys need not be consecutive.
     """
     if masking.own is not None:
         return None
@@ -271,7 +271,7 @@ def allowed_key_ranges(
 def unpack_own_mask(
     field: str, own: BooleanMatrix, tokens: int, remedy: Remedy | None = None
 ) -> np.ndarray:
-    """Unpack the custom matrix of a spec's field, boolean [query, key].
+    """Unpack the custom matrix in a field of a spec, boolean [query, key].
 
     Raises
     ------
@@ -286,12 +286,12 @@ def unpack_own_mask(
 
 
 def parse_mask(text: str) -> BooleanMatrix:
-    """Parse a matrix from rows of 0s and 1s, with or without spaces or commas between them.
+    """Parse a matrix from rows of 0s and 1s, which may be separated by spaces or commas.
 
     Raises
     ------
     InputError
-        If a row is invalid; the message names the first one.
+        If a row is invalid; the message names the first invalid row.
     """
     rows = [line.replace(",", " ").split() for line in text.splitlines() if line.strip()]
     cells = [list("".join(row)) for row in rows]
@@ -309,19 +309,20 @@ def parse_mask(text: str) -> BooleanMatrix:
 
 
 NUMBERS_PER_COUNTER = 8
-"""Number of 32-bit numbers that the generator produces per counter value."""
+"""Number of 32-bit integers that the generator produces for each value of its counter."""
 
 
 def draw_keep_mask(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray:
     """Draw the cells that dropout keeps.
 
     The output of a counter-based generator (Philox 4×64, Salmon et al. 2011) is compared as
-    integers, so that a seed gives the same cells on every operating system, unlike torch's dropout.
+    integers. Unlike torch's dropout, a seed therefore gives the same cells on every operating
+    system.
 
     Parameters
     ----------
     rate : float
-        Share of cells to drop, in [0, 1).
+        Share of the cells to drop, in [0, 1).
 
     Returns
     -------
@@ -332,7 +333,7 @@ def draw_keep_mask(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray
 
 
 def draw_keep_mask_range(rate: float, seed: int, start: int, count: int) -> np.ndarray:
-    """Draw cells ``start`` to ``start + count`` of the flattened mask of `draw_keep_mask`."""
+    """Draw ``count`` cells of `draw_keep_mask`'s flattened mask, beginning at ``start``."""
     skipped = start % NUMBERS_PER_COUNTER
     generator = np.random.Philox(key=seed)
     generator.advance(start // NUMBERS_PER_COUNTER)

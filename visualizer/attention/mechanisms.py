@@ -81,9 +81,9 @@ MECHANISM_TITLES = {
 
 
 def apply_mechanism(mechanism: Mechanism, base: AttentionSpec | None = None) -> AttentionSpec:
-    """Apply a mechanism to a spec; fields that the mechanism does not define are unchanged.
+    """Return a spec with a mechanism; fields that the mechanism does not define are unchanged.
 
-    A block has the width of the embedding, and two heads if the width is even.
+    A block has the width of the embedding, and two heads if this width is even.
     """
     base = base or AttentionSpec()
     changes = _CHANGES[mechanism]
@@ -93,7 +93,7 @@ def apply_mechanism(mechanism: Mechanism, base: AttentionSpec | None = None) -> 
 
 
 def with_embedding_size(spec: AttentionSpec, d_in: int) -> AttentionSpec:
-    """Return the spec of a block with another embedding size and the matching output size."""
+    """Return the spec of a block with the given embedding size and the same output size."""
     parts = max(1, spec.heads) if spec.arrangement is Arrangement.STACKED else 1
     return replace(spec, d_in=d_in, d_out=d_in // parts)
 

@@ -1,4 +1,4 @@
-"""A run from a model's forward pass, and further analyses of it; imports no torch."""
+"""A model's forward pass on a text, and further analyses of the text; imports no torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class QuestionKind(StrEnum):
-    """Kinds of analyses: logit lens, logit attribution, ablations."""
+    """Kind of analysis."""
 
     LENS = "lens"
     PARTS = "parts"
@@ -26,14 +26,14 @@ class QuestionKind(StrEnum):
 
 
 class ModelQuestion(Struct, frozen=True):
-    """One analysis of a text.
+    """A request for one analysis of a text.
 
     Parameters
     ----------
     token : str
-        The candidate for the next token; empty for the most likely one.
+        The candidate for the next token; empty for the most likely candidate.
     is_costly : bool
-        Whether to run the analysis even if it takes long.
+        Whether to run the analysis even if it takes a long time.
     """
 
     kind: QuestionKind
@@ -42,12 +42,12 @@ class ModelQuestion(Struct, frozen=True):
 
 
 class LensAnswer(Struct, frozen=True, eq=False):
-    """Logit lens: the next tokens predicted from each layer, the most likely first.
+    """Result of the logit lens: the next tokens predicted from each layer, most likely first.
 
     Parameters
     ----------
     layers : tuple of int
-        Layer numbers in the model.
+        Numbers of the layers in the model.
     words : tuple
         The tokens, [layer][query][rank].
     probabilities : ndarray
@@ -60,26 +60,26 @@ class LensAnswer(Struct, frozen=True, eq=False):
 
 
 class LogitParts(Struct, frozen=True, eq=False):
-    """Direct logit attribution: the parts of the logit of one next token, which sum to it.
+    """Direct logit attribution: the parts that add up to the logit of one next token.
 
-    The final norm is frozen: its scale is treated as a constant, which makes it linear.
+    The scale of the final norm is treated as a constant, so that the norm is linear.
 
     Parameters
     ----------
     number : int
-        Token id in the vocabulary.
+        Id of the token in the vocabulary.
     logit : float
-        Logit computed by the model.
+        Logit that the model computed.
     heads : ndarray
         Contribution of each head, [layer, head].
     rest : ndarray
-        Remaining contribution of each layer, [layer]: MLP, biases, layers without attention.
+        Remaining contribution of each layer, [layer], including the MLP and biases.
     embedding : float
-        Contribution of the last token's embedding.
+        Contribution of the embedding of the last token.
     bias : float
-        Contribution of the biases of the final norm and of the unembedding.
+        Contribution of the biases in the final norm and the unembedding.
     layers : tuple of int
-        The layers' numbers in the model.
+        Numbers of the layers in the model.
     """
 
     number: int
@@ -102,7 +102,7 @@ class LogitParts(Struct, frozen=True, eq=False):
 
 
 class LogitPartsAnswer(Struct, frozen=True, eq=False):
-    """The parts of a token's logit, with the token as text and its probability."""
+    """Result of logit attribution: the parts of a token's logit, its text and its probability."""
 
     parts: LogitParts
     token: str
@@ -110,17 +110,17 @@ class LogitPartsAnswer(Struct, frozen=True, eq=False):
 
 
 class AblationAnswer(Struct, frozen=True, eq=False):
-    """Effect of ablating each head.
+    """Result of the ablations: the effect of ablating each head.
 
     Parameters
     ----------
     token : str
         The candidate for the next token.
     layers : tuple of int
-        Layer numbers in the model.
+        Numbers of the layers in the model.
     changes : ndarray
-        Change of the token's log-probability, in nats, when only this head is ablated,
-        [layer, head]; NaN for heads that have not been measured yet.
+        Change in the token's log-probability, in nats, if only this head is ablated, [layer, head];
+        NaN for heads that have not been measured yet.
     """
 
     token: str
@@ -139,7 +139,7 @@ class AblationAnswer(Struct, frozen=True, eq=False):
 
 
 class DeferredAnswer(Struct, frozen=True):
-    """A result that takes long to compute; it is computed when it is requested again."""
+    """Placeholder for a result that takes a long time; it is computed if requested again."""
 
     sentence: str
 
@@ -150,7 +150,7 @@ ModelAnswer: TypeAlias = (
 
 
 class ModelAnswers:
-    """Results of the analyses of one forward pass; written on the window's thread only."""
+    """Results of the analyses of one forward pass; modified only on the GUI thread."""
 
     def __init__(self) -> None:
         self.known: dict[ModelQuestion, ModelAnswer] = {}
@@ -159,7 +159,7 @@ class ModelAnswers:
 
 
 SpecialTokens = tuple[tuple[int, str], ...]
-"""Positions of special tokens in a text, each with its purpose."""
+"""Positions of the special tokens in a text, and the purpose of each token."""
 
 
 class SecondTextUse(StrEnum):
@@ -171,7 +171,7 @@ class SecondTextUse(StrEnum):
 
 
 class AttentionKind(StrEnum):
-    """Names of the kinds of attention of an encoder-decoder model."""
+    """Kind of attention in an encoder-decoder model, with its name."""
 
     ENCODER = "Encoder"
     DECODER = "Decoder"
@@ -184,9 +184,9 @@ class NextToken(Struct, frozen=True):
     Parameters
     ----------
     probability : float
-        With the current edits of the model.
+        Probability with the current edits of the model.
     probability_of_all_heads : float
-        Without edits; the same number if nothing is edited.
+        Probability without edits; the same number if nothing is edited.
     """
 
     token: str
@@ -200,60 +200,60 @@ class ModelReading(Struct, frozen=True, eq=False):
     Parameters
     ----------
     made_of : hashable
-        Cache key: the model, its edits, and the text.
+        Cache key that consists of the model, its edits and the text.
     layers : tuple of int
-        The layer number in the model of each layer of the run.
+        Number in the model of each layer of the run.
     edits : mapping
-        Description of each edited head, by layer number in the model and head.
+        Description of each edited head, by the number of the layer in the model and the head.
     cuts : mapping
-        The (query, key) pairs of cut attention edges, by the same keys.
+        The (query, key) pairs of the cut attention edges, by layer and head as in `edits`.
     are_heads_switchable : bool
-        Whether heads of this model can be edited.
+        Whether the heads of this model can be edited.
     next_tokens : tuple of NextToken
-        The most likely candidates, with or without edits.
+        The most likely candidates for the next token, with or without edits.
     no_next_token : str
-        Why there are no candidates, as a sentence; else empty.
+        Sentence that states why there are no candidates; otherwise empty.
     captured : CapturedAttention or None
-        The run's numbers, as saved in a document; None for a long text, whose numbers are computed
-        again.
+        The run's numbers as saved in a document; None for a long text, which is read again.
     model : object
         The model, which stays in memory while one of its runs is shown.
     changes : ndarray or None
-        Change of each head's weights relative to the model without edits, [layer of the run, head]:
-        the mean over all rows of half the sum of absolute differences, from 0 to 1. None if nothing
-        is edited or the change is unknown.
+        How much the edits change each head's weights, from 0 to 1, [layer of the run, head]: half
+        the sum of the absolute differences in a row, averaged over all rows. None if nothing is
+        edited or the change is unknown.
     largest_changes : tuple of NextToken
-        Tokens whose probability the edits change most, largest change first.
+        Tokens whose probabilities the edits change most, in descending order of the change.
     is_of_lab : bool
-        Whether it was trained in the language lab; transformers cannot open such a model by itself.
+        Whether the model was trained in the language lab; transformers alone cannot open it.
     text : str
-        The text.
+        The text that was passed to the model.
     answers : ModelAnswers
-        Results of further analyses of the text that are available so far.
+        Results of further analyses that are available so far.
     special : SpecialTokens
-        The special tokens among the query tokens.
+        Special tokens among the query tokens.
     has_chat_template : bool
-        Whether the text can be passed as a user's message in a chat template.
+        Whether the text can be used as a user message in a chat template.
     is_text_alone : bool
         Whether the text was passed unchanged and without a second text.
     second : SecondText
         How the model uses a second text.
     parts : tuple of (name, words)
-        The kinds of attention of the model, each by its path in the model and its display name;
-        encoder-decoder models have several.
+        Path and display name of each kind of attention in the model; encoder-decoder models have
+        several kinds.
     part : str
-        Path of the kind of attention in the run.
+        Path of the kind of attention that the run shows.
     number : int
-        Number that identifies the run on the server of a served model.
+        Number that identifies the run on a model server.
     context_edits : mapping
-        Edits of the context vectors, by the same keys as `edits`: a factor, or replacement vectors.
+        Edits of context vectors, by layer and head as in `edits`: a factor or the new vectors.
     refusal : callable or None
-        Returns why remote numbers are not available, or None; None if all numbers are local.
+        Returns the reason why remote numbers are unavailable, or None if they are available; None
+        if all numbers are local.
     training_step : int or None
-        Number of training steps of a language lab model, if known.
+        Number of training steps of a model from the language lab, if known.
     fetch_captured : callable or None
-        Returns the run's remote numbers, or None if they are not available, or not without
-        waiting; None if all numbers are local.
+        Returns the run's remote numbers, or None if they are unavailable or would have to be waited
+        for; None if all numbers are local.
     """
 
     made_of: Hashable
@@ -284,5 +284,5 @@ class ModelReading(Struct, frozen=True, eq=False):
 
     @property
     def is_edited(self) -> bool:
-        """Whether anything was changed in the model."""
+        """Whether any head or attention edge of the model was edited."""
         return bool(self.edits or self.cuts)

@@ -1,7 +1,7 @@
-"""The book's modules, with the same names, arguments and parameter names, and traceable stages.
+"""The book's modules, with the same names, arguments and parameter names, and with traces.
 
-A ``state_dict`` of the book's code can be loaded, including its masks. `AttentionModule.trace`
-returns all stages of the computation of `AttentionModule.forward`.
+A ``state_dict`` of the book's modules can be loaded, including the masks. `AttentionModule.trace`
+returns all stages that `AttentionModule.forward` computes.
 
 Source: Raschka 2024, §3.3 to §3.6.
 """
@@ -44,7 +44,7 @@ _MODES = {True: DropoutMode.TRAIN, False: DropoutMode.EVAL}
 
 
 class AttentionModule(nn.Module):
-    """Base class of the modules: a spec, and a forward pass that returns a trace's last stage."""
+    """Base class of the modules, whose computation is defined by a spec."""
 
     def __init__(self, spec: AttentionSpec, context_length: int | None = None) -> None:
         check_spec(spec)
@@ -54,9 +54,9 @@ class AttentionModule(nn.Module):
         self.register_load_state_dict_post_hook(_apply_loaded_mask)  # type: ignore[no-untyped-call]
 
     def trace(self, x: Tensor) -> Trace:
-        """Compute every stage for inputs [..., token, d_in]; the last one is `forward`'s result.
+        """Compute every stage for inputs [..., token, d_in]; the last stage is the output.
 
-        In training, dropout keeps the cells that ``torch.nn.functional.dropout`` would keep.
+        In training mode, dropout keeps the cells that ``torch.nn.functional.dropout`` would keep.
 
         Raises
         ------
@@ -77,10 +77,10 @@ class AttentionModule(nn.Module):
         return trace.tensor(trace.output_stage_name)
 
     def fused(self, x: Tensor) -> Tensor:
-        """Compute the result of `forward`, up to rounding, by torch's fused attention.
+        """Compute the result of `forward`, apart from rounding, with torch's fused attention.
 
         No stages are stored, so training steps are faster. Invalid inputs and specs that torch's
-        function does not support are computed stage by stage instead.
+        function does not support are passed to `forward` instead.
         """
         spec, (tokens, size) = self.spec, x.shape[-2:]
         fits = size == spec.d_in and tokens <= (self.context_length or tokens)
@@ -111,7 +111,7 @@ class AttentionModule(nn.Module):
 
 
 class SimplifiedSelfAttention(AttentionModule):
-    """Attention without trainable weights: each token is its own query, key and value (§3.3)."""
+    """Attention without trainable weights: each input is the query, key and value (§3.3)."""
 
     def __init__(self) -> None:
         super().__init__(apply_mechanism(Mechanism.SIMPLIFIED))
@@ -122,7 +122,7 @@ class SimplifiedSelfAttention(AttentionModule):
 
 
 class SelfAttentionV1(AttentionModule):
-    """Self-attention with weights initialized uniformly in [0, 1) (§3.4.1)."""
+    """Self-attention with weights that are initialized uniformly in [0, 1) (§3.4.1)."""
 
     def __init__(self, d_in: int, d_out: int) -> None:
         base = apply_mechanism(Mechanism.SELF)
@@ -142,7 +142,7 @@ class SelfAttentionV2(AttentionModule):
 
 
 class CausalAttention(AttentionModule):
-    """Causal self-attention with dropout on the weights (§3.5.3)."""
+    """Causal self-attention with dropout of the weights (§3.5.3)."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class CausalAttention(AttentionModule):
 
 
 class MultiHeadAttentionWrapper(AttentionModule):
-    """Causal heads of size d_out each, with concatenated context vectors (§3.6.1)."""
+    """Causal heads of size d_out each, whose context vectors are concatenated (§3.6.1)."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class MultiHeadAttentionWrapper(AttentionModule):
         return {name.removeprefix("heads.0."): weight for name, weight in weights.items()}
 
     def _draw_keep_mask(self, x: Tensor) -> Tensor:
-        # The book's heads run in sequence, so each draws its own dropout mask in turn.
+        # The book's heads run one after the other, so their dropout masks are drawn in this order.
         cells = (*x.shape[:-2], 1, x.shape[-2], x.shape[-2])
         return torch.cat(
             [_draw_dropout_mask(cells, self.spec.dropout, x) for _ in self.heads], dim=-3
@@ -202,7 +202,7 @@ class MultiHeadAttention(AttentionModule):
     Parameters
     ----------
     output_projection : bool
-        Whether to add the output projection; the book's module always has it.
+        Whether to add the output projection, which the book's module always has.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class MultiHeadAttention(AttentionModule):
 
 
 def _apply_loaded_mask(module: AttentionModule, incompatible: object) -> None:
-    """Use the masks of a loaded ``state_dict``, which may differ from the book's causal masks.
+    """Use the masks in a loaded ``state_dict``, which may differ from the book's causal masks.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def _cut_own_mask(spec: AttentionSpec, tokens: int) -> AttentionSpec:
 
 
 def _is_fusable(spec: AttentionSpec) -> bool:
-    """Whether torch's fused attention can compute a spec, with the same dropout."""
+    """Return whether torch's fused attention can compute a spec with the same dropout."""
     return (
         (spec.arrangement is Arrangement.SPLIT or spec.heads == 1)
         and spec.normalisation is NormalisationKind.SOFTMAX
@@ -297,7 +297,7 @@ def _project_input(
 
 
 def _add_projections(module: nn.Module, d_in: int, d_out: int, bias: bool) -> None:
-    # In the order in which the book initializes them.
+    # The layers are created in the order in which the book initializes them.
     for name in ("W_query", "W_key", "W_value"):
         module.add_module(name, nn.Linear(d_in, d_out, bias=bias))
 

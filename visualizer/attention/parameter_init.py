@@ -1,4 +1,4 @@
-"""A spec's weights as tensors: initialized from its seed, or given as custom matrices.
+"""The weights of a spec as tensors, initialized from the seed or taken from custom matrices.
 
 Source: Raschka 2024, §3.4 to §3.6; `torch.nn.Linear.reset_parameters` for the distribution.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def custom_tensor(
     field: str, own: NumberMatrix, spec: AttentionSpec, device: torch.device
 ) -> torch.Tensor:
-    """Convert the custom matrix of a spec's field to a tensor of the spec's dtype."""
+    """Convert the custom matrix in a field of a spec to a tensor of the spec's dtype."""
     dtype: torch.dtype = getattr(torch, spec.dtype)
     tensor = torch.tensor(own.array(), dtype=dtype, device=device)
     if tensor.isfinite().all():
@@ -43,7 +43,7 @@ def custom_tensor(
 
 
 def custom_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
-    """Convert custom weights to the layout of the parameters: inverse of `join_head_weights`."""
+    """Convert custom weights to the layout of the parameters; inverse of `join_head_weights`."""
     found: dict[str, torch.Tensor] = {}
     for own, matrix in spec.counting_weights:
         is_bias = own in OWN_BIASES
@@ -55,7 +55,7 @@ def custom_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, to
         for name, part in zip(names, parts, strict=True):
             is_vector = is_bias or layer in NORM_LAYERS
             laid_out = part[0] if is_vector else part if is_raw else part.T
-            # Same strides as random weights: other strides change the last digits of the results.
+            # Strides other than those of random weights change the last digits of the results.
             found[name] = laid_out.clone(memory_format=torch.contiguous_format)
     return found
 
@@ -63,7 +63,7 @@ def custom_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, to
 def join_head_weights(
     spec: AttentionSpec, parameters: Mapping[str, torch.Tensor], layer: str
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Join the weights of a layer's heads into one matrix [width, d_in] and one bias [width]."""
+    """Join the weights of a layer's heads to one matrix [width, d_in] and one bias [width]."""
     names = parameter_names(spec, layer)
     weights = [parameters[name] for name in names if not name.endswith(".bias")]
     biases = [parameters[name] for name in names if name.endswith(".bias")]
@@ -79,15 +79,15 @@ def _join_heads(parts: list[torch.Tensor]) -> torch.Tensor:
 def initialize_parameters(
     spec: AttentionSpec, tokens: int, device: torch.device
 ) -> dict[str, torch.Tensor]:
-    """Initialize the weights of a spec, named as in the book's ``state_dict``.
+    """Initialize the weights of a spec, by their names in the book's ``state_dict``.
 
-    Random weights are drawn in float32 on the CPU, so they do not depend on the spec's dtype and
-    device. Custom weights replace them without changing the other random weights.
+    Random weights are drawn in float32 on the CPU, so that they do not depend on the dtype and the
+    device. Custom weights replace random weights without changing the others.
 
     Raises
     ------
     InputError
-        If a custom weight is not representable in the spec's dtype.
+        If a custom weight cannot be represented in the spec's dtype.
     """
     generator = torch.Generator().manual_seed(spec.seed)
     drawn: dict[str, torch.Tensor] = {}

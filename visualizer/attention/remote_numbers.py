@@ -1,7 +1,7 @@
-"""Numbers on another machine: whether to wait for them, and callbacks on arrival; no torch.
+"""Numbers on another machine: whether to wait for them, and callbacks when they arrive; no torch.
 
-The GUI thread never waits: results that need missing numbers are computed again once the numbers
-have arrived.
+The GUI thread never waits. Results that need missing numbers are recomputed when the numbers have
+arrived.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
 _may_wait: ContextVar[bool] = ContextVar("may wait for numbers", default=True)
 listeners: list[WeakMethod[Callable[[], object]]] = []
-"""Methods to call when numbers arrive."""
+"""Methods that are called when numbers arrive."""
 
 
 class NumbersPendingError(Exception):
-    """Raised if numbers have not arrived yet and the caller does not wait for them."""
+    """Raised if numbers have not arrived yet and the thread must not wait for them."""
 
 
 def forbid_waiting() -> AbstractContextManager[None]:
-    """Raise `NumbersPendingError` for missing numbers within the context."""
+    """Within the context, raise `NumbersPendingError` for missing numbers instead of waiting."""
     return context_value(_may_wait, False)
 
 
 def may_wait() -> bool:
-    """Return whether this thread waits for numbers."""
+    """Return whether this thread may wait for missing numbers."""
     return _may_wait.get()
 
 
 def notify_arrival(method: Callable[[], object]) -> None:
-    """Call a method, on any thread, when numbers arrive that were not waited for.
+    """Register a method to be called, on any thread, whenever missing numbers arrive.
 
-    The method is called for as long as its object exists.
+    The method is called as long as its object exists.
     """
     listeners.append(WeakMethod(method, listeners.remove))
 
 
 def report_arrival() -> None:
-    """Call the registered methods, as numbers have arrived; can be called on any thread."""
+    """Call the registered methods after numbers have arrived; can be called on any thread."""
     for one in [*listeners]:
         if (method := one()) is not None:
             method()

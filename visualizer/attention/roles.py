@@ -1,4 +1,4 @@
-"""Roles of the stages of attention; imports nothing, so that every layer can use them."""
+"""Roles of the stages of attention; imports nothing, so that every module can use them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import StrEnum, auto
 
 
 class Role(StrEnum):
-    """Role of a stage in attention; the value is the name of that stage in traces and files.
+    """Role of a stage in attention; the value is the name of the stage in traces and files.
 
-    A computation need not have a stage of each role: attention without a query–key matrix has no
-    `WEIGHTS`. The stages of a model's layer before and after attention have no role.
+    A computation may lack the stages of some roles; for example, linear attention has no `SCORES`.
+    The stages of a model's layer before and after attention have no role.
     """
 
     INPUT = auto()
@@ -36,7 +36,7 @@ class Role(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> Role | None:
-        """Return the role of a stage by its name; None if it has no role."""
+        """Return the role of a stage by its name; None if the stage has no role."""
         return _BY_NAME.get(name)
 
 

@@ -1,6 +1,6 @@
-"""Runs: a spec computed on tokenized texts, on a chosen device and within the free memory.
+"""Runs: a spec that is computed on tokenized texts, on a chosen device within the free memory.
 
-Failures are reported as messages: no text, text too long, missing device, too little memory.
+Errors, such as a missing text or too little memory, are reported with messages for the user.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def run_notices(trace: Trace) -> tuple[str, ...]:
-    """Return one sentence for each unexpected property of a computed trace."""
+    """Return one sentence for each unexpected property of a trace's numbers."""
     spec, notices = trace.spec, []
     if trace.is_blockwise:
         return (*_divisor_notices(trace), *_empty_row_notices(trace))
@@ -92,7 +92,7 @@ def _has_weights_outside_unit_range(trace: Trace) -> bool:
 
 
 def _overflow_notices(trace: Trace) -> list[str]:
-    """Name the first stage with numbers outside the range of the dtype."""
+    """Return a notice that names the first stage with numbers outside the dtype's range."""
     if not _can_overflow(trace):
         return []
     spec = trace.spec
@@ -124,7 +124,7 @@ def _can_overflow(trace: Trace) -> bool:
 
 
 def _largest_norm_product(trace: Trace, stage: Stage) -> float:
-    """Return the product of the largest norms of the vectors that a stage multiplies."""
+    """Return the product of the largest norms among the vectors that a stage multiplies."""
     lengths = [
         trace.cached_stage(name).keep("longest vector", _largest_norm) for name in stage.reads
     ]
@@ -136,12 +136,12 @@ def _largest_norm(vectors: Tensor) -> float:
 
 
 def _has_finite_sum(numbers: Tensor) -> bool:
-    """Return False if any number is not finite, and possibly if finite numbers are very large."""
+    """Return whether the sum is finite; if it is, all numbers are finite."""
     return bool(numbers.sum().isfinite())
 
 
 def _has_overflowed(trace: Trace, stage: Stage) -> bool:
-    is_masked = stage.name in MASKED_SCORES  # their −∞ is intended
+    is_masked = stage.name in MASKED_SCORES  # −∞ is intended there
     return not is_masked and not bool(trace.tensor(stage.name).isfinite().all())
 
 
@@ -158,7 +158,7 @@ def _divisor_notices(trace: Trace) -> list[str]:
 
 def _empty_row_notices(trace: Trace) -> list[str]:
     spec = trace.spec
-    if spec.mask is not MaskKind.OWN:  # every other mask lets a query attend to itself
+    if spec.mask is not MaskKind.OWN:  # every other mask lets queries attend to themselves
         return []
     attends = np.asarray(allowed(spec, trace.tokens).any(-1))  # query, or text 1 query
     if spec.lengths:
@@ -174,34 +174,34 @@ def _empty_row_notices(trace: Trace) -> list[str]:
 
 SMALL_RUN_CELLS = 2**24
 MAX_FULL_MATRIX_BYTES = 2**29
-"""Maximum bytes of matrices held in full; larger ones are computed in blocks when read."""
+"""Maximum size, in bytes, of matrices held in full; larger matrices are computed in blocks."""
 
 MIN_BLOCKWISE_BYTES = 2**26
-"""Bytes up to which matrices are always held in full, as blocks would save nothing."""
+"""Maximum size, in bytes, of matrices that are always held in full; blocks would save nothing."""
 
 # Share of the free memory that a trace may use, so that the machine stays responsive.
 USABLE_MEMORY_SHARE = 0.75
 
 
 class Run(Struct, frozen=True, eq=False):
-    """A trace with its tokens.
+    """A trace with its tokens and further information on its source.
 
     Parameters
     ----------
     texts : tuple of tuple of str
         Tokens of each text, padded to the longest.
     device : str
-        Name of the device it was computed on.
+        Name of the device that computed the trace.
     notices : tuple of str
         Notices about the numbers, each a sentence.
     captured : CapturedAttention or None
         The captured attention that the trace was created from; None for a computed run.
     key_tokens : tuple of str
-        Tokens of the keys, if they differ from those of the queries.
+        Tokens of the keys, if they differ from the tokens of the queries.
     reading : ModelReading or None
-        Additional data if a model computed the run.
+        Additional data from a model's forward pass; None if no model computed the run.
     weights_source : str
-        Source of custom weights; empty if they were typed or passed as arrays.
+        Name of the custom weights' source; empty if they were entered or passed as arrays.
     """
 
     texts: Texts
@@ -216,26 +216,26 @@ class Run(Struct, frozen=True, eq=False):
     __repr__ = brief_repr
 
     def words(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
-        """Return the tokens along an axis of the stages, at an index of the leading axes."""
+        """Return the tokens along an axis of the stages, at an index along the leading axes."""
         is_key = axis == "key" and self.key_tokens
         return self.key_tokens if is_key else self.texts[self.trace.axis_position("text", leading)]
 
     def number(self, at: int, axis: str) -> int:
-        """Return the number of a token, from 1; queries are numbered among the keys."""
+        """Return the number of a token, counted from 1; queries are numbered as keys."""
         is_later = axis == "query" and self.is_continuation
         return at + 1 + (len(self.key_tokens) - len(self.texts[0]) if is_later else 0)
 
     def labels(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
-        """Return the tokens as `words` does; for patches of an image, only row and column."""
+        """Return the tokens as `words` does, or for image patches only their rows and columns."""
         words = self.words(leading, axis)
         patches = self.patches
         return (*words[: patches.first], *patches.labels) if patches else words
 
     @property
     def max_full_tokens(self) -> int:
-        """Approximate number of tokens up to which the same matrices are held in full."""
+        """Approximate number of tokens up to which this run's matrices would be held in full."""
         trace, (queries, keys) = self.trace, self.trace.sides
-        if self.reading:  # for models only the weights count
+        if self.reading:  # for models, only the weights are counted
             item = trace.cached_stage(trace.attention).dtype.itemsize
             size = item * math.prod(trace.shape(trace.attention))
         else:
@@ -250,12 +250,12 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def is_continuation(self) -> bool:
-        """Whether the queries are the last of the keys, as in a step with cached keys."""
+        """Whether the queries are the last keys, as in a generation step with cached keys."""
         return self.captured is not None and self.captured.is_continuation
 
     @property
     def compared_texts(self) -> Texts:
-        """Tokens of the keys, queries last; empty if the keys belong to other tokens."""
+        """Tokens of the keys, which end with the queries; empty if they are from another text."""
         if self.is_continuation:
             return (self.key_tokens,)
         return self.texts if self.has_same_keys else ()
@@ -267,24 +267,24 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def source(self) -> str:
-        """Name of the file that the numbers were read from; empty for a module's numbers."""
+        """Display name of the source of captured numbers; empty for a module's numbers."""
         return self.captured.display_name if self.captured else ""
 
     @property
     def source_file(self) -> str:
-        """The full name of the file in `source`, which may contain any characters."""
+        """Full name of the source, which may contain any characters."""
         return self.captured.name if self.captured else ""
 
     @property
     def size(self) -> str:
-        """The sizes of captured numbers as text: layers × heads × queries × keys."""
+        """Text with the numbers of layers, heads, queries and keys of captured attention."""
         return self.captured.size if self.captured else ""
 
 
 def set_thread_count(texts: Texts, spec: AttentionSpec) -> None:
-    """Set torch's number of threads for this thread, leaving one core for the window.
+    """Set torch's number of threads for this thread, which leaves one core for the window.
 
-    Small computations use one thread, as waking others takes longer than the computation.
+    Small computations use one thread, because waking other threads takes longer than the work.
     """
     tokens = max(map(len, texts), default=0)
     is_small = estimate_bytes(spec, tokens, len(texts)) < SMALL_RUN_CELLS
@@ -295,7 +295,7 @@ def set_thread_count(texts: Texts, spec: AttentionSpec) -> None:
 
 
 def reserve_window_core() -> None:
-    """Set torch's number of threads for this thread, for work of unknown size."""
+    """Leave one core for the window by limiting torch's threads, for work of unknown size."""
     torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
 
 
@@ -310,22 +310,22 @@ def run(
     Parameters
     ----------
     texts : tuple of tuple of str
-        One tuple of tokens per text; several form a batch, padded if their lengths differ.
+        One tuple of tokens per text. Several texts form a batch, padded if the lengths differ.
     previous : Run, optional
-        An earlier run; its unchanged stages are reused.
+        An earlier run, whose unchanged stages are reused.
     pool : BufferPool, optional
         Provides the memory for large tensors.
 
     Raises
     ------
     InputError
-        If the spec or the text is invalid, or needs more memory than is free.
+        If the spec or a text is invalid, or the computation needs more memory than is free.
     """
     check_spec(spec)
     texts, spec = pad_texts(texts, spec)
     device, notice = attention_device.resolve_device(spec.device, spec.dtype)
     if should_compute_blockwise(texts, spec, device):
-        device = Device.CPU  # blocks are computed there; it can hold the vectors of any text
+        device = Device.CPU  # blocks are computed there, and any text's vectors fit
     with torch.no_grad():
         try:
             trace = _compute_trace(texts, spec, device, previous, pool)
@@ -341,7 +341,7 @@ def run(
 
 
 def should_compute_blockwise(texts: Texts, spec: AttentionSpec, device: Device) -> bool:
-    """Return whether query–key matrices are too large to hold, or faster to compute in blocks."""
+    """Return whether query–key matrices are too large to hold or faster to compute in blocks."""
     count, tokens = len(texts), len(texts[0])
     size = matrix_bytes(spec, tokens, count)
     if not MIN_BLOCKWISE_BYTES < size <= MAX_FULL_MATRIX_BYTES:
@@ -352,7 +352,7 @@ def should_compute_blockwise(texts: Texts, spec: AttentionSpec, device: Device) 
 
 
 def _min_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
-    """Return the bytes needed, with blocks if they are allowed."""
+    """Return how many bytes a computation needs, in blocks if these are allowed."""
     whole = estimate_bytes(spec, tokens, texts)
     if matrix_bytes(spec, tokens, texts) <= MIN_BLOCKWISE_BYTES:
         return whole
@@ -360,7 +360,7 @@ def _min_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
 
 
 def pad_texts(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
-    """Pad texts to the longest, and set the spec's lengths if they differ.
+    """Pad texts to the length of the longest, and set the spec's lengths if they differ.
 
     Raises
     ------
@@ -368,7 +368,7 @@ def pad_texts(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
         If the spec or the texts are invalid.
     """
     if not texts or not all(texts):
-        raise InputError("text", "There is no text yet. Type a word or a sentence.")
+        raise InputError("text", "There is no text yet. Enter a word or a sentence.")
     lengths = tuple(len(text) for text in texts)
     longest = max(lengths)
     if longest > MAX_TOKENS:
@@ -414,7 +414,7 @@ def _compute_trace(
             raise _too_large_error(
                 texts, spec, USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
             ) from error
-    # Only now the error and the stages that it kept alive are freed and back in the pool.
+    # Only now are the error and the stages that it references freed and returned to the pool.
     pool.release()
     return _compute_trace(texts, spec, device, previous, None)
 
@@ -437,7 +437,7 @@ def compute_stages(
     *,
     by_blocks: bool,
 ) -> Trace:
-    """Compute all stages on a device, reusing unchanged ones of a previous run."""
+    """Compute all stages on a device, reusing the unchanged stages of a previous run."""
     target = torch.device(device)
     old = previous.trace if previous and _is_on_device(previous, target) else None
     is_same_text = previous is not None and previous.texts == texts
@@ -465,7 +465,7 @@ def _given_vectors(texts: Texts, spec: AttentionSpec, target: torch.device) -> t
 
 
 def _is_on_device(run: Run, target: torch.device) -> bool:
-    """Return whether a run was computed on a device, so that its stages can be reused."""
+    """Return whether a run was computed on the given device, so that its stages can be reused."""
     trace = run.trace
     return trace.has_module and trace.tensor(trace.names[0]).device.type == target.type
 
@@ -475,7 +475,7 @@ def _are_equal(fields: Iterable[str], spec: AttentionSpec, other: AttentionSpec)
 
 
 def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
-    """Return the error for the main cause: a size that is too large by itself, or else the text."""
+    """Return an error that names a size that is too large by itself, or else the text."""
     count, tokens = len(texts), len(texts[0])
     room = f"only {format_gib(free)} is available."
     token_bytes = _min_bytes(replace(spec, lengths=()), 1)
@@ -500,7 +500,7 @@ def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputErr
 
 
 def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
-    """Return the size that needs the most memory: the spec's field, and its value as text."""
+    """Return the field of the size that needs the most memory, and a phrase with its value."""
     sizes = {"d_in": (spec.d_in, f"the embedding size {spec.d_in:,}")}
     if spec.has_projection:
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")
@@ -515,7 +515,7 @@ def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
 def _largest_fitting_size(
     spec: AttentionSpec, field: str, tokens: int, texts: int, free: float
 ) -> int:
-    """Return the largest value of a size that fits the texts, or at least one token; else 0."""
+    """Return the largest value of a size with which the texts, or one token, fit; 0 if none."""
     is_split = spec.arrangement is Arrangement.SPLIT
     shared = {"d_out" if spec.has_projection else "d_in"} if is_split else set()
     shared |= {"d_in"} if spec.has_block else set()

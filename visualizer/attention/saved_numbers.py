@@ -1,4 +1,4 @@
-"""The numbers of a run, as stored in a document file; imports no torch."""
+"""The numbers of a run as they are stored in a document file; imports no torch."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
 
 
 def captured_header(run: Run) -> CapturedAttention | None:
-    """Return the sizes and settings of a run of captured attention, possibly without numbers."""
+    """Return the captured attention of a run, whose numbers may be omitted."""
     return run.captured
 
 
 def attach_numbers(captured: CapturedAttention | None, run: Run) -> CapturedAttention | None:
-    """Return captured attention with the numbers of its run, if only the run has them."""
+    """Return captured attention with its numbers, which are read from its run if necessary."""
     if captured is not None and not captured.numbers and captured == run.captured:
         return captured_numbers(run)
     return captured
 
 
 def mark_patches(run: Run, patches: ImagePatches) -> Run:
-    """Return a run with its tokens marked as the patches of an image."""
+    """Return a run whose tokens are marked as the patches of an image."""
     assert run.captured is not None
     return replace(run, captured=replace(run.captured, patches=patches))
 
 
 def are_numbers_local(run: Run) -> bool:
-    """Whether all stages of a run are on this machine."""
+    """Return whether all stages of a run are on this machine."""
     trace = run.trace
     return all(trace.cached_stage(name).is_in_memory for name in trace.names)
 
 
 def captured_layer(run: Run, layer: int) -> CapturedAttention | None:
-    """Return the captured attention of one layer of a run; None if it is on another machine.
+    """Return the captured attention in one layer of a run; None if it is on another machine.
 
     Parameters
     ----------
     layer : int
-        Index of the layer in the run. If the run has several layers, the name of the result
-        includes the layer number.
+        Index of the layer in the run. The name of the result includes the layer number if the run
+        has several layers.
     """
     if not are_numbers_local(run):
         return None
@@ -68,13 +68,13 @@ def captured_layer(run: Run, layer: int) -> CapturedAttention | None:
 def captured_numbers(run: Run, layers: Sequence[int] | None = None) -> CapturedAttention | None:
     """Return the captured attention of a run with its numbers.
 
-    None if the run has no captured attention or is computed block by block. Stages that are
-    computed when read are read here.
+    Returns None if the run has no captured attention or is computed block by block. Stages that are
+    computed when read are computed here.
 
     Parameters
     ----------
     layers : sequence of int, optional
-        Indices in the run of the layers to return; all layers by default.
+        Indices of the layers to return; all layers of the run by default.
     """
     captured, trace = run.captured, run.trace
     if captured is None or trace.is_blockwise:
@@ -111,7 +111,7 @@ def captured_numbers(run: Run, layers: Sequence[int] | None = None) -> CapturedA
 
 
 def _select_layers(vectors: CapturedVectors, layers: Sequence[int]) -> CapturedVectors:
-    """Return vectors with only the masks and the cut cells of some layers."""
+    """Return vectors with the masks and the cut cells of only the given layers."""
     indices = {layer: at for at, layer in enumerate(layers)}
     cut = ((indices[layer], *cell) for layer, *cell in vectors.cut if layer in indices)
     masks = tuple(vectors.layer_masks[layer] for layer in layers) if vectors.layer_masks else ()
@@ -127,23 +127,22 @@ def _join_bytes(parts: Sequence[np.ndarray]) -> bytes:
 
 
 class RecordedNumbers(Struct, frozen=True, eq=False):
-    """The results of a run, without its spec, which is part of the document.
+    """The results of a run, without the spec, which is part of the document.
 
     Parameters
     ----------
     texts : tuple of tuple of str
         Tokens of each text, without padding.
     stages : dict of str to numpy.ndarray
-        Each stage's numbers [..., *dims], in order, of the spec's type.
+        Numbers of each stage [..., *dims], in order and in the spec's dtype.
     parameters : dict of str to numpy.ndarray
-        The weights, by the names of the book's ``state_dict``.
+        The weights, by their names in the book's ``state_dict``.
     device : str
-        Name of the device they were computed on.
+        Name of the device that computed the results.
     notices : tuple of str
         Notices about the numbers, each a sentence.
     missing : tuple of str
-        Stages of the spec that are missing, as in files from older versions. The run is then
-        computed.
+        Names of stages that are missing, as in files from older versions; the run is then computed.
     """
 
     texts: tuple[tuple[str, ...], ...]

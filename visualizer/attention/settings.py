@@ -1,7 +1,7 @@
-"""The table of settings: kind, range, choices and condition of each; imports no torch.
+"""The table of settings, with their kinds, ranges, choices and conditions; imports no torch.
 
 The window, the command line, the Python API, lessons, the validation of documents and the help
-texts read it. Each of them only supplies its own name for a setting.
+texts use this table. Each of these only adds its own name for a setting.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Wording = Callable[[str, object], str]
-    """Formats a setting and its value, such as ``--mask window``; a value of None is omitted."""
+    """Function that formats a setting and its value, such as ``--mask window``; omits None."""
 
 Choice = TypeVar("Choice", bound=str)
 
 
 class SettingKind(StrEnum):
-    """Kind of value, and of the control for it."""
+    """Kind of a setting's value and control."""
 
     CHOICE = auto()
     COUNT = auto()
@@ -63,7 +63,7 @@ class SettingKind(StrEnum):
 
 
 class SettingGroup(StrEnum):
-    """Group of settings on the command line."""
+    """Group of settings in the command-line help."""
 
     MODULE = "Attention module"
     SCORES = "Scores and weights"
@@ -78,7 +78,7 @@ CONTROL_RANGES: dict[SettingKind, tuple[float, float]] = {
     SettingKind.NUMBER: (-1000, 1000),
     SettingKind.SEED: (0, MAX_SEED),
 }
-"""Range of each kind of control: wider than the valid range, so that errors can be explained."""
+"""Range of each kind of control, wider than the valid range so that errors can be explained."""
 _WHOLE = (SettingKind.COUNT, SettingKind.SEED, SettingKind.WHOLE)
 
 
@@ -88,9 +88,9 @@ class InvalidValueError(ValueError):
     Parameters
     ----------
     requirement : str
-        What is required, beginning with "must be".
+        Phrase that states what is required and begins with "must be".
     suggestion : str
-        The choice most similar to the value; empty if there is none.
+        The choice that is most similar to the value; empty if none is similar.
     """
 
     def __init__(self, requirement: str, suggestion: str = "") -> None:
@@ -98,13 +98,13 @@ class InvalidValueError(ValueError):
         self.requirement, self.suggestion = requirement, suggestion
 
     def sentence(self, subject: str, value: str) -> str:
-        """Format the message for a subject, such as ``mask``, and the displayed value."""
+        """Return the message for a subject, such as ``mask``, and the value as displayed."""
         meant = f" Did you mean {self.suggestion}?" if self.suggestion else ""
         return f"{subject} {self.requirement}. It is {value}.{meant}"
 
 
 class Operator(StrEnum):
-    """How a condition compares the value of a setting."""
+    """How a condition tests the value of a setting."""
 
     IS = auto()
     IS_NOT = auto()
@@ -114,18 +114,18 @@ class Operator(StrEnum):
 
 
 class Condition(Struct, frozen=True):
-    """A requirement on the value of another setting.
+    """A condition on the value of a setting.
 
     Parameters
     ----------
     setting : str
         Path of the attribute that holds the value.
     values : tuple
-        The values to compare with; for `Operator.ABOVE` a number.
+        The values to compare with; a single number for `Operator.ABOVE`.
     words : str
-        Description of a violation, if the name and the values do not describe it.
+        Description of a violation; by default, it is derived from the name and the values.
     alternative : Condition or None
-        Another condition that is sufficient.
+        Another condition, which is also sufficient.
     """
 
     setting: str
@@ -135,7 +135,7 @@ class Condition(Struct, frozen=True):
     alternative: Condition | None = None
 
     def holds(self, values: object) -> bool:
-        """Whether the condition holds for a spec, or another object with the settings."""
+        """Return whether the condition holds for a spec or another object with settings."""
         value: Any = attrgetter(self.setting)(values)
         match self.operator:
             case Operator.IS:
@@ -151,7 +151,7 @@ class Condition(Struct, frozen=True):
         return is_met or (self.alternative is not None and self.alternative.holds(values))
 
     def violation(self, wording: Wording) -> str:
-        """Describe a violation, such as ``without --mask window``."""
+        """Describe a violation of the condition, such as ``without --mask window``."""
         if self.words:
             return self.words
         is_negative = self.operator in {Operator.IS_NOT, Operator.ABSENT}
@@ -166,35 +166,35 @@ class Condition(Struct, frozen=True):
 
 
 def when(setting: str, *values: object, words: str = "") -> Condition:
-    """Require a setting to have one of the values."""
+    """Return the condition that a setting has one of the values."""
     return Condition(setting, Operator.IS, values, words)
 
 
 def unless(setting: str, *values: object, words: str = "") -> Condition:
-    """Require a setting to have none of the values."""
+    """Return the condition that a setting has none of the values."""
     return Condition(setting, Operator.IS_NOT, values, words)
 
 
 def above(setting: str, number: float, alternative: Condition | None = None) -> Condition:
-    """Require a setting to be greater than a number."""
+    """Return the condition that a setting is greater than a number."""
     return Condition(setting, Operator.ABOVE, (number,), alternative=alternative)
 
 
 def given(setting: str, words: str = "") -> Condition:
-    """Require a matrix to be given."""
+    """Return the condition that a custom matrix is given."""
     return Condition(setting, Operator.GIVEN, words=words)
 
 
 def absent(setting: str) -> Condition:
-    """Require a matrix not to be given."""
+    """Return the condition that no custom matrix is given."""
     return Condition(setting, Operator.ABSENT)
 
 
 HAS_SCORES = unless("normalisation", NormalisationKind.UNIFORM)
-"""Whether queries are compared with keys; a uniform average does not need scores."""
+"""Condition for attention that computes scores, which a uniform average does not."""
 
 HAS_WEIGHTS = unless("normalisation", NormalisationKind.LINEAR)
-"""Whether the computation uses weights; linear attention only implies them."""
+"""Condition for attention that uses weights, which linear attention only implies."""
 
 
 class Setting(Struct, frozen=True):
@@ -203,26 +203,26 @@ class Setting(Struct, frozen=True):
     Parameters
     ----------
     label : str
-        Label of its control.
+        Label of the setting's control.
     help : str
-        A description, without a full stop.
+        Description, without a full stop.
     choices : tuple of (value, words)
-        The options of a choice setting.
+        The choices, each with its label.
     top : float
-        The slider's maximum; larger values can be typed.
+        Maximum of the slider; larger values can be entered.
     zero_label : str
         Meaning of 0 in a count; empty if 0 is an ordinary number.
     noun : str
-        Its name in a sentence; the label in lower case by default.
+        Name of the setting in a sentence; by default, the label in lower case.
     minimum, above, maximum, below : float or None
-        Its valid range.
+        Valid range of the value.
     fallback : number or None
-        The value suggested in place of an invalid one; by default, the nearest valid value.
+        Value that is suggested instead of an invalid one; by default, the nearest valid value.
     where : tuple of Condition
-        The conditions under which it has an effect; all of them must hold.
+        The conditions under which the setting has an effect; all of these must hold.
     caption : str
-        Format of a value in the description of a computation, which then states values other than
-        the default; empty if the description words the setting itself.
+        Format of the value in the description of a computation, which states values other than the
+        default; empty if the description formats the setting by other means.
     """
 
     name: str
@@ -244,15 +244,15 @@ class Setting(Struct, frozen=True):
 
     @property
     def default(self) -> Any:
-        """The value in a default spec."""
+        """Value of the setting in a default spec."""
         return setting_value(AttentionSpec(), self.name)
 
     def acts(self, values: object) -> bool:
-        """Whether it has an effect on a spec, or another object with the settings."""
+        """Return whether the setting has an effect on a spec or another object with settings."""
         return all(condition.holds(values) for condition in self.where)
 
     def first_unmet(self, values: object) -> Condition | None:
-        """Return the first condition that does not hold."""
+        """Return the first condition that does not hold; None if all hold."""
         return next((each for each in self.where if not each.holds(values)), None)
 
     @property
@@ -262,7 +262,7 @@ class Setting(Struct, frozen=True):
 
     @property
     def requirement(self) -> str:
-        """Its valid range, such as ``at least 0 and less than 1``; empty if there is none."""
+        """The valid range, such as ``at least 0 and less than 1``; empty if it is unlimited."""
         bounds = (
             ("at least", self.minimum),
             ("greater than", self.above),
@@ -272,7 +272,7 @@ class Setting(Struct, frozen=True):
         return " and ".join(f"{words} {bound:,}" for words, bound in bounds if bound is not None)
 
     def range_violation(self, value: float) -> str:
-        """Return what a number must be, such as ``must be at least 1``; empty if it is valid."""
+        """Return the requirement that a number violates; empty if the number is valid."""
         # An integer may be too large for a float.
         is_real = type(value) is float
         if is_real and math.isnan(value):
@@ -288,13 +288,13 @@ class Setting(Struct, frozen=True):
         return "must be finite" if is_real and math.isinf(value) else ""
 
     def range_problem(self, value: float) -> str:
-        """Return a sentence about a number outside the valid range; empty if it is valid."""
+        """Return a sentence about a number outside the valid range; empty for a valid number."""
         violation = self.range_violation(value)
         noun = self.noun or self.label.lower()
         return f"The {noun} {violation}. It is {format_number(value)}." if violation else ""
 
     def nearest(self, value: float) -> float:
-        """Return a valid number to suggest in place of an invalid one."""
+        """Return a valid number to suggest instead of an invalid one."""
         if self.fallback is not None:
             return self.fallback
         if self.minimum is not None and not value >= self.minimum:
@@ -303,14 +303,14 @@ class Setting(Struct, frozen=True):
         return self.maximum
 
     def read(self, value: object) -> Any:
-        """Convert a value of Python or of a file to the type of the setting.
+        """Convert a value from Python or from a file to the type of the setting.
 
-        The range is not checked, because a spec may be invalid while it is edited.
+        The range is not checked, because a spec may be invalid while the user edits it.
 
         Raises
         ------
         InvalidValueError
-            If the value has another type or is not one of the choices.
+            If the value has the wrong type or is not one of the choices.
         """
         is_number = not isinstance(value, bool)
         if self.kind is SettingKind.CHOICE:
@@ -335,7 +335,7 @@ class Setting(Struct, frozen=True):
         return find_choice([each for each, _ in self.choices], value)
 
     def parse(self, text: str) -> Any:
-        """Convert the text of a valid value.
+        """Convert text to a valid value.
 
         Raises
         ------
@@ -361,7 +361,7 @@ def find_choice(values: Sequence[Choice], value: object) -> Choice:
     Raises
     ------
     InvalidValueError
-        If the value is not one of the choices; the error contains the most similar one.
+        If the value is not one of the choices; the error contains the most similar choice.
     """
     if isinstance(value, str) and value in values:
         return values[values.index(value)]
@@ -371,7 +371,7 @@ def find_choice(values: Sequence[Choice], value: object) -> Choice:
 
 
 def format_number(value: float) -> str:
-    """Format a number for a sentence; a very long one is shortened."""
+    """Format a number for a sentence; a very long number is described instead."""
     if not isinstance(value, int):
         return f"{value:g}"
     if abs(value) < 2**64:
@@ -464,27 +464,30 @@ SETTINGS: tuple[Setting, ...] = (
             "Activation function of the block’s feed-forward network", _choices_of(Activation),
             where=(when("block", BlockKind.PRE_NORM),)),
     Setting("position", "Positions", SettingKind.CHOICE,
-            "Positional encoding: vectors added to the embedding, or positions inside attention",
+            "Positional encoding: vectors added to the embedding, or positions applied within "
+            "attention",
             _choices_of(PositionKind), where=_POSITIONS_ACT, caption="{} positions"),
     Setting("scale", "Scale", SettingKind.CHOICE,
             "Size whose square root divides the scores", _choices_of(ScaleKind),
             where=(HAS_SCORES, HAS_WEIGHTS), group=SettingGroup.SCORES),
     Setting("temperature", "Temperature", SettingKind.NUMBER,
-            "Additional divisor of the scores: below 1 sharpens the weights, above 1 flattens them",
+            "Additional divisor of the scores; values below 1 sharpen the weights, and values "
+            "above 1 flatten them",
             above=0, fallback=1.0, where=(HAS_SCORES, HAS_WEIGHTS),
             group=SettingGroup.SCORES, caption="temperature {}"),
     Setting("normalisation", "Normalisation", SettingKind.CHOICE,
             "How a row of scores becomes a row of weights", _choices_of(NormalisationKind),
             group=SettingGroup.SCORES, caption="normalisation: {}"),
-    Setting("mask", "Mask", SettingKind.CHOICE, "Which keys a query attends to",
+    Setting("mask", "Mask", SettingKind.CHOICE, "Which keys a query may attend to",
             _choices_of(MaskKind), group=SettingGroup.MASK),
     Setting("window", "Window", SettingKind.COUNT,
-            "Number of tokens each query attends to: the query itself and those just before it",
+            "Number of tokens that each query attends to: the query itself and the tokens just "
+            "before it",
             top=32,
             minimum=1, maximum=MAX_VALUES["window"], where=(when("mask", MaskKind.WINDOW),),
             group=SettingGroup.MASK),
     Setting("own_mask", "Custom matrix", SettingKind.MATRIX,
-            "One row per query, one column per key: 1 allowed, 0 blocked",
+            "One row per query and one column per key; 1 allows a pair, and 0 forbids it",
             where=(when("mask", MaskKind.OWN),), group=SettingGroup.MASK),
     Setting("route", "Mask acts", SettingKind.CHOICE,
             "Whether the mask is applied to the scores before normalisation or to the weights "
@@ -496,23 +499,23 @@ SETTINGS: tuple[Setting, ...] = (
 """The settings that have a control, in the order of the controls."""
 
 KEEP_MASK_SETTING = Setting("own_kept", "Kept weights", SettingKind.MATRIX,
-               "Dropout mask to use instead of a random one: one row per query, one column "
-               "per key, 1 kept, 0 dropped",
+               "Dropout mask to use instead of a random one, with one row per query and one column "
+               "per key; 1 keeps a weight, and 0 drops it",
                where=(HAS_WEIGHTS, when("mode", DropoutMode.TRAIN)), group=SettingGroup.DROPOUT)
-"""The keep mask of dropout, which has no control in the window."""
+"""The custom dropout mask, for which the window has no control."""
 # fmt: on
 SETTINGS_BY_NAME = {setting.name: setting for setting in (*SETTINGS, KEEP_MASK_SETTING)}
 
 
 def setting_value(spec: AttentionSpec, name: str) -> Any:
-    """Return a setting of a spec, or a setting derived from the spec."""
+    """Return the value of a setting, which is either a field of the spec or derived from it."""
     if name == "mechanism":
         return mechanism_of(spec)
     return spec.mask is MaskKind.CAUSAL if name == "causal" else getattr(spec, name)
 
 
 def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:
-    """Return the reason why a setting has no effect on a spec, or an empty string if it has."""
+    """Return the reason why a setting has no effect on a spec; empty if it has an effect."""
     unmet = SETTINGS_BY_NAME[name].first_unmet(spec)
     return (
         f"{wording(name, None)} has no effect {unmet.violation(wording)}. Remove it."
@@ -522,7 +525,7 @@ def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:
 
 
 def first_unsettable(spec: AttentionSpec) -> Setting | None:
-    """Return the first setting with a value that its control cannot show, even if it is not used.
+    """Return the first setting, used or not, whose value its control cannot show.
 
     Command-line options can set numbers that are valid but too large for the control.
     """

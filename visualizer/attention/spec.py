@@ -1,4 +1,4 @@
-"""The spec of an attention module as one value, and its options; imports no torch.
+"""The spec of an attention module as a single value, and its choices; imports no torch.
 
 Sources: Vaswani et al. 2017, "Attention Is All You Need", §3.2 (scale, heads, output projection)
 and §3.5 (sinusoidal positions); Press et al. 2022, "Train Short, Test Long", §3 (linear biases);
@@ -54,7 +54,7 @@ WEIGHT_FIELDS = (
 
 
 class SettingChoice(StrEnum):
-    """A choice of a setting, with its label in the window."""
+    """A choice of a setting, with the label that the window shows."""
 
     label: str
 
@@ -73,14 +73,14 @@ class Projection(SettingChoice):
 
 
 class Arrangement(SettingChoice):
-    """Whether heads split d_out, or have size d_out each and are concatenated (stacked)."""
+    """Whether the heads split d_out, or have the size d_out each and are stacked."""
 
     SPLIT = "split", "Split: size is divided"
     STACKED = "stacked", "Stacked: full size each"
 
 
 class PositionKind(SettingChoice):
-    """Position vectors added to the embedding, or positions inside attention."""
+    """Positional encoding, either by vectors added to the embedding or within attention."""
 
     NONE = "none", "None"
     LEARNED = "learned", "Learned (untrained)"
@@ -90,25 +90,25 @@ class PositionKind(SettingChoice):
 
 
 VECTOR_POSITIONS = (PositionKind.LEARNED, PositionKind.SINUSOIDAL)
-"""Positions that are vectors added to the embedding; the others act on queries, keys or scores."""
+"""Positional encodings that add vectors to the embedding; others act on queries, keys or scores."""
 
 
 class BlockKind(SettingChoice):
-    """Layers around the attention: none, or a pre-norm transformer block."""
+    """Layers around the attention: none, or the other layers of a pre-norm transformer block."""
 
     NONE = "none", "None: attention only"
     PRE_NORM = "pre-norm", "Pre-norm transformer block"
 
 
 class Activation(SettingChoice):
-    """Activation function of a block's feed-forward layer."""
+    """Activation function in a block's feed-forward layer."""
 
     RELU = "relu", "ReLU"
     GELU = "gelu", "GELU"
 
 
 class ScaleKind(SettingChoice):
-    """Size under the square root in the scaling of the scores."""
+    """Size whose square root divides the scores."""
 
     NONE = "none", "None"
     D_HEAD = "d_head", "√ head size"
@@ -135,7 +135,7 @@ class MaskKind(SettingChoice):
 
 
 class MaskRoute(SettingChoice):
-    """When the mask is applied: −∞ before normalising, or zeros after it."""
+    """Whether the mask sets scores to −∞ before normalisation or weights to 0 after it."""
 
     BEFORE = "before", "−∞ before normalising"
     AFTER_RENORMALISED = "after-renormalised", "0 after, rows renormalised"
@@ -143,14 +143,14 @@ class MaskRoute(SettingChoice):
 
 
 class DropoutMode(SettingChoice):
-    """Training mode, in which dropout acts, or evaluation mode, in which it does not."""
+    """Training mode, which applies dropout, or evaluation mode, which does not."""
 
     TRAIN = "train", "Training"
     EVAL = "eval", "Evaluation (off)"
 
 
 class Dtype(SettingChoice):
-    """The floating-point type of every stage."""
+    """Floating-point type of every stage."""
 
     FLOAT32 = "float32", "float32"
     FLOAT64 = "float64", "float64"
@@ -166,7 +166,7 @@ class Device(SettingChoice):
 
 
 class BooleanMatrix(Struct, frozen=True):
-    """A boolean matrix, comparable and hashable, packed to eight cells per byte."""
+    """A boolean matrix, packed to eight cells per byte; comparable and hashable."""
 
     rows: int
     columns: int
@@ -182,7 +182,7 @@ class BooleanMatrix(Struct, frozen=True):
 
     @property
     def is_all_true(self) -> bool:
-        """Whether no cell is false."""
+        """Whether all cells are true."""
         return int.from_bytes(self.bits).bit_count() == self.rows * self.columns
 
     def array(self) -> np.ndarray:
@@ -192,7 +192,7 @@ class BooleanMatrix(Struct, frozen=True):
 
 
 class NumberMatrix(Struct, frozen=True):
-    """A float64 matrix, comparable and hashable, as bytes in row-major order."""
+    """A float64 matrix, stored as bytes in row-major order; comparable and hashable."""
 
     rows: int
     columns: int
@@ -202,12 +202,12 @@ class NumberMatrix(Struct, frozen=True):
 
     @classmethod
     def of(cls, array: np.ndarray) -> NumberMatrix:
-        """Copy an array [rows, columns] of any numeric type."""
+        """Create a matrix from an array [rows, columns] of any numeric type."""
         rows, columns = array.shape
         return cls(rows, columns, np.ascontiguousarray(array, dtype="<f8").tobytes())
 
     def array(self) -> np.ndarray:
-        """Return the numbers, read-only [rows, columns]."""
+        """Return the numbers as a read-only array [rows, columns]."""
         return np.frombuffer(self.numbers, dtype="<f8").reshape(self.rows, self.columns)
 
 
@@ -219,42 +219,43 @@ MAX_SEED = 2**31 - 1
 
 
 class AttentionSpec(Struct, frozen=True):
-    """Everything that determines an attention module's numbers, apart from the text.
+    """Everything that determines the numbers of an attention module, except the text.
 
-    A spec may be invalid while the user types; `spec_validation` lists its problems.
+    A spec may be invalid while the user edits it; `spec_validation` lists its problems.
 
     Parameters
     ----------
     d_out : int
-        Width of all heads together if they are split, or of each head if they are stacked. Unused
-        without projection, where queries, keys and values are the input.
+        Total width of split heads, or the width of each stacked head. Unused without a projection,
+        because queries, keys and values are then equal to the input.
     bias : bool
-        Whether linear query, key and value layers have a bias (the book's ``qkv_bias``).
+        Whether the linear query, key and value layers have a bias (the book's ``qkv_bias``).
     temperature : float
-        Divides the scores in addition to `scale`.
+        Additional divisor of the scores.
     window : int
         Size of the sliding window: a query attends to itself and the window − 1 tokens before it.
     own_mask, own_kept : BooleanMatrix, optional
-        Allowed cells, and cells that dropout keeps instead of random ones, [query, key].
+        Custom mask of allowed cells, and custom mask of cells that dropout keeps, [query, key].
     dropout_seed : int
-        Seed of the dropout mask, which is the same on every operating system.
+        Seed of the dropout mask, which does not depend on the operating system.
     own_input : NumberMatrix, optional
-        The text's vectors [token, d_in], instead of those of its tokens; for a single text.
+        Custom vectors of a single text [token, d_in], which replace the token embeddings.
     own_weights : tuple of (name, NumberMatrix)
-        Weights named in `OWN_LAYERS` [d_in, width], all heads concatenated, so that queries are
-        ``x @ W``; W_output is [width, width], a block's linear layers are [in, out], its norms
-        [1, d_in]; biases named in `OWN_BIASES` are [1, width]. Other weights are random.
+        Custom weights; all other weights are random. The matrices named in `OWN_LAYERS` have the
+        shape [d_in, width], with all heads concatenated, so that queries are ``x @ W``. W_output is
+        [width, width], a block's linear layers are [in, out] and its norms are [1, d_in]. The
+        biases named in `OWN_BIASES` are [1, width].
     block : BlockKind
-        A pre-norm block is x + out_proj(heads(ln1(x))), followed by x +
-        linear2(activation(linear1(ln2(x)))) of that sum. Its width is d_in. Without
-        `output_projection`, the concatenated heads are added directly.
+        A pre-norm block computes y = x + out_proj(heads(ln1(x))) and then
+        y + linear2(activation(linear1(ln2(y)))). Its width is d_in. Without `output_projection`,
+        the concatenated heads are added directly.
     d_ff : int
         Hidden size of the block's feed-forward layer; 0 for `FEED_FORWARD_FACTOR` times d_in.
     lengths : tuple of int
-        Number of tokens of each text of a padded batch; empty if nothing is padded.
+        Number of tokens in each text of a padded batch; empty without padding.
     key_value_heads : int
-        Number of key-value heads, each shared by a group of split query heads; 0 for as many as
-        `heads`.
+        Number of key-value heads, each of which a group of split query heads shares; 0 for one per
+        query head.
     """
 
     d_in: int = 3
@@ -291,13 +292,13 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def d_head(self) -> int:
-        """Columns of one head's queries, keys and values."""
+        """Number of columns in one head's queries, keys and values."""
         total = self.d_out if self.has_projection else self.d_in
         return total // max(1, self.heads) if self.arrangement is Arrangement.SPLIT else total
 
     @property
     def width(self) -> int:
-        """Columns of all heads concatenated."""
+        """Number of columns of the concatenated heads."""
         return self.heads * self.d_head
 
     @property
@@ -307,17 +308,17 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def has_grouped_heads(self) -> bool:
-        """Whether query heads share the keys and values of fewer heads."""
+        """Whether there are fewer key-value heads than query heads."""
         is_split = self.arrangement is Arrangement.SPLIT and self.has_projection
         return is_split and 0 < self.key_value_heads < self.heads
 
     def layer_heads(self, layer: str) -> int:
-        """Return the number of heads that a projection layer has columns for."""
+        """Return the number of heads of a projection layer."""
         is_shared = self.has_grouped_heads and layer in KEY_VALUE_LAYERS
         return self.key_value_heads if is_shared else self.heads
 
     def layer_head(self, layer: str, head: int) -> int:
-        """Return the head of a projection layer that a query head uses."""
+        """Return the index of the head in a projection layer that a query head uses."""
         return head * self.layer_heads(layer) // self.heads
 
     @property
@@ -327,12 +328,12 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def hidden_width(self) -> int:
-        """Hidden size of the block's feed-forward layer."""
+        """Hidden size of a block's feed-forward layer."""
         return self.d_ff or FEED_FORWARD_FACTOR * self.d_in
 
     @property
     def block_sizes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the block's weights and biases, by their names in a ``state_dict``."""
+        """Shapes of a block's weights and biases, by their names in a ``state_dict``."""
         if not self.has_block:
             return {}
         found: dict[str, tuple[int, ...]] = {}
@@ -344,7 +345,7 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def divisor(self) -> float:
-        """The divisor of the scores: √size · temperature."""
+        """Divisor of the scores: √size · temperature."""
         root = {ScaleKind.NONE: 1, ScaleKind.D_HEAD: self.d_head, ScaleKind.D_MODEL: self.d_in}[
             self.scale
         ]
@@ -352,7 +353,7 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def alibi_slopes(self) -> tuple[float, ...]:
-        """The slope of each head's linear bias (ALiBi; Press et al. 2022, §3).
+        """Slope of each head's linear bias (ALiBi; Press et al. 2022, §3).
 
         The slopes form a geometric sequence. If the number of heads is not a power of two, the
         slopes of the next smaller power are followed by every other slope of the next larger one.
@@ -364,7 +365,7 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def is_masked(self) -> bool:
-        """Whether any cell may be forbidden."""
+        """Whether the mask or padding can forbid a cell."""
         return self.mask is not MaskKind.NONE or bool(self.lengths)
 
     @property
@@ -375,14 +376,14 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def weight_names(self) -> tuple[str, ...]:
-        """Names of its weights, as in `OWN_LAYERS`."""
+        """Names of the spec's weights, as in `OWN_LAYERS`."""
         layers = PROJECTION_LAYERS if self.has_projection else ()
         output = ("W_output",) if self.output_projection else ()
         return (*layers, *output, *(BLOCK_LAYERS if self.has_block else ()))
 
     @property
     def weight_sizes(self) -> dict[str, tuple[int, int]]:
-        """Rows and columns of its weights; the weights of a norm are a single row."""
+        """Numbers of rows and columns of each weight matrix; a norm has a single row."""
         sizes = {"W_output": (self.width, self.width)}
         if self.has_block:
             sizes |= dict.fromkeys(NORM_LAYERS, (1, self.d_in))
@@ -394,7 +395,7 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def own_sizes(self) -> dict[str, tuple[int, int]]:
-        """Rows and columns of all weights and biases that can be custom."""
+        """Numbers of rows and columns of all weights and biases that can be custom."""
         has_bias = self.bias and self.projection is Projection.LINEAR
         sizes = self.weight_sizes
         biased = [name for name in sizes if has_bias or name not in PROJECTION_LAYERS]
@@ -402,5 +403,5 @@ class AttentionSpec(Struct, frozen=True):
 
     @property
     def counting_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:
-        """The custom weights and biases that the computation uses."""
+        """Custom weights and biases that the computation uses."""
         return tuple(own for own in self.own_weights if own[0] in self.own_sizes)

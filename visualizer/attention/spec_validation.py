@@ -1,4 +1,4 @@
-"""Validation of an attention spec: ranges of numbers, and settings that fit together."""
+"""Validates an attention spec: the ranges of numbers, and the consistency of settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SETTINGS_WITH_RANGE = tuple(setting for setting in SETTINGS if setting.has_rang
 
 
 def spec_problems(spec: AttentionSpec) -> tuple[Problem, ...]:
-    """Return the problems of a spec, field by field; empty if it can be computed."""
+    """Return the problems of a spec, field by field; empty if the spec can be computed."""
     ranges = _range_problems(spec)
     sizes = [problem for problem in ranges if problem.field in _SIZES] + _head_problems(spec)
     others = [problem for problem in ranges if problem.field not in _SIZES]
@@ -51,7 +51,7 @@ def check_spec(spec: AttentionSpec) -> None:
 
 
 def _range_problems(spec: AttentionSpec) -> list[Problem]:
-    """Return the problems of numbers outside the range of their setting."""
+    """Return a problem for each number outside the range of its setting."""
     found = []
     for setting in _SETTINGS_WITH_RANGE:
         value = getattr(spec, setting.name)
@@ -86,7 +86,7 @@ def _rotary_problems(spec: AttentionSpec) -> list[Problem]:
     is_fixed = bool(spec.own_weights) or (field == "d_in" and spec.own_input is not None)
     if is_fixed or wider > MAX_VALUES[field]:
         return [Problem("position", sentence, ("position", PositionKind.NONE))]
-    if spec.has_block and spec.d_in == spec.d_out:  # a block's output size goes with it
+    if spec.has_block and spec.d_in == spec.d_out:  # a block's output size changes with it
         field = "d_in"
     return [Problem("position", sentence, (field, wider))]
 
@@ -96,14 +96,14 @@ def _divided_size(spec: AttentionSpec) -> str:
 
 
 def _largest_divisor(spec: AttentionSpec, most: int) -> int:
-    """Return the largest number of heads, at most ``most``, that divides the size."""
+    """Return the largest number of heads, up to ``most``, that divides the size."""
     total = 0 if spec.arrangement is Arrangement.STACKED else getattr(spec, _divided_size(spec))
     return next(heads for heads in range(most, 0, -1) if total % heads == 0)
 
 
 def _head_problems(spec: AttentionSpec) -> list[Problem]:
     field, heads = _divided_size(spec), spec.heads
-    if spec.has_block and spec.d_in == spec.d_out:  # a block's output size goes with it
+    if spec.has_block and spec.d_in == spec.d_out:  # a block's output size changes with it
         field = "d_in"
     total = getattr(spec, field)
     usable = 0 < total <= MAX_VALUES[field] and 0 < heads <= MAX_VALUES["heads"]
@@ -165,7 +165,7 @@ def _own_weight_problems(spec: AttentionSpec) -> list[Problem]:
 
 
 def _misfit_message(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
-    """Return why custom weights do not fit; empty if they fit or are not used."""
+    """Return why custom weights have the wrong name or size; empty if they are valid or unused."""
     if name not in OWN_LAYERS and name not in OWN_BIASES:
         return f"Unknown weights “{name}”. Use one of: {', '.join(OWN_LAYERS)}."
     rows, columns = spec.own_sizes.get(name, (own.rows, own.columns))

@@ -1,4 +1,4 @@
-"""Computation of each operation of the stage table; every function returns a new tensor.
+"""Computes the operations of the stage table; every function returns a new tensor.
 
 Sources: Vaswani et al. 2017, §3.2.1, eq. 1 (scores to context), §3.2.2 (heads and output
 projection); Raschka 2024, §3.3 to §3.6 (the variants); Katharopoulos et al. 2020, §3.2 and §3.3
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class CellIndices(Struct, frozen=True, eq=False):
-    """Heads, queries and keys of some cells, as index tensors that broadcast with the cells."""
+    """Heads, queries and keys of cells, as index tensors that can be broadcast with the cells."""
 
     spec: AttentionSpec
     dtype: torch.dtype
@@ -60,14 +60,14 @@ CELLWISE: dict[Operation, Callable[..., Tensor]] = {
     Operation.LINEAR_BIAS: _linear_bias,
     Operation.ADD_SCORE_BIAS: lambda at, scores, bias: scores + bias,
 }
-"""Operations that compute a cell from its indices and the same cell of each input.
+"""Operations that compute a cell from its indices and from the same cell in each input.
 
 The same function computes whole matrices, blocks of a long text, and individual cells.
 """
 
 
 class StageInputs(Struct, frozen=True, eq=False):
-    """Inputs available to every operation."""
+    """Inputs that are available to every operation."""
 
     spec: AttentionSpec
     given: Tensor
@@ -81,7 +81,7 @@ class StageInputs(Struct, frozen=True, eq=False):
 
     @property
     def cells(self) -> CellIndices:
-        """The indices of all query–key cells."""
+        """Indices of all query–key cells."""
         places = torch.arange(self.tokens, device=self.given.device)
         heads = torch.arange(self.spec.heads, device=self.given.device)
         return CellIndices(
@@ -89,7 +89,7 @@ class StageInputs(Struct, frozen=True, eq=False):
         )
 
     def room(self, stage: Stage) -> Tensor | None:
-        """Return a buffer for the result of a stage; None to let torch allocate it."""
+        """Return a buffer for the result of a stage; None if torch has to allocate it."""
         if self.pool is None:
             return None
         sizes = self.given.shape[:-2] + shape(self.spec, stage.dims, self.tokens)
@@ -100,13 +100,13 @@ class StageInputs(Struct, frozen=True, eq=False):
         return torch.from_numpy(cells).to(self.given.device)  # query key
 
     def reading(self, stage: Stage) -> Tensor:
-        """Return which queries have allowed keys [query, 1], on the CPU to avoid a device sync."""
+        """Return which queries have allowed keys, [query, 1], on the CPU to avoid a device sync."""
         some = masks.allowed(self.spec, self.tokens, stage.name).any(-1, keepdims=True)
         return torch.from_numpy(some)
 
 
 def compute_stage(work: StageInputs, stage: Stage, read: Sequence[Tensor]) -> Tensor:
-    """Compute a stage from its inputs; for stages of vectors, some rows of the inputs suffice."""
+    """Compute a stage, or the given rows of a stage of vectors, from its inputs."""
     if cellwise := CELLWISE.get(stage.operation):
         cells = cellwise(work.cells, *read)  # head query key
         return cells.expand(work.given.shape[:-2] + cells.shape[-3:])
@@ -140,7 +140,7 @@ def _to_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def repeat_for_heads(x: Tensor, heads: int) -> Tensor:
-    """Repeat keys or values [..., head, token, d_head] for each query head of their group."""
+    """Repeat keys or values [..., head, token, d_head] for every query head in their group."""
     return x if x.shape[-3] == heads else x.repeat_interleave(heads // x.shape[-3], -3)
 
 
@@ -159,7 +159,7 @@ def _rotate_heads(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
 
 
 def rotate_pairs(vectors: Tensor, cosines: Tensor, sines: Tensor, step: RotaryPosition) -> Tensor:
-    """Rotate pairs of columns of vectors [..., d_head] by angles [..., pair]."""
+    """Rotate pairs of columns in vectors [..., d_head] by angles [..., pair]."""
     rotated, columns = vectors.clone(), torch.arange(step.pairs)
     halves, adjacent = (columns, columns + step.pairs), (2 * columns, 2 * columns + 1)
     first, second = (step.start + each for each in (adjacent if step.is_interleaved else halves))
@@ -177,7 +177,7 @@ def _zero_masked(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
 def _mask_scores(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     forbidden = ~work.allowed(stage)  # query key
     if x.requires_grad and work.reading(stage).all():
-        # Addition has a trivial gradient, but turns a score of +∞ into NaN.
+        # Addition has a trivial gradient but turns scores of +∞ into NaN.
         return x + x.new_zeros(forbidden.shape).masked_fill(forbidden, -torch.inf)
     return torch.where(forbidden, x.new_tensor(-torch.inf), x, out=work.room(stage))
 
@@ -194,7 +194,7 @@ def _normalise_scores(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
 
 
 def _zero_empty_rows(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
-    # Softmax is undefined for a row of −∞: a query without allowed keys gets zero weights.
+    # Softmax is undefined for a row of −∞, so a query without allowed keys gets zero weights.
     some = work.reading(stage)
     return weights if some.all() else weights.where(some.to(weights.device), 0)
 
@@ -208,7 +208,7 @@ def _average_allowed(work: StageInputs, stage: Stage) -> Tensor:
 
 def _renormalise_weights(work: StageInputs, stage: Stage, zeroed: Tensor) -> Tensor:
     sums = zeroed.sum(-1, keepdim=True)  # head query 1
-    # A row of zeros stays zero.
+    # A row of zeros remains zero.
     return zeroed / sums.masked_fill(~zeroed.any(-1, keepdim=True), 1)
 
 
@@ -260,7 +260,7 @@ def _map_features(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
 
 
 def _sum_over_keys(work: StageInputs, each: Tensor) -> Tensor:
-    """Sum vectors [..., token, column] over the keys that each query may attend to."""
+    """Sum vectors [..., token, column] over the allowed keys of each query."""
     if masks.needs_mask_product(work.spec):
         cells = masks.allowed(work.spec, work.tokens).copy()
         return torch.from_numpy(cells).to(each) @ each  # head query column
@@ -279,7 +279,7 @@ def _sum_keys(work: StageInputs, stage: Stage, keys: Tensor) -> Tensor:
 
 
 def divide_by_normalizer(x: Tensor, normalizer: Tensor) -> Tensor:
-    """Divide rows by their normalizer, which is 0 only for a query without keys."""
+    """Divide rows by their normalizer, which is 0 only for queries without allowed keys."""
     return x / normalizer.masked_fill(normalizer == 0, 1)
 
 

@@ -1,4 +1,4 @@
-"""The stage table: what is computed, from which inputs and in which order; imports no torch.
+"""The stage table: what is computed, from which inputs, and in which order; imports no torch.
 
 It is the only source of information on stages for the computation, the reuse of unchanged
 stages, shape checks, explanations, the flow board, captions and exports.
@@ -114,17 +114,18 @@ LAYER_STAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "added": (QUERIES, "", "the residual stream plus the output of the feed-forward layer"),
     "result": (QUERIES, "", "the residual stream at the end of the layer"),
 }
-"""By name, in order of computation; an empty symbol is derived from the step."""
+"""Titles, symbols and descriptions of a layer's stages, in the order of computation. If a symbol is
+empty, it is derived from the step."""
 
 
 def layer_stage_title(name: str) -> str:
-    """Return the title of a stage of a layer."""
+    """Return the title of a stage in a layer."""
     words = name.replace("_", " ").replace("feed forward", "feed-forward")
     return words.replace("turned", "rotated").capitalize()
 
 
 def layer_stage_symbol(step: LayerStep | None, reads: tuple[str, ...]) -> str:
-    """Return the symbol of a stage computed by a step; empty if its name determines the symbol."""
+    """Return the symbol of a stage that a step computes; empty if the name determines it."""
     if isinstance(step, NormLayer):
         return step.name
     if isinstance(step, LinearLayer):
@@ -152,13 +153,13 @@ Step = TypeVar("Step", bound="LayerStep")
 MASK_FIELDS = ("mask", "window", "own_mask", "lengths")
 HEAD_FIELDS = ("heads", "arrangement", "projection")
 BLOCKWISE_BYTES = 2**28
-"""Maximum memory for computed blocks and their tiles."""
+"""Maximum memory, in bytes, for computed blocks and their tiles."""
 NORM_EPSILON = 1e-5
-"""Added to the mean square by layer norms; the same as PyTorch's default."""
+"""Number that layer norms add to the variance; the same as PyTorch's default."""
 
 
 class Operation(StrEnum):
-    """How a stage is computed from its inputs."""
+    """Operation that computes a stage from its inputs."""
 
     INPUT_VECTORS = auto()
     POSITION_VECTORS = auto()
@@ -205,11 +206,11 @@ class StageNouns(Struct, frozen=True):
     Parameters
     ----------
     number : str
-        Name of one of its numbers.
+        Name of a single number.
     numbers : str
-        Plural of the name; by default, "numbers of the" and the name of a vector.
+        Plural of the name; by default, "numbers of the" followed by the name of a vector.
     vector : str
-        Name of one of its vectors; the same as that of a number by default.
+        Name of a single vector; by default, the name of a number.
     """
 
     number: str
@@ -218,29 +219,29 @@ class StageNouns(Struct, frozen=True):
 
 
 class Stage(Struct, frozen=True):
-    """One named tensor and how it is computed.
+    """A named tensor, and how it is computed.
 
     Parameters
     ----------
     dims : tuple of str
-        Names of its axes; a batch axis may precede them.
+        Names of the axes; a batch axis may precede these.
     reads : tuple of str
-        Input stages; in the table, the first of those that supersede one another.
+        Input stages. Of stages that supersede one another, the table names the first.
     fields : tuple of str
-        Fields of the spec that its values depend on, in addition to those of its inputs.
+        Fields of the spec that the values depend on, in addition to the fields of the inputs.
     parameters : tuple of str
-        Layers or tables of weights that it uses.
+        Layers or tables of weights that the stage uses.
     when : callable
-        Returns whether a spec has this row.
+        Returns whether a spec has this stage.
     supersedes : bool
-        Whether the rows below use this stage in place of its own first input.
+        Whether later stages use this stage instead of its first input.
     step : LayerStep or None
-        How a layer of a model computes it.
+        How a model's layer computes the stage.
     by_layer : tuple of Stage
-        Its row in each layer if the layers of a model compute it differently; else empty. This row
-        is then the most common one.
+        The stage in each layer if a model's layers compute it differently; otherwise empty. This
+        object is then the most common variant.
     build_step : callable or None
-        Returns the step for a spec, if it depends on the spec.
+        Returns the step for a spec, if the step depends on the spec.
     """
 
     name: str
@@ -261,28 +262,28 @@ class Stage(Struct, frozen=True):
     __repr__ = brief_repr
 
     def layer_step(self, kind: type[Step]) -> Step:
-        """Return how a layer computes it; the step must be of the given kind."""
+        """Return how a layer computes the stage, as a step of the given type."""
         assert isinstance(self.step, kind)
         return self.step
 
     @property
     def role(self) -> Role | None:
-        """Role of the stage; None for the stages of a layer before and after attention."""
+        """Role of the stage; None for a layer's stages before and after attention."""
         return Role.of(self.name)
 
     @property
     def is_weights(self) -> bool:
-        """Whether its values are shares of a row: unsigned, with a sequential colour map."""
+        """Whether the values are shares of a row, which are not negative."""
         return self.role in WEIGHT_STAGES
 
     @property
     def noun(self) -> str:
-        """Name of one of its numbers."""
+        """Name of a single number of the stage."""
         return STAGE_NOUNS[self.name].number
 
     @property
     def nouns(self) -> str:
-        """Name of its numbers, in the plural."""
+        """Name of the stage's numbers, in the plural."""
         return STAGE_NOUNS[self.name].numbers or f"numbers of the {vector_noun(self.name)}"
 
     @property
@@ -292,12 +293,12 @@ class Stage(Struct, frozen=True):
 
     @property
     def has_masked_input(self) -> bool:
-        """Whether its input scores are −∞ at forbidden cells."""
+        """Whether the input scores are −∞ in forbidden cells."""
         return any(name in MASKED_SCORES for name in self.reads)
 
 
 def recorded_row(row: Stage) -> Stage:
-    """Return the row of a stage whose numbers are known but whose computation is not."""
+    """Return a copy of a stage whose numbers are known but whose computation is unknown."""
     return replace(
         row,
         symbol="given",
@@ -353,7 +354,7 @@ def _has_renormalisation(spec: AttentionSpec) -> bool:
 
 
 def is_always_present(spec: AttentionSpec) -> bool:
-    """Return True: the condition of a stage that is present for every spec."""
+    """Return True, as the condition of a stage that exists for every spec."""
     return True
 
 
@@ -378,7 +379,7 @@ def _block_stage(
     *,
     supersedes: bool = False,
 ) -> Stage:
-    """Return the row of a stage of a block, as also used for a layer of a model."""
+    """Return a block's stage, which is described like a stage of a model's layer."""
     dims, symbol, says = LAYER_STAGES[name]
     modules = step.modules if isinstance(step, NormLayer | LinearLayer) else ()
     return Stage(
@@ -436,13 +437,13 @@ def _input_stages(
               (*sizes, "bias"), (layer,), f"each token's vector times {layer}",
               lambda spec: needed(spec) and spec.has_projection),
         Stage(*common, Operation.UNPROJECTED_INPUT, ("input",), HEAD_FIELDS, (),
-              "the input itself, without projection",
+              "the unchanged input, without a projection",
               lambda spec: needed(spec) and not spec.has_projection),
     )
 
 
 def _rotary_stage(name: str) -> Stage:
-    """Return the row of rotated queries or keys, in the two halves of a head as in Llama."""
+    """Return the stage of rotated queries or keys, which pairs the halves of a head as in Llama."""
     says = f"pairs of columns of the {name}, rotated by angles proportional to the position"
     return Stage(name, layer_stage_title(name), "RoPE", HEAD_AXES, Operation.ROTARY_POSITION,
                  (f"projected_{name}",), (), (), says, _has_rotation,
@@ -480,9 +481,11 @@ _LINEAR_STAGES = (
           ("keys",), (), (), "feature map of the keys, elu(x) + 1", _is_linear),
     Stage("key_value_sums", "Key–value sums", "S = Σ φ(k)vᵀ", ("head", "query", "d_state"),
           Operation.KEY_VALUE_SUMS, ("feature_keys", "values"), MASK_FIELDS, (),
-          "key features times values, added over the keys of each query", _is_linear),
+          "products of key features and values, summed over the allowed keys of each query",
+          _is_linear),
     Stage("key_sums", "Key sums", "Σ φ(k)", ("head", "query", "d_head"), Operation.KEY_SUMS,
-          ("feature_keys",), MASK_FIELDS, (), "key features, added over the keys of each query",
+          ("feature_keys",), MASK_FIELDS, (),
+          "key features, summed over the allowed keys of each query",
           _is_linear),
     Stage("normalizer", "Normalizer", "z = φ(q)·Σ φ(k)", ("head", "query", "d_single"),
           Operation.NORMALIZER, ("feature_queries", "key_sums"), (), (),
@@ -539,7 +542,7 @@ STAGE_TABLE: tuple[Stage, ...] = (
     *_softmax_stages("weights", "", lambda spec: not _has_weight_mask(spec)),
     Stage("weights", "Implied weights", "φ(q)·φ(k) / z", SCORE_AXES, Operation.IMPLIED_WEIGHTS,
           ("feature_queries", "feature_keys", "normalizer"), MASK_FIELDS, (),
-          "weights that linear attention implies; no step uses them", _is_linear),
+          "weights that linear attention implies; no later step uses them", _is_linear),
     Stage("weights", "Weights", "1/n", SCORE_AXES, Operation.EQUAL_WEIGHTS, (), MASK_FIELDS, (),
           "equal weight on every allowed key",
           lambda spec: not HAS_SCORES.holds(spec) and not _has_weight_mask(spec)),
@@ -654,18 +657,18 @@ STAGE_NOUNS = {
 
 
 def vector_noun(stage: str) -> str:
-    """Return the name of one vector of a stage."""
+    """Return the noun for a single vector of a stage."""
     return STAGE_NOUNS[stage].vector or STAGE_NOUNS[stage].number
 
 
 def axis_word(dim: str) -> str:
-    """Return the name of an element along one of a stage's dims."""
+    """Return the noun for an element along an axis of a stage."""
     return "column" if dim.startswith("d_") else {"token": "position"}.get(dim, dim)
 
 
 @lru_cache(maxsize=4)
 def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
-    """Return the stages of a spec in the order of computation."""
+    """Return the stages of a spec, in the order of computation."""
     found: list[Stage] = []
     superseded: dict[str, str] = {}
     for row in STAGE_TABLE:
@@ -683,7 +686,7 @@ def unpooled_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     return tuple(takewhile(lambda row: row.dims[-1] != "key", stages(spec)))
 
 
-# Operations of torch's `scaled_dot_product_attention`, and those before and after it.
+# Operations in torch's `scaled_dot_product_attention`, and operations before and after it.
 FUSED_OPERATIONS = frozenset({
     Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.ADD_SCORE_BIAS,
     Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.DROPOUT,
@@ -701,20 +704,20 @@ LINEAR_OPERATIONS = frozenset(stage.operation for stage in STAGE_TABLE if stage.
 
 
 def unfused_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
-    """Return the stages of a spec that torch's fused attention does not support."""
+    """Return the stages of a spec that torch's fused attention cannot compute."""
     known = FUSED_OPERATIONS | UNFUSED_INPUT_OPERATIONS
     return tuple(stage for stage in stages(spec) if stage.operation not in known)
 
 
 def is_hatched(spec: AttentionSpec, stage: str) -> bool:
-    """Return whether a stage has forbidden cells, which are tinted instead of coloured."""
+    """Return whether a stage has forbidden cells, which are hatched instead of coloured."""
     return stage in MASKED_STAGES and MaskingSpec.of(spec, stage).can_forbid
 
 
 def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
-    """Return the ``state_dict`` names of a layer's tensors as in the book, heads in order.
+    """Return the names of a layer's tensors in the book's ``state_dict``, ordered by head.
 
-    For linear layers the weights come first, then the biases.
+    For linear layers, the weights precede the biases.
     """
     if layer == "position":
         return ("position.weight",) if spec.position is PositionKind.LEARNED else ()
@@ -731,7 +734,7 @@ def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
 
 
 def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int, ...]:
-    """Return the sizes of named dims for a number of tokens."""
+    """Return the sizes of the named axes for the given number of tokens."""
     sizes = {
         "token": tokens, "query": tokens, "key": tokens, "d_in": spec.d_in, "head": spec.heads,
         "d_head": spec.d_head, "d_out": spec.width, "d_model": spec.d_in,
@@ -741,7 +744,7 @@ def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int,
 
 
 def matrix_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
-    """Return the bytes of all query–key stages held in full."""
+    """Return how many bytes all query–key stages need if they are held in full."""
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     count = sum(row.dims[-1] == "key" for row in stages(spec))
     return item * count * texts * spec.heads * tokens * tokens
@@ -751,10 +754,10 @@ def matrix_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
 def estimate_bytes(
     spec: AttentionSpec, tokens: int, texts: int = 1, *, by_blocks: bool = False
 ) -> int:
-    """Estimate the bytes needed to compute a spec: all stages, weights and temporaries.
+    """Estimate how many bytes the computation of a spec needs for stages, weights and temporaries.
 
-    Temporaries are two more copies of the largest tensor. Embeddings and positions are looked up
-    in float64. The result is an upper bound; measured use stays below it.
+    Temporaries are two additional copies of the largest tensor. Embeddings and positions are looked
+    up in float64. The result is an upper bound; the measured memory use is lower.
 
     Parameters
     ----------
@@ -772,9 +775,7 @@ def estimate_bytes(
     has_matrix = spec.is_masked and (not by_blocks or spec.mask is MaskKind.OWN)
     mask = 3 * texts * tokens * tokens if has_matrix else 0
     mask += BLOCKWISE_BYTES + 20 * texts * spec.heads * tokens if by_blocks else 0
-    looked_up = (
-        24 * texts * tokens + 80
-    )  # one vector takes 80 bytes per number while it is generated
+    looked_up = 24 * texts * tokens + 80  # while a vector is generated, each number takes 80 bytes
     looked_up += 48 * tokens if _has_positions(spec) else 0
     drawn = 4 * (3 * layer + output)  # in float32, whatever the dtype of the spec
     return item * (sum(sizes) + 3 * layer + output + room) + mask + drawn + spec.d_in * looked_up

@@ -1,7 +1,7 @@
 """Token embeddings and position vectors, learned or sinusoidal; imports no torch.
 
-Vectors are standard normal, as in ``torch.nn.Embedding``, but generated here, so that they depend
-neither on the operating system nor on the other tokens of the text.
+Vectors are standard normal, as in ``torch.nn.Embedding``. This module generates them, so that they
+depend neither on the operating system nor on the other tokens of the text.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ BOOK_VECTORS = {
     "step": (0.05, 0.80, 0.55),
 }
 BOOK_DIMENSIONS = 3
-"""Number of columns of the book's vectors."""
+"""Number of columns in the book's vectors."""
 PADDING_LABEL = "⟨pad⟩"
 
-# Generated vectors are cached, at most 16 MiB; longer ones are generated each time.
+# Generated vectors are cached, up to 16 MiB in total; longer vectors are not cached.
 MAX_CACHED_VECTORS = 2_048
 MAX_CACHED_SIZE = 1_024
 
 
 def embed_tokens(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
-    """Look up the vectors of a text.
+    """Return the embeddings of a text's tokens.
 
     Returns
     -------
@@ -48,9 +48,9 @@ def embed_tokens(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
 
 
 def draw_positions(count: int, d_in: int, seed: int) -> np.ndarray:
-    """Draw learned position vectors as initialized before training, float64 [token, d_in].
+    """Draw learned position vectors as they are before training, float64 [token, d_in].
 
-    A position's vector does not depend on the length of the text.
+    The vector of a position does not depend on the length of the text.
     """
     vectors = np.empty((count, d_in))
     for place in range(count):
@@ -59,7 +59,7 @@ def draw_positions(count: int, d_in: int, seed: int) -> np.ndarray:
 
 
 def compute_sinusoids(count: int, d_in: int) -> np.ndarray:
-    """Compute sinusoidal positions, float64 [token, d_in] (Vaswani et al. 2017, §3.5)."""
+    """Compute sinusoidal position vectors, float64 [token, d_in] (Vaswani et al. 2017, §3.5)."""
     column = np.arange(d_in)
     angles = np.arange(count)[:, None] / 10_000 ** ((column - column % 2) / d_in)
     return np.where(column % 2 == 0, np.sin(angles), np.cos(angles))
@@ -74,7 +74,7 @@ def _embed_token(token: str, d_in: int, seed: int) -> np.ndarray:
 
 
 def draw_normal_vector(name: str, size: int, seed: int) -> np.ndarray:
-    """Draw a standard normal vector that depends only on its name and the seed.
+    """Draw a standard normal vector that depends only on a name and the seed.
 
     A shorter vector is a prefix of a longer one. Source: Box and Muller 1958.
     """

@@ -1,10 +1,10 @@
-"""Readable labels of model tokens: characters instead of bytes and marks; imports no torch.
+"""Readable labels for model tokens, with characters instead of bytes; imports no torch.
 
-A token may contain only a part of a character. It is then labelled by its bytes, as in
-SentencePiece: ``<0xE6><0x88>``; or ``我 1/2`` if the tokens next to it complete the character.
+A token that contains only part of a character is labelled by its bytes as in SentencePiece,
+``<0xE6><0x88>``, or by ``我 1/2`` if the adjacent tokens complete the character.
 
 Sources: Radford et al. 2019 (byte-level BPE; its vocabulary writes each byte as a printable
-character); Kudo and Richardson 2018, "SentencePiece" (the mark ▁ for a space, byte fallback).
+character); Kudo and Richardson 2018, "SentencePiece" (the symbol ▁ for a space, byte fallback).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 METASPACE = "▁"
 _BLANKS = ("Ġ", "Ċ")
-"""A space and a line break in a byte-level vocabulary."""
+"""Characters for a space and a line break in a byte-level vocabulary."""
 _BYTES = re.compile(r"((?:<0x[0-9A-F]{2}>)+)")
 BYTE_TOKEN_PATTERN = re.compile(r"<0x([0-9A-F]{2})>")
 _MAX_CHARACTER_BYTES = 4
@@ -28,7 +28,7 @@ _MAX_CHARACTER_BYTES = 4
 
 
 def decode_bytes(content: bytes) -> str:
-    """Decode bytes as UTF-8; bytes that are not part of a whole character become ``<0xE6>``."""
+    """Decode bytes as UTF-8; a byte that is not part of a complete character becomes ``<0xE6>``."""
     return content.decode("utf-8", "surrogateescape").translate(_byte_escapes())
 
 
@@ -47,7 +47,7 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 def byte_level_bytes(token: str) -> bytes | None:
-    """Return the bytes of a token of a byte-level vocabulary; None if it cannot be one."""
+    """Return the bytes of a token in a byte-level vocabulary; None if it cannot be such a token."""
     alphabet = _byte_alphabet()
     if not all(letter in alphabet for letter in token):
         return None
@@ -55,9 +55,9 @@ def byte_level_bytes(token: str) -> bytes | None:
 
 
 def label_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return labels for tokens as written in a vocabulary.
+    """Return labels for tokens as a vocabulary contains them.
 
-    Tokens of a byte-level vocabulary are decoded to characters; in other tokens, ▁ becomes a space.
+    Byte-level tokens are decoded to characters; in other tokens, ▁ becomes a space.
     """
     found = [byte_level_bytes(token) for token in tokens]
     if _is_byte_level(tokens, found):
@@ -69,7 +69,7 @@ def label_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_byte_level(tokens: Sequence[str], found: Sequence[bytes | None]) -> bool:
-    """Whether tokens are from a byte-level vocabulary: they contain its spaces, or they decode."""
+    """Return whether tokens are byte-level tokens, which contain certain characters or decode."""
     if any(token.startswith(_BLANKS) for token in tokens):
         return True
     pairs = zip(tokens, found, strict=True)
@@ -83,7 +83,7 @@ def _is_byte_level(tokens: Sequence[str], found: Sequence[bytes | None]) -> bool
 
 
 class _Piece(Struct, frozen=True):
-    """A part of a token: text, or bytes of characters."""
+    """A part of a token: text, or bytes of incomplete characters."""
 
     token: int
     text: str
@@ -91,12 +91,12 @@ class _Piece(Struct, frozen=True):
 
 
 def label_split_characters(words: Sequence[str]) -> tuple[str, ...]:
-    """Label tokens that split a character as parts of it: ``我 1/2`` and ``我 2/2``.
+    """Label tokens that split a character as its parts, such as ``我 1/2`` and ``我 2/2``.
 
     Parameters
     ----------
     words : sequence of str
-        The tokens of a text in order, with bytes as written by `decode_bytes`.
+        The tokens of a text, in which bytes are written as by `decode_bytes`.
     """
     if not any("<0x" in word for word in words):
         return tuple(words)
@@ -110,7 +110,7 @@ def label_split_characters(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _split_into_runs(words: Sequence[str]) -> Iterator[list[_Piece]]:
-    """Yield the parts of tokens, with consecutive bytes in one list."""
+    """Yield the parts of tokens in lists, with consecutive bytes in one list."""
     run: list[_Piece] = []
     for at, word in enumerate(words):
         for text in filter(None, _BYTES.split(word)):
@@ -127,7 +127,7 @@ def _split_into_runs(words: Sequence[str]) -> Iterator[list[_Piece]]:
 
 
 def _label_run(run: list[_Piece]) -> Iterator[_Piece]:
-    """Yield the labels of a run of bytes: the characters that they form, by token."""
+    """Yield, for each token, the label of its part in a run of bytes."""
     if not run[0].content:
         yield run[0]
         return
@@ -143,7 +143,7 @@ def _label_run(run: list[_Piece]) -> Iterator[_Piece]:
 
 
 def _first_character(content: bytes) -> tuple[str, int]:
-    """Return the first character and its size in bytes; an invalid byte as ``<0xE6>``."""
+    """Return the first character, or an invalid byte as ``<0xE6>``, and its size in bytes."""
     for size in range(1, len(content) + 1):
         try:
             return content[:size].decode(), size

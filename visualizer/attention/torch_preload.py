@@ -1,7 +1,7 @@
 """Loads torch's largest library without holding the GIL, before torch is imported.
 
-An import holds the GIL while the system loads a library, which takes 0.2 s for this one. In that
-time no other thread runs Python, and the window freezes.
+An import holds the GIL while the system loads a library, which takes 0.2 s for this library. In the
+meantime, no other thread runs Python code, and the window freezes.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 TORCH_LIBRARIES = (("libtorch_global_deps.so", ctypes.RTLD_GLOBAL), ("libtorch_cpu.so", 0))
-"""Libraries and flags, in the order in which torch loads them."""
+"""Libraries and their flags, in the order in which torch loads the libraries."""
 
 
 @cache
 def load_torch_library() -> None:
-    """Load the library on Linux, where its name is known; elsewhere the import loads it.
+    """Load the library on Linux, where its name is known; on other systems, the import loads it.
 
-    If loading fails here, importing torch fails too and reports the reason.
+    If the library cannot be loaded, the import of torch also fails and reports the reason.
     """
     if sys.platform != "linux" or "torch" in sys.modules:
         return

@@ -1,7 +1,7 @@
-"""Traces: the tensors of all stages of one computation, and the interface for reading them.
+"""Traces: the tensors of all stages of a computation, and the interface for reading them.
 
-Reading returns numpy arrays, so callers need no torch; nor does this module, which only holds
-tensors.
+Reading returns NumPy arrays, so callers do not need torch. This module only holds tensors, so it
+does not import torch either.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LeadingIndex = tuple[int, ...]
 
 
 class _TextsKey:
-    """Texts as part of cache keys; hashing 100,000 tokens takes as long as showing a pane."""
+    """Texts as part of cache keys, with a cached hash: hashing long texts delays the panes."""
 
     def __init__(self, texts: Texts | None) -> None:
         self.texts, self._hash = texts, hash(texts)
@@ -71,32 +71,32 @@ class _TextsKey:
 
 
 class Trace:
-    """Every stage of one computation.
+    """All stages of one computation.
 
     Parameters
     ----------
     spec : AttentionSpec
-        The computed spec.
+        The spec that was computed.
     stages : tuple of Stage
-        Its stages, in order.
+        The stages of the spec, in order.
     parameters : mapping
-        Its weights, by their ``state_dict`` names in the book.
+        The weights, by their names in the book's ``state_dict``.
     held : mapping
-        The stages' tensors, as `holding` returns them.
+        Tensors of the stages, with their caches.
     recomputed : frozenset of str
-        The newly computed stages; the others share tensors with an earlier trace.
+        Names of the newly computed stages; other stages share tensors with an earlier trace.
     axes : tuple of str
-        The names of the axes that precede every stage's own dims, outermost first: ``layer`` and
-        ``text``.
+        Names of the leading axes, which precede the axes of every stage: ``layer`` and ``text``,
+        outermost first.
     model_weights : mapping, optional
-        Weights that the stages of a model's layer use, by their names in the model. They belong to
+        Weights that the stages of a model's layer use, by their names in the model. These belong to
         the model and are not parameters of the run.
     layer_masks : tuple of LayerMask
-        The mask of each layer if the layers differ; otherwise the mask of the spec applies to all.
+        The mask of each layer if the layers have different masks; otherwise empty.
     cut : sequence of (layer, head, query, key)
-        Cells that are forbidden in individual heads, in addition to those of the spec's mask.
+        Cells that are forbidden in individual heads, in addition to the spec's mask.
     measure_elsewhere : callable, optional
-        Measures the heads of a stage remotely if its numbers are on another machine.
+        Measures the heads of a stage on the machine that has the numbers, if this is a remote one.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Trace:
         self._texts_key = _TextsKey(None)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle the numbers on the CPU, without their caches.
+        """Support copying and pickling of the numbers, on the CPU and without caches.
 
         For matrices that are computed block by block, the inputs of the computation are copied.
         """
@@ -152,9 +152,9 @@ class Trace:
         )  # fmt: skip
 
     def with_separate_tiles(self) -> Trace:
-        """Return a trace with the same numbers and its own copy of the drawn tiles.
+        """Return a trace with the same numbers and a separate copy of the drawn tiles.
 
-        Returns this trace if its matrices are not computed block by block.
+        If no matrix is computed block by block, this trace itself is returned.
         """
         if not self.is_blockwise:
             return self
@@ -165,9 +165,9 @@ class Trace:
         )
 
     def select_stages(self, names: Collection[str]) -> Trace:
-        """Return a trace with the named stages and the attention stage.
+        """Return a trace with only the named stages and the attention stage.
 
-        A stage without its input becomes a given stage, as its computation cannot be shown.
+        A stage whose input is missing becomes a given stage; its computation cannot be shown.
         """
         kept = {*names, self.attention}
         rows = tuple(
@@ -184,7 +184,7 @@ class Trace:
 
     @cached_property
     def tokens(self) -> int:
-        """Number of tokens including padding; number of queries if queries and keys differ."""
+        """Number of queries including padding, which is usually also the number of keys."""
         return self.shape(self.stages[0].name)[-2]
 
     @cached_property
@@ -197,30 +197,30 @@ class Trace:
 
     @cached_property
     def leading(self) -> tuple[int, ...]:
-        """Sizes of the leading axes; empty for a single text in a single layer."""
+        """Sizes of the leading axes; empty without leading axes."""
         first = self.stages[0]
         return self.shape(first.name)[: -len(first.dims)]
 
     @property
     def counted_axes(self) -> tuple[str, ...]:
-        """The leading axes or, without any, the axis that a second text or layer would have."""
+        """Names of the leading axes or, without these, of the axis for further texts or layers."""
         return self.axes or ("text" if self.has_module else "layer",)
 
     def count(self, axis: str) -> int:
-        """Return the size of a leading axis; 1 if there is no such axis."""
+        """Return the size of a leading axis; 1 if the trace does not have this axis."""
         return dict(zip(self.axes, self.leading, strict=True)).get(axis, 1)
 
     def axis_position(self, axis: str, leading: LeadingIndex) -> int:
-        """Return the position on a leading axis; 0 if there is no such axis."""
+        """Return the position along a leading axis; 0 if the trace does not have this axis."""
         return dict(zip(self.axes, leading, strict=True)).get(axis, 0)
 
     def leading_index(self, **positions: int) -> LeadingIndex:
-        """Return the leading index of positions given by axis name, clipped to the axis sizes."""
+        """Return the leading index for positions by axis name, which are clipped to the axes."""
         sized = zip(self.axes, self.leading, strict=True)
         return tuple(min(positions.get(axis, 0), size - 1) for axis, size in sized)
 
     def leading_indices(self) -> Iterator[LeadingIndex]:
-        """Yield every index of the leading axes, innermost fastest; yields () if there are none."""
+        """Yield every leading index, with the innermost axis fastest; () without leading axes."""
         return product(*map(range, self.leading))
 
     @cached_property
@@ -228,7 +228,7 @@ class Trace:
         return tuple(apply_layer_mask(self.spec, one) for one in self.layer_masks)
 
     def spec_at(self, leading: LeadingIndex) -> AttentionSpec:
-        """Return the spec with the mask of the layer, if the layers have different masks."""
+        """Return the spec with the mask of the layer at a leading index."""
         return (
             self._layer_specs[self.axis_position("layer", leading)]
             if self._layer_specs
@@ -248,9 +248,9 @@ class Trace:
         Parameters
         ----------
         head : int, optional
-            If given, cells that are cut in this head are not allowed.
+            Head whose cut cells are also forbidden.
         queries : int or slice or numpy.ndarray
-            Which queries; for a single query, the result is [key].
+            The queries; for a single query, the result is [key].
         """
         masking, text = (
             MaskingSpec.of(self.spec_at(leading), stage),
@@ -265,14 +265,14 @@ class Trace:
         return cells[0] if isinstance(queries, int) else cells
 
     def is_hatched(self, stage: str, leading: LeadingIndex, head: int | None = None) -> bool:
-        """Return whether a stage has forbidden cells, or cells that are cut in a head."""
+        """Return whether a stage has forbidden cells or cells that are cut in a head."""
         is_cut = self.cut_cells(stage, leading, head) is not None
         return is_cut or is_hatched(self.spec_at(leading), stage)
 
     def cut_cells(self, stage: str, leading: LeadingIndex, head: int | None) -> np.ndarray | None:
-        """Return the cells of a head that are cut at a stage, boolean, read-only [query, key].
+        """Return which cells of a head are cut at a stage, boolean, read-only [query, key].
 
-        None if no cell is cut.
+        Returns None if no cell is cut.
         """
         if head is None or stage not in MASKED_STAGES:
             return None
@@ -284,23 +284,23 @@ class Trace:
 
     @property
     def has_module(self) -> bool:
-        """Whether the trace has all stages of a module with known settings, from its input on."""
+        """Whether the trace has all stages of a module with known settings, including the input."""
         return self.stages[0].operation is Operation.INPUT_VECTORS
 
     @property
     def attention(self) -> str:
-        """Name of the attention stage: the weights or, without weights, the last stage (scores)."""
+        """Name of the attention stage: the weights or, without weights, the scores."""
         row = self.stage_of(Role.WEIGHTS)
         return row.name if row else self.output_stage_name
 
     @property
     def output_stage_name(self) -> str:
-        """Name of the stage that is the output of the module."""
+        """Name of the stage that contains the module's output."""
         return self.stages[-1].name
 
     @property
     def bytes(self) -> int:
-        """Bytes of all stages; shared storage is counted once."""
+        """Size in bytes of all stages, in which shared storage is counted once."""
         apart = [one for one in self._held.values() if one.is_blockwise or one.is_computed]
         # Remote tensors have no storage here, except matrices that are computed block by block.
         whole = [one for one in self._held.values() if one not in apart and one.is_in_memory]
@@ -315,20 +315,20 @@ class Trace:
 
     @property
     def stored_stages(self) -> tuple[Stage, ...]:
-        """The stages not computed block by block; for a long text, those before the scores."""
+        """The stages that are not computed block by block."""
         return tuple(one for one in self.stages if not self._held[one.name].is_blockwise)
 
     @cached_property
     def is_blockwise(self) -> bool:
-        """Whether its query–key matrices are computed block by block when read."""
+        """Whether the query–key matrices are computed block by block when read."""
         return self._held[self.attention].is_blockwise
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the sizes of a stage, leading axes first, or of a parameter."""
+        """Return the shape of a stage, with the leading axes first, or of a parameter."""
         return self._held[name].shape if name in self._held else tuple(self.tensor(name).shape)
 
     def stage(self, name: str) -> Stage:
-        """Return a stage's row of the stage table."""
+        """Return the description of a stage."""
         return self._rows[name]
 
     def stage_of(self, role: Role) -> Stage | None:
@@ -336,7 +336,7 @@ class Trace:
         return self._rows.get(role)
 
     def stage_at(self, name: str, leading: LeadingIndex) -> Stage:
-        """Return a stage's row in a layer; layers may compute a stage differently."""
+        """Return the description of a stage in a layer; layers may compute it differently."""
         row = self._rows[name]
         return row.by_layer[self.axis_position("layer", leading)] if row.by_layer else row
 
@@ -348,14 +348,15 @@ class Trace:
 
     @cached_property
     def dropout_stage(self) -> str | None:
-        """Name of the stage of weights after dropout; None if there is no dropout."""
+        """Name of the stage of weights after dropout; None without dropout."""
         return next((row.name for row in self.stages if row.operation is Operation.DROPOUT), None)
 
     def weights_qualifier(self, stage: str) -> str:
-        """Return which step the weights precede or follow, such as "before dropout".
+        """Return which step a stage of weights precedes or follows, such as "before dropout".
 
-        Empty for the only weights of a computation and for stages other than weights. Every text
-        about a weight includes it, so that numbers of two stages for one pair are not confused.
+        Every text about a weight includes this qualifier, so that the weights of one pair in two
+        stages are not confused. It is empty for the only weights of a computation and for other
+        stages.
         """
         row = self.stage(stage)
         if row.is_before_mask:
@@ -379,11 +380,11 @@ class Trace:
         return self._held.get(Role.VALUES)
 
     def cached_stage(self, stage: str) -> CachedTensor:
-        """Return a stage's tensor with its cache, for reuse by a later trace."""
+        """Return a stage's tensor with its cache, which a later trace can reuse."""
         return self._held[stage]
 
     def supported_transform(self, lens: WeightTransform) -> WeightTransform:
-        """Return a transform, or the identity if the transform needs values and there are none."""
+        """Return a transform, or the identity if the transform needs values that are missing."""
         is_possible = lens is not WeightTransform.TIMES_VALUE or self._value_vectors is not None
         return lens if is_possible else WeightTransform.PLAIN
 
@@ -393,14 +394,14 @@ class Trace:
         lens: WeightTransform = WeightTransform.PLAIN,
         by: HeadAggregate | None = None,
     ) -> CachedTensor:
-        """Return a stage as displayed: weights transformed, heads aggregated.
+        """Return a stage as displayed, with transformed weights or aggregated heads.
 
-        Results are cached with the stage's tensor, and so are shared with traces that reuse it.
+        Results are cached with the stage's tensor, so traces that reuse the tensor share them.
 
         Raises
         ------
         KeyError
-            If there is no such stage, or if it has no heads to aggregate.
+            If the stage does not exist, or has no heads to aggregate.
         """
         held, row = self._held[stage], self.stage(stage)
         lens = self.supported_transform(lens)
@@ -420,33 +421,33 @@ class Trace:
         name : str
             A stage, or a parameter by its ``state_dict`` name.
         index : tuple of int and slice
-            Into the leading axes first, then the stage's dims; omitted axes are read in full.
+            Index along the leading axes and then the stage's axes; omitted axes are read in full.
 
         Returns
         -------
         numpy.ndarray
-            Read-only, of the spec's floating-point type.
+            The numbers, read-only, in the spec's dtype.
         """
         if name in self._held:
             return self._held[name].read(index)
         return readable(self.tensor(name)[index])
 
     def limits(self, stage: str) -> tuple[float, float]:
-        """Return the smallest and largest finite number of a stage, over all heads and texts."""
+        """Return the smallest and the largest finite number in all heads and texts of a stage."""
         return self._held[stage].limits()
 
     def measured(
         self, stage: str, texts: Texts | None = None, progress: Progress = no_progress
     ) -> HeadMeasures:
-        """Return the measures of each head of a stage of weights.
+        """Return the measures of each head in a stage of weights.
 
-        They are cached with the tensors of the stage and of the values that the weights are applied
-        to. For a stage that is computed block by block this may take minutes.
+        The measures are cached with the tensors of the stage and of the values that the weights are
+        applied to. For a stage that is computed block by block, this may take minutes.
 
         Parameters
         ----------
         texts : tuple of tuple of str, optional
-            The tokens of each text's keys; the queries are the last of them. Empty if the keys are
+            The tokens of each text's keys, of which the queries are the last. Empty if the keys are
             from another text, None if the tokens are unknown.
         progress : callable
             Called while a stage is measured block by block.
@@ -468,7 +469,7 @@ class Trace:
         return measures
 
     def is_measured(self, stage: str, texts: Texts | None = None) -> bool:
-        """Return whether `measured` returns immediately or soon, as for a stage held in memory."""
+        """Return whether `measured` needs no long computation, as for a stage held in memory."""
         held, values = self._held[stage], self._value_vectors
         return not held.is_blockwise or is_cached_for_values(
             values, held, self._measures_key(texts)
@@ -483,7 +484,7 @@ class Trace:
         return found
 
     def _measures_key(self, texts: Texts | None) -> tuple[Hashable, ...]:
-        key = self._texts_key  # the worker may request other texts in the meantime
+        key = self._texts_key  # the worker may change it in the meantime
         if key.texts is not texts:
             key = self._texts_key = _TextsKey(texts)
         return "measures", self.spec.lengths, key
@@ -495,11 +496,11 @@ class Trace:
         texts: Texts | None = None,
         progress: Progress = no_progress,
     ) -> HeadMeasures:
-        """Return the measures of a head that attends to all allowed keys of a text equally.
+        """Return the measures of a head that attends equally to all allowed keys of a text.
 
-        The value weighting is a mean over the heads of all layers, as it depends on the norms of
-        their values. If no mask is known, the allowed keys of a query are those that any head
-        attends to. The measures are cached with the tensors of the stage and of the values.
+        The value weighting depends on the norms of the values, so it is averaged over the heads of
+        all layers. If no mask is known, a key counts as allowed if any head attends to it. The
+        measures are cached with the tensors of the stage and of the values.
         """
         text, held, values = (
             self.axis_position("text", leading),
@@ -529,7 +530,7 @@ class Trace:
         return measures
 
     def check(self) -> None:
-        """Compare every stage's shape with the stage table; a difference is a bug."""
+        """Check that the shape of every stage agrees with the stage table."""
         for stage in self.stages:
             expected = self.leading + shape(self.spec, stage.dims, self.tokens)
             actual = self.shape(stage.name)
@@ -540,7 +541,7 @@ class Trace:
 def _value_norms(
     values: CachedTensor | None, axes: tuple[str, ...], text: int
 ) -> np.ndarray | None:
-    """Return the norms of a text's values in all heads of all layers, [head, key]."""
+    """Return the norms of a text's values in all heads and layers, [head, key]."""
     if values is None or not values.is_in_memory:
         return None
     index = tuple(text if axis == "text" else slice(None) for axis in axes)
@@ -552,7 +553,7 @@ def _reads_of_layer_before(row: Stage) -> tuple[str, ...]:
 
 
 def _trace_by_blocks(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts: Any) -> Trace:
-    """Create the trace of a copy that computes its matrices block by block."""
+    """Create a copied trace whose matrices are computed block by block."""
     return Trace(spec, rows or stages(spec), *parts)
 
 
@@ -566,14 +567,14 @@ def trace_from_arrays(
     layer_masks: tuple[LayerMask, ...],
     cut: Sequence[tuple[int, int, int, int]],
 ) -> Trace:
-    """Create the trace of a copy.
+    """Create a copied trace from arrays.
 
     Parameters
     ----------
     rows : tuple of Stage or None
-        Its stages; None if all were computed from the spec.
+        The stages; None if all were computed from the spec.
     """
-    import torch  # imported late so that this module loads without torch
+    import torch  # the module itself must not import torch
 
     tensors = {name: CachedTensor(torch.tensor(array)) for name, array in held.items()}
     own = {name: torch.tensor(array) for name, array in parameters.items()}

@@ -164,11 +164,12 @@ def _division_phrase(stage: Stage) -> str:
     return " divided by the root mean square"
 
 
-def _gain_phrase(stage: Stage) -> str:
+def _gain_phrase(stage: Stage, whose: str) -> str:
+    """Describe the gain and the bias of each column, which is called "its" or "each column’s"."""
     step = stage.layer_step(NormLayer)
-    weight = " times 1 plus the column’s weight" if step.adds_one else " times the column’s weight"
+    weight = f" times {'1 plus ' * step.adds_one}{whose} weight"
     parts = [weight] if step.has_gain else []
-    parts += [" plus its bias"] if step.has_bias else []
+    parts += [f" plus {whose} bias"] if step.has_bias else []
     return ",".join(("", *parts)) if parts else ""
 
 
@@ -229,12 +230,12 @@ class NormLayerExplainer(VectorExplainer):
 
     def column_phrase(self, facts: CellInfo) -> str:
         stage = facts.explanation.stage
-        norm = f"{_division_phrase(stage)}{_gain_phrase(stage)}"
+        norm = f"{_division_phrase(stage)}{_gain_phrase(stage, 'its')}"
         return f"is the same column of the {vector_noun(stage.reads[0])}{norm}"
 
     def row_phrase(self, block: StepContext) -> str:
         read = f"the {vector_noun(block.reads)} of {block.query}"
-        return f"{read}{_division_phrase(block.stage)}{_gain_phrase(block.stage)}"
+        return f"{read}{_division_phrase(block.stage)}{_gain_phrase(block.stage, 'each column’s')}"
 
     def stage_phrase(self, block: StepContext) -> str:
         name = block.stage.layer_step(NormLayer).name

@@ -348,7 +348,7 @@ def grouped_head_shapes(spec: AttentionSpec, tokens: int) -> tuple[str, str]:
     apart, repeated = format_shape(groups, tokens, d_head), format_shape(heads, tokens, d_head)
     return (
         f"{joined} → {between} → {apart}",
-        f"each head repeated {heads // groups} times: {apart} → {repeated}",
+        f"each head is repeated {heads // groups} times: {apart} becomes {repeated}",
     )
 
 

@@ -224,7 +224,7 @@ BLOCKS = np.kron(np.array([[0, 1], [0, 0]]), np.ones((3, 3)))  # the first three
 WINDOW = np.ones((6, 6)) - (np.tri(6) - np.tri(6, k=-2))
 MASKS = {
     "the book's": (np.triu(np.ones((6, 6)), 1), MaskKind.CAUSAL, ""),
-    "nothing": (np.zeros((6, 6)), MaskKind.NONE, "Its mask forbids nothing."),
+    "nothing": (np.zeros((6, 6)), MaskKind.NONE, "Its mask allows all keys."),
     "window": (WINDOW, MaskKind.WINDOW, "Its mask is a sliding window of 2 tokens."),
     "booleans": (BLOCKS > 0, MaskKind.OWN, "Its mask is used as a custom mask."),
     "everything": (np.ones((6, 6)), MaskKind.OWN, "Its mask is used as a custom mask."),
@@ -333,8 +333,8 @@ def test_what_an_optimiser_remembers_is_no_module(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "tensor", "said"),
     [
-        ("W_key.weight", torch.ones(4, 2), "W_key does not fit the module: found"),
-        ("out_proj.weight", torch.ones(3, 4), "out_proj does not fit the module: found"),
+        ("W_key.weight", torch.ones(4, 2), "W_key has the wrong shape for the module: found"),
+        ("out_proj.weight", torch.ones(3, 4), "out_proj has the wrong shape for the module: found"),
         ("W_query.weight", torch.ones(4), "W_query.weight (4) is not a matrix."),
         ("W_value.weight", torch.full((4, 3), torch.nan), "W_value contains numbers that are not"),
     ],

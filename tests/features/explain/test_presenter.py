@@ -206,8 +206,8 @@ def test_a_forbidden_cell_is_said_to_be_one() -> None:
         "Your (query 1) may not attend to journey (key 2): the pair is masked."
     )
     assert told(run, Cell("masked", (0, 0, 1))).plain == (
-        "Your (query 1) may not attend to journey (key 2): its score becomes −∞, "
-        "so its weight will be 0."
+        "Your (query 1) may not attend to journey (key 2): their score becomes −∞, "
+        "so their weight will be 0."
     )
     assert told(run, Cell("masked", (0, 1, 0))).plain.endswith("the score is unchanged.")
     assert told(run, Cell("masked", (0, 0, 1))).value == "−∞"

@@ -93,7 +93,7 @@ LIES: tuple[tuple[str, Callable[[dict[str, Any]], object]], ...] = (
     ("shape of values", lambda all_: all_["shapes"].update(values=[2, 4, 7, 10**9])),
     ("shape of values", lambda all_: row(all_, "values").update(dims=["head", "a", "b"])),
     ("limits", lambda all_: all_.update(limits=[1.0, float("nan")])),
-    ("size of the captured attention", lambda all_: all_["run"]["captured"].update(heads=10**9)),
+    ("the size of", lambda all_: all_["run"]["captured"].update(heads=10**9)),
     ("number of key tokens", lambda all_: all_["run"]["key_tokens"].pop()),
     ("layer numbers", lambda all_: all_["run"]["reading"].update(layers=[1, 1])),
     ("layer numbers", lambda all_: all_["run"]["reading"].update(layers=[0, 10**6])),
