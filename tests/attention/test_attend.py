@@ -47,7 +47,7 @@ TEXT = (("Your", "journey", "starts", "with", "one", "step"),)
 TOLERANCE = {Dtype.FLOAT32: 1e-5, Dtype.FLOAT64: 1e-12}
 
 
-# ------------------------------------------------------------------------------ the formulas
+# ------------------------------------------------------------------------------------- the formulas
 
 
 def first_stage(trace: Trace) -> np.ndarray:
@@ -66,8 +66,8 @@ def expected(trace: Trace) -> dict[str, Known]:
 def assert_agrees(trace: Trace, stage: str, known: Known) -> None:
     dtype, actual = trace.spec.dtype, trace.read(stage).astype(np.float64)
     assert actual.shape == known.value.shape
-    # 1e-5 and 1e-12, but for numbers that cannot be had to so many digits: large ones, and those
-    # that an ill-conditioned step has touched. There it is four times the first-order bound.
+    # The tolerance is 1e-5 or 1e-12. For large numbers and results of ill-conditioned steps, it is
+    # four times the first-order bound of the error.
     off = np.maximum(TOLERANCE[dtype], 4 * np.finfo(dtype.value).eps * known.doubt)
     with np.errstate(invalid="ignore"):
         near = (np.abs(actual - known.value) <= off) | (actual == known.value)
@@ -96,20 +96,20 @@ def test_with_softmax_the_formulas_leave_no_number_in_doubt(case: Case) -> None:
 @pytest.mark.parametrize("mechanism", Mechanism)
 def test_on_the_books_sentence_the_tolerance_is_the_plain_one(mechanism: Mechanism) -> None:
     most = TOLERANCE[Dtype.FLOAT32]
-    # A block has six more sums, and its norms magnify vectors of nearly equal numbers.
+    # A block has six additional sums, and its norms magnify vectors of nearly equal numbers.
     most *= 40 if mechanism is Mechanism.BLOCK else 1
     for known in expected(run(TEXT, apply_mechanism(mechanism)).trace).values():
         assert (4 * np.finfo(np.float32).eps * known.doubt).max() < most
 
 
-# --------------------------------------------------------------------- torch's own attention
+# ---------------------------------------------------------------------------- torch's own attention
 
-# torch's module projects and compares in one call, so that nothing can be rotated between.
+# torch's module projects and compares in one call, so rotations cannot be applied in between.
 NOT_ROTATED = [kind for kind in PositionKind if kind is not PositionKind.ROTARY]
 
 
 def allowed(spec: AttentionSpec, lengths: tuple[int, ...], tokens: int) -> torch.Tensor:
-    """Boolean [text, query, key]."""
+    """Return the allowed cells, boolean [text, query, key]."""
     places = range(tokens)
     return torch.tensor(
         [[[is_allowed(spec, q, k, length) for k in places] for q in places] for length in lengths]
@@ -117,7 +117,7 @@ def allowed(spec: AttentionSpec, lengths: tuple[int, ...], tokens: int) -> torch
 
 
 def added_to_scores(trace: Trace, cells: torch.Tensor) -> torch.Tensor:
-    """What torch adds to the scaled scores: linear biases, and −∞ where nothing may be read."""
+    """Return what torch adds to the scaled scores: linear biases, and −∞ at forbidden cells."""
     places = torch.arange(trace.tokens)
     slopes = torch.tensor(trace.spec.alibi_slopes)[:, None, None]
     is_biased = trace.spec.position is PositionKind.ALIBI
@@ -130,7 +130,7 @@ def lengths_of(case: Case) -> tuple[int, ...]:
 
 
 def assert_close(actual: torch.Tensor, expected: torch.Tensor, trace: Trace) -> None:
-    # Scores of a size are known to so many digits, and their error is a weight's relative error.
+    # The absolute error of a score is the relative error of its weight.
     sizes = [trace.limits(stage) for stage in ("scores", "values")]
     size = max(1.0, *(abs(end) for limits in sizes for end in limits)) / min(1, divisor(trace.spec))
     off = TOLERANCE[trace.spec.dtype] * size
@@ -148,7 +148,7 @@ def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
     context = functional.scaled_dot_product_attention(
         q, k, v, attn_mask=added_to_scores(trace, cells), scale=1 / divisor(case.spec)
     )
-    some = cells.any(-1, keepdim=True)  # torch has no value where nothing may be read, we have 0
+    some = cells.any(-1, keepdim=True)  # torch has NaN here
     assert_close(trace.tensor("context"), context.where(some, 0.0), trace)
 
 
@@ -204,7 +204,7 @@ def as_torch(trace: Trace) -> torch.nn.MultiheadAttention:
     return module
 
 
-# ---------------------------------------------------------------------------------- keeping
+# -------------------------------------------------------------------------------------------- reuse
 
 CHANGING = (
     *("d_in", "d_out", "heads", "projection", "bias", "arrangement", "output_projection"),
@@ -214,7 +214,7 @@ CHANGING = (
 
 
 def implied(old: Trace, new: Trace) -> set[str]:
-    """The stages that the table says must be computed anew, worked out from two whole traces."""
+    """Derive, from two traces, which stages must be recomputed according to the stage table."""
     recomputed: set[str] = set()
     for stage in new.stages:
         same = (
@@ -301,7 +301,7 @@ def test_a_toggle_recomputes_from_its_stage_on(change: dict[str, object], first:
 
 
 def test_what_loses_its_bias_is_not_kept() -> None:
-    # The weights that are left are the very same ones.
+    # The remaining weights are the same tensors.
     old = run(TEXT, replace(FULL, bias=True))
     trace = run(TEXT, FULL, old).trace
     assert same_tensor(old.trace, trace, "W_query.weight")
@@ -315,7 +315,7 @@ def test_the_same_again_recomputes_nothing() -> None:
     assert again.parameters == old.trace.parameters
 
 
-# ---------------------------------------------------------------------------------- batches
+# ------------------------------------------------------------------------------------------ batches
 
 
 @given(cases(Batch.EVEN, mode=DropoutMode.EVAL, dtype=Dtype.FLOAT64))
@@ -328,7 +328,7 @@ def test_a_batch_is_each_text_alone(case: Case) -> None:
 
 
 def assert_same_numbers(actual: np.ndarray, expected: np.ndarray) -> None:
-    # Another shape of a product may add in another order; division by a sum near 0 shows it.
+    # A product of another shape may add in another order, which division by a sum near 0 magnifies.
     np.testing.assert_allclose(actual, expected, rtol=1e-7, atol=1e-9)
 
 
@@ -347,7 +347,7 @@ def test_a_padded_text_has_the_numbers_it_has_alone(case: Case) -> None:
 
 
 def real(trace: Trace, text: int, stage: Stage) -> np.ndarray:
-    """Read a stage of one text of a padded batch, without its padding."""
+    """Return a stage of one text in a padded batch, without its padding."""
     length = trace.spec.lengths[text]
     tokens = {"token", "query", "key"}
     return trace.read(
@@ -373,7 +373,7 @@ def test_padding_takes_no_share_on_any_route(
         assert (padded.read("unmasked", (1,))[:, :, 2:] == 0).all()
 
 
-# ----------------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------------------- errors
 
 
 def test_vectors_of_another_size_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""A pre-norm block computes what the lecture notes' and torch's own blocks do."""
+"""A pre-norm block computes the same numbers as the blocks of the lecture notes and of torch."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Head(nn.Module):
 
 
 class LectureBlock(nn.Module):
-    """The lecture's block: communication followed by computation; the notes' has no projection."""
+    """The lecture's block: attention, then a feed-forward layer; the notes have no projection."""
 
     def __init__(
         self, n_embd: int, n_head: int, hidden: int, activation: nn.Module, *, projects: bool
@@ -95,7 +95,7 @@ def a_block(**fields: Any) -> AttentionSpec:
 
 
 def randomised(spec: AttentionSpec, tokens: int) -> dict[str, Tensor]:
-    """Draw the weights of a block, those of its norms at random, too."""
+    """Draw random weights for a block, including its norms."""
     generator = torch.Generator().manual_seed(spec.seed)
     return {
         name: torch.randn(tensor.shape, generator=generator) if name.startswith("ln") else tensor
@@ -134,7 +134,7 @@ def test_it_is_the_block_of_the_lecture_and_of_the_notes(
     sizes: tuple[int, int, int, int], activation: Activation, projects: bool, seed: int
 ) -> None:
     heads, d_head, d_ff, tokens = sizes
-    width = 1 + heads * d_head  # of one column alone a norm leaves nothing
+    width = 1 + heads * d_head  # the norm of a single column is 0
     spec = a_block(d_in=width, d_out=width, heads=1, d_ff=d_ff, activation=activation, seed=seed)
     spec = replace(spec, heads=1 + (width % 2 == 0), output_projection=projects)
     parameters = randomised(spec, tokens)
@@ -173,7 +173,7 @@ def test_it_is_torchs_own_layer(activation: Activation) -> None:
             state[f"{names.get(here, here)}.{kind}"] = parameters[f"{here}.{kind}"]
     layer.load_state_dict(state)
     causal = nn.Transformer.generate_square_subsequent_mask(6)
-    # In training it takes no fused path, which on the CPU rounds otherwise; there is no dropout.
+    # Training mode avoids torch's fused path, which rounds differently on the CPU; dropout is off.
     with torch.no_grad():
         expected = layer.train()(x, src_mask=causal)
     trace = computed(spec, x, parameters)
@@ -206,7 +206,7 @@ def test_by_hand_in_float64() -> None:
     np.testing.assert_allclose(read["result"], result, atol=1e-12)
 
 
-# ----------------------------------------------------------------------- what stays as it was
+# ------------------------------------------------------------------------------ unchanged behaviour
 
 
 @given(cases(block=BlockKind.PRE_NORM))
@@ -253,7 +253,7 @@ def test_stages_that_did_not_change_are_taken_over() -> None:
     assert "queries" in none.trace.recomputed
 
 
-# ----------------------------------------------------------------------------------- its sizes
+# -------------------------------------------------------------------------------------------- sizes
 
 
 @pytest.mark.parametrize("d_in", range(1, 7))

@@ -1,4 +1,4 @@
-"""Stages that are computed block by block are those computed whole, in number and in picture."""
+"""Stages computed block by block have the same numbers and drawings as stages computed in full."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def never() -> bool:
 
 @pytest.fixture
 def small_blocks() -> Iterator[None]:
-    """Blocks so small that the edges of bands, chunks and tiles lie within a short text."""
+    """Make blocks so small that a short text has several bands, chunks and tiles."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blockwise_tensor, "BAND_ROWS", 2)
         patch.setattr(blockwise_tensor, "CHUNK_COLUMNS", 3)
@@ -72,14 +72,14 @@ def small_blocks() -> Iterator[None]:
 
 
 def by_blocks(whole: Trace) -> Trace:
-    """The same module on the same vectors, block by block."""
+    """Compute the same module on the same vectors, block by block."""
     first = whole.tensor(whole.names[0])
     with torch.no_grad():
         return attend(whole.spec, first, whole.parameters, by_blocks=True)
 
 
 def long_run(tokens: int, spec: AttentionSpec = SPEC) -> Run:
-    """A run of which the matrices are not held, whatever its length."""
+    """Return a run whose matrices are never held in full."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
         patch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
@@ -87,7 +87,7 @@ def long_run(tokens: int, spec: AttentionSpec = SPEC) -> Run:
 
 
 def weights_in_float64(found: Trace, place: tuple[int, ...]) -> np.ndarray:
-    """The weights of a causal head by the formula, from its queries and keys."""
+    """Compute the weights of a causal head from its queries and keys by the formula."""
     queries, keys = (
         found.tensor(name)[place].numpy().astype(np.float64) for name in ("queries", "keys")
     )
@@ -99,7 +99,7 @@ def weights_in_float64(found: Trace, place: tuple[int, ...]) -> np.ndarray:
 
 
 def first_matrix(held: CachedTensor) -> Index:
-    """The index of the first matrix of a stage."""
+    """Return the index of a stage's first matrix."""
     place: list[int | slice] = [0] * (len(held.shape) - 2)
     return (*place, slice(None), slice(None))
 
@@ -152,7 +152,7 @@ def test_every_picture_is_that_of_the_whole(case: Case, down: int, right: int) -
 
 @pytest.mark.usefixtures("small_blocks")
 def test_rows_that_are_divided_by_no_sum_are_drawn_as_those_of_the_whole() -> None:
-    """Vectors of one number are 0 after the norm, and so are their scores and the sums of these."""
+    """Vectors with a single number are 0 after the norm, so scores and row sums are also 0."""
     spec = replace(
         SPEC, d_in=1, d_out=1, heads=1, projection=Projection.NONE, block=BlockKind.PRE_NORM,
         normalisation=NormalisationKind.SUM, route=MaskRoute.AFTER_RENORMALISED,
@@ -245,7 +245,7 @@ def test_weights_of_a_long_text_are_those_of_the_formula(tokens: int) -> None:
 
 
 def test_a_picture_is_that_of_the_numbers_bit_by_bit() -> None:
-    """Of whole numbers, products of which are exact, in any order of adding them up."""
+    """The products of integers are exact, in any order of summation."""
     spec = replace(SPEC, projection=Projection.NONE, heads=1, output_projection=False)
     generator = torch.Generator().manual_seed(3)
     given_ = torch.randint(-3, 4, (900, 16), generator=generator).float()
@@ -260,7 +260,7 @@ def test_a_picture_is_that_of_the_numbers_bit_by_bit() -> None:
         blocks = ends.reshape(113, 8, 113, 8).transpose(0, 2, 1, 3).reshape(113, 113, 64)
         high = np.nanmax(blocks, -1)
         low = np.nanmin(np.where(np.isfinite(blocks), blocks, np.nan), -1, initial=np.inf)
-        wanted = np.where(-low > high, low, high)  # where nothing is finite, low is ∞
+        wanted = np.where(-low > high, low, high)  # without finite numbers, low is ∞
         np.testing.assert_array_equal(held.read_pooled(8, 8, cells), wanted.astype(np.float32))
 
 
@@ -276,7 +276,7 @@ def test_a_first_picture_has_a_row_of_each_block_and_says_so() -> None:
     numbers = held.read((0,))
     wanted = numbers[2::4].reshape(175, 175, 4).max(-1)
     np.testing.assert_allclose(held.read_pooled(4, 4, cells), wanted, rtol=1e-6)
-    assert not held.draw(4, 4, cells, lambda: True)  # it was over after a band
+    assert not held.draw(4, 4, cells, lambda: True)  # drawing ended after one band
     assert 0 < held.exact_row_share(4, 4, cells) < 1
     assert held.draw(4, 4, cells, never)
     assert held.exact_row_share(4, 4, cells) == 1
@@ -288,9 +288,9 @@ def test_a_first_picture_of_few_numbers_repeats_rows_until_theirs_are_read() -> 
     assert held.draw_coarse_rows(4, 4, cells, 25 * 700)
     assert held.drawn_share(4, 4, cells) == 25 / 175
     wanted = held.read((0,))[2::4].reshape(175, 175, 4).max(-1)
-    every_seventh = wanted[3::7].repeat(7, 0)  # each for itself, and for three above and below
+    every_seventh = wanted[3::7].repeat(7, 0)  # each row, and the three rows above and below it
     np.testing.assert_allclose(held.read_pooled(4, 4, cells), every_seventh, rtol=1e-6)
-    assert held.rows_represented(4, 4, (0, 0)) == range(14, 15)  # that of the fourth block
+    assert held.rows_represented(4, 4, (0, 0)) == range(14, 15)  # the row of the fourth block
     assert held.draw_coarse_rows(4, 4, cells, 100 * 700)
     while held.draw_coarse_rows(4, 4, cells, 100 * 700):
         pass
@@ -299,7 +299,7 @@ def test_a_first_picture_of_few_numbers_repeats_rows_until_theirs_are_read() -> 
 
 
 class FarNumbers(BlockSource):
-    """Numbers of which each reading takes its time; it is noted what is read."""
+    """Numbers on a slow machine; records which numbers are read."""
 
     has_first_picture = True
 

@@ -1,4 +1,4 @@
-"""Buffers are reused only when nothing reads them any longer."""
+"""Buffers are reused only when no tensor uses them any more."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CHANGES: list[dict[str, object]] = [
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> BufferPool:
-    """A pool for tensors of any size."""
+    """Return a pool for tensors of any size."""
     monkeypatch.setattr(buffer_pool, "MIN_POOLED_BYTES", 1)
     return BufferPool()
 
@@ -126,7 +126,7 @@ def test_what_comes_back_after_a_release_is_not_kept() -> None:
     assert pool.free_bytes == 4 * 2 * 600 * 1024
 
 
-# ----------------------------------------------------------------------------- with attention
+# ----------------------------------------------------------------------------------- with attention
 
 
 def assert_same(one: Run, other: Run) -> None:

@@ -24,7 +24,7 @@ from visualizer.attention.stages import stages
 
 
 def _columns(**fields: object) -> dict[str, FlowColumn]:
-    """Return the columns of a spec by the stage that each shows last."""
+    """Return the columns of a spec, by the last stage that each column shows."""
     spec = AttentionSpec(**{"d_in": 8, "d_out": 8, **fields})  # type: ignore[arg-type]
     return {column.states[-1]: column for column in flow_columns(stages(spec))}
 

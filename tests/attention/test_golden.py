@@ -1,6 +1,6 @@
-"""Numbers printed in the chapter and the notes, computed by the modules and from the spec.
+"""The modules and the spec reproduce the numbers that the chapter and the notes print.
 
-Source: ``tests/golden/chapter3.json``, which says where each number is printed.
+Source: ``tests/golden/chapter3.json``, which states where each number is printed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def section(start: str) -> Any:
 
 
 def assert_printed(actual: np.ndarray, printed: object) -> None:
-    """Compare with printed numbers; null is −∞."""
+    """Compare numbers with printed numbers, in which null stands for −∞."""
     rows = np.asarray(printed, dtype=float)
     np.testing.assert_allclose(actual, np.where(np.isnan(rows), -np.inf, rows), rtol=0, atol=1e-4)
 
@@ -79,7 +79,7 @@ def test_the_inputs_are_the_books() -> None:
     assert_printed(trace.read("input"), BOOK["inputs"])
 
 
-# ------------------------------------------------------------------- §3.3, without weights
+# ---------------------------------------------------------------------------- §3.3, without weights
 
 RULES = [
     (NormalisationKind.SUM, "weights by sum"),
@@ -109,7 +109,7 @@ def test_3_3_2_all_queries(stage: str) -> None:
         assert_printed(trace.read(stage, (0,)), section("3.3.2")[stage])
 
 
-# ---------------------------------------------------------------------- §3.4, with weights
+# ------------------------------------------------------------------------------- §3.4, with weights
 
 
 def test_3_4_1_one_query() -> None:
@@ -140,7 +140,7 @@ def test_3_4_2_linear_layers() -> None:
     assert_printed(run((TOKENS,), SELF).trace.read("concat"), printed)
 
 
-# --------------------------------------------------------------------- §3.5, causal, dropout
+# ---------------------------------------------------------------------------- §3.5, causal, dropout
 
 
 def test_3_5_1_weights_without_a_mask() -> None:
@@ -182,7 +182,7 @@ def test_3_5_2_the_masks_of_both_systems(system: str) -> None:
     given = dict(linear_of_seed_789().named_parameters())
     for trace in (run((TOKENS,), spec).trace, attend(spec, INPUTS, given)):
         assert_printed(trace.read("dropped", (0,)), weights)
-        # For macOS the last row of ones repeats the one before it: the weights know better.
+        # In the output for macOS, the last row of ones is wrong; the weights are right.
         ones = np.array(printed[f"ones, {system}"])[:5]
         assert_printed(trace.read("weights", (0,))[:5] * ones, weights[:5])
 
@@ -210,7 +210,7 @@ def test_3_5_3_a_batch() -> None:
     assert_both_twice(module, spec, section("3.5.3")["context, each item"])
 
 
-# ----------------------------------------------------------------------------- §3.6, heads
+# -------------------------------------------------------------------------------------- §3.6, heads
 
 
 def test_3_6_1_stacked_heads() -> None:
@@ -252,7 +252,7 @@ def test_gpt_2_small_size() -> None:
     assert trace.tensor("weights").shape == (size["batch"], heads, tokens, tokens)
 
 
-# ------------------------------------------------------------------------------- the notes
+# ---------------------------------------------------------------------------------------- the notes
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Grouped key-value heads: compared with transformers and with torch's own grouped attention."""
+"""Grouped key-value heads, compared with transformers and with torch's grouped attention."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def grouped(*texts: str, groups: int = 2, **fields: Any) -> Run:
 
 
 def projected(run: Run, layer: str, heads: int) -> torch.Tensor:
-    """Keys, values or queries from the weights of a run [..., head, token, d_head]."""
+    """Compute queries, keys or values [..., head, token, d_head] from the weights of a run."""
     x = torch.tensor(run.trace.read("input"))
     raw = run.trace.spec.projection is Projection.UNIFORM
     weight = torch.tensor(run.trace.read(layer if raw else f"{layer}.weight"))
@@ -91,7 +91,7 @@ def test_context_is_that_of_torchs_grouped_attention(
     limits = {MaskKind.NONE: (-5, 5), MaskKind.WINDOW: (0, 2)}
     low, high = limits.get(run.trace.spec.mask, (0, 5))
     allowed = (distance >= low) & (distance < high)  # query key
-    if fields.get("own_kept"):  # torch draws the cells that it drops
+    if fields.get("own_kept"):  # torch draws the cells to drop
         values = 2 * values
         weights = functional.scaled_dot_product_attention(
             queries,

@@ -1,4 +1,4 @@
-"""Head measures and head aggregates agree with float64 NumPy."""
+"""Head measures and aggregates of heads agree with computations in float64 NumPy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def expected_of(
     text: Sequence[str] = (),
     values: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """Measure one head, query after query, as the definitions say it."""
+    """Measure one head, query by query, according to the definitions."""
     lengths = None if values is None else np.linalg.norm(values.astype(np.float64), axis=-1)
     seen: dict[str, list[float]] = {name: [] for name in NAMES}
     for query, row in enumerate(weights.astype(np.float64)[:real]):
@@ -100,7 +100,7 @@ def stages_of_weights(trace: Trace) -> list[str]:
     return [stage for stage in ("weights", "dropped") if stage in trace]
 
 
-# ------------------------------------------------------------------------------------ measures
+# ----------------------------------------------------------------------------------------- measures
 
 
 @examples(2)
@@ -109,7 +109,7 @@ def test_measures_of_any_module_are_those_of_numpy(case: Case) -> None:
     trace = case.trace()
     for stage in stages_of_weights(trace):
         weights = trace.read(stage)
-        if np.isfinite(weights).all():  # what is none is told by a test of its own
+        if np.isfinite(weights).all():  # undefined measures have a separate test
             values = trace.read("values")
             assert_measured(trace.measured(stage), weights, trace.spec.lengths, values=values)
 
@@ -174,7 +174,7 @@ def test_uniform_attention_over_any_mask_is_measured_as_numpy_would(
 @examples(2)
 @given(cases(normalisation=NormalisationKind.UNIFORM, route=MaskRoute.BEFORE))
 def test_uniform_attention_is_measured_from_the_mask_of_every_text(case: Case) -> None:
-    """Modules that read all allowed keys alike measure what the mask alone says."""
+    """Attention that is uniform has the measures that are derived from the mask only."""
     trace = case.trace()
     found = trace.measured("weights")
     for leading in trace.leading_indices():
@@ -207,7 +207,7 @@ def test_heads_that_do_one_thing_are_told_apart() -> None:
     previous[range(1, 5), range(4)] = 1
     previous[0, 0] = 1
     induction = first.copy()
-    induction[3:, 0], induction[[3, 4], [1, 2]] = 0, 1  # in "abcab", what followed a and b
+    induction[3:, 0], induction[[3, 4], [1, 2]] = 0, 1  # in "abcab", the tokens after a and b
     heads = torch.from_numpy(np.stack([first, own, previous, induction]))
     found = measure_heads(heads, (), (tuple("abcab"),))
     np.testing.assert_array_equal(found.first, [1, 0.2, 0.4, 0.6])
@@ -245,7 +245,7 @@ def test_weights_that_are_no_numbers_have_measures_that_are_none() -> None:
 
 
 def test_weights_move_as_far_as_the_lengths_of_values_differ() -> None:
-    """Of two heads that read two tokens alike, one has values of one length, of 3 and 1 one."""
+    """Both heads attend equally to two tokens; the norms of the values differ in one head."""
     weights = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]]).repeat(2, 1, 1)
     values = torch.tensor([[[0.0, 2.0], [2.0, 0.0]], [[0.0, 3.0], [-1.0, 0.0]]])
     found = measure_heads(weights, (), (), values)
@@ -263,7 +263,7 @@ def test_uniform_attention_is_moved_as_numpy_would_have_it(rows: int) -> None:
     allowed = np.tri(7, dtype=bool) & (chance.random((7, 7)) < 0.8)
     allowed[2] = False
     values = chance.normal(size=(4, 7, 3))
-    values[1] = 0  # a head whose values have no length counts in no row
+    values[1] = 0  # a head whose values are 0 is not included in any row
     weights = allowed / np.maximum(1, allowed.sum(-1, keepdims=True))
     parts = [expected_of(weights, 7, (), own)["value_weighting"] for own in values[[0, 2, 3]]]
     with pytest.MonkeyPatch.context() as patch:

@@ -43,7 +43,7 @@ def features(x: np.ndarray) -> np.ndarray:
 
 
 def recurrence(queries: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Causal linear attention of one head, one token after the other: an RNN with two states."""
+    """Compute one head of causal linear attention token by token, as an RNN with two states."""
     state, total = np.zeros((keys.shape[1], values.shape[1])), np.zeros(keys.shape[1])
     found = []
     for query, key, value in zip(features(queries), features(keys), values, strict=True):
@@ -56,7 +56,7 @@ def recurrence(queries: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.
 def over_allowed_keys(
     queries: np.ndarray, keys: np.ndarray, values: np.ndarray, allowed: np.ndarray
 ) -> np.ndarray:
-    """Linear attention of one head, each query summed over its keys; 0 without keys."""
+    """Compute one head of linear attention by sums over the allowed keys; 0 without keys."""
     found = np.zeros((len(queries), values.shape[1]))
     for at, query in enumerate(features(queries)):
         own = features(keys[allowed[at]])

@@ -1,4 +1,4 @@
-"""Tensors in a file are like those in memory, of their own type, and free it together."""
+"""Tensors in a file work like tensors in memory, and the last one deletes the file."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def test_a_copy_is_in_memory_and_holds_its_own_numbers_alone(tmp_path: Path) -> 
     assert len(written) < 2000
 
 
-# ------------------------------------------------------------------------------------ the file
+# ----------------------------------------------------------------------------------------- the file
 
 
 @pytest.fixture(params=["by Linux", "by its name", "by writing"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of a file system that has files without names, or none, or reserves nothing."""
+    """Return a folder on a file system with or without unnamed files and reservations."""
     if request.param == "by its name":
         monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", False)
     if request.param == "by writing":
@@ -105,7 +105,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.fixture
 def one_mebibyte() -> Iterator[None]:
-    """Files may have no more, as by ``ulimit -f``."""
+    """Limit the size of files, as ``ulimit -f`` does."""
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

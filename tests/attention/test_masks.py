@@ -53,7 +53,7 @@ def test_cells_are_not_to_be_written() -> None:
             masks.allowed(AttentionSpec(mask=mask), 3)[0, 0] = False
 
 
-# ------------------------------------------------------------------------------ own matrices
+# ------------------------------------------------------------------------------------- custom masks
 
 
 @given(st.integers(1, 9).flatmap(matrices))
@@ -88,11 +88,11 @@ def test_a_matrix_of_another_size_is_refused() -> None:
     assert refused.value.remedy == ("mask", MaskKind.CAUSAL)
 
 
-# ----------------------------------------------------------------------------------- dropout
+# ------------------------------------------------------------------------------------------ dropout
 
 
 def test_kept_cells_stay_what_they_were() -> None:
-    # The same on every machine and with every version: a saved document must not change.
+    # The mask is the same on every machine and in every version, because documents must not change.
     assert draw_keep_mask(0.5, 123, (6, 6)).astype(int).tolist() == [
         [0, 1, 0, 0, 0, 0],
         [0, 0, 0, 0, 0, 0],
@@ -105,7 +105,7 @@ def test_kept_cells_stay_what_they_were() -> None:
         [[0, 0, 1], [1, 1, 0], [0, 1, 1]],
         [[1, 1, 1], [1, 1, 1], [1, 1, 1]],
     ]
-    # An odd number of cells takes half of the last word that is drawn: the first half.
+    # With an odd number of cells, only the first half of the last drawn word is used.
     assert draw_keep_mask(0.5, 123, (3, 3)).astype(int).tolist() == [
         [0, 1, 0],
         [0, 0, 0],

@@ -1,4 +1,4 @@
-"""The memory that is free is no more than limits of the process and of its groups leave."""
+"""The free memory respects the limits of the process and of its control groups."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 D_IN, D_OUT, LENGTH, HEADS = 3, 4, 6, 2
 
-# What the book's modules keep, by name and shape.
+# State of the book's modules, by name and shape.
 Shapes = dict[str, tuple[int, ...]]
 LINEAR: Shapes = {"W_query.weight": (4, 3), "W_key.weight": (4, 3), "W_value.weight": (4, 3)}
 BIASES: Shapes = {"W_query.bias": (4,), "W_key.bias": (4,), "W_value.bias": (4,)}
@@ -80,7 +80,7 @@ def module(request: pytest.FixtureRequest) -> AttentionModule:
     return MAKERS[request.param]()
 
 
-# -------------------------------------------------------------------------------- the book's
+# ------------------------------------------------------------------------------- the book's modules
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -109,7 +109,7 @@ def test_the_masks_of_a_state_mark_what_comes_later() -> None:
     assert mask[2].tolist() == [0, 0, 0, 1, 1, 1]
 
 
-# ---------------------------------------------------------------------------------- results
+# ------------------------------------------------------------------------------------------ results
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -155,9 +155,9 @@ def test_training_drops_what_torchs_dropout_drops(name: str) -> None:
     torch.manual_seed(3)
     trace = module.trace(inputs(2))
     torch.manual_seed(3)
-    drawn = [dropout(torch.ones(shape)) for shape in CELLS[name]]  # as the book's heads draw
+    drawn = [dropout(torch.ones(shape)) for shape in CELLS[name]]  # as in the book
     expected = drawn[0] if drawn[0].dim() == 4 else torch.stack(drawn, dim=1)
-    actual = trace.tensor("dropped") / trace.tensor("weights")  # not a number where forbidden
+    actual = trace.tensor("dropped") / trace.tensor("weights")  # NaN at forbidden cells
     assert torch.equal(actual[actual == actual], expected[actual == actual])
     assert 0 < (actual == 0).sum() < actual.numel()
 
@@ -171,10 +171,10 @@ def test_a_rate_of_0_draws_nothing() -> None:
     assert torch.equal(first, torch.rand(1))
 
 
-# ------------------------------------------------------------------------------------ fused
+# -------------------------------------------------------------------------------------------- fused
 
 WHOLE = [name for name in MAKERS if "Wrapper" not in name]
-"""Modules that are computed without their stages."""
+"""Modules that can be computed without storing stages."""
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -219,7 +219,7 @@ def test_without_stages_too_many_tokens_are_refused_too() -> None:
         module.fused(inputs(tokens=LENGTH + 1))
 
 
-# --------------------------------------------------------------------------------- learning
+# ----------------------------------------------------------------------------------------- learning
 
 
 def assert_gradients(module: AttentionModule) -> None:
@@ -271,7 +271,7 @@ def test_a_step_of_training_reaches_every_parameter(module: AttentionModule) -> 
         assert parameter.grad.abs().sum() > 0 or name.endswith("key.bias"), name
 
 
-# ----------------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------------------- errors
 
 
 def test_heads_that_do_not_divide_are_refused() -> None:
@@ -307,7 +307,7 @@ def test_a_rate_that_is_no_share_is_refused(rate: float) -> None:
 @pytest.mark.parametrize("tokens", [4, 6])
 def test_a_loaded_mask_counts_cut_to_the_tokens(tokens: int) -> None:
     module = CausalAttention(D_IN, D_OUT, LENGTH, 0.0)
-    mask = torch.eye(LENGTH)  # no token reads itself
+    mask = torch.eye(LENGTH)  # no token attends to itself
     module.load_state_dict({**module.state_dict(), "mask": mask})
     weights = module.trace(torch.ones(tokens, D_IN)).tensor("weights")[0]
     assert torch.equal(weights == 0, mask[:tokens, :tokens] == 1)

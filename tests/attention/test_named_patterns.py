@@ -1,4 +1,4 @@
-"""What heads of a long text read by one key a query is that of their whole weights."""
+"""Measures from one key per query, for long texts, agree with measures from all weights."""
 
 from __future__ import annotations
 

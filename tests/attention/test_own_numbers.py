@@ -1,4 +1,4 @@
-"""Own vectors and weights are used as given, in every layout of the weights."""
+"""Custom vectors and weights are used as given, in every layout of the weights."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_matrix_gives_back_its_numbers_and_lets_nobody_change_them() -> None:
         made.array()[0, 0] = 1
 
 
-# ------------------------------------------------------------------------------------- using
+# ---------------------------------------------------------------------------------------------- use
 
 
 @given(cases(), st.data())
@@ -151,7 +151,7 @@ def test_what_still_fits_stays_when_the_rest_is_drawn_again() -> None:
     assert spec_problems(mended) == ()
 
 
-# ---------------------------------------------------------------------------------- carrying
+# ----------------------------------------------------------------------- transfer to other settings
 
 
 def test_uniform_weights_in_linear_layers_give_the_same_context() -> None:
@@ -179,7 +179,7 @@ def test_stacked_heads_in_split_ones_give_the_same_concat(
     assert custom_weights_of(split) == carried
 
 
-# ----------------------------------------------------------------------------------- reusing
+# -------------------------------------------------------------------------------------------- reuse
 
 
 def test_own_weights_recompute_what_reads_them_and_nothing_else() -> None:
@@ -217,7 +217,7 @@ def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
         np.testing.assert_array_equal(reusing.read(stage), fresh.read(stage))
 
 
-# ---------------------------------------------------------------------------------- refusing
+# ------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def a_spec(position: PositionKind, heads: int = 3, d_head: int = 4, **fields: An
 
 
 def weights_of_bloom(trace: Trace) -> torch.Tensor:
-    """Bloom's attention, to which a bias of each key is added; a softmax ignores the query's."""
+    """Compute Bloom's weights; its bias depends on the key only, which the softmax allows."""
     tokens, heads = trace.tokens, trace.spec.heads
     queries, keys = (trace.tensor(name)[None] for name in ("queries", "keys"))
     seen = torch.ones(1, tokens, dtype=torch.long)
@@ -71,7 +71,7 @@ def masked_softmax(scores: torch.Tensor, trace: Trace) -> torch.Tensor:
 
 
 def as_in_llama(trace: Trace) -> tuple[torch.Tensor, ...]:
-    """Rotated queries and keys, and weights, of Llama's own functions."""
+    """Compute rotated queries and keys, and weights, with Llama's functions."""
     tokens, spec = trace.tokens, trace.spec
     config = LlamaConfig(
         hidden_size=spec.width, num_attention_heads=spec.heads, head_dim=spec.d_head

@@ -1,4 +1,4 @@
-"""Who waits for numbers of another machine is told of them as long as it is there."""
+"""An object that waits for remote numbers is notified of them as long as it exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from visualizer.attention.remote_numbers import (
 
 
 class Waiting:
-    """Counts the arrivals that it is told of."""
+    """Counts the notifications that it receives."""
 
     def __init__(self) -> None:
         self.description = 0

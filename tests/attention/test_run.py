@@ -1,4 +1,4 @@
-"""Errors between a text and its numbers are reported as sentences and leave the rest usable."""
+"""Errors in a computation are reported as sentences, and the program remains usable."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TEXT = ("Your", "journey", "starts", "with", "one", "step")
 SPEC = AttentionSpec(device=Device.CPU)
 
 
-# ------------------------------------------------------------------------------------- texts
+# -------------------------------------------------------------------------------------------- texts
 
 
 @pytest.mark.parametrize("texts", [(), ((),), (("one",), ())])
@@ -103,7 +103,7 @@ def test_a_problem_of_the_spec_is_said() -> None:
     assert refused.value.field == "dropout"
 
 
-# ------------------------------------------------------------------------------------ memory
+# ------------------------------------------------------------------------------------------- memory
 
 
 @given(cases())
@@ -127,7 +127,7 @@ def test_large_vectors_are_counted_too(
 ) -> None:
     words = tuple(tuple(f"{text} {word}" for word in range(tokens)) for text in range(texts))
     spec = replace(SPEC, d_in=d_in, d_out=2, heads=1, dtype=dtype, position=position)
-    tracemalloc.start()  # sees what numpy takes; what torch takes is in the trace
+    tracemalloc.start()  # measures NumPy's memory; torch's memory is known from the trace
     trace = run(words, spec).trace
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -183,7 +183,7 @@ def test_memory_that_runs_out_is_asked_for_again_without_the_pool(
         pools.append(named["pool"])
         if named["pool"]:
             named["pool"].empty((2**21,), torch.zeros(1)).zero_()
-            kept = named["pool"].empty((2**22,), torch.zeros(1))  # by the frame of the error
+            kept = named["pool"].empty((2**22,), torch.zeros(1))  # by the error's frame
             assert pool.free_bytes
             raise MemoryError(kept.shape)
         assert pool.free_bytes == 0
@@ -225,7 +225,7 @@ def test_sizes_that_are_too_much_for_one_token_are_said(
         run((TEXT, TEXT[:2]), replace(SPEC, **fields))
     assert refused.value.field == field
     assert refused.value.sentence.startswith(said)
-    if fields.get("d_out") == 900:  # not even one head fits
+    if fields.get("d_out") == 900:  # a single head does not fit either
         assert refused.value.remedy is None
         return
     assert refused.value.remedy
@@ -259,7 +259,7 @@ def test_any_other_error_is_a_bug_and_stays_one(monkeypatch: pytest.MonkeyPatch)
         run((TEXT,), SPEC)
 
 
-# ----------------------------------------------------------------------------------- devices
+# ------------------------------------------------------------------------------------------ devices
 
 
 def assert_same(trace: Trace, expected: Trace) -> None:
@@ -365,7 +365,7 @@ def test_where_neither_has_the_memory_it_is_said(machine: Machine) -> None:
         run((TEXT,), replace(SPEC, device=Device.CUDA))
 
 
-# ----------------------------------------------------------------------------------- remarks
+# ------------------------------------------------------------------------------------------ notices
 
 NAIVE = replace(SPEC, normalisation=NormalisationKind.NAIVE_SOFTMAX)
 

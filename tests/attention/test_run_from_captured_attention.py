@@ -1,4 +1,4 @@
-"""Captured attention with its vectors has the stages that are between them and its weights."""
+"""Captured attention with vectors has all stages between the vectors and the weights."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def captured(
     bias: np.ndarray | None = None,
     sinks: np.ndarray | None = None,
 ) -> tuple[CapturedAttention, dict[str, np.ndarray]]:
-    """Attention that was captured with its vectors, and all stages in float64."""
+    """Return attention captured with its vectors, and all stages in float64."""
     chance = np.random.default_rng(5)
     sizes = (layers, HEADS, TOKENS)
     known = {
@@ -320,7 +320,7 @@ NOT_ALL[:, 0] = True
 
 
 def captured_of_other_keys(*, is_masked: bool) -> tuple[CapturedAttention, dict[str, np.ndarray]]:
-    """Attention of a decoder to the tokens of an encoder, and all stages in float64."""
+    """Return a decoder's attention to an encoder's tokens, and all stages in float64."""
     chance = np.random.default_rng(8)
     keys = len(READ_TOKENS)
     sizes = {"queries": (TOKENS, D_HEAD), "keys": (keys, D_HEAD), "values": (keys, D_VALUE)}

@@ -45,7 +45,7 @@ DOCUMENT = Document(text="some words\nand more of them", lines=LineSplit.APART, 
 
 
 def recorded(made: Run) -> RecordedNumbers:
-    """Take down a run, every number turned around so that none could have been computed."""
+    """Record a run with negated numbers, so that a computation cannot have produced them."""
     trace = made.trace
     return RecordedNumbers(
         unpadded_tokens(made),
@@ -93,7 +93,7 @@ def test_the_sizes_of_all_weights_are_known(case: Case) -> None:
 
 def test_what_did_not_change_is_taken_over() -> None:
     first = create_recorded_run(SPEC, recorded(run(DOCUMENT.tokens(), SPEC)))
-    # What is given is compared, number by number, so it has to be what it would be.
+    # Given stages are compared number by number, so they must have the computed values.
     first.trace.tensor("input").neg_()
     changed = run(DOCUMENT.tokens(), replace(SPEC, mask=MaskKind.NONE), first)
     for name in ("input", "queries", "keys", "values", "scores", "scaled"):
@@ -129,7 +129,7 @@ def test_numbers_that_are_not_of_the_settings_are_refused() -> None:
         create_recorded_run(SPEC, replace(down, stages=stages))
 
 
-# --------------------------------------------------------------------------------- as the worker
+# ------------------------------------------------------------------------------------ in the worker
 
 
 def never(document: Document, previous: Run | None) -> Run:

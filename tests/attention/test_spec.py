@@ -1,4 +1,4 @@
-"""An invalid spec says why it cannot be computed and which change would fix it."""
+"""The problems of an invalid spec state why it cannot be computed and how to fix it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_remedy_mends_its_problem(spec: AttentionSpec) -> None:
 
 
 def test_beside_own_weights_no_other_size_is_offered_for_heads() -> None:
-    """Another size would not fit the weights, and its remedy would take them away."""
+    """Another size would not fit the custom weights, which would have to be removed."""
     own = (("W_query", NumberMatrix.of(np.zeros((3, 4)))),)
     (problem,) = spec_problems(AttentionSpec(d_in=3, d_out=4, heads=3, own_weights=own))
     assert problem.sentence == "The output size 4 is not divisible by 3 heads. Use 2 or 4 heads."
@@ -232,7 +232,7 @@ def test_scores_that_nothing_divides_have_no_scaled_stage() -> None:
     assert "scaled" in {row.name for row in stages(replace(plain, temperature=math.e))}
 
 
-# -------------------------------------------------------------------------------- mechanisms
+# --------------------------------------------------------------------------------------- mechanisms
 
 
 @pytest.mark.parametrize("mechanism", Mechanism)

@@ -100,7 +100,7 @@ def test_only_short_vectors_are_kept() -> None:
     assert (long[:-1] == draw_normal_vector("token b", MAX_CACHED_SIZE, 1)).all()
 
 
-# -------------------------------------------------------------------------------- positions
+# ---------------------------------------------------------------------------------------- positions
 
 
 @given(st.integers(1, 9), st.integers(1, 9), SIZES, SEEDS)
@@ -126,9 +126,9 @@ def test_sinusoids_are_those_of_the_paper() -> None:
     assert compute_sinusoids(2, 1).tolist() == [[0], [np.sin(1)]]
 
 
-# ------------------------------------------------------------------------------------ pinned
+# ------------------------------------------------------------------------------------------- pinned
 
-# What a saved document shows must not change with a machine or a version: these numbers stay.
+# A saved document must show the same numbers on every machine and in every version.
 PINNED = {
     ("hello", 0): (-0.8916335770192156, 0.17757818144633258, 0.9960805301092263),
     ("猫", 123): (0.4544780637855752, -0.20136271191276278, -0.9081249375265577),

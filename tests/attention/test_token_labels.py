@@ -1,4 +1,4 @@
-"""Tokens that hold bytes are labelled by characters, whatever vocabulary wrote them."""
+"""Tokens that consist of bytes are labelled by characters, for every kind of vocabulary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading torch's library before torch is imported."""
+"""torch's library can be loaded before torch is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trace is accessible only by reading, which returns read-only numpy arrays."""
+"""Reading a trace returns read-only NumPy arrays."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SPEC = AttentionSpec(device=Device.CPU, d_out=4)
 
 
 def holding(array: np.ndarray) -> Trace:
-    """A trace whose weights are these."""
+    """Return a trace with the given weights."""
     held = {"weights": CachedTensor(torch.from_numpy(array.copy()))}
     return Trace(SPEC, stages(SPEC), {}, held, frozenset())
 
 
-# ----------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------------------ reading
 
 
 @pytest.mark.parametrize("dtype", Dtype)
@@ -86,18 +86,18 @@ def test_bytes_count_each_storage_once() -> None:
     assert trace.bytes == 4 * (cells + vectors)
     free = replace(SPEC, projection=Projection.NONE, heads=3, mask=MaskKind.NONE)
     free = replace(free, output_projection=False)
-    # Queries, keys and values are the input; heads of one column lie side by side already.
+    # Queries, keys and values are the input, and heads of one column are already side by side.
     cells, vectors = 3 * 3 * 6 * 6, 6 * 3 + 6 * 3
     assert run((TEXT,), free).trace.bytes == 4 * (cells + vectors)
 
 
-# ----------------------------------------------------------------------------------- pooling
+# ------------------------------------------------------------------------------------------ pooling
 
 NUMBERS = st.floats(-9, 9, width=32) | st.sampled_from([-np.inf, np.inf, np.nan])
 
 
 def farthest_from_0(block: np.ndarray) -> np.ndarray:
-    """Find the number of each block [..., row, column] that stands for it."""
+    """Return the number with the largest magnitude in each block [..., row, column]."""
     found = np.empty(block.shape[:-2], np.float32)
     for place in np.ndindex(found.shape):
         numbers = [float(each) for each in block[place].ravel()]
@@ -112,8 +112,8 @@ def farthest_from_0(block: np.ndarray) -> np.ndarray:
     st.integers(1, 9),
     st.integers(1, 9),
 )
-@example(np.array([[-3, 3], [2, -3]], np.float32), 2, 2)  # as far below 0 as above it
-@example(np.array([[-1, -np.inf]], np.float32), 2, 1)  # fewer rows than a block has
+@example(np.array([[-3, 3], [2, -3]], np.float32), 2, 2)  # a tie of both signs
+@example(np.array([[-1, -np.inf]], np.float32), 2, 1)  # fewer rows than in a block
 def test_pooling_keeps_what_is_farthest_from_0_of_each_block(
     array: np.ndarray, rows: int, columns: int
 ) -> None:
@@ -139,7 +139,7 @@ def test_what_was_pooled_is_kept_and_goes_with_a_kept_stage() -> None:
     assert np.shares_memory(pooled, later.cached_stage("scores").read_pooled(2, 3))
 
 
-# ------------------------------------------------------------------------------------ limits
+# ------------------------------------------------------------------------------------------- limits
 
 
 @given(arrays(np.float32, array_shapes(min_dims=1, max_dims=4, max_side=4), elements=NUMBERS))
@@ -157,7 +157,7 @@ def test_limits_of_masked_scores_are_those_of_the_allowed() -> None:
     assert np.isfinite(low)
 
 
-# ------------------------------------------------------------------------------------- check
+# -------------------------------------------------------------------------------------------- check
 
 
 @given(cases())

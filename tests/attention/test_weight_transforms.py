@@ -1,4 +1,4 @@
-"""Weight transforms agree with float64 NumPy."""
+"""Weight transforms agree with computations in float64 NumPy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_without_the_first_token_the_rest_is_shared_out_anew(case: Case) -> None
     trace = case.trace()
     weights = trace.read("weights").astype(np.float64)
     if not np.isfinite(weights).all() or (weights < 0).any():
-        return  # shares are what can be shared out
+        return  # such rows cannot be renormalized
     rest = weights.copy()
     rest[..., 0] = 0
     sums = rest.sum(-1, keepdims=True)

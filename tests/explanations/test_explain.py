@@ -1,4 +1,4 @@
-"""The terms of every cell of every stage add up to the number in the trace."""
+"""The terms of every cell in every stage give the number in the trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a number goes next is where it is read."""
+"""Every next cell of a number is computed from this number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def reads(trace: Trace, reader: Cell, cell: Cell) -> bool:
-    """Whether a cell is computed from another one."""
+    """Return whether one cell is computed from another."""
     leading = trace.leading_index()
     index = (*leading, *cell.place)
     for group in explain(trace, reader.stage, (*leading, *reader.place)).groups:

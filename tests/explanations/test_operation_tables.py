@@ -12,7 +12,7 @@ from visualizer.explanations.code_dialects import DIALECTS
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.explanations.explainer import Explainer
 
-MADE = {row.operation for row in STAGE_TABLE}  # others are of models: read, not made
+MADE = {row.operation for row in STAGE_TABLE}  # the other operations occur only in models
 
 
 def test_every_operation_is_computed_explained_and_told() -> None:

@@ -1,4 +1,4 @@
-"""The equation of a step's leading cell adds up to the number in the trace."""
+"""The equation for a step's caption agrees with the number in the trace."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def factors_of(explanation: Explanation) -> list[Factor]:
 
 
 def share(factor: Factor) -> float:
-    """By how much a factor magnifies the four digits that are written: that of a norm alone."""
+    """Return by how much a factor magnifies rounding errors, which only a norm's factor does."""
     return float(factor.used[0]) if factor.form == "1/{}" else 0.0
 
 
@@ -121,7 +121,7 @@ def test_of_many_terms_the_largest_are_kept_in_their_order(case: Case) -> None:
             assert written == (MAX_SHOWN_SHIFTED_TERMS if is_shifted else MAX_SHOWN_TERMS)
 
 
-# -------------------------------------------------------------------------- the very lines
+# -------------------------------------------------------------------------------------- exact lines
 
 
 WAVES = {"position": PositionKind.SINUSOIDAL}

@@ -1,4 +1,4 @@
-"""Damaged or hostile files are refused with a sentence and never crash the program."""
+"""Damaged or hostile files are rejected with an error message and never crash the program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DAMAGED_OF_EACH = 220
 MOST_BYTES = 2**26
-"""What reading a small file may take at most: numpy and torch have their own needs."""
+"""Maximum memory for reading a small file, including what NumPy and torch need."""
 
 
 def refusal(path: Path) -> str:
@@ -38,7 +38,7 @@ def refusal(path: Path) -> str:
     return caught.value.sentence
 
 
-# ------------------------------------------------------------------------------- by chance
+# ------------------------------------------------------------------------------------ random damage
 
 
 def _cut(data: bytes, draw: random.Random) -> bytes:
@@ -53,7 +53,7 @@ def _flipped(data: bytes, draw: random.Random) -> bytes:
 
 
 def _at_the_head(data: bytes, draw: random.Random) -> bytes:
-    """Where headers are, a change does more."""
+    """Change bytes near the start, because a changed header has more effect."""
     made = bytearray(data)
     for _ in range(draw.choice((1, 2, 4))):
         made[draw.randrange(min(200, len(made)))] = draw.randrange(256)
@@ -61,7 +61,7 @@ def _at_the_head(data: bytes, draw: random.Random) -> bytes:
 
 
 def _at_the_foot(data: bytes, draw: random.Random) -> bytes:
-    """The directory of an archive stands at its end."""
+    """Change bytes near the end, where archives have their directory."""
     made = bytearray(data)
     for _ in range(draw.choice((1, 2, 4))):
         made[-draw.randrange(1, min(300, len(made)))] = draw.randrange(256)
@@ -122,11 +122,11 @@ def test_what_is_no_such_file_at_all_is_refused(suffix: str, data: bytes, tmp_pa
     assert "a." in refusal(path)
 
 
-# -------------------------------------------------------------------------------- on purpose
+# ------------------------------------------------------------------------------------ hostile files
 
 
 class Code:
-    """Would write a file when it is unpickled."""
+    """Writes a file if it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -265,7 +265,7 @@ def test_tensors_that_are_no_attention_are_refused(tensor: torch.Tensor, tmp_pat
 
 def test_dicts_within_dicts_end(tmp_path: Path) -> None:
     held: Any = [torch.ones(2, 2)]
-    for _ in range(40):  # each once more within itself, so that there are 2**40 ways to the tensor
+    for _ in range(40):  # 2**40 paths lead to the tensor
         held = [held, held]
     torch.save(held, tmp_path / "a.pt")
     assert refusal(tmp_path / "a.pt")

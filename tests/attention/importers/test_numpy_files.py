@@ -1,4 +1,4 @@
-"""Arrays read from ``.npy`` and ``.npz`` files equal numpy's, for every dtype and shape."""
+"""Arrays from ``.npy`` and ``.npz`` files equal NumPy's, for every dtype and shape."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_columns_first_is_read_in_its_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(opened(tmp_path / "a.npy").array(), array)
 
 
-# ------------------------------------------------------------------------ several arrays
+# ----------------------------------------------------------------------------------- several arrays
 
 
 def test_a_tuple_as_hugging_face_gives_it_is_layers(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_what_does_not_fit_into_memory_is_not_read(tmp_path: Path, machine: Mach
     assert "is available. Save fewer layers or heads." in refusal(tmp_path / "a.npy")
 
 
-# -------------------------------------------------------------------------------- tokens
+# ------------------------------------------------------------------------------------------- tokens
 
 WORDS = ("The", "cat", "sat")
 
@@ -216,7 +216,7 @@ def test_queries_and_keys_have_tokens_of_their_own(tmp_path: Path) -> None:
     [
         ("a.txt", "The\ncat\nsat\n"),
         ("a.tokens.txt", "The\r\ncat\r\nsat"),
-        ("a.txt", "\ufeffThe\r\ncat\r\nsat\r\n"),  # as Notepad marks its files
+        ("a.txt", "\ufeffThe\r\ncat\r\nsat\r\n"),  # Notepad writes this mark
         ("a.json", '["The", "cat", "sat"]'),
         ("a.tokens.json", '{"tokens": ["The", "cat", "sat"], "model": "gpt2"}'),
     ],
@@ -260,7 +260,7 @@ def test_a_shape_that_is_none_is_refused(shape: str, tmp_path: Path) -> None:
     assert "damaged" in refusal(tmp_path / "a.npz")
 
 
-# ------------------------------------------------------------------------------- no files
+# ------------------------------------------------------------------------------------ invalid files
 
 
 def test_what_is_no_file_is_said_to_be_none(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A state dict of the book's modules opens as a spec that computes the module's output."""
+"""A ``state_dict`` of the book's modules becomes a spec that computes the module's output."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def opened(
 
 
 def with_masks(path: Path, masks: list[np.ndarray]) -> None:
-    """Write the state of stacked heads, each with its mask."""
+    """Save the state of stacked heads with a mask for each head."""
     state = MultiHeadAttentionWrapper(3, 2, 6, 0.0, len(masks)).state_dict()
     own = {f"heads.{at}.mask": torch.tensor(mask) for at, mask in enumerate(masks)}
     torch.save({**state, **own}, path)
@@ -69,7 +69,7 @@ def test_it_computes_what_the_module_does(name: str, suffix: str, tmp_path: Path
     torch.manual_seed(1)
     module, path = MODULES[name](), tmp_path / f"a.{suffix}"
     for parameter in module.parameters():
-        nn.init.normal_(parameter)  # biases are not to be small
+        nn.init.normal_(parameter)  # biases must not be small
     state = module.state_dict()
     if suffix == "npz":
         np.savez(path, **{name: tensor.numpy() for name, tensor in state.items()})
@@ -91,7 +91,7 @@ def test_the_heads_of_split_columns_are_as_before_and_that_is_said(tmp_path: Pat
     )
     spec, notice = opened(tmp_path / "a.pt", AttentionSpec(heads=5, d_out=10))
     assert (spec.heads, notice.split("; ")[1]) == (1, "1 is used.")
-    for heads in (0, 9_999_999):  # as while they are typed
+    for heads in (0, 9_999_999):  # as in a text that is being entered
         assert opened(tmp_path / "a.pt", AttentionSpec(heads=heads))[0].heads == 1
 
 
@@ -104,7 +104,7 @@ def test_it_computes_what_torchs_own_module_does(
     torch.manual_seed(1)
     module, path = nn.MultiheadAttention(8, heads, bias=bias), tmp_path / f"a.{suffix}"
     for name, parameter in module.named_parameters():
-        nn.init.normal_(parameter, std=0.5)  # biases are not to be 0
+        nn.init.normal_(parameter, std=0.5)  # biases must not be 0
         assert bias or "bias" not in name
     state = module.state_dict()
     if suffix == "npz":
@@ -188,7 +188,7 @@ def test_a_block_without_an_output_projection_is_known_by_its_layers(tmp_path: P
 
 
 def block_state(spec: AttentionSpec) -> dict[str, torch.Tensor]:
-    """Draw the state of a block, whose norms and biases are not to be as they are made."""
+    """Draw the state of a block whose norms and biases differ from their initial values."""
     generator = torch.Generator().manual_seed(1)
     drawn = initialize_parameters(spec, 6, torch.device("cpu"))
     return {name: torch.randn(each.shape, generator=generator) for name, each in drawn.items()}
@@ -207,7 +207,7 @@ def test_a_block_is_known_by_its_layers(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = attend(replace(spec, own_weights=()), x, state).tensor("result")
         assert torch.equal(computed(spec, x), expected)
-    del state["ln2.bias"]  # which is no block then
+    del state["ln2.bias"]  # which is then not a block
     save_file(state, tmp_path / "b.safetensors")
     assert opened(tmp_path / "b.safetensors", base)[0].block is BlockKind.NONE
 
