@@ -170,7 +170,7 @@ def test_modules_of_torch_that_cannot_be_read_are_refused_with_the_reason(
 def test_a_torch_matrix_that_is_not_of_three_layers_is_refused(tmp_path: Path) -> None:
     state = nn.MultiheadAttention(8, 2).state_dict()
     torch.save({**state, "in_proj_bias": torch.zeros(12)}, tmp_path / "a.pt")
-    with pytest.raises(InputError, match="W_query does not fit"):
+    with pytest.raises(InputError, match="W_query has the wrong shape"):
         opened(tmp_path / "a.pt", AttentionSpec(d_out=8))
 
 
@@ -216,7 +216,7 @@ def test_a_block_is_known_by_its_layers(tmp_path: Path) -> None:
 def test_a_block_whose_sizes_do_not_fit_is_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
     state = block_state(apply_mechanism(Mechanism.BLOCK, AttentionSpec(d_in=4)))
     torch.save(state | {"linear1.weight": torch.ones(shape)}, tmp_path / "a.pt")
-    with pytest.raises(InputError, match=r"(linear1|linear2) does not fit"):
+    with pytest.raises(InputError, match=r"(linear1|linear2) has the wrong shape"):
         opened(tmp_path / "a.pt")
 
 
