@@ -1,4 +1,4 @@
-"""Heads patched from another text, or set to their mean, change what plain hooks change."""
+"""Tests that patching and mean ablation change the same values as plain hooks do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from visualizer.models.head_edits import MAX_COMPARED_TOKENS, check_equal_token_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT, OTHER = "the cat sat on the mat the cat", "a dog ran to a log the dog"
 ENDINGS = {"llama": "self_attn.o_proj", "gpt2": "attn.c_proj"}
 SIZE = 8
@@ -36,7 +36,7 @@ def outputs(model: Model) -> list[Any]:
 
 
 def run(model: Model, text: str, edit: Callable[[int, torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """The probabilities of the plain model, with the vectors before the output matrices edited."""
+    """Return the probabilities of the plain model with edited inputs of the output projections."""
 
     def hooked(layer: int) -> Callable[..., Any]:
         return lambda _, given: (edit(layer, given[0].clone()), *given[1:])
@@ -114,6 +114,6 @@ def test_differences_of_long_texts_are_not_looked_for(monkeypatch: pytest.Monkey
     short, long = "cat " * MAX_COMPARED_TOKENS, "cat " * (MAX_COMPARED_TOKENS + 1)
     with pytest.raises(InputError, match=r"number of tokens\. Differences: nothing → “cat”"):
         check_equal_token_counts(given, "cat " * 9, "cat " * 10)
-    monkeypatch.delattr(head_edits, "SequenceMatcher")  # of such texts it takes minutes
+    monkeypatch.delattr(head_edits, "SequenceMatcher")  # takes minutes for such texts
     with pytest.raises(InputError, match=r"2,001 tokens.* 2,000\. .* number of tokens\.$"):
         check_equal_token_counts(given, long, short)

@@ -1,4 +1,4 @@
-"""An adapter next to a model is not applied, with or without peft, and a notice says so."""
+"""Tests that an adapter next to a model is not applied, and that a notice is shown."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from visualizer.models.opened_model import open_model
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat"
 NAMES = [f"model.layers.{layer}.self_attn.q_proj" for layer in range(2)]
 
 
 def add_adapter(folder: Path) -> None:
-    """Add a LoRA adapter of rank 2 that changes the queries of a tiny Llama much."""
+    """Add a LoRA adapter of rank 2 that changes the queries of a tiny Llama considerably."""
     config = {
         **{"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 2, "lora_alpha": 16},
         **{"target_modules": ["q_proj"], "base_model_name_or_path": "org/base", "bias": "none"},

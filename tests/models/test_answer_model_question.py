@@ -1,4 +1,4 @@
-"""Questions about a text that a model has read are answered of the model as it was edited."""
+"""Tests that questions about a text are answered with the edits of its run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_reading import ModelReading
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat the cat"
 OFF = ((0, 1), (1, 3))
 
@@ -122,7 +122,7 @@ def test_answers_are_of_the_model_with_its_edits_and_cut_edges(tiny_model_folder
         logs = model.next_token_log_probabilities(TEXT, again.context_edits, again.cuts)
         wanted = float(logs[number] - before[number])
         assert lost.changes[place] == pytest.approx(wanted, abs=2e-6)
-    assert lost.changes[1, 3] == pytest.approx(0, abs=2e-6)  # it was off before
+    assert lost.changes[1, 3] == pytest.approx(0, abs=2e-6)  # this head was already ablated
     assert np.abs(lost.changes - others.changes).max() > 1e-4
 
 

@@ -1,4 +1,4 @@
-"""The attention of every architecture is recorded as the model itself computes it."""
+"""Tests that the attention of every architecture is recorded as the model computes it."""
 
 from __future__ import annotations
 
@@ -47,29 +47,29 @@ if TYPE_CHECKING:
 QUICK = ("llama", "gemma2", "gpt_oss", "bert", "t5", "bloom")
 ALL = (*DECODERS, *ENCODERS, *PAIRS, *VISION, *BY_THEMSELVES)
 NOT_EXPLAINED = frozenset(BY_THEMSELVES)
-"""Nothing is known of how their weights came to be."""
+"""Architectures with weights that are not explained by queries and keys."""
 BETWEEN = {
     "gemma2": frozenset({"scaled", "capped", "masked"}),
     "gpt_oss": frozenset({"scaled", "masked"}),
     **dict.fromkeys(("t5", "mt5", "umt5"), frozenset({"bias", "biased"})),
 }
-"""What stands between the scores and the weights of some."""
+"""Stages between scores and weights, by architecture."""
 
 
 NOT_FOLLOWED = frozenset({
     "gemma3n_text", "llama4_text", "albert", *BY_THEMSELVES,
 })  # fmt: skip
-"""What leaves their layers, or what meets in them, is not known to follow from what enters: layers
-that run again, norms that run twice, several streams."""
+"""Architectures with layer results or queries and keys that are not explained by the layer's input:
+repeated layers, norms that run twice, several streams."""
 WITH_EXPERTS = frozenset({
     "mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "glm4_moe", "gpt_oss",
     "deepseek_v2", "deepseek_v3", "jamba",
 })  # fmt: skip
-"""What the experts of their layers make of a token is known, each times its router weight."""
+"""Architectures whose expert mixtures are recognized."""
 
 
 def is_followed(found: LayerRun) -> bool:
-    """Whether queries, keys and values follow from the stream, and the stream is known."""
+    """Return whether queries, keys and values are computed from the known residual stream."""
     rows = {row.name: row.by_layer or (row,) for row in found.run.trace.stages}
     wanted = ("residual", "queries", "keys", "values", "output", "result")
     return {*wanted} <= {*rows} and not any(
@@ -83,9 +83,9 @@ def architectures() -> list[Any]:
 
 
 def own_attentions(model: Any, given: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """The weights that the model itself returns of its eager attention."""
+    """Return the attention weights that the model itself returns with eager attention."""
     model.set_attn_implementation("eager")
-    model.config._attn_implementation = "eager"  # of those, too, that have no interface
+    model.config._attn_implementation = "eager"  # also for models without the attention interface
     result = model(**given, output_attentions=True)
     sides = (result[name] for name in result if name.endswith("attentions") and result[name])
     return [weights for side in sides for weights in side if weights is not None]
@@ -96,7 +96,7 @@ def closest(weights: torch.Tensor, calls: list[AttentionCall]) -> float:
     return min(float((weights - each).abs().max()) for each in alike)
 
 
-@pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+@pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 @pytest.mark.parametrize("kind", architectures())
 def test_weights_are_the_models_own_and_its_results_stay(kind: str) -> None:
     model = tiny_model(kind)
@@ -129,7 +129,7 @@ def test_layers_with_and_without_positions_are_followed_side_by_side(kind: str) 
     trace = run.trace
     differing = {row.name: row.by_layer for row in trace.stages if row.by_layer}
     assert {*differing} == ({"normed"} if kind == "modernbert" else {"queries", "keys"})
-    still = 0 if kind == "modernbert" else 3  # the layer without a norm, or without positions
+    still = 0 if kind == "modernbert" else 3  # the layer without a norm or without positions
     for name, rows in differing.items():
         source = rows[still].reads[0]
         at = (still,)
@@ -146,7 +146,7 @@ def test_layers_with_and_without_positions_are_followed_side_by_side(kind: str) 
 
 
 def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
-    """Check what is known of each stage of a model, and the terms of some of its cells."""
+    """Check the recognized steps of each stage of a model, and the terms of some cells."""
     runs = []
     with torch.no_grad(), record_layers(model) as passed, record_attention(model) as calls:
         model(**inputs_of(model))
@@ -185,7 +185,7 @@ def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
 
 
 def note_weights_read(trace: Trace) -> set[str]:
-    """Return a set to which the names of weights are added as they are read."""
+    """Return a set that collects the names of weights when they are read."""
     read: set[str] = set()
 
     class Noted(dict[str, torch.Tensor]):
@@ -269,7 +269,7 @@ def test_terms_of_experts_are_router_weights_and_what_numpy_makes_of_each() -> N
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
-        ("deepseek_v3", {"v_head_dim": 8}),  # heads hand on less than what meets
+        ("deepseek_v3", {"v_head_dim": 8}),  # values have fewer columns than queries and keys
         pytest.param("deepseek_v2", {}, marks=pytest.mark.slow),
         pytest.param("deepseek_v3", {"rope_interleave": False}, marks=pytest.mark.slow),
     ],
@@ -302,7 +302,7 @@ def test_keys_and_values_of_a_latent_are_followed(kind: str, settings: dict[str,
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", others_slow(["granite", "granitemoe", "dinov2", "dinov3_vit"]))
 def test_what_a_part_is_multiplied_by_before_it_is_added_is_found(kind: str) -> None:
-    """A config's multiplier is 1 in the tiny models, as are the factors of untrained columns."""
+    """Sets the multiplier or column factors, because they are 1 in the tiny models."""
     by_column = kind.startswith("dino")
     model = tiny_model(kind, **({} if by_column else {"residual_multiplier": 0.22}))
     factors = torch.full((2, 32), 0.22)
@@ -343,7 +343,7 @@ def test_the_stream_of_a_decoder_goes_on_through_its_cross_attention(kind: str) 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_sink_after_the_softmax_takes_of_what_heads_hand_on() -> None:
-    """Granite's weights sum to 1, and its heads hand on what a softmax with the sink would."""
+    """Compares Granite's outputs, which include a sink, with those of a softmax with a sink."""
     model = tiny_model("granite_swa")
     sinks = torch.linspace(-1, 2, 4)
     for layer in model.model.layers:

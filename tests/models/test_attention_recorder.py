@@ -1,4 +1,4 @@
-"""Recording keeps to one model, one thread and its own time, and numbers layers by their order."""
+"""Tests that a recording is limited to one model, one thread and its context."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from visualizer import InputError
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.recorded_runs import group_calls
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 
 
 def hooks_of(model: Any) -> int:

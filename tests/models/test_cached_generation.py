@@ -1,4 +1,4 @@
-"""A text is continued as transformers does, and the rows read are those of a single pass."""
+"""Tests that generation matches transformers, and that its rows match those of one pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from visualizer.models.cached_generation import TokenReader, combine_rows, gener
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat"
 WINDOWED = ("mistral", "gemma2", "gpt_oss")
 KINDS = ("llama", "gpt2", "qwen3", "mistral", "gemma2", "gpt_oss", "deepseek_v3", "opt")
@@ -27,7 +27,7 @@ KINDS = ("llama", "gpt2", "qwen3", "mistral", "gemma2", "gpt_oss", "deepseek_v3"
 @pytest.fixture(scope="module", params=KINDS)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
     kind, sizes = str(request.param), {}
-    if kind not in WINDOWED:  # else the cache would have a window that the layers have not
+    if kind not in WINDOWED:  # otherwise, only the cache would have a window
         sizes = {"sliding_window": None}
     folder = tmp_path_factory.mktemp("models") / kind
     return visualizer.open_model(save_tiny_model(folder, kind, **sizes))
@@ -105,7 +105,7 @@ def test_a_branch_is_read_as_if_there_were_no_other(model: Model) -> None:
     reader = TokenReader(opened, TEXT)
     for count in range(len(first) + 1):
         reader.read(first[:count])
-    steps = [reader.read(second[:count]) for count in (0, 1, 2, 3, 4)]  # back to the text, and on
+    steps = [reader.read(second[:count]) for count in (0, 1, 2, 3, 4)]  # starts after the text
     given = tokenizer_of(opened)(TEXT, return_tensors="pt")["input_ids"]
     ids = torch.cat([given, torch.tensor([second])], -1)
     with visualizer.capture(opened.model) as seen, torch.no_grad():
@@ -139,4 +139,4 @@ def test_a_continued_text_says_whether_it_is_split_alike(tmp_path: Path) -> None
     opened = visualizer.open_model(save_tiny_model(tmp_path / "llama", sliding_window=None)).opened
     reader = TokenReader(opened, TEXT)
     assert reader.continued_text([5, 9]) == (f"{TEXT} cat dog", True)
-    assert reader.continued_text([WORDLESS])[1] is False  # a number without a word
+    assert reader.continued_text([WORDLESS])[1] is False  # an id without a token

@@ -1,4 +1,4 @@
-"""Texts of a captured batch have the same numbers as each alone, and no padding."""
+"""Tests that texts captured in a batch have the same values as single texts, without padding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.examples import others_slow
 from tests.support.tiny_models import tiny_model
 from visualizer import InputError, ModelAttention
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXTS = ([5, 9, 5, 7, 9, 5, 8, 9], [6, 8, 6, 8, 6], [11, 10, 11])
 
 
@@ -92,7 +92,7 @@ def test_a_text_that_ends_before_others_of_its_batch_has_no_rows_of_what_follows
     settings = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
     with torch.no_grad():
         ids = model.generate(texts, eos_token_id=[], **settings)
-        first_end = int(ids[1, 3])  # the second text ends with its first new token
+        first_end = int(ids[1, 3])  # the second text ends with its first generated token
         assert first_end not in ids[0, 3:].tolist()
         with visualizer.capture(model) as seen:
             model.generate(texts, eos_token_id=[first_end], **settings)

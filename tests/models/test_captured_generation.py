@@ -1,4 +1,4 @@
-"""Attention captured of cached steps: whole texts, or their last rows, at their true positions."""
+"""Tests that attention captured with a cache contains the correct rows and positions."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from visualizer.features.line_view.line_selection import no_lines_reason
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 PROMPT = torch.tensor([[5, 9, 5, 7, 9, 5]])
 
 
 WINDOWED = ("mistral", "gemma3_text", "gemma2", "gpt_oss")
-"""Their window is of 4 tokens."""
+"""Architectures with a window of 4 tokens."""
 
 
 def made(kind: str) -> Any:
-    """Make a tiny model; a window in the config of others would make their cache a sliding one."""
+    """Create a tiny model; remove the window from configs of models that do not use it."""
     return tiny_model(kind, **({} if kind in WINDOWED else {"sliding_window": None}))
 
 
 def eager(model: Any, **given: Any) -> Any:
-    """Run the model with its own eager attention, which returns its weights."""
+    """Run the model with its own eager attention, which returns the weights."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:
@@ -53,7 +53,7 @@ def generated(model: Any, prompt: torch.Tensor = PROMPT, **more: Any) -> tuple[A
 
 
 def assert_is_reading_of(seen: ModelAttention, model: Any, ids: torch.Tensor) -> None:
-    """Compare what was captured with the same text read at once."""
+    """Compare the captured attention with that of the same text in one pass."""
     expected = weights_of(eager(model, input_ids=ids).attentions)
     np.testing.assert_allclose(seen["weights"], expected, atol=1e-6)
     with visualizer.capture(model) as whole, torch.no_grad():
@@ -72,7 +72,7 @@ def assert_is_reading_of(seen: ModelAttention, model: Any, ids: torch.Tensor) ->
 def test_generated_text_has_the_rows_of_all_steps(kind: str) -> None:
     model = made(kind)
     seen, ids = generated(model)
-    text = ids[:, :-1]  # the last token was chosen and not read
+    text = ids[:, :-1]  # the last token was generated but not processed
     assert text.shape[1] == 10 > 4  # longer than the window
     assert_is_reading_of(seen, model, text)
     assert not any("rows were recorded" in notice for notice in seen.notices)

@@ -1,4 +1,4 @@
-"""A transformers model is captured within what wraps it, and however its parts are called."""
+"""Tests that a transformers model is captured in wrappers and when its submodules are called."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.examples import others_slow
 from tests.support.tiny_models import inputs_of, tiny_model
 from visualizer import InputError, ModelAttention
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 IDS = torch.arange(3, 9)[None]
 
 
@@ -27,7 +27,7 @@ def eager_weights(model: Any, **given: Any) -> np.ndarray:
 
 
 class Adapter(nn.Module):
-    """As PeftModel: No transformers model itself, and two modules around one."""
+    """Like PeftModel: two modules around a transformers model."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Adapter(nn.Module):
 
 
 class Transformer(nn.Module):
-    """As the first module of a SentenceTransformer, which calls ``forward`` itself."""
+    """Like the first module of a SentenceTransformer, which calls ``forward`` directly."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class SentenceModel(nn.Sequential):
 
 
 class Pipeline:
-    """As a pipeline: no module."""
+    """Like a pipeline, which is not a module."""
 
     def __init__(self, model: nn.Module) -> None:
         self.framework = "pt"
@@ -110,7 +110,7 @@ def test_objects_that_hold_a_model_are_recorded(wrapped: Any) -> None:
     assert seen["weights"].shape == (2, 4, 6, 6)
 
 
-@pytest.mark.slow  # it imports the compiler
+@pytest.mark.slow  # imports the compiler
 def test_a_compiled_model_is_recorded_whenever_it_was_compiled() -> None:
     model = tiny_model("llama", num_hidden_layers=1)
     compiled: Any = torch.compile(model, backend="eager")
@@ -195,7 +195,7 @@ def test_of_several_models_one_is_to_be_chosen() -> None:
     assert "model.query (BertModel)" in said
     assert "model.documents[0] (AlbertModel)" in said
     assert captured(both.query, lambda: both.query(IDS))["weights"].shape == (2, 4, 6, 6)
-    both.documents[0] = both.query  # twice the same is one
+    both.documents[0] = both.query  # the same model twice counts as one
     assert captured(both, lambda: both.query(IDS))["weights"].shape == (2, 4, 6, 6)
 
 

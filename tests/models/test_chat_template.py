@@ -1,4 +1,4 @@
-"""A text is given as a message as transformers does it; templates that fail are refused."""
+"""Tests that chat templates are applied as in transformers, and that failures are reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from visualizer.models.tokenizer_process import AnswerLimits
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}the {{ message['content'] }} </s>{% endfor %}"
     "{% if add_generation_prompt %} a{% endif %}"
@@ -33,7 +33,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(saved: Path, template: str) -> visualizer.Model:
-    """Open the model with a template."""
+    """Open the model with the given template."""
     (saved / "chat_template.jinja").write_text(template, encoding="utf-8")
     return visualizer.open_model(saved)
 
@@ -118,7 +118,7 @@ LOOP = "{% for one in range(90000)%}"
 @pytest.mark.parametrize(
     "template",
     [
-        "{{ messages[0]['content'] | length + 3 ** (10 ** 9) }}",  # one operation, as compiled
+        "{{ messages[0]['content'] | length + 3 ** (10 ** 9) }}",  # one compiled operation
         pytest.param(f"{LOOP}{LOOP}{{% endfor %}}{{% endfor %}}", marks=pytest.mark.slow),
         pytest.param(
             "{% set many = 7 ** (messages | length * 10 ** 7)%}{{ many % 7 }}",

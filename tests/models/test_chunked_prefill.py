@@ -1,4 +1,4 @@
-"""A decoder reads a long text in chunks: the numbers are those of one pass, and it can stop."""
+"""Tests that processing a text in chunks gives the values of one pass and can be cancelled."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_numbers_are_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A model to which every text is a long one, of many chunks."""
+    """Return the folder of a model that processes every text in many chunks."""
     monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(chunked_prefill, "TOKENS_PER_CHUNK", CHUNK)
     return save_tiny_model(tmp_path / "tiny", max_position_embeddings=256)

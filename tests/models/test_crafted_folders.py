@@ -1,4 +1,4 @@
-"""Folders that describe more than they hold are rejected before memory is taken for it."""
+"""Tests that folders that describe more than they contain are rejected before allocation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_SECONDS = 3
 
 
 class Result(NamedTuple):
-    """How a folder was opened: the seconds it took, the peak in MB, and the error message."""
+    """Result of opening a folder: the seconds it took, the peak memory in MB and the message."""
 
     name: str
     took: float
@@ -48,12 +48,12 @@ class Result(NamedTuple):
 
 
 FROM_DISK = ("70B", "llava", "masks", "config.json")
-"""What is opened layer by layer from the disk, too."""
+"""Folders that are also opened with their layers on disk."""
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
-    """Open all crafted folders in a process with little memory, and some from the disk."""
+    """Open all crafted folders in a process with little memory, and some of them from disk."""
     folders = tmp_path_factory.mktemp("crafted")
     for name, craft in FOLDERS.items():
         (folders / name).mkdir()
@@ -78,7 +78,7 @@ def test_every_crafted_folder_is_rejected(results: list[Result]) -> None:
     assert_rejected(opened)
     said = {each.name: each.said for each in opened}
     assert said.keys() == FOLDERS.keys()
-    for name in FOLDERS:  # a file that is too large is named
+    for name in FOLDERS:  # the message names a file that is too large
         if size_limit(name):
             assert name in said[name]
     first, shape = "“model.embed_tokens.weight”", "128,256 × 8,192"
@@ -105,7 +105,7 @@ def test_a_small_folder_is_not_served(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", others_slow(KINDS))
-@pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+@pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 def test_every_architecture_is_opened_from_its_own_files(tmp_path: Path, kind: str) -> None:
     made = tiny_model(kind)
     made.save_pretrained(tmp_path)

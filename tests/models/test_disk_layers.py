@@ -1,4 +1,4 @@
-"""A model whose layers are read from the disk gives the numbers of the same model in memory."""
+"""Tests that a model with layers on disk computes the values of the same model in memory."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ from visualizer.progress import CancelledError, cancel_when, report_progress_to
 if TYPE_CHECKING:
     from tests.conftest import Machine
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat and a dog ran to a log ."
 REFUSED = frozenset({
     "mixtral", "qwen2_moe", "qwen3_moe", "gemma3n_text", "olmoe", "glm4_moe", "deepseek_v2",
     "deepseek_v3", "deepseek_v32", "qwen3_next", "jamba", "afmoe", "albert", "xlnet", *PAIRS,
 })  # fmt: skip
-"""Architectures of several stacks, of shared layers, and of experts in a layout of their own."""
+"""Architectures with several stacks, shared layers, or experts with a special layout."""
 KINDS = ("llama", "qwen3", "gemma3_text", "gpt2", "bert")
 
 
 def both(folder: Path, dtype: Dtype = Dtype.FLOAT32) -> tuple[OpenedModel, OpenedModel]:
-    """Open a model in memory and from the disk."""
+    """Open a model in memory and from disk."""
     plain = open_model(folder, Device.CPU, dtype)
     streamed = open_model(folder, Device.CPU, dtype, is_from_disk=True)
     assert streamed.on_disk
@@ -138,7 +138,7 @@ def test_patched_heads_give_the_numbers_of_the_model_in_memory(tmp_path: Path) -
 def test_tiles_of_a_long_text_are_those_of_the_model_in_memory(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     plain, streamed = both(folder)
-    plain.long_texts.reads_in_chunks = False  # chunks round otherwise
+    plain.long_texts.reads_in_chunks = False  # chunks have different rounding errors
     plain.long_texts.max_cached_readings = streamed.long_texts.max_cached_readings = 0
     seen = [model.read(TEXT, by_blocks=True) for model in (plain, streamed)]
     assert seen[0].next_token is not None
@@ -240,7 +240,7 @@ def test_models_that_cannot_be_streamed_are_refused(tmp_path: Path, kind: str, w
     with pytest.raises(InputError, match="cannot be run from disk") as found:
         open_model(folder, Device.CPU, is_from_disk=True)
     assert why in found.value.sentence
-    assert [*tmp_path.iterdir()] == [folder]  # nothing is written anew
+    assert [*tmp_path.iterdir()] == [folder]  # no files were written
 
 
 def test_what_is_quantised_or_spread_is_refused(tmp_path: Path) -> None:

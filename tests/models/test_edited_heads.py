@@ -1,4 +1,4 @@
-"""Edits of heads and cut edges in the model that reads a text do what plain hooks of it do."""
+"""Tests that edits of heads and cut edges have the same effects as plain hooks."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import ModelSource
     from visualizer.models.opened_model import OpenedModel
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT, OTHER = "the cat sat on the mat the cat", "a dog ran to a log the dog"
 OUTPUTS = {"llama": "self_attn.o_proj", "gpt2": "attn.c_proj", "granite": "self_attn.o_proj"}
-"""The module of an attention that reads the context vectors of all heads side by side. Llama and
-Granite have a key head for two heads of queries."""
+"""Output projections: modules that receive the context vectors of all heads. Llama and Granite have
+one key head per two query heads."""
 SIZE, TOKENS = 8, 9
 
 
@@ -58,7 +58,7 @@ def model(folder: Path) -> Model:
 
 @pytest.fixture(scope="module")
 def opened(folder: Path) -> tuple[ModelSource, OpenedModel]:
-    return open_source(folder, Device.CPU)  # the model, too, so that it stays open
+    return open_source(folder, Device.CPU)  # includes the model, so that it stays open
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +72,14 @@ def run_plain(
     edit: Callable[[int, torch.Tensor], torch.Tensor] = lambda _, given: given,
     mask: dict[int, torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Probabilities and weights of the plain model, by hooks.
+    """Return the probabilities and weights of the plain model, changed by hooks.
 
-    What its output matrices read is edited, and each layer is given a mask of its own
-    [head, query, key].
+    Parameters
+    ----------
+    edit
+        Edits the inputs of the output projections, given the number of the layer.
+    mask
+        Masks by layer, [head, query, key].
     """
     plain = model.opened.model
     attentions = [
@@ -120,7 +124,7 @@ def contexts(model: Model, text: str) -> dict[int, torch.Tensor]:
 
 
 def causal_with(cells: Sequence[tuple[int, int, int]], heads: int = 4) -> torch.Tensor:
-    """A causal mask [head, query, key] in which (head, query, key) are masked, too."""
+    """Return a causal mask, [head, query, key], in which the given cells are also masked."""
     mask = torch.full((heads, TOKENS, TOKENS), torch.finfo(torch.float32).min).triu(1)
     for place in cells:
         mask[place] = torch.finfo(torch.float32).min
@@ -128,7 +132,7 @@ def causal_with(cells: Sequence[tuple[int, int, int]], heads: int = 4) -> torch.
 
 
 def check(run: Run, model: Model, shares: torch.Tensor, weights: list[torch.Tensor]) -> None:
-    """Compare a reading with probabilities and weights of the plain model."""
+    """Compare a run with the probabilities and weights of the plain model."""
     assert run.reading
     before = run_plain(model, TEXT)[0]
     numbers = {model.opened.token(at): at for at in range(len(shares))}
@@ -215,7 +219,7 @@ def test_cut_edges_are_those_of_a_mask_made_by_hand(
 
 
 WITH_OTHER_STEPS = {"gemma2": "capped", "gpt_oss": ""}
-"""Models whose layers differ in their masks, with a cap and with sinks."""
+"""Architectures with different masks in their layers; one has a cap, the other has sinks."""
 
 
 @pytest.mark.parametrize("kind", [*WITH_OTHER_STEPS])

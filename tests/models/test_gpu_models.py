@@ -1,4 +1,4 @@
-"""On a CUDA GPU a model's attention, and all that is asked of it, is what it is on the CPU."""
+"""Tests that a model has the same attention and predictions on a CUDA GPU as on the CPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA GPU here"),
-    pytest.mark.filterwarnings("ignore"),  # what the libraries say of such small models
+    pytest.mark.filterwarnings("ignore"),  # the libraries warn about tiny models
 ]
 
 TEXT = "the cat sat on a mat the dog"
@@ -39,7 +39,7 @@ SIZES = {
 }  # fmt: skip
 WITHIN = 1e-5
 CHOOSING = {"deepseek_v32", "afmoe"}
-"""So small, they choose keys or experts among equals, and each device takes others."""
+"""Architectures that select keys or experts; in tiny models, ties differ by device."""
 CHANGES: tuple[dict[str, Any], ...] = (
     {},
     {"edits": (HeadEdit(1, 5), HeadEdit(3, 7, HeadEditKind.SCALED, 2.0))},
@@ -48,11 +48,11 @@ CHANGES: tuple[dict[str, Any], ...] = (
     {"cuts": (CutEdges(0, 2, ((3, 1), (4, 0))),)},
 )
 OF_LONG = 2
-"""So many of these there are of a long text."""
+"""Number of these architectures that are tested with a long text."""
 
 
 def assert_near(here: np.ndarray, there: np.ndarray) -> None:
-    """Compare numbers of any size: what is far from 0 has larger rounding."""
+    """Compare arrays with a tolerance relative to the largest value."""
     forbidden = np.isneginf(here)
     np.testing.assert_array_equal(forbidden, np.isneginf(there))
     largest = np.abs(here[np.isfinite(here)]).max(initial=1.0)
@@ -95,7 +95,7 @@ def test_images_are_read_alike(kind: str, tmp_path: Path) -> None:
 
 
 def told(model: visualizer.Model) -> list[list[tuple[str, float]]]:
-    """Tokens that a model expects next, with their probabilities, of several questions."""
+    """Return the next tokens that a model predicts in several ways, with their probabilities."""
     return [
         model.next_tokens(TEXT),
         model.ablate(TEXT, [(0, 1)]),
@@ -156,7 +156,7 @@ def test_readings_are_alike_with_edits_and_over_a_server(
 
 
 def assert_spread_alike(folder: Path, device: str, *options: str) -> None:
-    """Serve a model over processes on some device, and compare with this process on the CPU."""
+    """Serve a model with several processes on a device, and compare it with the CPU."""
     source, held = open_source(folder, Device.CPU)
     with served(folder, *options) as server:
         remote = connect_model("127.0.0.1", server.port, TOKEN)

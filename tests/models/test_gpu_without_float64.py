@@ -1,4 +1,4 @@
-"""Models are read, edited and asked on a GPU that has no float64."""
+"""Tests that models can be recorded, edited and analysed on a GPU without float64."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT, OTHER = "the cat sat on the mat", "a dog ran to a log"
 KINDS = (
     "llama", "gpt2", "qwen2_moe", "granite_swa", "deepseek_v3", "qwen3_next", "bert", "bart", "t5",
@@ -45,7 +45,7 @@ KINDS = (
 
 @contextmanager
 def on_gpu(model: OpenedModel) -> Iterator[OpenedModel]:
-    """Have a model compute on the simulated GPU."""
+    """Run a model on the simulated GPU within the context."""
     move_to_gpu(model.model)
     with GpuWithoutFloat64():
         yield model
@@ -76,12 +76,12 @@ def test_texts_are_read_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
     model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     second = OTHER if model.has_decoder else None
     wanted = model.read(TEXT, second=second)
-    numbers = [  # read before the model's weights are moved
+    numbers = [  # before the weights of the model are moved
         {name: one.run.trace.read(name) for name in one.run.trace.names} for one in wanted.runs
     ]
     fresh = OpenedModel(LoadedModel(model.folder, model.model, model.tokenizer, model.device))
     with on_gpu(fresh):
-        for _ in range(2):  # what is known of layers is used for the next text
+        for _ in range(2):  # the recognized steps are used for the second text
             found = fresh.read(TEXT, second=second)
     for one, other, there in zip(found.runs, wanted.runs, numbers, strict=True):
         assert one.notices == other.notices
@@ -96,7 +96,7 @@ def test_texts_are_read_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
 
 
 def asked(model: OpenedModel) -> list[np.ndarray]:
-    """Return numbers of everything that a model that continues texts is asked."""
+    """Return the results of every analysis of a generating model."""
     mean, patch = (
         context_edits(model, TEXT, [HeadEdit(0, 1, kind, text=text)])
         for kind, text in ((HeadEditKind.MEAN, ""), (HeadEditKind.PATCHED, OTHER))

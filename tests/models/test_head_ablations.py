@@ -1,4 +1,4 @@
-"""What is lost without each head, in batches, is what is lost one by one; it can go on later."""
+"""Tests that ablating heads in batches gives the same changes as one by one, and can resume."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_reading import AblationAnswer
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat the cat"
 
 
@@ -45,7 +45,7 @@ def test_batches_are_what_each_head_gives_by_itself(
             after = model.next_token_log_probabilities(TEXT, {**edits, place: 0.0})
             wanted = float(after[number] - before[number])
             assert answer.changes[place] == pytest.approx(wanted, abs=2e-6)
-    assert answer.changes[0, 2] == pytest.approx(0, abs=2e-6)  # it was off before
+    assert answer.changes[0, 2] == pytest.approx(0, abs=2e-6)  # this head was already ablated
 
 
 def test_it_is_cancelled_and_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -64,5 +64,5 @@ def test_it_is_cancelled_and_goes_on_where_it_was(tmp_path: Path) -> None:
     assert (part.done, part.is_complete) == (4, False)
     marked = replace(part, changes=np.where(np.isnan(part.changes), np.nan, 5.0))
     rest = ablation_changes(model, TEXT, "mat", known=marked)
-    assert (rest.changes[0] == 5).all()  # what was known is not computed again
+    assert (rest.changes[0] == 5).all()  # known values are not recomputed
     np.testing.assert_allclose(rest.changes[1], whole.changes[1], atol=1e-6)

@@ -1,4 +1,4 @@
-"""A download from the hub is whole, goes on where it ended, and trusts no server."""
+"""Tests that downloads from the Hub are complete, can be resumed and are verified."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def refusal(do: Any, *given: Any) -> str:
 
 
 def contents(folder: Path) -> set[str]:
-    """All that lies in a folder and below, by its path."""
+    """Return the paths of all files in a folder and its subfolders."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
 
 
@@ -358,7 +358,7 @@ def test_a_silent_hub_is_left_at_once(
     with pytest.raises(CancelledError):
         download_model(offer, stop_once_asked, environment)
     server.answers.set()
-    server.continued_note.clear()  # and in the middle of a file
+    server.continued_note.clear()  # also cancel in the middle of a file
     asked = len(server.asked) + len(offer.files)
     with pytest.raises(CancelledError):
         download_model(offer, stop_once_asked, environment)

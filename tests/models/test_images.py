@@ -1,4 +1,4 @@
-"""Vision models read images: patches are tokens, prepared as the folder says."""
+"""Tests that images are prepared for vision models, and that patches become tokens."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Machine
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 SIDES = ("height", "width")
 SPECIAL = {
     "vit": ("class",),
@@ -109,7 +109,7 @@ def test_an_image_is_turned_upright(folder: Path, tmp_path: Path) -> None:
     pixels = picture(tmp_path / "plain.png")
     turned = Image.fromarray(np.rot90(pixels))
     exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned by 90° clockwise
+    exif[0x0112] = 6  # rotate clockwise by 90°
     turned.save(tmp_path / "turned.png", exif=exif)
     model = visualizer.open_model(folder)
     one, other = (

@@ -1,4 +1,4 @@
-"""Models of the language lab are opened as real models, and compute what the lab computes."""
+"""Tests that models of the language lab compute the same values as transformers models."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WORDS = ("a", "cat", "on", "sat", "the", "猫", ".")
 
 
 def random_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
-    """Make a model whose heads differ: of the lab's first weights all nearly read alike."""
+    """Create a model with different heads; the lab's initial weights make them almost equal."""
     model = build_model(settings, tokens).eval()
     generator = torch.Generator().manual_seed(settings.seed)
     with torch.no_grad():
@@ -67,7 +67,7 @@ def saved(path: Path, settings: TrainingSettings) -> LanguageModel:
 
 @st.composite
 def model_settings(draw: st.DrawFn) -> TrainingSettings:
-    # Of two columns that are nearly equal, a norm is mostly rounding, and is not recognized.
+    # The norm of two nearly equal columns is dominated by rounding, and is not recognized.
     sizes = st.tuples(st.integers(1, 4), st.integers(1, 8)).filter(lambda pair: math.prod(pair) > 3)
     heads, d_head = draw(sizes)
     source = CorpusSource(CorpusKind.WORLD, tokenizer=draw(st.sampled_from(TokenizerKind)))
@@ -112,7 +112,7 @@ def test_it_computes_what_the_lab_computes(
     stages = ["queries", "keys", "values", "masked", "weights", "context", "concat", "output"]
     for stage in stages[: -1 if settings.model is ModelKind.NOTES else None]:
         if stage == "masked" and stage not in trace.names:
-            assert len(tokens) == 1  # which has nothing to mask
+            assert len(tokens) == 1  # a single token has nothing to mask
             continue
         expected = np.stack([each.read(stage) for each in traces])
         seen = trace.read(stage) if trace.axes else trace.read(stage)[None]
@@ -147,7 +147,7 @@ def test_heads_of_the_notes_add_their_context_to_a_logit_as_it_is(tmp_path: Path
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of a transformer."""
+    """Return the folder of a finished training run of a transformer."""
     path = tmp_path_factory.mktemp("runs") / "poems"
     opened = begun(path, steps=6)
     finish(opened)
@@ -206,7 +206,7 @@ def test_what_there_is_of_real_models_there_is_of_the_labs(example: OpenedModel)
     parts = model.logit_parts(EXAMPLE_TEXT)
     assert parts.sum == pytest.approx(parts.logit, abs=1e-4)
     assert parts.heads.shape == (2, 2)
-    assert np.abs(parts.rest).max() < abs(parts.heads).max() / 5  # no feed-forward: biases alone
+    assert np.abs(parts.rest).max() < abs(parts.heads).max() / 5  # only biases remain
     lens = model.logit_lens(EXAMPLE_TEXT)
     said, share = lens[-1][-1][0]
     assert said == token
@@ -215,7 +215,7 @@ def test_what_there_is_of_real_models_there_is_of_the_labs(example: OpenedModel)
     assert made.text == "journey"
     whole = model.attend(EXAMPLE_TEXT + "journe")["weights"]
     np.testing.assert_allclose(np.stack(made.weights), whole, atol=1e-5)
-    # The head carries the letter that it has found: patched, that of the other text.
+    # The head copies the letter that it finds; after patching, it is that of the other text.
     ((patched, _),) = model.patch(EXAMPLE_TEXT, "abcdefgabcdefg", [(1, 0)], most=1)
     assert patched == "a"
 

@@ -1,4 +1,4 @@
-"""Tokens of models are labelled by characters, whichever vocabulary they are of."""
+"""Tests that tokens are labelled with readable characters for every kind of vocabulary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from visualizer.language.tokenizers import visible_tokens
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "a 我é b"
 LABELS = ("a", "␣", "我 1/3", "我 2/3", "我 3/3", "é 1/2", "é 2/2", "␣", "b")
 

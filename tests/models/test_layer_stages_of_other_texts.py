@@ -1,4 +1,4 @@
-"""What is found out of a model's layers with one text is used for others only where it holds."""
+"""Tests that steps recognized with one text are used for other texts only if they apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way from a weight of a model back to the embedding, number by number, against float64."""
+"""Tests the explanations from an attention weight back to the embedding against float64."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.explanations.cell_terms import Factor
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat the cat"
 REAL = "The quiet owl sat on the branch. The quiet"
 MOST_STEPS = 2_000
 
 
 class Walk:
-    """Follows the largest factors of a cell from stage to stage, and compares what it meets."""
+    """Follows the largest factors of a cell from stage to stage, and compares their values."""
 
     def __init__(self, trace: Trace, reference: ReferenceLlama, tokens: list[int]) -> None:
         self.trace, self.reference = trace, reference
@@ -40,7 +40,7 @@ class Walk:
         self.worst = 0.0
 
     def back(self, stage: str, cell: tuple[int, ...]) -> str:
-        """Go back until nothing of the trace is read; return the name of what was read last."""
+        """Go back until no stage of the trace is used; return the name of the last source."""
         for _ in range(MOST_STEPS):
             self.stages.append((cell[0], stage))
             found = explain(self.trace, stage, cell)
@@ -58,13 +58,13 @@ class Walk:
             read = [factor for factor in factors if factor.name in self.trace]
             if not read:
                 return factors[0].name
-            # Both what was multiplied and the weight lead on: the stage, and not the weight.
+            # Follow the stage, not the weight by which it is multiplied.
             factor = max(read, key=lambda each: abs(float(each.read[largest % len(each.read)])))
             stage, cell = factor.name, factor.source(largest)
         raise AssertionError("The way has no end.")
 
     def _factor(self, factor: Factor) -> None:
-        """Compare every number that was read of a stage, of the weights or of the angles."""
+        """Compare all values of a factor with those of a stage, the weights or the angles."""
         if not factor.name:
             return
         index = tuple(slice(None) if at is None else at for at in factor.index)
@@ -96,7 +96,7 @@ def walked(model: OpenedModel, text: str, layer: int, head: int, place: int) -> 
     return walk, walk.back("weights", (layer, head, place, place))
 
 
-# Transformers computes norms, angles and softmax in float32, whatever the model's type.
+# transformers computes norms, angles and softmax in float32 regardless of the model's dtype.
 @pytest.mark.parametrize(("dtype", "most"), [(Dtype.FLOAT64, 1e-6), (Dtype.FLOAT32, 5e-6)])
 def test_every_number_on_the_way_is_that_of_the_checkpoint(
     tmp_path: Path, dtype: Dtype, most: float

@@ -1,4 +1,4 @@
-"""The models of the local cache are listed, whatever else lies there."""
+"""Tests that the models in the local cache are listed, whatever else it contains."""
 
 from __future__ import annotations
 

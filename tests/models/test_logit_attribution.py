@@ -1,4 +1,4 @@
-"""The parts of a logit sum to it, and are what plain hooks find; each layer's own prediction."""
+"""Tests direct logit attribution and the logit lens against plain hooks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from visualizer.progress import CancelledError, cancel_when
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat the cat"
 KINDS = ("llama", "qwen3", "mistral", "gpt2", "opt", "gpt_neox", "phi", "mixtral", "olmo")
 CHANGED = ("gemma2", "olmo2", "gemma3_text")
-"""Models with a norm between what heads write and the stream that it is added to."""
+"""Architectures with a norm between the attention output and the residual stream."""
 
 
 def opened(folder: Path, kind: str) -> Model:

@@ -1,4 +1,4 @@
-"""Vectors of long texts that are too large for memory lie in a file, or are refused."""
+"""Tests that vectors of long texts are stored in a file if they do not fit in memory."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 TEXT = " ".join(WORDS * 4)
 TOKENS = 49
 OF_TOKEN = 2 * 4 * (4 * 8 + 2 * 8 + 2 * 8 + 4)
-"""Layers, bytes, numbers of queries, keys, values and logarithms of a token of the tiny model."""
+"""Bytes per token of the tiny model: layers × item size × (queries, keys, values, logarithms)."""
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the file in which the vectors of every text lie."""
+    """Store the vectors of every text in a file, and return its folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 0)
@@ -148,7 +148,7 @@ def test_a_text_without_room_is_refused_before_it_is_read_and_what_fits_is_read(
         read_text(source, TEXT, Device.CPU)
     assert refused.value.field == "text"
     assert read == []
-    words = TEXT.split()[:29]  # besides the special token at the beginning
+    words = TEXT.split()[:29]  # in addition to the special token at the start
     assert read_text(source, " ".join(words), Device.CPU).trace.sides == (30, 30)
     assert set(read) == {30}
     assert before.trace.read("weights").shape == (2, 4, 3, 3)

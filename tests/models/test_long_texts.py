@@ -1,4 +1,4 @@
-"""Long texts: weights that are made when they are read are those of the model's own attention."""
+"""Tests that weights of long texts, computed on access, match the model's own attention."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def given() -> dict[str, torch.Tensor]:
 
 
 def both(kind: str, **settings: object) -> tuple[list[AttentionCall], tuple[LayerRun, ...]]:
-    """What a model computes of a text with all weights, and of the same as of a long text."""
+    """Record a model on a text with all weights, and on the same text as a long text."""
     model = tiny_model(kind, **settings)
     with torch.inference_mode():
         with record_attention(model) as whole:
@@ -67,7 +67,7 @@ def both(kind: str, **settings: object) -> tuple[list[AttentionCall], tuple[Laye
 
 @pytest.fixture
 def long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every text is a long one, and blocks are small."""
+    """Treat every text as long, and use small blocks."""
     monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(long_text_recorder, "CELLS_PER_BLOCK", 2_000)
     monkeypatch.setattr(blockwise_tensor, "BAND_ROWS", 8)

@@ -1,4 +1,4 @@
-"""A folder that is no whole and safe model is refused in a sentence, before torch reads it."""
+"""Tests that incomplete or unsafe folders are rejected with a message before they are loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model of four times the memory that a process may take is read, with the same numbers."""
+"""Tests a model that is four times as large as the memory of the process that runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIMIT = 700 * 10**6
-"""Bytes for all that the reading process and its tokenizers' process take, libraries included."""
+"""Memory limit, in bytes, for the process and its tokenizer process, including libraries."""
 TIMES = 4
 TEXT = " ".join((WORDS * 6)[:64])
 
@@ -33,7 +33,7 @@ def read(folder: Path, file: Path, *group: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.release
-@pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+@pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 def test_a_model_larger_than_the_memory_is_read_from_the_disk(tmp_path: Path) -> None:
     with memory_group(LIMIT) as group:
         taken = save_large_llama(tmp_path / "m", TIMES * LIMIT)

@@ -1,4 +1,4 @@
-"""The path of a model leads to its folder, or the message says what to give instead."""
+"""Tests that paths and names of models are resolved, or rejected with instructions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from visualizer.models.text_reading import open_source
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 4}
 
 
@@ -32,7 +32,7 @@ def refusal(path: Path) -> str:
 
 @pytest.fixture
 def cached(tmp_path: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a model into a cache; return its snapshot."""
+    """Put a model into a cache; return the folder of its snapshot."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.chdir(tmp_path)
     return cache_folder(tmp_path / "hub", "org/tiny", tiny_model_folder)
@@ -52,7 +52,7 @@ def test_a_name_leads_to_the_model_in_the_cache(cached: Path) -> None:
     model = visualizer.open_model("org/tiny")
     assert "org/tiny" in repr(model)
     source, _ = open_source(cached.parent.parent, Device.CPU)
-    assert source.path == cached  # which a saved document finds from any folder
+    assert source.path == cached  # an absolute path, for saved documents
 
 
 def test_a_name_that_leads_nowhere_is_repeated_whole(cached: Path) -> None:

@@ -1,4 +1,4 @@
-"""Ranks of a model end each job together, whatever each of them has met in it."""
+"""Tests that all ranks end a job together, whatever happens on each of them."""
 
 from __future__ import annotations
 

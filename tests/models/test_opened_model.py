@@ -1,4 +1,4 @@
-"""A model opened from its folder reads texts, and says what it cannot."""
+"""Tests running an opened model on texts, and its error messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Machine
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat"
 
 
@@ -39,7 +39,7 @@ def saved(tiny_model_folder: Path) -> Path:
 
 @pytest.fixture
 def folder(saved: Path, tmp_path: Path) -> Path:
-    """A copy that may be damaged."""
+    """Return a copy of the folder, which a test may damage."""
     return shutil.copytree(saved, tmp_path / "tiny")
 
 
@@ -149,7 +149,7 @@ def test_a_model_that_does_not_fit_into_the_memory(folder: Path, machine: Machin
 
 @pytest.fixture
 def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a model be spread over eight processes, of which this is one."""
+    """Simulate that this process is one of eight ranks of a model."""
 
     class EightRanks(ModelProcessGroup):
         count = 8
@@ -236,7 +236,7 @@ def test_a_class_that_is_no_model_of_the_architecture_is_not_called(folder: Path
 
 def test_what_an_architecture_cannot_read_is_said_of_the_text(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "roberta", "roberta"))
-    said = refusal("text", model.attend, "the cat " * 33)  # its positions begin after padding
+    said = refusal("text", model.attend, "the cat " * 33)  # positions start after padding
     assert said.startswith("roberta failed on this text: ")
 
 

@@ -1,4 +1,4 @@
-"""What cannot be inferred of a model is left out, with a notice; its weights are shown."""
+"""Tests that stages that cannot be inferred are left out, and that weights are still shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.recorded_runs import LayerRun
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat"
 NOTICES = (
     recorded_runs.SCORES_UNKNOWN_NOTICE,
@@ -52,7 +52,7 @@ def model(folder: Path) -> OpenedModel:
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    """Return what is logged as an error, with its traceback, and forget it."""
+    """Return the logged errors, which must have a traceback, and clear the log."""
     found = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert all(record.exc_info and record.exc_info[0] for record in found)
     caplog.clear()
@@ -65,7 +65,7 @@ def are_shown(runs: tuple[LayerRun, ...], plain: np.ndarray) -> bool:
 
 
 class RaisesAt(TorchFunctionMode):
-    """Raises at one of the calls of torch within it, and counts them."""
+    """Counts calls of torch functions, and raises an error at one of them."""
 
     def __init__(self, at: int, error: Exception) -> None:
         super().__init__()
@@ -109,14 +109,14 @@ def test_an_error_at_any_place_of_the_inference_does_not_end_a_reading(
 
         monkeypatch.setattr(module, step, odd)
         reader = OpenedModel(LoadedModel(model.folder, model.model, model.tokenizer, model.device))
-        return reader.attend(TEXT), mode.count  # which knows nothing from other texts
+        return reader.attend(TEXT), mode.count  # a new object has no recognized steps
 
     _, count = attend(0, RuntimeError())
     assert logged(caplog) == []
     for at in np.unique(np.linspace(1, count, places).astype(int)).tolist():
         runs, _ = attend(at, ODD[at % len(ODD)])
         assert are_shown(runs, plain)
-        if logged(caplog):  # an error may also only mean that a step is another one
+        if logged(caplog):  # an error may also only exclude one candidate step
             assert any(said in NOTICES for each in runs for said in each.notices)
 
 
@@ -137,7 +137,7 @@ def test_a_module_that_cannot_be_asked_for_its_weights(
 
 
 class OddNumber:
-    """An argument of attention that is a number, and not one of Python."""
+    """A number that is not a Python number, passed as an argument to attention."""
 
     def __init__(self, number: float) -> None:
         self.number = number
@@ -155,7 +155,7 @@ def test_an_argument_that_is_not_known_leaves_weights_alone(
     assert are_shown((found,), plain)
     assert found.run.trace.names == ("weights",)
     assert recorded_runs.SCORES_UNKNOWN_NOTICE in found.notices
-    assert len(logged(caplog)) == 2  # one a layer
+    assert len(logged(caplog)) == 2  # one per layer
 
 
 def test_errors_that_say_what_to_do_and_cancelling_pass_through() -> None:

@@ -1,4 +1,4 @@
-"""Stages that are computed where they are read are those that were held, and are explained."""
+"""Tests that stages computed on access are equal to stored stages, and are explained."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.opened_model import OpenedModel
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 KINDS = ("llama", "qwen3", "gemma2", "gpt2", "gpt_oss", "bert", "phi", "olmo2", "gpt_neox")
 TEXT = " ".join((WORDS * 3)[:30])
 
@@ -34,7 +34,7 @@ def others_slow(names: tuple[str, ...]) -> list[Any]:
 
 @pytest.fixture
 def _repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no stages around the attention be held."""
+    """Compute all stages around the attention on access."""
     monkeypatch.setattr(surrounding_stages, "MAX_HELD_LAYER_BYTES", 0)
 
 

@@ -1,4 +1,4 @@
-"""The terms that are shown of a model's numbers lead to them, for one token and for several."""
+"""Tests that the terms shown for a model's values add up, for one token and for several."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CELLS = 3
 
 
 def runs_of(kind: str, tokens: int) -> Iterator[Run]:
-    """Read some tokens with a tiny model, and follow what its layers do where that is known."""
+    """Run a tiny model on some tokens, and yield its runs with the recognized stages."""
     model = tiny_model(kind)
     with torch.no_grad(), record_layers(model) as passed, record_attention(model) as calls:
         model(**inputs_of(model, tokens))
@@ -45,7 +45,7 @@ def runs_of(kind: str, tokens: int) -> Iterator[Run]:
         yield (found if group.is_cross else add_layers(found, model, passed, {}, {})).run
 
 
-@pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+@pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 @pytest.mark.parametrize("tokens", [1, 4])
 @pytest.mark.parametrize("kind", others_slow(KINDS))
 def test_terms_and_lines_lead_to_the_numbers_of_a_model(kind: str, tokens: int) -> None:

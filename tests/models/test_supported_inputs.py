@@ -1,4 +1,4 @@
-"""Models whose input the program cannot supply are known by their configuration."""
+"""Tests that models with unsupported inputs are recognized by their configuration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from visualizer.models.supported_inputs import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 LLAVA: dict[str, Any] = {
     "text_config": {**SMALL, "model_type": "llama"},
     "vision_config": {
@@ -116,13 +116,13 @@ def test_the_list_of_kinds_agrees_with_the_classes_of_transformers() -> None:
             KeyError,
             ImportError,
             ValueError,
-        ):  # of no model, or of a library that is not installed
+        ):  # without a model class, or with one from a missing library
             continue
         names = [main] if isinstance(main, str) else main
         if not any(name in SUPPORTED_INPUTS for name in names) and not is_rejected(kind):
             unknown.append(kind)
         if kind in READ_AS_IMAGES:
             assert not is_rejected(kind)
-    # Parts of larger models, which are seldom saved by themselves.
+    # Parts of larger models, which are rarely saved separately.
     parts = ("encoder", "decoder", "audio", "tokenizer", "timestamp", "assistant")
     assert [kind for kind in unknown if not any(part in kind for part in parts)] == []

@@ -1,4 +1,4 @@
-"""Heads that are switched off change the next token as plain hooks of the model do."""
+"""Tests that ablated heads change the next token in the same way as plain hooks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from visualizer import InputError, Model
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat the cat"
 OUTPUTS = {"llama": "self_attn.o_proj", "gpt2": "attn.c_proj", "gpt_oss": "self_attn.o_proj"}
-"""The module of an attention that reads the context vectors of all heads side by side."""
+"""Output projections: modules that receive the context vectors of all heads."""
 
 
 @pytest.fixture(scope="module", params=OUTPUTS)
@@ -34,7 +34,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 def by_hooks(model: Model, off: set[tuple[int, int]]) -> torch.Tensor:
-    """The log-probabilities of the plain model, whose output projections read zeros."""
+    """Return the log-probabilities of the plain model with zeros for the given heads."""
     plain = model.opened.model
     ending = OUTPUTS[model.opened.folder.kind]
     modules = [module for name, module in plain.named_modules() if name.endswith(ending)]

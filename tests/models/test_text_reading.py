@@ -1,4 +1,4 @@
-"""The run of a text that a model reads: its numbers, its next tokens, its heads switched off."""
+"""Tests the run of a model on a text: its values, next tokens and ablated heads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.model_source import ModelSource
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 EXAMPLE_TEXT = "the cat sat on the mat the cat"
 
 
@@ -119,7 +119,7 @@ def test_a_model_is_open_as_long_as_it_is_held(
 
     monkeypatch.setattr(text_reading, "open_model", count)
     source, model = open_source(tiny_model_folder, Device.CPU)
-    other, _other_model = open_source(EXAMPLE_FOLDER, Device.CPU)  # in another window
+    other, _other_model = open_source(EXAMPLE_FOLDER, Device.CPU)  # opened in another window
     read_text(other, LAB_TEXT, Device.CPU)
     run_document(Document(text="a b"), None)
     run = read_text(source, EXAMPLE_TEXT, Device.CPU)
@@ -197,7 +197,7 @@ def test_heads_of_layers_that_attend_twice_stay_on(tmp_path: Path, kind: str) ->
 def test_no_head_of_a_stack_that_has_more_layers_than_the_other_is_switched(
     tmp_path: Path,
 ) -> None:
-    """The number of the encoder's last layer names that layer alone."""
+    """Only the encoder has a layer with the number of its last layer."""
     folder = save_tiny_model(tmp_path / "bart", "bart", num_hidden_layers=3, encoder_layers=3)
     source, _model = open_source(folder, Device.CPU)
     run = read_text(source, EXAMPLE_TEXT, Device.CPU)

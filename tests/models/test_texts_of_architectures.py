@@ -1,4 +1,4 @@
-"""Texts and second texts of every architecture are read, and continued, as the model does it."""
+"""Tests texts, second texts and generation with every architecture against the model itself."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT, SECOND = "the cat sat on the mat", "a dog ran to the log"
 QUICK = ("llama", "bert", "bart", "bart causal head")
 CHOOSES_KEYS = "deepseek_v32"
-"""Which keys it chooses for a query depends, in transformers itself, on the tokens after it."""
+"""In transformers, the keys that it selects for a query depend on later tokens."""
 
 
 def kinds(*names: str) -> list[Any]:
@@ -54,7 +54,7 @@ def opened(folder: Path, name: str) -> OpenedModel:
 
 def own_attentions(model: Any, given: Any) -> list[torch.Tensor]:
     model.set_attn_implementation("eager")
-    model.config._attn_implementation = "eager"  # of those, too, that have no interface
+    model.config._attn_implementation = "eager"  # also for models without the attention interface
     with torch.no_grad():
         result = model(**given, output_attentions=True)
     sides = (result[name] for name in result if name.endswith("attentions") and result[name])
@@ -91,9 +91,9 @@ def test_weights_of_texts_are_the_models_own(tmp_path: Path, name: str) -> None:
 def test_rows_of_tables_of_positions_are_those_that_are_looked_up(
     tmp_path: Path, name: str
 ) -> None:
-    """BART's table of positions is given the ids of tokens, and that of OPT a mask."""
+    """BART passes token ids to its position embedding, and OPT passes a mask."""
     model = opened(tmp_path, name)
-    for second in (SECOND, "the log"):  # what is known from one text holds for another
+    for second in (SECOND, "the log"):  # the steps recognized with one text apply to another
         given = model.inputs(TEXT, second)[0]
         ids_name = "decoder_input_ids" if "decoder_input_ids" in given else "input_ids"
         (ids,) = given[ids_name].tolist()

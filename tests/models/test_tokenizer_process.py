@@ -1,4 +1,4 @@
-"""Texts are split in a process of its own as in this one, which ends and starts as it has to."""
+"""Tests that the tokenizer process gives the same results as this process, and restarts."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 BYTES = {letter: byte for byte, letter in bytes_to_unicode().items()}
-"""The byte of each letter of a byte-level vocabulary."""
+"""Bytes by the letters that represent them in a byte-level vocabulary."""
 TEXT = "The naïve fox, 日本語 and 🙂 e\u0301 <s>\n\tsat  on"
 WAIT_S = 30.0
 
 
 def processes() -> list[psutil.Process]:
-    """Return the processes that split texts for this one."""
+    """Return the tokenizer processes that this process started."""
     found = psutil.Process().children()
     return [each for each in found if PROCESS_COMMAND[-1] in each.cmdline()]
 
 
 def byte_level_folder(folder: Path) -> Path:
-    """Save a model whose tokens may be parts of letters."""
+    """Save a model with a byte-level tokenizer, whose tokens may be parts of characters."""
     import tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -65,7 +65,7 @@ def byte_level_folder(folder: Path) -> Path:
 
 
 def bert_folder(folder: Path) -> Path:
-    """Save a model of the kind of BERT, whose tokenizer is a list of pieces of words alone."""
+    """Save a BERT model that has only a WordPiece vocabulary as its tokenizer."""
     save_tiny_model(folder, "bert", vocab_size=400)
     for each in folder.glob("tokenizer*"):
         each.unlink()
@@ -154,7 +154,7 @@ def test_a_process_that_has_ended_is_started_again(opened: OpenedModel) -> None:
     before = opened.inputs(TEXT)[1]
     (process,) = processes()
     process.kill()
-    process.wait(WAIT_S)  # by then no entry of it is left
+    process.wait(WAIT_S)  # removes its entry from the process table
     assert not psutil.pid_exists(process.pid)
     assert opened.inputs(TEXT)[1] == before
     assert [each.pid for each in processes()] != [process.pid]
@@ -174,7 +174,7 @@ def test_an_end_that_is_known_late_is_no_failure(
 @pytest.mark.slow
 def test_an_end_within_a_question_is_said_and_the_next_one_answered(opened: OpenedModel) -> None:
     (process,) = processes()
-    process.suspend()  # so that the question is not answered before the end
+    process.suspend()  # so that it cannot respond before it is killed
     threading.Timer(0.05, process.kill).start()
     with pytest.raises(InputError, match="exited unexpectedly; try again") as refused:
         opened.inputs(TEXT)
@@ -211,7 +211,7 @@ def test_models_share_a_process_and_closed_ones_are_forgotten(
     assert tokenizer_process.ask(*asked)
     del other
     tokenizer_process.release_closed_tokenizers()
-    with pytest.raises(AnswerError, match=f"^{location.number}$"):  # it is not known any more
+    with pytest.raises(AnswerError, match=f"^{location.number}$"):  # it has been released
         tokenizer_process.ask(*asked)
     assert opened.inputs("the fox")[1][-1] == "x"
     assert processes() == [process]
@@ -219,7 +219,7 @@ def test_models_share_a_process_and_closed_ones_are_forgotten(
 
 def test_opening_can_be_cancelled_while_the_tokenizer_is_read(tmp_path: Path) -> None:
     model_folder = byte_level_folder(tmp_path / "bytes")
-    open_model(model_folder)  # a process is there
+    open_model(model_folder)  # starts the process
     (process,) = processes()
     process.suspend()
     start = monotonic()

@@ -1,4 +1,4 @@
-"""Loading reports what it has read, stops where it is asked to, and then keeps nothing."""
+"""Tests that loading reports its progress, can be cancelled, and then releases all memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from visualizer.session.model_opening import open_model_source
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat"
 
 
@@ -73,7 +73,7 @@ def test_the_model_outlives_its_file(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m")
     model = open_model(folder, Device.CPU)
     before = model.attend(TEXT)[0].run.trace.read("weights").copy()
-    with (folder / "model.safetensors").open("r+b") as file:  # as a training does that saves again
+    with (folder / "model.safetensors").open("r+b") as file:  # like a training run that saves again
         file.truncate(0)
     np.testing.assert_array_equal(model.attend(TEXT)[0].run.trace.read("weights"), before)
 
