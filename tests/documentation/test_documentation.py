@@ -263,7 +263,7 @@ def test_every_key_that_is_named_is_one_of_the_program() -> None:
     known = {keys for command in COMMANDS for keys in command.shortcuts}
     known |= {keys for command in LAB_COMMANDS for keys in command.shortcuts}
     known |= {pane.shortcut for pane in PANES} | {"Alt+Shift+1", "Esc", "Enter", "Ctrl"}
-    known |= {"0", "1", "9"}
+    known |= {"0", "1", "9", "Ctrl+C"}
     for key in ("Esc", "1 to 9, 0"):
         assert any(key in keys for _, keys in WIDGET_SHORTCUTS)
     names = {"Page Down": "PgDown", "Page Up": "PgUp", "Enter": "Return"}
