@@ -1,4 +1,4 @@
-"""A caption has lines of one height; what does not fit is elided by whole words."""
+"""The lines of a caption have one height; text that does not fit is elided by whole words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HTML = "<b>with</b> (query 4) attends to <b>a &lt;b&gt; c</b> (key 2) with weigh
 
 
 def width(html: str) -> float:
-    """An upper bound of the width of a line: all of it in bold."""
+    """Return an upper bound for the width of a line: the width of the bold text."""
     metrics = QFontMetricsF(scaled_font(PIXELS, QFont.Weight.Bold))
     return metrics.horizontalAdvance(plain_from_html(html))
 

@@ -1,4 +1,4 @@
-"""Conditions of commands are evaluated when what they read has changed."""
+"""Conditions of commands are evaluated when the parts that they read have changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of Markdown are read into sections, with their links and anchors."""
+"""Markdown pages are split into sections, with their links and anchors."""
 
 from __future__ import annotations
 

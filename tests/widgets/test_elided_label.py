@@ -1,4 +1,4 @@
-"""A label that is elided to its width, over one or more lines."""
+"""Labels that are elided to their width, with one or more lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from visualizer.widgets.labels import ElidedLabel
 
 TEXT = "Now, step 1,366: training loss 0.827, validation loss 0.911 at step 1,300"
 NARROW = 40
-"""An ellipsis fits."""
+"""Width, in pixels, that is enough for an ellipsis."""
 WORD = st.sampled_from(["a", "loss", "1,366:", "🦊", "<b>", "validation" * 3])
 
 

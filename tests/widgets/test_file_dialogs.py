@@ -1,4 +1,4 @@
-"""File dialogs: answered once, and deleted only when nothing of theirs is open."""
+"""File dialogs deliver one result, and are deleted only when no message box of theirs is open."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def boxes(dialog: QFileDialog) -> list[QMessageBox]:
 
 
 def delete_what_may_be() -> None:
-    """Delete what is to be deleted, as the loop of a message box does."""
+    """Process deferred deletions, as the event loop of a message box does."""
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     QApplication.processEvents()
 
@@ -103,7 +103,7 @@ def test_what_was_chosen_of_its_looks_comes_back(
 def test_qt_stores_nothing_but_reads_what_others_have_stored(
     window: QWidget, qtbot: QtBot, tmp_path: Path
 ) -> None:
-    """Qt waits for the disk, on the window's thread, as a dialog is deleted."""
+    """Otherwise, Qt would write to the disk on the GUI thread when a dialog is deleted."""
     stored = Path(QSettings(QSettings.Scope.UserScope, "QtProject").fileName())
     stored.parent.mkdir(parents=True)
     stored.write_text("[FileDialog]\nshortcuts=file:///usr\nsidebarWidth=90\nviewMode=List\n")
@@ -163,7 +163,7 @@ def test_a_second_return_while_it_asks_neither_deletes_it_nor_names_a_second_fil
 
     def look() -> None:
         assert not dialog.isVisible()
-        assert chosen == []  # what is done with it might delete the dialog with the question in it
+        assert chosen == []  # the callback might delete the dialog and its message box
 
     assert answer_twice(dialog, look) == [1, 2]
     assert chosen == [str(file)]
@@ -185,7 +185,7 @@ def test_the_answer_may_close_the_window(qtbot: QtBot, tmp_path: Path) -> None:
 def test_a_window_that_closes_while_it_asks_takes_the_question_back(
     qtbot: QtBot, tmp_path: Path
 ) -> None:
-    """As one does that waited for a picture to be written."""
+    """For example, a window that waited until an export was finished."""
     window = QWidget()
     window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     window.show()

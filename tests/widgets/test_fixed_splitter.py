@@ -1,4 +1,4 @@
-"""Parts of a splitter have the sizes that were asked for, hidden ones once they are shown."""
+"""The widgets of a splitter have the requested sizes, also after they were hidden."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QT_ROUNDS = 2
 
 @pytest.fixture
 def splitter(qtbot: QtBot) -> FixedSplitter:
-    """Four parts beside each other, of which the first takes what is left."""
+    """Four widgets side by side, of which the first takes the remaining width."""
     made = FixedSplitter(Qt.Orientation.Horizontal, (1, 100, 120, 140), STRETCHING)
     for _ in range(4):
         made.addWidget(QWidget())

@@ -67,7 +67,7 @@ def test_new_objects_are_looked_at_often_and_old_ones_seldom(
 def test_garbage_of_another_thread_is_collected_here(
     monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
-    # A collection among the objects of all other tests may take longer than in the program.
+    # A collection that includes the objects of all other tests takes longer than in the program.
     monkeypatch.setattr(runtime, "COLLECTION_TIMEOUT_S", 60.0)
     collected: list[str] = []
     seen: list[list[str]] = []
@@ -92,7 +92,7 @@ def test_who_waits_for_a_collection_does_not_wait_for_ever(
     Cycle(collected)
     thread = threading.Thread(target=collect_garbage)
     thread.start()
-    thread.join(30)  # meanwhile nothing is collected here
+    thread.join(30)  # this thread collects nothing in the meantime
     assert not thread.is_alive()
     assert collected == []
     qtbot.waitUntil(lambda: collected == [threading.current_thread().name])

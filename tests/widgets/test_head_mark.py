@@ -1,4 +1,4 @@
-"""Every head has a mark of its own, as long as colours and shapes together last."""
+"""Heads have different marks until the combinations of colours and shapes are used up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mark(head: int, theme: Theme, ratio: float = 1.0) -> bytes:
 
 
 def grey(head: int, theme: Theme) -> tuple[bool, ...]:
-    """Which pixels of a mark are painted, whatever the colour."""
+    """Return which pixels of a mark are painted, in any colour."""
     image = head_icon(head, SIDE, 2.0, theme).pixmap(2 * SIDE, 2 * SIDE).toImage()
     sides = range(image.width())
     return tuple(image.pixelColor(x, y).alphaF() > 0.5 for y in sides for x in sides)
@@ -48,4 +48,4 @@ def test_a_mark_has_its_heads_colour(qapp: QApplication) -> None:
     image = head_icon(9, 32, 1.0, LIGHT).pixmap(32, 32).toImage()
     seen = {image.pixelColor(x, 16).name().upper() for x in range(32)}
     assert QColor(head_colour(9, LIGHT)).name().upper() in seen
-    assert image.pixelColor(16, 16).alpha() == 0  # a ring
+    assert image.pixelColor(16, 16).alpha() == 0  # the mark is a ring

@@ -22,7 +22,7 @@ NAMES = sorted(file.stem for file in resource_path("icons").glob("*.svg"))
 
 
 def pixels(image: QImage) -> np.ndarray:
-    """Give a picture as int [row, column, channel], the last channel how opaque it is."""
+    """Return the pixels of an image as integers [row, column, channel], with an alpha channel."""
     words = image.convertToFormat(QImage.Format.Format_RGBA8888)
     return np.array(words.constBits(), np.int64).reshape(words.height(), words.width(), 4)
 

@@ -1,4 +1,4 @@
-"""A long task runs in parts, and other events are handled between them."""
+"""A long task runs in parts, and other events are handled between these parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that a text field would take from the window."""
+"""Keys that a text field would consume instead of the window."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class BoundKey(QKeyEvent):
-    """A key that the platform binds to one standard meaning, as X11 binds Ctrl+U."""
+    """A key that the platform binds to one standard action, as X11 does with Ctrl+U."""
 
     def __init__(self, meaning: QKeySequence.StandardKey) -> None:
         control = Qt.KeyboardModifier.ControlModifier

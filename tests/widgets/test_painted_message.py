@@ -1,4 +1,4 @@
-"""A message that is painted stays within its room: on several lines, and smaller if needed."""
+"""A painted message stays within its area: it has several lines, and is smaller if necessary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
 
 ROOMS = [(560, 300), (400, 200), (310, 330), (1200, 60)]
-"""Widths and heights: those of a window of 1280, 800 and fewer pixels among them."""
+"""Widths and heights, including those in windows with a width of 1280, 800 and fewer pixels."""
 
 
 @pytest.fixture(params=[100, 200])
@@ -29,7 +29,7 @@ def text_size(application: QApplication, request: pytest.FixtureRequest) -> Iter
 
 
 def ink(message: str, size: tuple[int, int], *, is_on_top: bool = False) -> np.ndarray:
-    """Return whether each pixel [row, column] of a painted message is not paper."""
+    """Return whether each pixel [row, column] of a painted message differs from the background."""
     image = QImage(*size, QImage.Format.Format_RGB32)
     image.fill(QColor("white"))
     painter = QPainter(image)

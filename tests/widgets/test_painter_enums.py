@@ -1,4 +1,4 @@
-"""Figures are painted on two threads at once, as the first thing that a process paints."""
+"""Two threads paint figures at the same time, before the process has painted anything else."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ os._exit(0)
 
 @pytest.mark.slow
 def test_two_threads_may_paint_first_at_once() -> None:
-    """PySide ends the process where both make the enums of an overloaded call."""
+    """PySide crashes if two threads create the enums of an overloaded call at the same time."""
     for _ in range(3):
         done = subprocess.run(
             [sys.executable, "-c", PAINT_ON_TWO_THREADS], capture_output=True, text=True, timeout=60

@@ -1,4 +1,4 @@
-"""Reduced motion stops every animation, and is remembered."""
+"""Reduced motion stops all animations, and is stored."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ALT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
 
 @pytest.fixture
 def window(fresh_window: MainWindow) -> MainWindow:
-    """A window that begins as the settings say."""
+    """A window with the stored settings."""
     return fresh_window
 
 
 def moves(window: MainWindow) -> set[str]:
-    """What of a window would glide, as Qt asks before it moves anything."""
+    """Return the parts of a window that Qt would animate."""
     duration = QStyle.StyleHint.SH_Widget_Animation_Duration
     box = window.settings_bar.tokenizer
     found = {"panes"} if window.isAnimated() else set()

@@ -1,4 +1,4 @@
-"""Text and marks have sufficient contrast in every theme: WCAG 2.2, 1.4.3 and 1.4.11."""
+"""Text and marks have sufficient contrast in all themes (WCAG 2.2, 1.4.3 and 1.4.11)."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 THEMES = (LIGHT, DARK, PRINT)
 TEXT, MARK = 4.5, 3.0
-# Okabe and Ito 2008, in their order but for the black.
+# The colours of Okabe and Ito 2008 in their order, without black.
 OKABE_ITO = (
     "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999",
 )  # fmt: skip
 TOLD_APART = 0.05
-"""In OKLab, where 0.02 can just be seen side by side."""
+"""Minimum distance in OKLab; a distance of 0.02 is just noticeable side by side."""
 
 
 def test_contrast_is_measured_as_wcag_does() -> None:
@@ -56,7 +56,7 @@ def test_text_can_be_read(theme: Theme, ink: str, ground: str) -> None:
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_text_on_the_accent_and_in_it_can_be_read(theme: Theme) -> None:
     assert contrast(theme.on_accent, theme.accent) >= TEXT
-    assert contrast(theme.accent, theme.paper) >= TEXT  # links, the chosen term
+    assert contrast(theme.accent, theme.paper) >= TEXT  # links and the selected term
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
@@ -92,7 +92,7 @@ def test_a_colour_is_written_out(theme: Theme) -> None:
 def test_a_frame_can_be_seen_on_every_ground(
     qapp: QApplication, theme: Theme, width: float
 ) -> None:
-    """Whatever lies under it, the accent has paper on both of its sides."""
+    """The accent is between two lines in the background colour, so it is visible on any colour."""
     ground = QColor("#FF00FF")
     picture = QImage(20, 20, QImage.Format.Format_RGB32)
     picture.fill(ground)
@@ -125,7 +125,7 @@ def test_the_colours_of_heads_are_told_apart(theme: Theme, eyes: str) -> None:
 def test_the_colours_of_heads_keep_their_hues(theme: Theme) -> None:
     hues = [np.arctan2(*oklab(rgb(*colours))[:7, :0:-1].T) for colours in (OKABE_ITO, theme.heads)]
     turned = np.degrees(hues[1] - hues[0] + np.pi) % 360 - 180
-    assert np.abs(turned).max() < 10  # the last is grey
+    assert np.abs(turned).max() < 10  # the last colour is grey
     assert np.linalg.norm(oklab(rgb(theme.heads[7]))[0, 1:]) < 0.01
 
 

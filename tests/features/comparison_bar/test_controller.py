@@ -1,4 +1,4 @@
-"""Comparisons by keyboard and mouse: A and B under one cursor, heads, samples of dropout."""
+"""Comparisons with keyboard and mouse: of A and B with one cursor, of heads, of dropout samples."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def button(hand: Hand, name: str) -> QToolButton:
 
 
 def click(hand: Hand, name: str) -> None:
-    hand.until(button(hand, name).isVisible)  # the row makes room with the next events
+    hand.until(button(hand, name).isVisible)  # the next events lay out the row
     hand.click(button(hand, name))
     hand.settle()
 
@@ -71,7 +71,7 @@ def titles(hand: Hand) -> list[str]:
 
 @pytest.fixture
 def kept(hand: Hand) -> Hand:
-    """A is kept, with the mask; B is without it."""
+    """Keep a run with the mask as A; B has no mask."""
     hand.settle()
     press(hand, Qt.Key.Key_D)
     press(hand, Qt.Key.Key_M)
@@ -311,7 +311,7 @@ def test_the_mean_of_samples_nears_the_weights(hand: Hand) -> None:
 def test_of_a_text_that_grew_long_fewer_samples_are_drawn_and_counted(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dropout_samples, "MAX_DRAWN_CELLS", 2**16)  # of two heads of 64 tokens, 8
+    monkeypatch.setattr(dropout_samples, "MAX_DRAWN_CELLS", 2**16)  # 8 samples
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_U)
@@ -395,7 +395,7 @@ def test_the_window_does_not_grow_for_the_bar(hand: Hand) -> None:
     assert hand.window.width() == 1280
 
 
-# ------------------------------------------------------------------------------ little room
+# ---------------------------------------------------------------------------- narrow windows
 
 
 def test_all_of_the_bar_has_room_in_a_narrow_window(kept: Hand) -> None:

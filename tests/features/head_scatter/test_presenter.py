@@ -1,4 +1,4 @@
-"""Heads between two measures: as numpy has them, beside uniform attention and what a model says."""
+"""The measures in the scatter plot are those that NumPy computes, for attention and for a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plot of heads under the pointer."""
+"""Mouse input in the scatter plot of heads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 SIDES = 20, 20
-"""Layers and heads."""
+"""Number of layers, and of heads per layer."""
 
 
 def test_the_pointer_measures_the_axes_once_for_all_heads(

@@ -1,4 +1,4 @@
-"""The head table: its numbers are the trace's, and its sentences state them correctly."""
+"""The values in the head table are those of the trace, and the sentences state them correctly."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def table(run: Run, **fields: Any) -> HeadTablePanel:
 
 
 def with_weights(run: Run, weights: np.ndarray) -> Run:
-    """The same run, with other weights in their place."""
+    """Return the same run with other weights."""
     old = run.trace
     held = {name: old.cached_stage(name) for name in old.names}
     held["weights"] = type(held["weights"])(torch.from_numpy(weights.astype(np.float32)))
@@ -67,7 +67,7 @@ def with_weights(run: Run, weights: np.ndarray) -> Run:
 
 
 def three_heads() -> np.ndarray:
-    """Heads that read the first token, the query's own, and the one before it."""
+    """Return the weights of heads that attend to the first, the current and the previous token."""
     first, own, previous = np.zeros((3, 6, 6))
     first[:, 0] = 1
     own[range(6), range(6)] = 1
@@ -109,7 +109,7 @@ def test_heads_that_are_alike_are_named_together_or_counted() -> None:
     assert table(run).sentences[-1] == (
         "No head stands out for the previous token: highest 20%, uniform attention 29%."
     )
-    assert len(table(run).sentences) == 3  # all are as sharp
+    assert len(table(run).sentences) == 3  # all have the same entropy
     run = with_weights(a_run(heads=4, d_out=4), heads[1:])
     said = "Heads 1, 2 and 3 attend most to the first token: 100%, uniform attention 41%."
     assert said in table(run).sentences
@@ -117,7 +117,7 @@ def test_heads_that_are_alike_are_named_together_or_counted() -> None:
 
 def test_heads_that_all_look_at_the_same_have_nothing_that_tells_them_apart() -> None:
     run = with_weights(a_run(heads=4, d_out=4), three_heads()[[0, 0, 0, 0]])
-    # None reads the previous token.
+    # No head attends to the previous token.
     assert not any("same attention pattern" in said for said in table(run).sentences)
     weights = np.stack(4 * [np.eye(6)])
     every = with_weights(a_run(heads=4, d_out=4, mask=MaskKind.NONE), weights)
@@ -132,7 +132,7 @@ def test_no_head_stands_out_where_all_read_every_allowed_key_alike(mask: MaskKin
     assert made.sentences == (NEAR_UNIFORM_MESSAGE,)
     for row in made.rows:
         for column, value, uniform in zip(made.columns, row.values, made.uniform, strict=True):
-            if column is not VALUE_WEIGHTING_COLUMN or row.head is None:  # else it differs by head
+            if column is not VALUE_WEIGHTING_COLUMN or row.head is None:  # differs by head
                 assert value == pytest.approx(uniform, rel=1e-5)
     table_of_twelve = table(a_run(12 * "word ", d_out=12, heads=12))
     at = table_of_twelve.columns.index(PREVIOUS_COLUMN)
@@ -174,7 +174,7 @@ def test_the_heads_of_the_trained_example_are_named_as_what_they_are() -> None:
 
 
 def test_the_reference_follows_the_mask() -> None:
-    """Weights known by heart: of 12 tokens the last reads 12 keys alike, the first one."""
+    """With 12 tokens, uniform attention is known: query n has n keys with equal weights."""
     twelve = "a b c d e f g h i j k l"
     counts = np.arange(1, 13)
     mean = 100 * np.mean(1 / counts)
@@ -198,7 +198,7 @@ def test_the_reference_follows_the_mask() -> None:
 
 
 def test_a_weak_leader_does_not_stand_out_and_a_strong_one_does() -> None:
-    """21% on the previous token is nothing where uniform attention has as much."""
+    """A weight on the previous token is not notable if that of uniform attention is similar."""
     uniform = np.tri(6) / np.arange(1, 7)[:, None]
     weak, strong = uniform.copy(), uniform.copy()
     weak[range(1, 6), range(5)] *= 1.3
@@ -215,7 +215,7 @@ def test_a_weak_leader_does_not_stand_out_and_a_strong_one_does() -> None:
 
 
 def test_of_captured_attention_the_allowed_keys_are_those_that_are_read() -> None:
-    """No mask is known: what no head reads counts as forbidden."""
+    """Without a known mask, keys to which no head attends are treated as masked."""
     uniform = np.tri(6) / np.arange(1, 7)[:, None]
     other = np.eye(6)
     captured = CapturedAttention.of("a.npz", np.stack([[other, uniform], [other, other]]))
@@ -247,7 +247,7 @@ def test_the_heads_of_all_layers_are_in_one_table() -> None:
 
 
 def test_where_layers_differ_in_uniform_attention_there_is_no_number_of_it() -> None:
-    """The second of three layers has another mask than the others."""
+    """The second of three layers has a different mask."""
     numbers = np.random.default_rng(0).normal(size=(3, 3, 2, 4, 2)).astype(np.float32)
     causal = np.tril(np.ones((4, 4)))
     weights = np.broadcast_to(causal / causal.sum(-1, keepdims=True), (3, 2, 4, 4))
@@ -283,7 +283,7 @@ def test_what_is_no_number_is_a_dash_and_wins_nothing() -> None:
     )
     made = table(a_run("one"))
     at = made.columns.index(PREVIOUS_COLUMN)
-    assert made.rows[0].texts[at] == "–"  # nothing is before the only token
+    assert made.rows[0].texts[at] == "–"  # the only token has no predecessor
     assert made.summary == "Averages of the weights over 1 query."
     assert made.sentences == (NEAR_UNIFORM_MESSAGE,)
 

@@ -55,7 +55,7 @@ LEFT = Qt.MouseButton.LeftButton
 Role = Qt.ItemDataRole
 SAID = ("Head 3 attends most to the first token: 62%.", "Head 1 is the sharpest: 0.50 bits.")
 
-# The values of four heads, and that of uniform attention; nothing is known about the last head.
+# The values of four heads, and the value for uniform attention; the last head has no values.
 TABLE: dict[HeadColumn, tuple[float | None, ...]] = {
     PREVIOUS_COLUMN: (10.0, 2.5, 70.0, None, 28.75),
     FIRST_COLUMN: (5.0, 40.0, 62.0, None, 40.0),
@@ -103,13 +103,13 @@ def pane(qtbot: QtBot) -> HeadTablePane:
 
 
 def order(view: HeadTableView) -> list[str]:
-    """The heads as they stand, from top to bottom."""
+    """Return the names of the rows, from top to bottom."""
     model = view.model()
     return [model.index(row, 0).data() for row in range(model.rowCount())]
 
 
 def section(view: HeadTableView, column: HeadColumn) -> int:
-    """The number of a column in the table, after that of the heads."""
+    """Return the index of a column in the table; the column of the heads has index 0."""
     model = view.model()
     assert isinstance(model, HeadTableModel)
     assert model.table
@@ -122,7 +122,7 @@ def titles(view: HeadTableView) -> list[str]:
 
 
 def click_title(view: HeadTableView, column: HeadColumn | None) -> None:
-    """Click the title of a column, or of the heads."""
+    """Click the title of a column, or that of the heads if `column` is None."""
     header, at = view.horizontalHeader(), section(view, column) if column else 0
     x = header.sectionViewportPosition(at) + header.sectionSize(at) // 2
     QTest.mouseClick(header.viewport(), LEFT, pos=QPoint(x, header.height() // 2))
@@ -133,7 +133,7 @@ def click_row(view: HeadTableView, row: int, column: int = 2) -> None:
     QTest.mouseClick(view.viewport(), LEFT, pos=place)
 
 
-# ------------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------------- contents
 
 
 def test_the_sentences_stand_over_the_table(pane: HeadTablePane) -> None:
@@ -253,8 +253,8 @@ def test_space_sorts_by_the_column_one_is_in(pane: HeadTablePane) -> None:
     for key in (Qt.Key.Key_Down, *column * (Qt.Key.Key_Right,), Qt.Key.Key_Space):
         QTest.keyClick(pane.view, key)
     at = pane.view.currentIndex()
-    assert order(pane.view) == ["3", "1", "2", "4", "Mean"]  # 1 and 2 are alike
-    assert (at.column(), at.siblingAtColumn(0).data()) == (column, "2")  # it went with its head
+    assert order(pane.view) == ["3", "1", "2", "4", "Mean"]  # 1 and 2 have equal values
+    assert (at.column(), at.siblingAtColumn(0).data()) == (column, "2")  # it followed its head
     QTest.keyClick(pane.view, Qt.Key.Key_Space)
     assert order(pane.view) == ["1", "2", "3", "4", "Mean"]
     QTest.keyClick(pane.view, Qt.Key.Key_Space)
@@ -316,7 +316,7 @@ def test_a_click_on_a_row_opens_its_head(pane: HeadTablePane, qtbot: QtBot) -> N
         click_row(pane.view, 2)
     assert chosen.args == [None, 2]
     with qtbot.assertNotEmitted(pane.headChosen):
-        click_row(pane.view, 4)  # the mean is no head
+        click_row(pane.view, 4)  # the mean is not a head
 
 
 def test_a_head_of_several_layers_is_opened_with_its_layer(

@@ -1,4 +1,4 @@
-"""The parts of a logit and what is lost without each head, as maps, sums and sentences."""
+"""The parts of a logit and the effect of ablating each head, as maps, sums and sentences."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_parts_stand_with_their_sum() -> None:
         2,
         4,
     )
-    # Heads are seen at their own scale, beside a rest that is larger than all of them.
+    # The heads have their own colour scale, because the rest is larger than any of them.
     np.testing.assert_array_equal(cells.positions(), [[0.625, 0.25, 1], [0.5625, 1, 0.125]])
     assert cells.marked == {(1, 1)}
     assert PARTS.parts.sum == pytest.approx(3.25)

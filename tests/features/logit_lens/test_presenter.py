@@ -1,4 +1,4 @@
-"""What each layer would say, as a table, in words, and what is asked of the model for it."""
+"""The predictions of each layer as a table and in words, and the questions that they require."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_row_is_a_layer_and_the_last_is_the_model() -> None:
     assert cells is not None
     assert not panel.questions
     assert (cells.rows, panel.layers) == (("3", "model"), (2, 3))
-    assert cells.highlighted_row == 1  # the run's only layer is the model's fourth
+    assert cells.highlighted_row == 1  # the run's only layer is the fourth of the model
     assert cells.marked == {(1, 2)}
     assert cells.words[0][1] == "␣01"
     np.testing.assert_array_equal(cells.values, SHARES[..., 0])

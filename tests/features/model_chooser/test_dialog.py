@@ -1,4 +1,4 @@
-"""A model is chosen, opened, cancelled and downloaded in the dialog, by mouse and keys."""
+"""Choosing, opening, cancelling and downloading a model in the dialog, with mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.features.model_chooser.dialog import ModelChooserDialog
     from visualizer.progress import Progress
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn of such small models
 LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 4}
 TEXT = "the cat sat"
 
@@ -55,28 +55,28 @@ def chooser(hand: Hand) -> ModelChooserController:
 
 
 def opened(hand: Hand) -> ModelChooserDialog:
-    """Open the dialog by its keys, and wait for the list."""
+    """Open the dialog with its shortcut, and wait for the list."""
     hand.press(Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
     dialog = chooser(hand).dialog
     assert dialog is not None
     hand.until(dialog.isActiveWindow)
     hand.until(lambda: bool(dialog.place.text()))
-    QApplication.processEvents()  # the list is laid out
+    QApplication.processEvents()  # lays out the list
     return dialog
 
 
 def press(dialog: ModelChooserDialog, key: Qt.Key) -> None:
-    """Press a key where the dialog's focus is."""
+    """Press a key in the focused widget of the dialog."""
     QTest.keyClick(dialog.focusWidget(), key)
 
 
 def idle(hand: Hand) -> None:
-    """Wait until nothing is opened or downloaded any more."""
+    """Wait until no model is being opened or downloaded."""
     hand.until(lambda: not chooser(hand).is_working)
 
 
 class HeldOpening:
-    """Stands in for the opening of a model: it reports progress until it is let go or cancelled."""
+    """Replaces the opening of a model; reports progress until it is released or cancelled."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.goes_on, self.error = threading.Event(), None
@@ -224,7 +224,7 @@ def test_an_opening_shows_how_far_it_is_and_is_cancelled(
     hand.until(lambda: dialog.status_label.text() == "Opening org/tiny: 120 of 538 MB")
     assert held.asked == [(snapshot, Device.AUTO, Dtype.FLOAT32)]
     assert dialog.line.value() == round(dialog.line.maximum() * 120 / 538)
-    hand.activate()  # the window goes on
+    hand.activate()  # the window remains usable
     hand.type_sentence(TEXT)
     hand.settle()
     dialog.activateWindow()
@@ -300,7 +300,7 @@ def test_of_folders_that_are_dropped_the_last_is_opened(
     assert dialog is not None
     assert dialog.status_label.text().startswith("Opening three")
     hand.window.drop_handler.fileDropped.emit(tmp_path / "two")
-    press(dialog, Qt.Key.Key_Escape)  # all of it
+    press(dialog, Qt.Key.Key_Escape)  # cancels both actions
     idle(hand)
     assert len(held.asked) == 2
     dialog.close()
@@ -355,7 +355,7 @@ def test_a_model_is_downloaded_and_opened(
         QTest.mouseClick(dialog.download_button, Qt.MouseButton.LeftButton)
         hand.until(lambda: dialog.offer.text() == DOWNLOADED_MESSAGE)
         hand.until(lambda: len(dialog.table.rows) == 1)
-        # What had come whole is not fetched again; the rest may have come before Escape was seen.
+        # Complete files are not downloaded again; the rest may have arrived before Esc was handled.
         assert {*server.downloads} <= {"model.safetensors"}
         assert not dialog.repository.text()
     assert dialog.table.currentRow() == 0
@@ -385,7 +385,7 @@ def test_a_hub_that_does_not_answer_is_left_at_once(
         worker = worker_of(chooser(hand))
         hand.window.controllers.document_controller.abandon()
         hand.window.close()
-        hand.until(lambda: not isValid(worker))  # its thread has ended
+        hand.until(lambda: not isValid(worker))  # the thread has ended
 
 
 def test_nothing_is_asked_of_a_network_before_download_is_pressed(
@@ -437,4 +437,4 @@ def test_a_window_that_is_closed_stops_what_it_opens(
     hand.window.controllers.document_controller.abandon()
     hand.window.close()
     assert not hand.window.isVisible()
-    hand.until(lambda: not isValid(worker))  # its thread has ended
+    hand.until(lambda: not isValid(worker))  # the thread has ended

@@ -1,4 +1,4 @@
-"""The panel of the dialog of models, for each state of it."""
+"""Contents of the model dialog in each of its states."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_reading_from_the_disk_is_offered_while_nothing_is_done() -> None:
 def test_what_stands_in_place_of_the_list() -> None:
     assert present_model_chooser(ModelChooserState(Path("/c"))).message == LISTING_MESSAGE
     assert present_model_chooser(replace(STATE, models=())).message == EMPTY_FOLDER_MESSAGE
-    opening = replace(STATE, models=(), activity=ModelActivity.OPENING)  # of another folder
+    opening = replace(STATE, models=(), activity=ModelActivity.OPENING)  # from another folder
     assert present_model_chooser(opening).message == ""
     without = present_model_chooser(
         replace(STATE, has_library=False, selected=SMALL.path, repository="a/b")

@@ -1,4 +1,4 @@
-"""A model on a server is connected to in the dialog, and then used like one on this machine."""
+"""Connecting to a served model in the dialog, and using it like a local model."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 TEXT = "the cat sat on a mat"
 SILENT_S = 8
 SERVER_STARTS_MS = 120_000
-"""A server imports torch and loads a model, perhaps beside others that do so too."""
+"""Timeout for starting a server, which imports torch and loads a model, perhaps next to others."""
 
 
 class Secrets(ModuleType):
-    """Stands in for the system's store of secrets."""
+    """Replaces the keyring of the system."""
 
     def __init__(self) -> None:
         super().__init__(token_store.KEYRING_PACKAGE)
@@ -95,12 +95,12 @@ def connection(hand: Hand) -> ModelConnectionController:
 
 
 def opened(hand: Hand) -> ModelConnectionDialog:
-    """Open the dialog by its keys."""
+    """Open the dialog with its shortcut."""
     hand.press(Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
     dialog = connection(hand).dialog
     assert dialog is not None
     hand.until(dialog.isActiveWindow)
-    for line, text in ((dialog.ssh, ""), (dialog.host, "127.0.0.1")):  # else those typed last
+    for line, text in ((dialog.ssh, ""), (dialog.host, "127.0.0.1")):  # instead of the last entries
         write(line, text)
     hand.until(dialog.keep.isEnabled)
     return dialog
@@ -162,7 +162,7 @@ def test_a_server_that_is_not_there_is_said(hand: Hand) -> None:
 
 @contextmanager
 def answered_later(let_go: Callable[[], object]) -> Iterator[Callable[[], bool]]:
-    """Let go of a silent server at last, or too late; say whether it has been silent until now."""
+    """Release a silent server later; yield a function that tells whether it is still silent."""
     timer = threading.Timer(SILENT_S, let_go)
     timer.start()
     try:
@@ -175,7 +175,7 @@ def answered_later(let_go: Callable[[], object]) -> Iterator[Callable[[], bool]]
 
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """A server that takes connections and what is sent, and never says anything."""
+    """A server that accepts connections and data, and never answers."""
     monkeypatch.setattr(client_connection, "CONNECT_S", 10 * SILENT_S)
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -380,7 +380,7 @@ def test_a_server_is_started_through_ssh(
 
 
 class LockedSecrets(Secrets):
-    """A store that waits until someone unlocks it."""
+    """A keyring that blocks until it is unlocked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -522,7 +522,7 @@ def test_a_model_on_a_server_continues_a_text(hand: Hand, server: ServedFolder) 
 
 @pytest.mark.slow
 def test_the_window_never_waits_for_numbers_on_their_way(hand: Hand, server: ServedFolder) -> None:
-    """Over a slow network what is told of a cell comes later, and no call of the window waits."""
+    """Over a slow network, the description of a cell appears later, and the window never blocks."""
     hand.type_sentence(TEXT)
     hand.settle()
     with slow_network(server.port) as network:

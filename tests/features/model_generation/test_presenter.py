@@ -1,4 +1,4 @@
-"""The Continue pane as a value, made from a tree and what was read at its nodes."""
+"""The contents of the Continue pane for a tree and the results at its nodes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_end_of_a_text_is_said_and_nothing_is_drawn_after_it() -> None:
 def test_the_token_that_was_taken_is_marked() -> None:
     tree = branched().step_back()
     panel = present_model_generation(state_of(tree))
-    assert panel.bars.next_on_branch == 0  # the branch that was added last
+    assert panel.bars.next_on_branch == 0  # on the newest branch
     marked = [bar.token for bar in panel.bars.bars if panel.bars.is_on_branch(bar)]
     assert marked == [0]
     assert "“the”: 50%, next on this branch" in panel.bars.description

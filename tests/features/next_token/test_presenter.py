@@ -1,4 +1,4 @@
-"""What a model expects next, and what is edited in it, as rows and in words."""
+"""The next tokens that a model predicts, and its edits, as rows and in words."""
 
 from __future__ import annotations
 

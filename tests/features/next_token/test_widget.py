@@ -1,4 +1,4 @@
-"""The bars of the next token have room for what is written beside them."""
+"""The bars of the next tokens leave enough room for their labels."""
 
 from __future__ import annotations
 

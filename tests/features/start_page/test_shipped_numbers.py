@@ -1,4 +1,4 @@
-"""The pictures of the start page are painted from numbers that torch computes."""
+"""The shipped values for the pictures of the start page are those that torch computes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_numbers_of_the_pictures_are_those_that_are_computed() -> None:
 def test_the_picture_of_the_book_and_what_it_opens_are_what_section_3_6_1_prints() -> None:
     printed = json.loads(GOLDEN.read_text(encoding="utf-8"))
     (section,) = [name for name in printed if name.startswith("3.6.1 ")]
-    contexts = np.array(printed[section]["context, each item"])  # query, columns of both heads
+    contexts = np.array(printed[section]["context, each item"])  # [query, column of both heads]
     opened = compute(default_document(), None)
     assert opened.texts == (tuple(printed["tokens"]),)
     np.testing.assert_allclose(opened.trace.read("concat"), contexts, atol=1e-4)
@@ -81,7 +81,7 @@ def test_the_trained_example_opens_as_a_layer_of_a_run_whose_head_finds_the_next
     assert LAYER == 1
 
 
-@pytest.mark.filterwarnings("ignore")  # what transformers says of such small models
+@pytest.mark.filterwarnings("ignore")  # transformers warns of such small models
 def test_the_trained_example_opens_as_a_model_which_reads_as_the_layer_does() -> None:
     saved = read_trained_example()
     assert saved.document.model is not None

@@ -1,4 +1,4 @@
-"""The Colours pane: every option changes the picture and the colour bar's labels; typed limits."""
+"""The Colours pane: the effect of every option on the cells and the colour bar; custom limits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pane(hand: Hand) -> ColoursPane:
 
 
 def choose(hand: Hand, box: QComboBox, chosen: str) -> None:
-    """Open a list and choose by the keys."""
+    """Open a list and choose an item with the keyboard."""
     pane(hand).ensureWidgetVisible(box)
     hand.click(box)
     QTest.keyClick(box.view(), Qt.Key.Key_Home)
@@ -62,7 +62,7 @@ def choose(hand: Hand, box: QComboBox, chosen: str) -> None:
 
 
 def type_end(hand: Hand, stage: str, side: str, text: str) -> None:
-    """Click into a box, mark what is there, type, and press Enter."""
+    """Click a box, select its text, type another one, and press Enter."""
     box = boxes(hand)[stage, side]
     hand_types(hand, box, text)
     QTest.keyClick(box, Qt.Key.Key_Return)
@@ -204,12 +204,12 @@ def test_a_choice_is_named_to_readers_of_the_screen(open_pane: Hand) -> None:
         assert heard(box).value == box.currentText()
 
 
-# ----------------------------------------------------------------------------------- typed ends
+# -------------------------------------------------------------------------------- custom limits
 
 
 @pytest.fixture
 def typed(open_pane: Hand) -> Hand:
-    """A pane with boxes for the ends."""
+    """A pane with boxes for custom limits."""
     assert boxes(open_pane) == {}
     choose(open_pane, pane(open_pane).limits, LIMIT_LABELS[ColourLimits.TYPED])
     QApplication.processEvents()
@@ -224,7 +224,7 @@ def test_boxes_have_the_ends_that_are_there(typed: Hand) -> None:
     assert boxes(typed)["weights", "high"].text() == "1"
     high = boxes(typed)["scores", "high"].text()
     assert boxes(typed)["scores", "low"].text() == f"−{high}"
-    assert not boxes(typed)["scores", "low"].isEnabled()  # it follows the other
+    assert not boxes(typed)["scores", "low"].isEnabled()  # it follows the upper limit
     for box in boxes(typed).values():
         assert heard(box).name
 
@@ -248,7 +248,7 @@ def test_typed_ends_change_the_picture_and_its_words(typed: Hand) -> None:
     assert boxes(typed) == {}
     assert bar(typed, "weights") == ("0", "weights", "0.5+")
     choose(typed, pane(typed).limits, LIMIT_LABELS[ColourLimits.TYPED])
-    assert bar(typed, "weights") == ("0.20", "weights", "0.50")  # they are remembered
+    assert bar(typed, "weights") == ("0.20", "weights", "0.50")  # the limits are kept
 
 
 @pytest.mark.parametrize(

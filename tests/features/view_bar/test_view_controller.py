@@ -1,4 +1,4 @@
-"""Zoom, colours and heads, changed in a real window."""
+"""Changes of the zoom, the colours and the heads in a real window."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def zoom(hand: Hand) -> ZoomRange | None:
     return hand.shown.zoom
 
 
-# ------------------------------------------------------------------------------ closer
+# ------------------------------------------------------------------------------ zoom
 
 
 def test_of_a_shorter_text_one_looks_closer_at_what_is_seen(hand: Hand) -> None:
@@ -60,7 +60,7 @@ def test_a_pan_of_a_shorter_text_goes_by_a_part_of_what_is_seen(hand: Hand) -> N
     assert zoom(hand) is None
 
 
-# ------------------------------------------------------------------------------ folds
+# ------------------------------------------------------------------------------ aggregates
 
 
 def test_with_a_fold_goes_the_cell_that_is_pinned_in_it(hand: Hand) -> None:
@@ -77,7 +77,7 @@ def test_with_a_fold_goes_the_cell_that_is_pinned_in_it(hand: Hand) -> None:
     assert hand.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
 
 
-# ------------------------------------------------------------------------------ typed ends
+# ------------------------------------------------------------------------------ custom limits
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_an_end_that_was_only_visited_stays_as_exact_as_it_was(
 ) -> None:
     high = colour(hand, "scores").high
     box = pane.boxes["scores", "high"]
-    assert float(box.text()) != high  # it is written with fewer digits
+    assert float(box.text()) != high  # the box shows fewer digits
     box.setFocus()
     QTest.keyClick(box, Qt.Key.Key_Return)
     hand.settle()

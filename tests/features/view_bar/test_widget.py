@@ -46,7 +46,7 @@ def bar(hand: Hand) -> ViewBar:
 
 
 def heads(hand: Hand) -> list[int | None]:
-    """The heads that have a row of panels."""
+    """Return the heads that have a row of panels."""
     return [heatmap.head for heatmap in hand.shown.columns[0]]
 
 
@@ -56,7 +56,7 @@ def click(hand: Hand, head: int) -> None:
 
 
 def double_click(hand: Hand, head: int) -> None:
-    """As a hand does it: a click, then the second press and its release."""
+    """Send the events of a real double click: a click, then the second press and release."""
     chip = bar(hand).heads[head]
     hand.click(chip)
     hand.settle()
@@ -82,7 +82,7 @@ def checked(hand: Hand) -> list[int]:
 
 
 def layout(hand: Hand) -> str:
-    """Name the layout by the panels that there are."""
+    """Return the name of the layout, which depends on the panels."""
     columns = hand.shown.columns
     assert heads(hand) == [0, 1, 2]
     return "Stages × heads" if len(columns) > 1 else "One stage, all heads"
@@ -118,7 +118,7 @@ def test_the_menu_of_stages_shows_and_hides_them(three: Hand) -> None:
     three.choose_in_menu(button, "Context")
     assert three.stages == ["weights"]
     assert button.accessibleName() == "Stage: Weights"
-    three.choose_in_menu(button, "Weights")  # the last one stays
+    three.choose_in_menu(button, "Weights")  # the last stage stays visible
     assert three.stages == ["weights"]
     assert three.read_menu(button)["Weights"]
 
@@ -149,7 +149,7 @@ def test_with_a_fold_the_last_head_can_go(three: Hand) -> None:
     assert {heatmap.fold for heatmap in three.shown.heatmaps} == {HeadAggregate.MEAN}
     three.click(bar(three).buttons["view.toggle_aggregate mean"])
     three.settle()
-    assert heads(three) == [0, 1, 2]  # there is always something to look at
+    assert heads(three) == [0, 1, 2]  # at least one row stays visible
 
 
 @pytest.mark.parametrize("has_fold", [False, True])
@@ -204,7 +204,7 @@ def test_the_next_head_is_the_one_after_that_alone_whatever_is_pinned(three: Han
     assert heads(three) == [1]
     three.window.controllers.cell_selection_controller.follow_link(
         Cell("weights", (0, 1, 1))
-    )  # as a link leads there
+    )  # like a click on a link
     three.settle()
     assert heads(three) == [0, 1]
     press(three, Qt.Key.Key_N, BOTH)
@@ -265,11 +265,11 @@ def test_a_chip_has_its_heads_colour_and_name(three: Hand) -> None:
     assert len(set(pictures)) == 3
     chips = bar(three).heads
     three.window.set_scheme("dark")
-    assert not set(chips) & set(bar(three).heads)  # painted anew
+    assert not set(chips) & set(bar(three).heads)  # they are new widgets
     assert checked(three) == [0, 1, 2]
 
 
-# ---------------------------------------------------------------------------------------- folds
+# ---------------------------------------------------------------------------------- aggregates
 
 
 @pytest.mark.parametrize("by", HeadAggregate)
@@ -316,7 +316,7 @@ def test_with_a_fold_goes_the_cell_that_is_pinned_there(three: Hand) -> None:
     assert three.window.workspace.view.pinned is None
 
 
-# ------------------------------------------------------------------------------------ how close
+# ----------------------------------------------------------------------------------------- zoom
 
 
 def test_buttons_look_closer_further_and_at_all(hand: Hand) -> None:
@@ -351,7 +351,7 @@ def test_what_is_seen_is_said_while_it_moves(hand: Hand) -> None:
     assert bar(hand).part.toolTip().endswith(" of 6")
 
 
-# ------------------------------------------------------------------------------ little room
+# ---------------------------------------------------------------------------- narrow windows
 
 
 def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:

@@ -39,7 +39,7 @@ def view(hand: Hand) -> View:
 
 
 def off(one: Cell | None, other: Cell | None) -> int:
-    """How many rows or columns two cells of one panel are apart."""
+    """Return the number of rows or columns between two cells of a panel."""
     assert one
     assert other
     assert (one.stage, one.head, one.fold) == (other.stage, other.head, other.fold)
@@ -47,7 +47,7 @@ def off(one: Cell | None, other: Cell | None) -> int:
     return max(abs(here - there) for here, there in pairs)
 
 
-# -------------------------------------------------------------------------------------- the wheel
+# ------------------------------------------------------------------------------------------ wheel
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_turns_that_wait_are_looked_at_together(hand: Hand) -> None:
     following = hand.board.zoomed.connect(lambda factor, *_: factors.append(factor))
     for _ in range(6):
         spin(hand, at, 1)
-    assert factors == [WHEEL_ZOOM_FACTOR]  # the first at once
+    assert factors == [WHEEL_ZOOM_FACTOR]  # the first one immediately
     hand.settle()
     hand.board.zoomed.disconnect(following)
     assert factors == [WHEEL_ZOOM_FACTOR, WHEEL_ZOOM_FACTOR**5]
@@ -115,7 +115,7 @@ def test_turns_that_wait_are_looked_at_together(hand: Hand) -> None:
 
 
 def spin(hand: Hand, at: QPoint, notches: int) -> None:
-    """Turn the wheel, and do not wait."""
+    """Turn the wheel without waiting for the window."""
     roll(hand.board, QPoint(0, notches * NOTCH), at, CONTROL)
 
 
@@ -140,7 +140,7 @@ def test_many_small_turns_are_as_much_as_one_notch(hand: Hand) -> None:
     once = seen(hand)
     press(hand, Qt.Key.Key_0)
     assert seen(hand) is None
-    for _ in range(10):  # as a trackpad sends them
+    for _ in range(10):  # like a trackpad
         turn(hand, at, 0.1)
     assert seen(hand) == once
     assert once
@@ -172,7 +172,7 @@ def test_fingers_that_meet_break_nothing(hand: Hand, wider: float) -> None:
     assert (seen(hand) is None) == (wider < 0)
 
 
-# --------------------------------------------------------------------------------------- the keys
+# --------------------------------------------------------------------------------------- keyboard
 
 
 def test_keys_look_closer_further_and_at_all(hand: Hand) -> None:
@@ -219,7 +219,7 @@ def test_keys_look_closer_at_the_pinned_cell_wherever_one_looks(hand: Hand) -> N
 
 def test_keys_move_what_is_seen_up_to_the_edges(hand: Hand) -> None:
     write(hand, FORTY)
-    press(hand, Qt.Key.Key_Down, ALT | SHIFT)  # of all, nothing moves
+    press(hand, Qt.Key.Key_Down, ALT | SHIFT)  # the whole text cannot be panned
     assert seen(hand) is None
     for _ in range(3):
         press(hand, Qt.Key.Key_Plus)
@@ -301,7 +301,7 @@ def test_in_a_long_text_cells_that_are_no_tokens_can_be_pointed_at_too(hand: Han
     assert under(hand, at) == Cell("context", (0, zoom.queries.start, 0))
 
 
-# ------------------------------------------------------------------------------------- the hand
+# --------------------------------------------------------------------------------------- dragging
 
 
 @pytest.mark.parametrize("text", [FORTY, THOUSAND], ids=["40", "1000"])
@@ -319,7 +319,7 @@ def test_what_is_seen_can_be_pulled(hand: Hand, text: str) -> None:
     assert after.queries.start > before.queries.start
     assert after.keys.start < before.keys.start
     assert len(after.queries) == len(before.queries)
-    assert off(held, under(hand, to)) <= hand.panel("weights").rows.block  # it is in the hand
+    assert off(held, under(hand, to)) <= hand.panel("weights").rows.block  # it follows the pointer
     assert view(hand).pinned is None
     pull(hand, hand.board.viewport(), at, at + QPoint(3000, 3000))
     edge = seen(hand)
@@ -346,7 +346,7 @@ def test_a_click_pins_however_close_one_is(hand: Hand, is_closer: bool) -> None:
     at = hand.point(Cell("weights", (0, 20, 10)))
     turn(hand, at, 4 * is_closer)
     cell, before = under(hand, at), seen(hand)
-    pull(hand, hand.board.viewport(), at, at + QPoint(1, 1))  # a hand is never quite still
+    pull(hand, hand.board.viewport(), at, at + QPoint(1, 1))  # clicks may move the pointer
     assert view(hand).pinned == cell
     assert seen(hand) == before
     pull(hand, hand.board.viewport(), at, at)
@@ -361,7 +361,7 @@ def test_of_all_there_is_nothing_to_pull(hand: Hand) -> None:
     assert view(hand).pinned == under(hand, at)
 
 
-# ----------------------------------------------------------------------------- what else changes
+# ----------------------------------------------------------------------------------- other changes
 
 
 def test_a_shorter_text_is_seen_whole_and_the_longer_one_as_before(hand: Hand) -> None:
@@ -398,7 +398,7 @@ def test_a_link_leads_out_of_what_is_seen(hand: Hand) -> None:
     assert hand.board.area_of(Cell("scores", (1, 2, 1)))
 
 
-# ------------------------------------------------------------------------------------- the folds
+# ------------------------------------------------------------------------------------- aggregates
 
 
 @pytest.fixture
@@ -435,7 +435,7 @@ def test_their_cells_can_be_pointed_at_and_pinned(folded: Hand) -> None:
         assert view(folded).hovered == cell
         folded.click_cell(cell)
         assert view(folded).pinned == cell
-        folded.board.viewport().grab()  # it is painted, too
+        folded.board.viewport().grab()  # paint it as well
         folded.leave()
         folded.click_cell(cell)
         assert view(folded).pinned is None
