@@ -66,7 +66,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
 def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is said in warnings, none of which is opened."""
     said: list[str] = []
-    monkeypatch.setattr(export_controller, "show_refusal", lambda *parts: said.append(parts[-1]))
+    monkeypatch.setattr(export_controller, "show_warning", lambda *parts: said.append(parts[-1]))
     return said
 
 

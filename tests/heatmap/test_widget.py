@@ -297,7 +297,7 @@ def test_numbers_on_a_used_picture_are_as_on_a_new_one(
         check_picture(hand, ratio)
     hand.window.workspace.set("dropout", 0.0)
     hand.settle()
-    hand.window.controllers.view_controller.type_limits("weights", 0.0, 0.2)
+    hand.window.controllers.view_controller.set_stage_limits("weights", 0.0, 0.2)
     for _ in range(2):  # another count of what is beyond them, in as much room
         hand.window.actions_.by_id["module.toggle_causal_mask"].trigger()
         hand.settle()

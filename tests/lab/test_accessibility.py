@@ -32,7 +32,7 @@ Role = QAccessible.Role
 
 
 def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
-    accessibility.install_factory()
+    accessibility.install_accessible_interface()
     attention, scrub, bars, tree = (
         LabAttentionView(),
         SnapshotBar(),

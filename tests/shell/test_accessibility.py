@@ -188,7 +188,7 @@ def test_values_of_a_lesson(hand: Hand) -> None:
 
 
 def test_progress_says_that_numbers_are_on_their_way(qtbot: QtBot) -> None:
-    accessibility.install_factory()
+    accessibility.install_accessible_interface()
     progress = ProgressLine()
     qtbot.addWidget(progress)
     progress.show_working(True, LIGHT)
@@ -275,7 +275,7 @@ def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> No
 
 
 def test_what_is_told_goes_with_its_widget(qapp: QApplication) -> None:
-    accessibility.install_factory()
+    accessibility.install_accessible_interface()
     for _ in range(50):
         board = BoardView()
         told = QAccessible.queryAccessibleInterface(board)
@@ -293,12 +293,12 @@ ENDING = """
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QApplication
 from visualizer.widgets.accessibility import announce
-from visualizer.widgets.accessibility import install_factory
+from visualizer.widgets.accessibility import install_accessible_interface
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.heatmap.widget import BoardView
 application = QApplication([])
 QAccessible.setActive(True)
-install_factory()
+install_accessible_interface()
 boards = [BoardView() for _ in range(5)]
 held = [QAccessible.queryAccessibleInterface(board) for board in boards]
 for board in boards:

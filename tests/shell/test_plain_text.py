@@ -259,7 +259,7 @@ def test_what_boxes_say_is_plain(captured: Hand) -> None:
     hand = captured
     window = hand.window
     all_of_them = "\n".join(HOSTILE)
-    dialogs.show_refusal(window, "Not opened", FILE)
+    dialogs.show_warning(window, "Not opened", FILE)
     dialogs.ask_unsaved(window, BOLD, lambda: None, lambda: None)
     dialogs.ask_recover(window, f"{BOLD}: {FILE}\n{all_of_them}", lambda: None, lambda: None)
     dialogs.show_exception(window, FILE)

@@ -218,7 +218,7 @@ def test_words_that_are_picked_become_the_text(continuing: Continuing) -> None:
     rows = {layer: [] for layer in (0, 1)}  # type: ignore[var-annotated]
     for node in (ROOT_NODE, *controller.tree.path):
         for layer, made in rows.items():
-            made.append(controller.readings[node].rows[layer])
+            made.append(controller.node_results[node].rows[layer])
     hand.window.actions_.by_id["model_generation.use_as_text"].trigger()
     hand.until(lambda: hand.window.workspace.document.text == f"{TEXT} dog sat on")
     hand.settle()
@@ -400,10 +400,10 @@ def test_the_pane_shows_who_reads_whom(continuing: Continuing) -> None:
     continuing.greedily(1)
     view, rows = continuing.pane.rows, continuing.controller.panel.rows
     assert rows
-    words = view.describe_at(view.place(3, 0).center())
+    words = view.describe_at(view.cell_rect(3, 0).center())
     assert words == rows.describe_cell_at(3, 0)
     assert words.startswith("“sat” attends to ")
-    assert view.describe_at(view.place(0, 3).center()) == ""
+    assert view.describe_at(view.cell_rect(0, 3).center()) == ""
     assert continuing.pane.reads.text() == rows.last_token_sentence
 
 

@@ -289,11 +289,11 @@ def test_looking_closer_does_not_move_the_heatmaps(hand: Hand) -> None:
     bar, board = hand.window.view_bar, hand.board
     hand.window.docks.actions["Lines"].trigger()
     QApplication.processEvents()
-    hidden, closer = bar.overflowed(), bar.buttons["view.zoom_in"]
+    hidden, closer = bar.overflowed_widgets(), bar.buttons["view.zoom_in"]
     places = (board.y(), bar.mapToGlobal(closer.pos()))
     hand.press(Qt.Key.Key_Plus)
     hand.settle()
     QApplication.processEvents()
-    assert set(hidden) <= set(bar.overflowed())
+    assert set(hidden) <= set(bar.overflowed_widgets())
     assert (board.y(), bar.mapToGlobal(closer.pos())) == places
     assert bar.part.toolTip().endswith("of 6")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QAccessible
 
-from visualizer.widgets.accessibility import install_factory
+from visualizer.widgets.accessibility import install_accessible_interface
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
@@ -22,7 +22,7 @@ class Heard:
 
 
 def heard(widget: QWidget) -> Heard:
-    install_factory()  # as every window does
+    install_accessible_interface()  # as every window does
     told = QAccessible.queryAccessibleInterface(widget)
     kinds = (QAccessible.Text.Name, QAccessible.Text.Value, QAccessible.Text.Description)
     return Heard(told.role(), *(told.text(kind) for kind in kinds))

@@ -15,7 +15,7 @@ from visualizer.widgets.labels import (
     ELLIPSIS,
     CaptionLabel,
     elide_html,
-    plain_from_html,
+    html_to_text,
     wrap_html,
 )
 
@@ -31,7 +31,7 @@ HTML = "<b>with</b> (query 4) attends to <b>a &lt;b&gt; c</b> (key 2) with weigh
 def width(html: str) -> float:
     """Return an upper bound for the width of a line: the width of the bold text."""
     metrics = QFontMetricsF(scaled_font(PIXELS, QFont.Weight.Bold))
-    return metrics.horizontalAdvance(plain_from_html(html))
+    return metrics.horizontalAdvance(html_to_text(html))
 
 
 def test_what_fits_is_shown_as_it_is() -> None:
@@ -51,7 +51,7 @@ def test_what_is_elided_ends_with_a_whole_word(parts: list[tuple[str, bool]], ro
     if shown == html:
         return
     assert shown.count("<b>") == shown.count("</b>")
-    start, whole = plain_from_html(shown), plain_from_html(html)
+    start, whole = html_to_text(shown), html_to_text(html)
     assert start.endswith(ELLIPSIS)
     rest = whole[len(start) - 1 :]
     assert whole.startswith(start[:-1])
@@ -74,11 +74,11 @@ def test_words_that_do_not_fit_continue_on_the_next_line(
     assert len(lines) <= 2
     assert all(line.count("<b>") == line.count("</b>") for line in lines)
     assert all(width(line) <= room for line in lines if "<b>" not in line)
-    said = " ".join(map(plain_from_html, lines))
+    said = " ".join(map(html_to_text, lines))
     if is_whole:
-        assert said == plain_from_html(html)
+        assert said == html_to_text(html)
     else:
-        assert plain_from_html(html).startswith(said.removesuffix(ELLIPSIS))
+        assert html_to_text(html).startswith(said.removesuffix(ELLIPSIS))
         assert len(lines) == 2
         assert elide_html(html, room, PIXELS) != html
 
@@ -88,7 +88,7 @@ def test_a_result_at_the_end_is_never_elided() -> None:
     assert not is_whole
     assert shown.endswith(f"{ELLIPSIS} = <b>0.24</b>")
     plain = QFontMetricsF(scaled_font(PIXELS))
-    assert plain.horizontalAdvance(plain_from_html(shown)) <= width(HTML) / 2
+    assert plain.horizontalAdvance(html_to_text(shown)) <= width(HTML) / 2
     assert wrap_html(HTML, 2 * width(HTML), PIXELS, 1, " = 1") == (f"{HTML} = 1", True)
 
 
@@ -118,7 +118,7 @@ def test_the_whole_text_is_in_the_tooltip_if_it_is_elided(qtbot: QtBot) -> None:
     label.resize(round(width(HTML)) + 4, 30)
     label.show()
     label.show_html(HTML)
-    assert (label.toolTip(), label.full_text) == ("", plain_from_html(HTML))
+    assert (label.toolTip(), label.full_text) == ("", html_to_text(HTML))
     label.resize(round(width(HTML) / 2), 30)
     assert "with weight" in label.toolTip()
-    assert label.full_text == label.accessibleName() == plain_from_html(HTML)
+    assert label.full_text == label.accessibleName() == html_to_text(HTML)

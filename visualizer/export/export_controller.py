@@ -20,7 +20,7 @@ from visualizer.export.formats import add_suffix
 from visualizer.export.progress_controller import ExportProgressController
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets.app_settings import EXPORT, load_value, store_values
-from visualizer.widgets.dialogs import ask_save_path, show_refusal
+from visualizer.widgets.dialogs import ask_save_path, show_warning
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class ExportController(QObject):
 
     def show_error(self, sentence: str) -> None:
         """Report why nothing was written."""
-        show_refusal(self._window, "Not written", sentence)
+        show_warning(self._window, "Not written", sentence)
 
     def close(self) -> None:
         """End the threads; call only if no export is running."""
@@ -189,7 +189,7 @@ class ExportController(QObject):
             # The dialog has asked about the typed name.
             if path != Path(name) and os.path.lexists(path):
                 sentence = f"“{path.name}” already exists. Choose another name."
-                show_refusal(self.dialog, "Not written", sentence)
+                show_warning(self.dialog, "Not written", sentence)
                 return
             self.folder = path.parent
             settings_of_file = replace(settings, suffix=path.suffix.lower())

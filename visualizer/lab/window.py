@@ -85,7 +85,7 @@ class LabWindow(QMainWindow):
         self, command: Sequence[str] = TRAINING_COMMAND, settings_pane: SettingsPane | None = None
     ) -> None:
         super().__init__()
-        accessibility.install_factory()
+        accessibility.install_accessible_interface()
         self.scheme = app_settings.load_scheme()
         self.theme = theme_of(self.scheme)
         self.setWindowIcon(icon("app", "#000000"))

@@ -33,7 +33,7 @@ from visualizer.widgets.dialogs import (
     ask_overwrite,
     ask_save_path,
     ask_unsaved,
-    show_refusal,
+    show_warning,
 )
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ class DocumentController(QObject):
         message = OPEN_ERROR.format(name=name)
         self._show_message(message)
         if refused:
-            show_refusal(self._window, "Cannot open", f"{message} {refused.sentence}")
+            show_warning(self._window, "Cannot open", f"{message} {refused.sentence}")
 
     def open_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Show a recovered document in this window, or in another if this window has a document."""
@@ -340,7 +340,7 @@ class DocumentController(QObject):
             message = (
                 f"“{path.name}” is open in another window. Close it there or choose another name."
             )
-            show_refusal(self._window, "Cannot save", message)
+            show_warning(self._window, "Cannot save", message)
 
     def _cancel_closing(self) -> None:
         if not self._writes:  # otherwise the window closes after the pending writes
@@ -500,7 +500,7 @@ class DocumentController(QObject):
         self._show_message("")
         self._start_next()
         if isinstance(error, InputError):
-            show_refusal(
+            show_warning(
                 self._window,
                 "Cannot open" if error.field == "open" else "Cannot save",
                 error.sentence,

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
-from visualizer.widgets.fonts import larger_font
+from visualizer.widgets.fonts import enlarged_font
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class PresenterMode(QObject):
                     dock.hide()
             window.menuBar().setFixedHeight(0)  # not hidden, so that its shortcuts work
             window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
-            self._show_mode(larger_font(TEXT_SCALE))
+            self._show_mode(enlarged_font(TEXT_SCALE))
         self._board.setFocus()
 
     def leave(self) -> None:

@@ -13,7 +13,7 @@ from visualizer.documents.document_file import UNTITLED_NAME, SavedDocument
 from visualizer.errors import InputError
 from visualizer.format import format_date_and_time
 from visualizer.session.newest_request_worker import NewestRequestWorker
-from visualizer.widgets.dialogs import ask_recover, show_refusal
+from visualizer.widgets.dialogs import ask_recover, show_warning
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
@@ -68,7 +68,7 @@ class RecoveryPrompt(QObject):
 
     def _report_failure(self, error: Exception) -> None:
         if isinstance(error, InputError):
-            show_refusal(self._window, "Cannot recover", error.sentence)
+            show_warning(self._window, "Cannot recover", error.sentence)
         else:
             self.failed.emit("".join(traceback.format_exception(error)))
         if (

@@ -11,7 +11,7 @@ from visualizer.shell.panel_presenters import STATUS_PANEL
 from visualizer.widgets.accessibility import (
     Politeness,
     announce,
-    install_factory,
+    install_accessible_interface,
     set_accessible_value,
 )
 
@@ -28,7 +28,7 @@ class ScreenAnnouncer:
     """
 
     def __init__(self, board: QWidget) -> None:
-        install_factory()
+        install_accessible_interface()
         self._board = board
         self._readers: list[QWidget] = []
         self._described: list[QWidget] = []

@@ -39,7 +39,7 @@ def _create_interface(name: str, thing: QObject) -> AccessibleWidget | None:
 
 
 @cache  # only once, because Qt calls every installed factory
-def install_factory() -> None:
+def install_accessible_interface() -> None:
     """Register the accessible interface factory with Qt."""
     QAccessible.installFactory(_create_interface)
 

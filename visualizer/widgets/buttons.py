@@ -126,13 +126,13 @@ class LongTaskWidget(QWidget):
         row.addWidget(self._stretch, 1)
         for button in (self.start, self.stop):
             button.clicked.connect(self.toggled)
-        self.show_work(False, False, 0)
+        self.show_task(False, False, 0)
 
-    def show_work(self, is_there: bool, is_running: bool, share: int) -> None:
+    def show_task(self, has_task: bool, is_running: bool, percent: int) -> None:
         """Show whether there is a task, whether it is running, and its progress as a percentage."""
         had_focus = self.start.hasFocus() or self.stop.hasFocus()
-        self.setVisible(is_there)
-        self.progress.setValue(share)
+        self.setVisible(has_task)
+        self.progress.setValue(percent)
         for part, is_seen in (
             (self.start, not is_running),
             (self._stretch, not is_running),
@@ -140,5 +140,5 @@ class LongTaskWidget(QWidget):
             (self.stop, is_running),
         ):
             part.setVisible(is_seen)
-        if had_focus and is_there:
+        if had_focus and has_task:
             (self.stop if is_running else self.start).setFocus()

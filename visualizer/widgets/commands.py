@@ -64,7 +64,7 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
         Mutually exclusive commands share a group.
     has_separator : bool
         Whether a separator precedes the command in the menu.
-    near : bool
+    has_local_shortcut : bool
         Whether the shortcut works only in the heatmaps and the timeline, because other widgets use
         the key for typing.
     is_enabled : callable, optional
@@ -85,7 +85,7 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
     icon: str = ""
     group: str = ""
     has_separator: bool = False
-    near: bool = False
+    has_local_shortcut: bool = False
     is_enabled: Callable[[StateT], bool] | None = None
     is_checked: Callable[[StateT], bool] | None = None
     appearance: Callable[[StateT], CommandAppearance] | None = None
@@ -117,7 +117,7 @@ class CommandAction(QAction):
             plain_tooltip(tooltip_with_shortcut(command.tip or command.description, self))
         )
         self.setCheckable(command.is_checked is not None)
-        if command.near:
+        if command.has_local_shortcut:
             self.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         self.triggered.connect(self._run_command)
 
@@ -201,15 +201,25 @@ class CommandMenus(Generic[ControllersT, StateT]):
         window.setMenuBar(self._bar)
         self.menus: dict[str, QMenu] = {}
         self._groups: dict[str, QActionGroup] = {}
-        self._faces: dict[str, CommandAppearance] = {}
+        self._appearances: dict[str, CommandAppearance] = {}
         self.by_id = {command.id: self._create_action(command) for command in self._commands}
         rows = [(self.by_id[command.id], command) for command in self._commands]
-        self._enabling = [(action, row.is_enabled) for action, row in rows if row.is_enabled]
-        self._checking = [(action, row.is_checked) for action, row in rows if row.is_checked]
-        self._facing = [(action, row.appearance) for action, row in rows if row.appearance]
+        self._enabled_conditions = [
+            (action, row.is_enabled) for action, row in rows if row.is_enabled
+        ]
+        self._checked_conditions = [
+            (action, row.is_checked) for action, row in rows if row.is_checked
+        ]
+        self._appearance_functions = [
+            (action, row.appearance) for action, row in rows if row.appearance
+        ]
         self._conditions = StateConditions(
             condition
-            for row in (self._enabling, self._checking, self._facing)
+            for row in (
+                self._enabled_conditions,
+                self._checked_conditions,
+                self._appearance_functions,
+            )
             for _, condition in row
         )
 
@@ -239,9 +249,9 @@ class CommandMenus(Generic[ControllersT, StateT]):
             action.controllers = controllers
 
     def enable_shortcuts(self, *widgets: QWidget) -> None:
-        """Enable the shortcuts of `near` commands in the given widgets."""
+        """Enable the shortcuts of commands with local shortcuts in the given widgets."""
         for command in self._commands:
-            if command.near:
+            if command.has_local_shortcut:
                 for widget in widgets:
                     widget.addAction(self.by_id[command.id])
 
@@ -254,32 +264,32 @@ class CommandMenus(Generic[ControllersT, StateT]):
         """
         self._conditions.evaluate(state)
         results = self._conditions.results
-        for action, is_enabled in self._enabling:
+        for action, is_enabled in self._enabled_conditions:
             action.setEnabled(results[is_enabled])
-        for action, is_checked in self._checking:
+        for action, is_checked in self._checked_conditions:
             is_on = results[is_checked]
             if is_on or not action.command.group:  # Qt unchecks the rest of a group
                 action.setChecked(is_on)
-        for action, face in self._facing:
-            self._apply_appearance(action, results[face], theme)
+        for action, appearance in self._appearance_functions:
+            self._apply_appearance(action, results[appearance], theme)
 
     def _apply_appearance(
-        self, action: CommandAction, face: CommandAppearance, theme: Theme
+        self, action: CommandAction, appearance: CommandAppearance, theme: Theme
     ) -> None:
-        if self._faces.get(action.command.id) == face:
+        if self._appearances.get(action.command.id) == appearance:
             return
-        self._faces[action.command.id] = face
-        action.setIcon(icon(face.icon, theme.ink))
-        if face.text:
-            action.setIconText(face.text)
-        if face.entry:
-            action.setText(face.entry)
-        if face.tip:
-            action.setToolTip(plain_tooltip(tooltip_with_shortcut(face.tip, action)))
+        self._appearances[action.command.id] = appearance
+        action.setIcon(icon(appearance.icon, theme.ink))
+        if appearance.text:
+            action.setIconText(appearance.text)
+        if appearance.entry:
+            action.setText(appearance.entry)
+        if appearance.tip:
+            action.setToolTip(plain_tooltip(tooltip_with_shortcut(appearance.tip, action)))
 
     def show_theme(self, theme: Theme) -> None:
         """Draw the icons in the theme's text colour."""
-        self._faces.clear()  # redrawn with the next state
+        self._appearances.clear()  # redrawn with the next state
         for command in self._commands:
             if command.icon:
                 self.by_id[command.id].setIcon(icon(command.icon, theme.ink))

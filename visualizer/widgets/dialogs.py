@@ -107,7 +107,7 @@ class _FileDialogGuard(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.DeferredDelete:
-            return self._is_deletion_deferred(watched)
+            return self._defer_deletion(watched)
         if watched is self._dialog and isinstance(event, QChildEvent):
             if event.type() == QEvent.Type.ChildPolished:
                 box = event.child()
@@ -117,7 +117,7 @@ class _FileDialogGuard(QObject):
                 self._finish_dialog()
         return False
 
-    def _is_deletion_deferred(self, owner: QObject) -> bool:
+    def _defer_deletion(self, owner: QObject) -> bool:
         """Defer an owner's deletion until all boxes are closed; return whether a box is open."""
         boxes = self._dialog.findChildren(QMessageBox)
         if not boxes:
@@ -264,7 +264,7 @@ def ask_recover(
     box.open()
 
 
-def show_refusal(window: QWidget, title: str, sentence: str) -> None:
+def show_warning(window: QWidget, title: str, sentence: str) -> None:
     """Explain why an action was not performed."""
     box = create_message_box(window, "refused", QMessageBox.Icon.Warning, sentence)
     box.setWindowTitle(title)

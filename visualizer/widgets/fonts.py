@@ -26,10 +26,10 @@ def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     return QFont(_make_font(size, weight, system_font()))
 
 
-def larger_font(times: float) -> QFont:
+def enlarged_font(factor: float) -> QFont:
     """Return an enlarged system font; sizes that are derived from it scale with it."""
     made = QFont(system_font())
-    made.setPixelSize(round(DEFAULT_PX * text_scale() * times))
+    made.setPixelSize(round(DEFAULT_PX * text_scale() * factor))
     return made
 
 

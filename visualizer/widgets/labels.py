@@ -114,9 +114,9 @@ class WrappingLabel(RichLabel):
 FONT_SIZES_PX = (20, 18, 16, 14)
 
 
-def fit_line(html: str, room: float) -> tuple[int, bool]:
+def largest_fitting_size(html: str, room: float) -> tuple[int, bool]:
     """Return the largest font size at which a line fits, and whether the line must be wrapped."""
-    plain = plain_from_html(html)
+    plain = html_to_text(html)
     for size in FONT_SIZES_PX:
         if QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain) <= room:
             return size, False
@@ -145,7 +145,7 @@ class CaptionLabel(RichLabel):
     @property
     def full_text(self) -> str:
         """The whole text without markup."""
-        return plain_from_html(self._html + self._result)
+        return html_to_text(self._html + self._result)
 
     def show_html(self, html: str, result: str = "") -> None:
         """Set the text, and the result at its end, which is never elided."""
@@ -182,7 +182,7 @@ class CaptionLabel(RichLabel):
         self.setText(f"<span style='font-size:{round(pixels * text_scale())}px'>{shown}</span>")
 
 
-def plain_from_html(html: str) -> str:
+def html_to_text(html: str) -> str:
     """Return simple HTML as it is displayed: without tags, with consecutive spaces collapsed."""
     return sub(" +", " ", unescape(sub("<[^>]*>", "", html)))
 
@@ -202,7 +202,7 @@ def wrap_html(
         wrapped.append(line)
         html = rest
     bold = QFontMetricsF(scaled_font(pixels, QFont.Weight.Bold))
-    last = elide_html(html, room - bold.horizontalAdvance(plain_from_html(result)), pixels)
+    last = elide_html(html, room - bold.horizontalAdvance(html_to_text(result)), pixels)
     return "<br>".join([*wrapped, *filter(None, [last + result])]), last == html
 
 

@@ -90,7 +90,7 @@ class OverflowRow(QWidget):
         self.overflow_menu = QMenu()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
-    def set_row(self, items: Iterable[RowItem]) -> None:
+    def set_items(self, items: Iterable[RowItem]) -> None:
         """Set the controls, from left to right; all previous controls must be included."""
         before = {item.widget for item in self._row_items}
         self._row_items = list(items)
@@ -139,7 +139,7 @@ class OverflowRow(QWidget):
         if before != [item.rank for item in self._row_items]:
             self.fit()
 
-    def overflowed(self) -> list[QWidget]:
+    def overflowed_widgets(self) -> list[QWidget]:
         """Return the controls that are in the menu."""
         return [item.widget for item in self._overflowed_items()]
 
@@ -249,9 +249,9 @@ def button_entry(button: QAbstractButton) -> Callable[[QMenu], object]:
     return partial(_add_button, button)
 
 
-def list_entry(box: QComboBox) -> Callable[[QMenu], object]:
+def combo_box_entry(box: QComboBox) -> Callable[[QMenu], object]:
     """Return a function that adds a submenu for a combo box, with its accessible name."""
-    return partial(_add_list, box)
+    return partial(_add_combo_box, box)
 
 
 def _add_button(button: QAbstractButton, menu: QMenu) -> None:
@@ -262,7 +262,7 @@ def _add_button(button: QAbstractButton, menu: QMenu) -> None:
     entry.triggered.connect(button.click)
 
 
-def _add_list(box: QComboBox, menu: QMenu) -> None:
+def _add_combo_box(box: QComboBox, menu: QMenu) -> None:
     submenu = menu.addMenu(box.accessibleName())
     group = QActionGroup(submenu)
     for at in range(box.count()):

@@ -76,7 +76,7 @@ class Popover(QFrame):
         if self.parent() is not window:
             self._join_window(window)
         self.setAccessibleName(self._button.accessibleName())
-        self._place()
+        self._move_below_button()
         self.show()
         self.raise_()
         stops = self._tab_stops()
@@ -103,7 +103,7 @@ class Popover(QFrame):
             and (is_any or (widget.isEnabled() and widget.isVisibleTo(self._content)))
         ]
 
-    def _place(self) -> None:
+    def _move_below_button(self) -> None:
         """Move the popover below the button, within the window."""
         window = self._button.window()
         anchor = self._button if self._button.isVisible() else self._fallback or self._button
@@ -137,7 +137,7 @@ class Popover(QFrame):
         else:
             is_changed = event.type() in ANCHOR_MOVES
         if is_changed and self.isVisible():
-            self._place()
+            self._move_below_button()
         return False
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

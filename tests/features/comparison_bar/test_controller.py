@@ -402,5 +402,5 @@ def test_all_of_the_bar_has_room_in_a_narrow_window(kept: Hand) -> None:
     kept.narrow(440)
     row = bar(kept).controls
     kept.until(lambda: kept.window.width() == 440)
-    assert row.overflowed() == []
+    assert row.overflowed_widgets() == []
     assert bar(kept).result.width() >= 100

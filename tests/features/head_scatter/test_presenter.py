@@ -14,7 +14,7 @@ from visualizer.attention.model_reading import (
     QuestionKind,
 )
 from visualizer.features.head_scatter.presenter import (
-    ADDED,
+    LOGIT_CONTRIBUTION,
     MEASURES,
     UNMEASURED_MESSAGE,
     HeadScatterPanel,
@@ -64,7 +64,7 @@ def test_what_the_model_said_of_heads_is_an_axis_too() -> None:
     parts = LogitParts(1, 0.0, heads, np.zeros(2), 0.0, 0.0, (1, 3))
     reading = ModelReading("made", (3,), {}, {}, True, (), "", None, None)
     reading.answers.known[ModelQuestion(QuestionKind.PARTS)] = LogitPartsAnswer(parts, " cat", 0.5)
-    panel = panel_of(between("entropy", ADDED), reading)
+    panel = panel_of(between("entropy", LOGIT_CONTRIBUTION), reading)
     assert panel.up is not None
     np.testing.assert_array_equal(panel.up.values, heads[1:])
     assert (panel.up.chance, panel.up.ends) == (0, (-2, 0.5))

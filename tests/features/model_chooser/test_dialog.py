@@ -60,7 +60,7 @@ def opened(hand: Hand) -> ModelChooserDialog:
     dialog = chooser(hand).dialog
     assert dialog is not None
     hand.until(dialog.isActiveWindow)
-    hand.until(lambda: bool(dialog.place.text()))
+    hand.until(lambda: bool(dialog.device_label.text()))
     QApplication.processEvents()  # lays out the list
     return dialog
 
@@ -113,7 +113,7 @@ def test_a_model_of_the_cache_is_opened_by_keys(
         ("a/code", "–", "–"), ("org/tiny", "llama", "2 × 4"),
     ]  # fmt: skip
     assert dialog.table.currentRow() == 1
-    assert dialog.place.text() == "Runs in float32 on the CPU."
+    assert dialog.device_label.text() == "Runs in float32 on the CPU."
     press(dialog, Qt.Key.Key_Up)
     assert "custom code" in dialog.note.text()
     assert not dialog.open_button.isEnabled()
@@ -202,7 +202,7 @@ def test_a_model_runs_in_the_type_that_was_chosen(
         box.setFocus()
         for _ in range(times):
             press(dialog, Qt.Key.Key_Down)
-    assert dialog.place.text() == "Runs in float64 on the CPU."
+    assert dialog.device_label.text() == "Runs in float64 on the CPU."
     QTest.mouseClick(dialog.open_button, Qt.MouseButton.LeftButton)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()

@@ -43,7 +43,7 @@ def test_a_row_says_what_is_known() -> None:
     assert refused.cells == ("org/refused", "–", "–", "–", "–")
     assert (refused.can_open, refused.note) == (False, "It is damaged.")
     assert refused.description == "org/refused: –. It is damaged."
-    assert (panel.message, panel.place) == ("", "Runs in float32 on the CPU.")
+    assert (panel.message, panel.device_note) == ("", "Runs in float32 on the CPU.")
 
 
 def test_what_is_selected_can_be_opened_or_says_why_not() -> None:
@@ -60,7 +60,7 @@ def test_a_model_larger_than_the_memory_says_so() -> None:
     double = replace(STATE, dtype=Dtype.FLOAT64, selected=SMALL.path)
     panel = present_model_chooser(double)
     assert panel.note == "Requires 1.1 GB in float64; 1.0 GB is available."
-    assert panel.place == "Runs in float64 on the CPU."
+    assert panel.device_note == "Runs in float64 on the CPU."
 
 
 def test_reading_from_the_disk_is_offered_while_nothing_is_done() -> None:
@@ -92,14 +92,14 @@ def test_how_far_it_is() -> None:
     assert panel.is_working
     assert panel.can_cancel
     assert not any((panel.can_open, panel.can_choose, panel.can_download))
-    half = present_model_chooser(replace(opening, done=120_000_000, of=538_000_000))
+    half = present_model_chooser(replace(opening, done=120_000_000, total=538_000_000))
     assert half.status == "Opening org/small: 120 of 538 MB"
     assert half.progress == pytest.approx(120 / 538)
     stopping = present_model_chooser(replace(opening, is_cancelling=True))
     assert (stopping.status, stopping.can_cancel) == ("Cancelling…", False)
     asking = replace(opening, activity=ModelActivity.LOOKING_UP)
     assert present_model_chooser(asking).status == "Looking up org/small…"
-    loading = replace(opening, activity=ModelActivity.DOWNLOADING, done=1, of=2)
+    loading = replace(opening, activity=ModelActivity.DOWNLOADING, done=1, total=2)
     assert present_model_chooser(loading).status == "Downloading org/small: 1 of 2 bytes"
 
 

@@ -44,7 +44,7 @@ def state_of(tree: GenerationTree, **changes: object) -> GenerationState:
         0: node_reading(whole[:, 3:4, :4], 4),
         2: node_reading(whole[:, 4:, :], 5, is_end=True),
     }
-    given = {"message": "", "tree": tree, "block_readings": readings, "head": (4, 1), **changes}
+    given = {"message": "", "tree": tree, "node_results": readings, "head": (4, 1), **changes}
     return GenerationState(**given)  # type: ignore[arg-type]
 
 
@@ -94,7 +94,7 @@ def test_the_token_that_was_taken_is_marked() -> None:
 
 
 def test_what_was_not_read_yet_is_waited_for() -> None:
-    panel = present_model_generation(state_of(branched(), block_readings={}))
+    panel = present_model_generation(state_of(branched(), node_results={}))
     assert panel.rows is None
     assert panel.generation.status == f"2 tokens added. {RUNNING_MESSAGE}"
     assert panel.bars.bars == ()
@@ -107,7 +107,7 @@ def test_of_long_texts_the_last_rows_are_shown_whole() -> None:
     weights = np.full((1, count, count), 0.5, np.float32)
     tree = GenerationTree(("a",) * count)
     panel = present_model_generation(
-        state_of(tree, block_readings={ROOT_NODE: node_reading(weights, count)}, head=(4, 0))
+        state_of(tree, node_results={ROOT_NODE: node_reading(weights, count)}, head=(4, 0))
     )
     assert panel.rows
     assert panel.rows.weights.shape == (MAX_ROWS, count)
@@ -122,7 +122,7 @@ def test_rows_of_a_window_stand_at_its_end() -> None:
         0: node_reading(np.full((1, 1, 2), 0.5, np.float32), 5),
     }
     tree = GenerationTree(("a",) * 4).pick(3, "on", 0.5)
-    panel = present_model_generation(state_of(tree, block_readings=readings, head=(4, 0)))
+    panel = present_model_generation(state_of(tree, node_results=readings, head=(4, 0)))
     assert panel.rows
     np.testing.assert_array_equal(panel.rows.weights[-1], [np.nan, np.nan, np.nan, 0.5, 0.5])
     assert panel.rows.last_token_sentence == "“on” attends to “a” 50%, “on” 50%."

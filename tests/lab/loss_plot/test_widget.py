@@ -118,7 +118,7 @@ class Reader:
 
 @pytest.fixture
 def reader(application: QApplication, qtbot: QtBot) -> Reader:
-    accessibility.install_factory()
+    accessibility.install_accessible_interface()
     return Reader(qtbot, plot_of(losses()))
 
 

@@ -30,7 +30,7 @@ from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlights import present_highlights
 from visualizer.session.resolved_view import resolve_view
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
-from visualizer.widgets.labels import FONT_SIZES_PX, fit_line
+from visualizer.widgets.labels import FONT_SIZES_PX, largest_fitting_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -221,7 +221,7 @@ def _text_document() -> QTextDocument:
 
 def paint_caption_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
     """Draw a line as large as fits, wrapped to two lines or smaller if necessary."""
-    size, _ = fit_line(html, area.width())
+    size, _ = largest_fitting_size(html, area.width())
     document = _text_document()
     document.setDefaultFont(scaled_font(size))
     document.setHtml(f"<span style='color:{theme.ink}'>{html}</span>")

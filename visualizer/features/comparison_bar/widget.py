@@ -20,7 +20,7 @@ from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry, list_entry
+from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry, combo_box_entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ class ComparisonBar(QWidget):
         self.hide()
 
     def _add_controls(self, actions: Mapping[str, QAction]) -> None:
-        items = [RowItem(box, list_entry(box)) for box in self.head_boxes]
+        items = [RowItem(box, combo_box_entry(box)) for box in self.head_boxes]
         items.append(RowItem(self.count))
         for key, (text, _) in BUTTON_TEXTS.items():
             action = actions[key]
@@ -97,7 +97,7 @@ class ComparisonBar(QWidget):
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every button has a shortcut
             items.append(RowItem(button, button_entry(button), rank=1))
             self._buttons[key] = button
-        self.controls.set_row(items)
+        self.controls.set_items(items)
 
     # ------------------------------------------------------------------ showing
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PANE_TITLE = "Scatter"
 UNMEASURED_MESSAGE = "No head has both measures for this text. Choose other measures."
-ADDED, LOST = "added", "lost"
+LOGIT_CONTRIBUTION, ABLATION_LOSS = "added", "lost"
 LayerHeadIndex = tuple[int, int]
 """The zero-based indices of a layer in the run and of a head."""
 
@@ -61,8 +61,8 @@ MEASURES = (
 RETRIEVAL = ScatterMeasure("retrieval", "Retrieval")
 """The weight of the pinned query on the selected tokens; available if a query is pinned."""
 MODEL_MEASURES = (
-    ScatterMeasure(ADDED, "Logit contribution"),
-    ScatterMeasure(LOST, "Loss when ablated", "nats"),
+    ScatterMeasure(LOGIT_CONTRIBUTION, "Logit contribution"),
+    ScatterMeasure(ABLATION_LOSS, "Loss when ablated", "nats"),
 )
 """Measures that are available once the Attribution pane has requested them from the model."""
 
@@ -257,9 +257,9 @@ def _values_by_measure(
     reading, found = resolved.run.reading, {}
     for answer in answers if reading else ():
         if isinstance(answer, LogitPartsAnswer):
-            name, layers, values = ADDED, answer.parts.layers, answer.parts.heads
+            name, layers, values = LOGIT_CONTRIBUTION, answer.parts.layers, answer.parts.heads
         elif isinstance(answer, AblationAnswer):
-            name, layers, values = LOST, answer.layers, -answer.changes
+            name, layers, values = ABLATION_LOSS, answer.layers, -answer.changes
         else:
             continue
         if reading and {*reading.layers} <= {*layers}:

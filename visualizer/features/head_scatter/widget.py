@@ -95,7 +95,7 @@ class HeadScatterPane(QWidget):
             if axis is not None:
                 box.setCurrentIndex(box.findData(axis.measure.name))
         offer = panel.offer
-        self.measuring.show_work(
+        self.measuring.show_task(
             offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
         )
         self.description.setVisible(offer is None)

@@ -239,7 +239,7 @@ class HeadTablePane(QWidget):
             return
         self._shown = (table, theme)
         offer = table.offer if table else None
-        self.measuring.show_work(
+        self.measuring.show_task(
             offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
         )
         text = "\n".join(table.sentences) if table else EMPTY_MESSAGE

@@ -93,7 +93,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
     made_of: tuple[object, ...] = ()
 
     @property
-    def is_asking_parts(self) -> bool:
+    def is_computing_parts(self) -> bool:
         """Whether the parts of the logit are being computed."""
         return any(each.kind is QuestionKind.PARTS for each in self.questions)
 

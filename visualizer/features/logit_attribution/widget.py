@@ -142,8 +142,8 @@ class AttributionPane(QWidget):
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         panel = screen.panel(ATTRIBUTION_PANEL)
         before, self._panel = self._panel, panel
-        self.working.show_working(panel.is_asking_parts, theme)
-        is_waiting = panel.parts is None and panel.is_asking_parts
+        self.working.show_working(panel.is_computing_parts, theme)
+        is_waiting = panel.parts is None and panel.is_computing_parts
         if not (is_waiting and self.parts.table.cells):  # keep the parts until then
             self.parts.show_cells(panel.parts, theme)
             self.sum.setText(panel.sum)

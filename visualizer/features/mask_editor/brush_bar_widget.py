@@ -89,7 +89,7 @@ class MaskEditBar(OverflowRow):
             for button in (self.all_heads, self.join)
         ]
         caption = RowItem(self.caption, lambda menu: menu.addSection(MASK))
-        self.set_row([caption, *brushes, *cutting, notes, RowItem(self.done)])
+        self.set_items([caption, *brushes, *cutting, notes, RowItem(self.done)])
         self.hide()
 
     def _build_brush_controls(self, brush: MaskPattern) -> QWidget:

@@ -52,7 +52,7 @@ PROGRESS_INTERVAL_S = 0.05
 
 class _ModelListing(Struct, frozen=True):
     models: tuple[ListedModel, ...]
-    places: Mapping[tuple[Device, Dtype], DeviceChoice]
+    device_choices: Mapping[tuple[Device, Dtype], DeviceChoice]
     has_library: bool
 
 
@@ -159,7 +159,7 @@ class ModelChooserController(QObject):
         dialog.destroyed.connect(self._forget_dialog)
         dialog.selected.connect(partial(self._set_field, "selected"))
         dialog.openRequested.connect(self._open_selected)
-        dialog.diskEstimateRequested.connect(self._open_from_disk)
+        dialog.streamRequested.connect(self._open_from_disk)
         dialog.folderRequested.connect(self._choose_folder)
         dialog.deviceChosen.connect(partial(self._set_field, "device"))
         dialog.dtypeChosen.connect(partial(self._set_field, "dtype"))
@@ -234,7 +234,7 @@ class ModelChooserController(QObject):
             return
         self._cancel_event = threading.Event()
         self._update_state(
-            activity=activity, subject=subject, done=0, of=0, is_cancelling=False,
+            activity=activity, subject=subject, done=0, total=0, is_cancelling=False,
             **CLEARED_OFFER,
         )  # fmt: skip
         progress = _throttle_progress(self._cancel_event, self._worker.report)
@@ -242,8 +242,8 @@ class ModelChooserController(QObject):
 
     def _show_progress(self, done_and_total: tuple[int, int]) -> None:
         if self.is_working:
-            done, of = done_and_total
-            self._update_state(done=done, of=of)
+            done, total = done_and_total
+            self._update_state(done=done, total=total)
 
     # ------------------------------------------------------------------ results
 
@@ -285,7 +285,7 @@ class ModelChooserController(QObject):
         selected = self._state.selected or next(iter(openable), None)
         self._update_state(
             models=listing.models,
-            places=listing.places,
+            device_choices=listing.device_choices,
             has_library=listing.has_library,
             selected=selected,
         )
@@ -318,14 +318,14 @@ def _throttle_progress(
 ) -> Progress:
     due = 0.0
 
-    def report_progress(done: int, of: int) -> None:
+    def report_progress(done: int, total: int) -> None:
         nonlocal due
         if cancel_event.is_set():
             raise CancelledError
         now = time.monotonic()
         if now >= due:
             due = now + PROGRESS_INTERVAL_S
-            report((done, of))
+            report((done, total))
 
     return report_progress
 

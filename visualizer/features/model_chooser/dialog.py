@@ -118,7 +118,7 @@ class ModelChooserDialog(QDialog):
     selected = Signal(object)
     """Path of the model selected in the list."""
     openRequested = Signal()
-    diskEstimateRequested = Signal()
+    streamRequested = Signal()
     """The user asked to stream the offered model from disk."""
     folderRequested = Signal()
     deviceChosen = Signal(object)
@@ -135,7 +135,7 @@ class ModelChooserDialog(QDialog):
         self.table, self.message, self.note, self.problem = (
             ModelTable(), PlainLabel(), PlainLabel(), PlainLabel(),
         )  # fmt: skip
-        self.offer, self.status_label, self.place = PlainLabel(), PlainLabel(), PlainLabel()
+        self.offer, self.status_label, self.device_label = PlainLabel(), PlainLabel(), PlainLabel()
         self.estimate = PlainLabel()
         word_wrapped = (
             self.message,
@@ -150,7 +150,7 @@ class ModelChooserDialog(QDialog):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         for label in (self.note, self.problem):
             label.setProperty("role", "warning")
-        self.place.setProperty("role", "quiet")
+        self.device_label.setProperty("role", "quiet")
         column = column_layout(self, (24, 16, 24, 16), spacing=8)
         folder = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)
         folder.setIndent(0)
@@ -189,7 +189,7 @@ class ModelChooserDialog(QDialog):
         self.dtype.activated.connect(self._choose_dtype)
         for part in (self.folder_button, self.device, self.dtype):
             row.addWidget(part)
-        row.addWidget(self.place, 1)
+        row.addWidget(self.device_label, 1)
 
     def _add_download(self, row: QHBoxLayout) -> None:
         self.repository = QLineEdit()
@@ -210,7 +210,7 @@ class ModelChooserDialog(QDialog):
         self.disk_button = _create_button(
             "Stream from &disk", "Open the model and read one layer at a time from disk"
         )
-        self.disk_button.clicked.connect(self.diskEstimateRequested)
+        self.disk_button.clicked.connect(self.streamRequested)
         row.addWidget(self.estimate, 1)
         row.addWidget(self.disk_button)
 
@@ -250,7 +250,7 @@ class ModelChooserDialog(QDialog):
             label.setText(text)
             label.setVisible(bool(text))
         self.disk_button.setVisible(bool(panel.estimate))
-        self.place.setText(panel.place)
+        self.device_label.setText(panel.device_note)
         self.device.setCurrentIndex(self.device.findData(panel.device))
         self.dtype.setCurrentIndex(self.dtype.findData(panel.dtype))
         if self.repository.text() != panel.repository:

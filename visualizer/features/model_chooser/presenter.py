@@ -48,7 +48,7 @@ class ModelChooserState(Struct, frozen=True):
         The folder with the listed models.
     models : tuple of ListedModel or None
         The models found; None until they have been listed.
-    places : mapping
+    device_choices : mapping
         Device and free memory, by the chosen device and data type.
     has_library : bool
         Whether transformers is installed.
@@ -56,7 +56,7 @@ class ModelChooserState(Struct, frozen=True):
         Folder of the selected model.
     subject : str
         Name of the model that the action in progress concerns.
-    done, of : int
+    done, total : int
         Bytes read or downloaded, and the total; the total is 0 until it is known.
     problem : str
         Why the last model could not be opened or downloaded.
@@ -74,7 +74,7 @@ class ModelChooserState(Struct, frozen=True):
 
     cache: Path
     models: tuple[ListedModel, ...] | None = None
-    places: Mapping[tuple[Device, Dtype], DeviceChoice] = field(default_factory=dict)
+    device_choices: Mapping[tuple[Device, Dtype], DeviceChoice] = field(default_factory=dict)
     has_library: bool = True
     selected: Path | None = None
     device: Device = Device.AUTO
@@ -83,7 +83,7 @@ class ModelChooserState(Struct, frozen=True):
     is_cancelling: bool = False
     subject: str = ""
     done: int = 0
-    of: int = 0
+    total: int = 0
     problem: str = ""
     on_disk: Path | None = None
     estimate: str = ""
@@ -127,7 +127,7 @@ class ModelChooserPanel(Struct, frozen=True):
         Index of the selected row; −1 if no row is selected.
     note : str
         Note on the selected model; empty if an error message is shown instead.
-    place : str
+    device_note : str
         Sentence that names the device and the memory that models use.
     progress : float or None
         Progress from 0 to 1; None while it is unknown.
@@ -143,7 +143,7 @@ class ModelChooserPanel(Struct, frozen=True):
     message: str
     selected: int
     note: str
-    place: str
+    device_note: str
     device: Device
     dtype: Dtype
     problem: str
@@ -162,26 +162,25 @@ class ModelChooserPanel(Struct, frozen=True):
 
 def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
     """Return the contents of the model dialog."""
-    place = state.places.get((state.device, state.dtype))
-    rows = tuple(_build_row(model, state.dtype, place) for model in state.models or ())
+    choice = state.device_choices.get((state.device, state.dtype))
+    rows = tuple(_build_row(model, state.dtype, choice) for model in state.models or ())
     at = next((at for at, row in enumerate(rows) if row.path == state.selected), -1)
     is_working = state.activity is not ModelActivity.NONE
     may_act = state.has_library and not is_working
     message = "" if rows or is_working else EMPTY_FOLDER_MESSAGE
     if state.models is None:
         message = LISTING_MESSAGE
-    of = state.of
     return ModelChooserPanel(
         rows,
         message if state.has_library else TRANSFORMERS_MISSING_ERROR,
         at,
         rows[at].note if at >= 0 and not state.problem else "",
-        place.sentence if place else "",
+        choice.sentence if choice else "",
         state.device,
         state.dtype,
         state.problem,
         is_working,
-        min(1.0, state.done / of) if of else None,
+        min(1.0, state.done / state.total) if state.total else None,
         _describe_activity(state),
         is_working and not state.is_cancelling,
         may_act and at >= 0 and rows[at].can_open,
@@ -194,14 +193,14 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
     )
 
 
-def _build_row(model: ListedModel, dtype: Dtype, place: DeviceChoice | None) -> ModelRow:
+def _build_row(model: ListedModel, dtype: Dtype, choice: DeviceChoice | None) -> ModelRow:
     shape = f"{model.layers:,} × {model.heads:,}" if model.layers and model.heads else UNKNOWN_VALUE
     size = format_bytes(model.bytes) if model.bytes else UNKNOWN_VALUE
     cells = (model.name, model.kind or UNKNOWN_VALUE, shape, size, format_parameters(model.numbers))
     needed = parameter_bytes(model.numbers, dtype)
     note = model.unavailable_reason
-    if not note and place and needed > place.room:
-        room = format_bytes(place.room)
+    if not note and choice and needed > choice.room:
+        room = format_bytes(choice.room)
         note = f"Requires {format_bytes(needed)} in {dtype}; {room} is available."
     note = note or model.notice
     return ModelRow(model.path, cells, not model.unavailable_reason, note)
@@ -239,22 +238,22 @@ def _describe_activity(state: ModelChooserState) -> str:
         return f"Looking up {state.subject}…"
     is_opening = state.activity is ModelActivity.OPENING
     doing = "Opening" if is_opening else "Downloading"
-    if not state.of:
+    if not state.total:
         return f"{doing} {state.subject}" + (f". {IMPORTING_MESSAGE}" if is_opening else "…")
-    return f"{doing} {state.subject}: {format_progress(state.done, state.of)}"
+    return f"{doing} {state.subject}: {format_progress(state.done, state.total)}"
 
 
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 """Decimal units, as Hugging Face uses them for file sizes."""
 
 
-def format_progress(done: int, of: int) -> str:
+def format_progress(done: int, total: int) -> str:
     """Format two numbers of bytes in the unit of the second: 120 of 538 MB."""
     for unit, size in _UNITS:
-        if of >= size:
-            decimals = 1 if of < 10 * size else 0
-            return f"{done / size:,.{decimals}f} of {of / size:,.{decimals}f} {unit}"
-    return f"{done} of {of} bytes"
+        if total >= size:
+            decimals = 1 if total < 10 * size else 0
+            return f"{done / size:,.{decimals}f} of {total / size:,.{decimals}f} {unit}"
+    return f"{done} of {total} bytes"
 
 
 def format_bytes(count: int) -> str:

@@ -132,8 +132,10 @@ class ModelConnectionController(QObject):
     def _look_up(self) -> None:
         """Look up the token of the chosen server unless a connection is being made."""
         if not self.is_working:
-            is_wanted = partial(getattr, self._worker, "has_newer_request")
-            self._worker.ask(partial(_find_token, self._state.host, self._state.port, is_wanted))
+            is_superseded = partial(getattr, self._worker, "has_newer_request")
+            self._worker.ask(
+                partial(_find_token, self._state.host, self._state.port, is_superseded)
+            )
 
     def _show_state(self) -> None:
         # Child widgets are deleted before the dialog.
@@ -201,11 +203,11 @@ class ModelConnectionController(QObject):
 # The functions below run on the worker thread.
 
 
-def _find_token(host: str, port: int, is_left: Callable[[], bool]) -> _StoredToken | None:
+def _find_token(host: str, port: int, is_superseded: Callable[[], bool]) -> _StoredToken | None:
     """Return the stored token of a server, or None if a newer request has arrived."""
     has_store = model_opening.has_token_store()
     try:
-        with abandon_wait_when(is_left):
+        with abandon_wait_when(is_superseded):
             token = model_opening.stored_server_token(host, port) if has_store else ""
     except CancelledError:
         return None

@@ -70,7 +70,7 @@ class Continuation(Struct, frozen=True, eq=False):
     source: ContinuedText
     before: GenerationTree
     tree: GenerationTree
-    reading: NodeResult
+    result: NodeResult
 
 
 class BranchText(Struct, frozen=True, eq=False):
@@ -162,7 +162,7 @@ class ContinuedText:
         tree = before.pick(token, reader.vocabulary[token], share)
         return self._read_node(before, tree, sampling)
 
-    def text_of(self, tree: GenerationTree) -> BranchText:
+    def read_branch_text(self, tree: GenerationTree) -> BranchText:
         """Return the text up to the current node."""
         return BranchText(self, *self._incremental_decoder.continued_text(_token_ids(tree)))
 

@@ -66,7 +66,7 @@ class ModelGenerationController(GenerationController):
         super().__init__(parent)
         self._workspace = workspace
         self.steps = DEFAULT_STEPS
-        self.readings: dict[int, NodeResult] = {}
+        self.node_results: dict[int, NodeResult] = {}
         self.continued_text: ContinuedText | None = None
         self._tree_source: Hashable = None
         self._remaining = 0
@@ -110,7 +110,7 @@ class ModelGenerationController(GenerationController):
                 self._unavailable_message,
                 self._problem,
                 self.tree,
-                self.readings,
+                self.node_results,
                 self.sampling,
                 self.steps,
                 self.is_running,
@@ -166,7 +166,7 @@ class ModelGenerationController(GenerationController):
 
     def _start_tree(self, reading: ModelReading | None) -> None:
         self._remaining, self.picked, self._is_use_requested = 0, None, False
-        self.tree, self.readings = self.tree.restart(()), {}
+        self.tree, self.node_results = self.tree.restart(()), {}
         text = self._workspace.document.text
         self._problem = SPLIT_CHANGED_NOTICE if reading and text == self._used else ""
         self._set_text(reading)
@@ -191,7 +191,7 @@ class ModelGenerationController(GenerationController):
             self._unavailable_message,
             self._shown_head,
             self.tree,
-            len(self.readings),
+            len(self.node_results),
         )
         if shown != self._shown:
             self._shown = shown
@@ -209,17 +209,17 @@ class ModelGenerationController(GenerationController):
         if text is None or self._worker.is_working or self._workspace.is_working:
             return
         is_needed = self._is_seen or self._remaining or self.picked is not None
-        if tree.at not in self.readings and is_needed:
+        if tree.at not in self.node_results and is_needed:
             self._request_reading(text)
         elif self.picked is not None:
             picked, self.picked = self.picked, None
             self._submit_step(text, partial(text.pick_token, tree, picked, self.sampling))
         elif self._is_use_requested:
             self._is_use_requested = False
-            self._submit_step(text, partial(text.text_of, tree))
+            self._submit_step(text, partial(text.read_branch_text, tree))
         elif self._remaining:
             self._submit_step(text, partial(text.sample_token, tree, self.sampling))
-        elif self._is_seen and self.readings[tree.at].bars.sampling != self.sampling:
+        elif self._is_seen and self.node_results[tree.at].bars.sampling != self.sampling:
             self._request_reading(text)
 
     def _request_reading(self, text: ContinuedText) -> None:
@@ -257,14 +257,14 @@ class ModelGenerationController(GenerationController):
             is_drawn = answer.tree.sample_count > answer.before.sample_count
             self.tree = replace(answer.tree, seed=self.tree.seed)
             self._remaining = max(0, self._remaining - is_drawn)
-            self.readings[self.tree.at] = answer.reading
-            if answer.reading.is_end:
+            self.node_results[self.tree.at] = answer.result
+            if answer.result.is_end:
                 self._remaining = 0
             self._check_memory()
         self._notify_listeners()
 
     def _check_memory(self) -> None:
-        size = sum(each.row_bytes for each in self.readings.values())
+        size = sum(each.row_bytes for each in self.node_results.values())
         if size > MAX_ROW_BYTES:
             self._remaining = 0
             self._problem = TOO_MANY_ROWS_ERROR.format(size=format_size(size))
@@ -284,7 +284,7 @@ class ModelGenerationController(GenerationController):
         self._sample_tokens(self.steps if is_on else 0)
 
     def _sample_tokens(self, count: int) -> None:
-        reading = self.readings.get(self.tree.at)
+        reading = self.node_results.get(self.tree.at)
         is_ended = reading is not None and reading.is_end
         self._remaining = 0 if is_ended or self.continued_text is None else count
         self._restart_steps()
@@ -311,8 +311,8 @@ class ModelGenerationController(GenerationController):
 
     def start_again(self) -> None:
         """Discard all generated tokens."""
-        readings = self.readings
-        self.readings = {ROOT_NODE: readings.pop(ROOT_NODE)} if ROOT_NODE in readings else {}
+        readings = self.node_results
+        self.node_results = {ROOT_NODE: readings.pop(ROOT_NODE)} if ROOT_NODE in readings else {}
         self._go_to(self.tree.restart(self.tree.prompt))
 
     def set_sampling(self, sampling: Sampling) -> None:

@@ -136,7 +136,7 @@ class GenerationState(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    block_readings : mapping
+    node_results : mapping
         Results of the forward passes by node of the tree.
     head : LayerAndHead or None
         The head whose rows are shown.
@@ -145,7 +145,7 @@ class GenerationState(Struct, frozen=True, eq=False):
     message: str = MODEL_REQUIRED
     problem: str = ""
     tree: GenerationTree = field(default_factory=GenerationTree)
-    block_readings: Mapping[int, NodeResult] = {}
+    node_results: Mapping[int, NodeResult] = {}
     sampling: Sampling = field(default_factory=Sampling)
     steps: int = DEFAULT_STEPS
     is_running: bool = False
@@ -156,7 +156,7 @@ def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
     """Return the contents of the Continue pane."""
     if state.message:
         return ModelGenerationPanel(state.message, steps=state.steps)
-    tree, readings = state.tree, state.block_readings
+    tree, readings = state.tree, state.node_results
     reading = readings.get(tree.at)
     is_ended = bool(reading and reading.is_end)
     shown = present_generation(tree, state.is_running, is_readable=not is_ended)
@@ -185,10 +185,10 @@ def _add_cache_status(added: str, reading: NodeResult | None) -> str:
 def _join_rows(state: GenerationState) -> HeadRows | None:
     """Return the joined rows of the head, or None unless all of them are available."""
     nodes = (ROOT_NODE, *state.tree.path)
-    if state.head is None or not all(node in state.block_readings for node in nodes):
+    if state.head is None or not all(node in state.node_results for node in nodes):
         return None
     layer, head = state.head
-    found = [state.block_readings[node].rows.get(layer) for node in nodes]
+    found = [state.node_results[node].rows.get(layer) for node in nodes]
     rows = [each[head] for each in found if each is not None and head < len(each)]
     if len(rows) < len(nodes):
         return None

@@ -87,7 +87,7 @@ class HeadRowsView(QWidget):
         side = min(MAX_CELL_PX * text_scale(), (width - 2) / keys, tallest / rows)
         return side, max(1.0, side * rows)
 
-    def place(self, row: int, key: int) -> QRectF:
+    def cell_rect(self, row: int, key: int) -> QRectF:
         """Return the rectangle of a cell."""
         side, _ = self._measure_cells(self.width())
         return QRectF(1 + key * side, 1 + row * side, side, side)

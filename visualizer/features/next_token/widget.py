@@ -145,7 +145,7 @@ class NextTokenPane(QScrollArea):
         """Show the edit of the shown heads and its field; select no edit if the edits differ."""
         kind, edit = panel.kind, panel.edit
         self.kind.setVisible(bool(panel.heads))
-        self._name_choices(reads_image=panel.takes_image)
+        self._update_choices(takes_image=panel.takes_image)
         index = -1 if panel.is_mixed else self.kind.findData(kind or UNEDITED)
         self.kind.setCurrentIndex(index)
         self.factor.setVisible(kind is HeadEditKind.SCALED)
@@ -156,13 +156,13 @@ class NextTokenPane(QScrollArea):
         if edit and kind is HeadEditKind.PATCHED and self.source.text() != edit.text:
             self.source.setText(edit.text)
 
-    def _name_choices(self, *, reads_image: bool) -> None:
+    def _update_choices(self, *, takes_image: bool) -> None:
         names, at = dict(EDIT_CHOICES), self.kind.findData(HeadEditKind.PATCHED)
-        if at >= 0 and reads_image:
+        if at >= 0 and takes_image:
             self.kind.removeItem(at)
-        elif at < 0 and not reads_image:
+        elif at < 0 and not takes_image:
             self.kind.addItem(names[HeadEditKind.PATCHED], HeadEditKind.PATCHED)
-        mean = IMAGE_MEAN_LABEL if reads_image else names[HeadEditKind.MEAN]
+        mean = IMAGE_MEAN_LABEL if takes_image else names[HeadEditKind.MEAN]
         self.kind.setItemText(self.kind.findData(HeadEditKind.MEAN), mean)
 
     def _choose_kind(self) -> None:

@@ -282,7 +282,7 @@ class SettingsBar(QWidget):
             items.append(RowItem(button, button.add_to_menu if chip.shown else None, chip.rank))
         items.append(RowItem(self.panes_chip, is_wanted=False))
         self.choices = OverflowRow(CHIP_HEIGHT_PX, "Other settings", (0, 0, 0, 0), spacing=4)
-        self.choices.set_row(items)
+        self.choices.set_items(items)
         self.choices.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         for popover in self.popovers:
             popover.set_fallback(self.choices.more)

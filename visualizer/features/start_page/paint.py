@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
 ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-SMALL, LARGE = 12, 14
+SMALL_PX, LARGE_PX = 12, 14
 MAX_LINE_WIDTH_SHARE = 0.6
 """Maximum width of a line, as a fraction of the row height."""
 MIN_LABELLED_ROW_PX = 10
@@ -52,9 +52,9 @@ def paint_picture(
 def _paint_book(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
     """Paint the context vectors of all heads with their values, and the tokens on the left."""
     tokens, (heads, _, columns) = numbers.book_tokens, numbers.book.shape
-    line, gap = font_metrics(SMALL).height() + 4, 12 * text_scale()
-    room = max(font_metrics(SMALL).horizontalAdvance(token) for token in tokens) + 8
-    most = 1.6 * font_metrics(SMALL).horizontalAdvance("−0.0000")
+    line, gap = font_metrics(SMALL_PX).height() + 4, 12 * text_scale()
+    room = max(font_metrics(SMALL_PX).horizontalAdvance(token) for token in tokens) + 8
+    most = 1.6 * font_metrics(SMALL_PX).horizontalAdvance("−0.0000")
     wide = int(min(most, (area.width() - room - (heads - 1) * gap) / (heads * columns)))
     high = int((area.height() - line) / len(tokens))
     side = wide * columns
@@ -73,8 +73,8 @@ def _paint_book(painter: QPainter, area: QRectF, numbers: PictureData, theme: Th
 def _paint_training(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
     """Paint the weights of one head at several steps, with the weight on the correct letter."""
     count, tokens = len(numbers.steps), len(numbers.letters)
-    line, gap = font_metrics(SMALL).height() + 2, 8 * text_scale()
-    below = line + font_metrics(LARGE).height() + 4
+    line, gap = font_metrics(SMALL_PX).height() + 2, 8 * text_scale()
+    below = line + font_metrics(LARGE_PX).height() + 4
     wide = (area.width() - (count - 1) * gap) / count
     side = int(min(wide, area.height() - below) / tokens) * tokens
     left = area.center().x() - (count * side + (count - 1) * gap) / 2
@@ -83,24 +83,24 @@ def _paint_training(painter: QPainter, area: QRectF, numbers: PictureData, theme
         box = _aligned_square(left + at * (side + gap), top, side)
         _paint_weights(painter, box, numbers, at, theme)
         under = QRectF(box.left() - gap / 2, box.bottom() + 4, side + gap, below - 4)
-        first = QRectF(under.left(), under.top(), under.width(), font_metrics(LARGE).height())
+        first = QRectF(under.left(), under.top(), under.width(), font_metrics(LARGE_PX).height())
         second = QRectF(under.left(), first.bottom(), under.width(), line)
-        _draw_text(painter, first, f"{share:.0%}", theme.ink, ALIGN_CENTRE, LARGE, True)
+        _draw_text(painter, first, f"{share:.0%}", theme.ink, ALIGN_CENTRE, LARGE_PX, True)
         _draw_text(painter, second, f"step {step:,}", theme.quiet, ALIGN_CENTRE)
 
 
 def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
     """Paint a line from the query to each key, with a width proportional to the weight."""
     tokens, weights = numbers.lesson_tokens, numbers.lesson
-    word = max(font_metrics(LARGE).horizontalAdvance(token) for token in tokens) + 8
-    share = font_metrics(LARGE).horizontalAdvance("24%") + 8
-    row = min(area.height() / len(tokens), 1.8 * font_metrics(LARGE).height())
+    word = max(font_metrics(LARGE_PX).horizontalAdvance(token) for token in tokens) + 8
+    share = font_metrics(LARGE_PX).horizontalAdvance("24%") + 8
+    row = min(area.height() / len(tokens), 1.8 * font_metrics(LARGE_PX).height())
     wide = min(area.width(), 2 * word + share + 260 * text_scale())
     left, top = area.center().x() - wide / 2, area.center().y() - row * len(tokens) / 2
     start = QPointF(left + word, area.center().y())
     end = left + wide - share - word
     query = QRectF(left, start.y() - row / 2, word - 8, row)
-    _draw_text(painter, query, tokens[numbers.lesson_query], theme.ink, ALIGN_RIGHT, LARGE, True)
+    _draw_text(painter, query, tokens[numbers.lesson_query], theme.ink, ALIGN_RIGHT, LARGE_PX, True)
     thickness = MAX_LINE_WIDTH_SHARE * row / float(weights.max())
     source = start.y() - thickness * float(weights.sum()) / 2
     for key, (token, weight) in enumerate(zip(tokens, weights, strict=True)):
@@ -114,17 +114,17 @@ def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureData, theme: 
             token,
             theme.ink,
             ALIGN_LEFT,
-            LARGE,
+            LARGE_PX,
         )
         said = QRectF(left + wide - share, middle - row / 2, share, row)
-        _draw_text(painter, said, f"{weight:.0%}", theme.quiet, ALIGN_RIGHT, LARGE)
+        _draw_text(painter, said, f"{weight:.0%}", theme.quiet, ALIGN_RIGHT, LARGE_PX)
 
 
 def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
     """Paint the weights of the trained head, and arcs to the attended letters."""
     letters = numbers.letters
-    room = font_metrics(SMALL).horizontalAdvance("m") + 6
-    line = font_metrics(SMALL).height() + 2
+    room = font_metrics(SMALL_PX).horizontalAdvance("m") + 6
+    line = font_metrics(SMALL_PX).height() + 2
     gap = 24 * text_scale()
     cell = int(min(area.height() - line, 0.5 * area.width() - room) / len(letters))
     side = cell * len(letters)
@@ -146,7 +146,7 @@ def _paint_arcs(painter: QPainter, area: QRectF, numbers: PictureData, theme: Th
     """Paint an arc from each letter of the second half to the letter that it attends to."""
     letters, weights = numbers.letters, numbers.learned[-1]
     step = area.width() / len(letters)
-    line = font_metrics(LARGE).height()
+    line = font_metrics(LARGE_PX).height()
     height = min(area.height() - line, 0.55 * area.width())
     base = area.center().y() + height / 2 - line / 2
     for query in range(len(letters) // 2, len(letters)):
@@ -158,7 +158,7 @@ def _paint_arcs(painter: QPainter, area: QRectF, numbers: PictureData, theme: Th
     for place, letter in enumerate(letters):
         box = QRectF(area.left() + place * step, base + 2, step, line)
         colour = theme.ink if place >= len(letters) // 2 else theme.quiet
-        _draw_text(painter, box, letter, colour, ALIGN_CENTRE, LARGE)
+        _draw_text(painter, box, letter, colour, ALIGN_CENTRE, LARGE_PX)
 
 
 def _paint_arc(
@@ -221,8 +221,8 @@ def _paint_numbers(
     painter.drawImage(box, colour_image(chosen, AUTOMATIC_MAP, theme))
     wide, high = box.width() / numbers.shape[1], box.height() / len(numbers)
     if (
-        wide < font_metrics(SMALL).horizontalAdvance("−0.0000")
-        or high < font_metrics(SMALL).height()
+        wide < font_metrics(SMALL_PX).horizontalAdvance("−0.0000")
+        or high < font_metrics(SMALL_PX).height()
     ):
         return
     is_light = dark_text_entries(AUTOMATIC_MAP, theme)[chosen]
@@ -253,7 +253,7 @@ def _draw_text(
     text: str,
     colour: str,
     align: Qt.AlignmentFlag,
-    size: int = SMALL,
+    size: int = SMALL_PX,
     bold: bool = False,
 ) -> None:
     painter.setFont(scaled_font(size, QFont.Weight.DemiBold if bold else QFont.Weight.Normal))

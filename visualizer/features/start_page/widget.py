@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 WRAPPED_TOP_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
-INSIDE, ROUND = 16, 6
+PADDING_PX, CORNER_RADIUS_PX = 16, 6
 MIN_SIZE = QSize(256, 240)
 SIDEBAR_WIDTH_PX = 224
 MAX_WIDTH_PX = 1240
@@ -87,8 +87,10 @@ class ExampleCard(QAbstractButton):
         is_marked = self.underMouse() or self.isDown()
         painter.setPen(QPen(QColor(theme.border if is_marked else theme.hairline), 1))
         painter.setBrush(QColor(theme.field))
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), ROUND, ROUND)
-        inner = QRectF(self.rect()).adjusted(*(at * INSIDE * scale for at in (1, 1, -1, -1)))
+        painter.drawRoundedRect(
+            QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), CORNER_RADIUS_PX, CORNER_RADIUS_PX
+        )
+        inner = QRectF(self.rect()).adjusted(*(at * PADDING_PX * scale for at in (1, 1, -1, -1)))
         text, title = EXAMPLE_TEXTS[self.example], font_metrics(14).height()
         room = QRectF(0, 0, inner.width(), inner.height())
         said = font_metrics(12).boundingRect(room, WRAPPED_TOP_LEFT, text.sentence).height()

@@ -17,7 +17,7 @@ def connect(pane: ColoursPane, to: FeatureControllers) -> None:
     pane.curveChosen.connect(to.view_controller.set_curve)
     pane.limitsChosen.connect(to.view_controller.set_limits)
     pane.mapChosen.connect(to.view_controller.set_map)
-    pane.limitsTyped.connect(to.view_controller.type_limits)
+    pane.limitsTyped.connect(to.view_controller.set_stage_limits)
 
 
 PANE = PaneSpec(

@@ -75,7 +75,7 @@ class ViewControlsPanel(Struct, frozen=True):
     has_values: bool = True
 
 
-VIEW_CONTROLS_PANEL: PanelId[ViewControlsPanel] = PanelId("Looks")
+VIEW_CONTROLS_PANEL: PanelId[ViewControlsPanel] = PanelId("View controls")
 
 
 def present_view_controls(resolved: ResolvedView, board: Board) -> ViewControlsPanel:

@@ -424,7 +424,7 @@ class ViewController(QObject):
         save_colour_map(name, MapKind.DIVERGING)
         self._update_colours(diverging=name)
 
-    def type_limits(self, stage: str, low: float, high: float) -> None:
+    def set_stage_limits(self, stage: str, low: float, high: float) -> None:
         """Set the colour limits of a stage."""
         typed = self._wanted.colouring.typed
         others = tuple(ends for ends in typed if ends[0] != stage)

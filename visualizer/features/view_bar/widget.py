@@ -94,7 +94,7 @@ class ViewBar(OverflowRow):
         ]
         back = self._create_button("view.show_flow", actions, BACK_LABEL)
         back.fill = None  # always in the row
-        self.set_row(
+        self.set_items(
             (
                 back,
                 RowItem(self.stages_button, self._add_stages, rank=2),

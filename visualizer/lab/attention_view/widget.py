@@ -14,7 +14,7 @@ from visualizer.lab.attention_view.presenter import layer_head_index
 from visualizer.widgets.accessibility import (
     Politeness,
     announce,
-    install_factory,
+    install_accessible_interface,
     set_accessible_value,
 )
 from visualizer.widgets.input_filters import is_escape
@@ -66,7 +66,7 @@ class LabAttentionView(QWidget):
         self.board.layerRequested.connect(self.layerRequested)
         self.setFocusProxy(self.board)
         self._pinned: Cell | None = None
-        install_factory()
+        install_accessible_interface()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Unpin on Esc, which the board leaves to what surrounds it."""
