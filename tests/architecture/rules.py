@@ -145,7 +145,7 @@ NOT_STAGES = {
     "visualizer/features/layer_overview/presenter.py": "fields of a panel",
     "visualizer/features/line_view/presenter.py": "words of a caption",
     "visualizer/features/shapes/presenter.py": "words for axes",
-    "visualizer/features/start_page/presenter.py": "keys of the thumbnails",
+    "visualizer/features/start_page/examples.py": "keys of the thumbnails",
     "visualizer/features/tensor_editor/presenter.py": "words of a cell",
     "visualizer/features/tensor_editor/widget.py": "words of a cell",
     "visualizer/features/token_strip/presenter.py": "words of a sentence",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from visualizer.features.setup.bar_widget import SettingsBar
     from visualizer.heatmap.widget import BoardView
     from visualizer.session.workspace import Workspace
-    from visualizer.widgets.buttons import LongTaskWidget
+    from visualizer.widgets.measurement_control import MeasurementControl
 
 
 class FeatureControllers:
@@ -136,10 +136,10 @@ class FeatureControllers:
         for button, id_ in buttons.items():
             button.setToolTip(plain_tooltip(self.actions[id_].toolTip()))
 
-    def connect_measurement(self, work: LongTaskWidget) -> None:
+    def connect_measurement(self, control: MeasurementControl) -> None:
         """Connect buttons that start and stop measuring the heads of a long text."""
-        work.toggled.connect(self.head_measurement_controller.toggle)
-        self.name_widgets(dict.fromkeys((work.start, work.stop), "head_measurement.toggle"))
+        control.toggled.connect(self.head_measurement_controller.toggle)
+        self.name_widgets(dict.fromkeys((control.start, control.stop), "head_measurement.toggle"))
 
     def focus_stage(self, stage: str) -> None:
         """Enlarge a stage on the flow board; during playback, also go to it."""

@@ -61,8 +61,6 @@ LONG_TEXT_MESSAGE = (
     "Measuring the heads of a long text row by row may take several minutes. The heatmaps "
     "can be used in the meantime."
 )
-START, START_TIP = "Measure heads", "Compute the head measures of the long text, row by row"
-MEASURED_ROWS_LABEL = "Measured rows"
 MEASURING_MESSAGE = "Measuring the heads: {share} of the rows are done."
 
 

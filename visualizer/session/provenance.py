@@ -72,9 +72,7 @@ def describe_view_provenance(resolved: ResolvedView) -> str:
     has_layers = resolved.run.reading is not None or trace.count("layer") > 1
     if not has_layers or (resolved.is_spread and "layer" in trace.axes):
         return describe_provenance(resolved.run)
-    return describe_provenance(
-        resolved.run, resolved.layer_numbers[trace.axis_position("layer", resolved.leading)]
-    )
+    return describe_provenance(resolved.run, resolved.layer_number)
 
 
 def _of_module(run: Run) -> str:

@@ -275,6 +275,19 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         numbers = self.run.reading.layers if self.run.reading else (model.layers if model else ())
         return numbers if len(numbers) == count else tuple(range(count))
 
+    @property
+    def layer_number(self) -> int:
+        """The number in the model, counted from 0, of the current layer."""
+        return self.layer_numbers[self.run.trace.axis_position("layer", self.leading)]
+
+    @property
+    def target_heads(self) -> tuple[int, ...]:
+        """The heads to which an action applies: that of the pinned cell, or all shown heads."""
+        pinned = self.pinned
+        if len(self.heads) > 1 and pinned and pinned.head is not None:
+            return (pinned.head,)
+        return self.heads
+
     @cached_property
     def shown_stages(self) -> tuple[Stage, ...]:
         """The stages with a panel, in order of computation."""

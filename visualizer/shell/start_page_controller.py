@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QObject, QRect, Signal
 
 from visualizer.documents import recent_files
 from visualizer.documents.document_file import SavedDocument
-from visualizer.features.start_page.presenter import Example, present_start_page
+from visualizer.features.start_page.examples import Example
 from visualizer.features.start_page.widget import StartPage
 from visualizer.session.document import default_document
 from visualizer.session.view import WINDOW_VIEW
@@ -93,8 +93,8 @@ class StartPageController(QObject):
         """Update the page."""
         if self.page:
             recent = recent_files.load_recent_files(app_settings.user_data_folder())
-            shown = present_start_page(recent, is_shown_at_start=app_settings.shows_start_page())
-            self.page.show_panel(shown, self._theme)
+            is_shown_at_start = app_settings.shows_start_page()
+            self.page.show_page(recent, self._theme, is_shown_at_start=is_shown_at_start)
 
     def _choose_start(self, is_shown: bool) -> None:
         app_settings.set_start_page(is_shown)

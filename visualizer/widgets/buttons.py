@@ -1,23 +1,16 @@
-"""Buttons with a fixed width, with a solo state, or with the progress of a long task."""
+"""Buttons with a fixed width, and buttons that toggle one item or show only that item."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
-    QProgressBar,
     QPushButton,
     QStyle,
     QStyleOptionButton,
     QToolButton,
-    QWidget,
 )
-
-from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.labels import plain_tooltip
-from visualizer.widgets.layouts import row_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,58 +80,3 @@ class SoloToggleButton(QToolButton):
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         self.doubleClicked.emit(self.item)
-
-
-class LongTaskWidget(QWidget):
-    """Row with a start button, or with progress and a stop button; hidden if there is no task.
-
-    Parameters
-    ----------
-    start, tip : str
-        Text and tooltip of the start button.
-    progress : str
-        Accessible name of the progress bar.
-    """
-
-    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
-    toggled = Signal()
-    """The Start or Stop button was clicked."""
-
-    def __init__(self, start: str, tip: str, progress: str) -> None:
-        super().__init__()
-        self.setAccessibleName(start)
-        self.start, self.stop, self.progress = (
-            QPushButton(start),
-            QPushButton("Stop"),
-            QProgressBar(),
-        )
-        self.start.setToolTip(plain_tooltip(tip))
-        self.stop.setToolTip(plain_tooltip("Stop and discard the partial results"))
-        self.progress.setAccessibleName(progress)
-        self.progress.setTextVisible(False)
-        self.progress.setFixedHeight(round(6 * text_scale()))
-        self.progress.setRange(0, 100)
-        row = row_layout(self, (0, 0, 0, 0), spacing=6)
-        row.addWidget(self.start)
-        row.addWidget(self.progress, 1)
-        row.addWidget(self.stop)
-        self._stretch = QWidget()
-        row.addWidget(self._stretch, 1)
-        for button in (self.start, self.stop):
-            button.clicked.connect(self.toggled)
-        self.show_task(False, False, 0)
-
-    def show_task(self, has_task: bool, is_running: bool, percent: int) -> None:
-        """Show whether there is a task, whether it is running, and its progress as a percentage."""
-        had_focus = self.start.hasFocus() or self.stop.hasFocus()
-        self.setVisible(has_task)
-        self.progress.setValue(percent)
-        for part, is_seen in (
-            (self.start, not is_running),
-            (self._stretch, not is_running),
-            (self.progress, is_running),
-            (self.stop, is_running),
-        ):
-            part.setVisible(is_seen)
-        if had_focus and has_task:
-            (self.stop if is_running else self.start).setFocus()

@@ -261,13 +261,12 @@ class ElidedLabel(PlainLabel):
 
     def __init__(
         self,
-        towards: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft,
         elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
         lines: int = 1,
     ) -> None:
         super().__init__()
         self._elide, self._lines = elide, lines
-        self.setAlignment(towards | Qt.AlignmentFlag.AlignVCenter)
+        self.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         self._content, self._in_words = "", ""
         self.setProperty("role", "quiet")
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from PySide6.QtWidgets import QWidget
 
 from tests.support.start_page_files import pictures
-from visualizer.features.start_page.presenter import (
-    MAX_RECENT_FILES,
-    load_picture_data,
-    present_start_page,
-)
+from visualizer.features.start_page.examples import load_picture_data
+from visualizer.features.start_page.widget import MAX_RECENT_FILES, StartPage
 from visualizer.file_opening import (
     read_layer_of_trained_example,
     read_trained_example,
@@ -31,13 +30,17 @@ from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import TrainingSettings
 from visualizer.session.document import default_document
 from visualizer.session.worker_jobs import compute
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "chapter3.json"
 MOST_BYTES = 3_000_000
 ROUNDED = 2e-4
 
 
-def test_the_numbers_of_the_pictures_are_those_that_are_computed() -> None:
+def test_the_shipped_values_match_computed_values() -> None:
     shown, computed = load_picture_data(), pictures()
     assert shown.book_tokens == tuple(computed["book"]["tokens"])
     np.testing.assert_allclose(shown.lesson, computed["lesson"]["weights"])
@@ -46,7 +49,7 @@ def test_the_numbers_of_the_pictures_are_those_that_are_computed() -> None:
     np.testing.assert_allclose(shown.learned, computed["training"]["weights"], atol=ROUNDED)
 
 
-def test_the_picture_of_the_book_and_what_it_opens_are_what_section_3_6_1_prints() -> None:
+def test_the_book_example_matches_section_3_6_1() -> None:
     printed = json.loads(GOLDEN.read_text(encoding="utf-8"))
     (section,) = [name for name in printed if name.startswith("3.6.1 ")]
     contexts = np.array(printed[section]["context, each item"])  # [query, column of both heads]
@@ -60,14 +63,14 @@ def test_the_picture_of_the_book_and_what_it_opens_are_what_section_3_6_1_prints
     assert written == ["−0.4519", "0.2216", "0.4772", "0.1063"]
 
 
-def test_the_head_forms_on_the_way() -> None:
+def test_the_head_forms_during_training() -> None:
     shares = load_picture_data().shares
     assert shares[0] < 0.2
     assert shares[-1] > 0.95
     assert list(shares) == sorted(shares)
 
 
-def test_the_trained_example_opens_as_a_layer_of_a_run_whose_head_finds_the_next_letter() -> None:
+def test_the_trained_example_opens_as_a_layer_with_an_induction_head() -> None:
     saved = read_layer_of_trained_example()
     assert saved.document.text == EXAMPLE_TEXT
     assert saved.view.heads == frozenset({HEAD})
@@ -82,7 +85,7 @@ def test_the_trained_example_opens_as_a_layer_of_a_run_whose_head_finds_the_next
 
 
 @pytest.mark.filterwarnings("ignore")  # transformers warns of such small models
-def test_the_trained_example_opens_as_a_model_which_reads_as_the_layer_does() -> None:
+def test_the_trained_example_as_a_model_matches_the_layer() -> None:
     saved = read_trained_example()
     assert saved.document.model is not None
     layer, head = ESSENTIAL_HEAD
@@ -97,14 +100,14 @@ def test_the_trained_example_opens_as_a_model_which_reads_as_the_layer_does() ->
     assert weights[(*ESSENTIAL_HEAD, *EXPECTED_CELL)] > 0.95
 
 
-def test_without_transformers_it_opens_as_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_transformers_the_example_opens_as_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visualizer.models.lab_model_files.can_open_models", lambda: False)
     saved = read_trained_example()
     assert saved.document.model is None
     assert saved.document.has_module
 
 
-def test_the_run_is_small_and_made_by_the_labs_settings() -> None:
+def test_the_example_run_is_small_and_uses_lab_settings() -> None:
     about = RunFolder(EXAMPLE_FOLDER).read_metadata()
     usual = TrainingSettings()
     assert (about.settings.source, about.settings.seed) == (usual.source, usual.seed)
@@ -112,7 +115,11 @@ def test_the_run_is_small_and_made_by_the_labs_settings() -> None:
     assert 0 < sum(path.stat().st_size for path in files) < MOST_BYTES
 
 
-def test_few_recent_documents_are_shown() -> None:
-    paths = [Path(f"{number}.attention") for number in range(10)]
-    panel = present_start_page(paths, is_shown_at_start=True)
-    assert panel.recent == tuple(paths[:MAX_RECENT_FILES])
+def test_the_number_of_recent_documents_is_limited(qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    page, paths = StartPage(window), [Path(f"{number}.attention") for number in range(10)]
+    page.show_page(paths, LIGHT, is_shown_at_start=True)
+    assert [each.accessibleName() for each in page.recent] == [
+        path.name for path in paths[:MAX_RECENT_FILES]
+    ]

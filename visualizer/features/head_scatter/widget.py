@@ -12,14 +12,13 @@ from PySide6.QtWidgets import QComboBox, QWidget
 from visualizer.features.head_scatter.presenter import SCATTER_PANEL, HeadScatterPanel
 from visualizer.format import format_short
 from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_image, colour_table
-from visualizer.session.model_panes import MEASURED_ROWS_LABEL, START, START_TIP
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.buttons import LongTaskWidget
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.measurement_control import MeasurementControl
 from visualizer.widgets.painted_message import paint_message
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -61,7 +60,7 @@ class HeadScatterPane(QWidget):
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.across, self.up = QComboBox(), QComboBox()
         self.plot, self.description = HeadScatterPlot(), PlainLabel()
-        self.measuring = LongTaskWidget(START, START_TIP, MEASURED_ROWS_LABEL)
+        self.measuring = MeasurementControl()
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
         for box, title in ((self.up, "Vertical"), (self.across, "Horizontal")):
             box.setAccessibleName(f"{title} measure")
@@ -94,11 +93,8 @@ class HeadScatterPane(QWidget):
             box.setEnabled(axis is not None)
             if axis is not None:
                 box.setCurrentIndex(box.findData(axis.measure.name))
-        offer = panel.offer
-        self.measuring.show_task(
-            offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
-        )
-        self.description.setVisible(offer is None)
+        self.measuring.show_offer(panel.offer)
+        self.description.setVisible(panel.offer is None)
         self.description.setFixedHeight(
             DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing()
         )

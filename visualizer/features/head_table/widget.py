@@ -29,13 +29,12 @@ from visualizer.features.head_table.presenter import (
     UNIFORM_LABEL,
     format_tsv,
 )
-from visualizer.session.model_panes import MEASURED_ROWS_LABEL, START, START_TIP
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.buttons import LongTaskWidget
 from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.measurement_control import MeasurementControl
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -216,7 +215,7 @@ class HeadTablePane(QWidget):
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self._column = column = column_layout(self, (12, 8, 8, 8), spacing=6)
         self.sentences, self.summary = PlainLabel(), PlainLabel()
-        self.measuring = LongTaskWidget(START, START_TIP, MEASURED_ROWS_LABEL)
+        self.measuring = MeasurementControl()
         self.view = HeadTableView()
         self.view.headActivated.connect(self.headChosen)
         for label in (self.sentences, self.summary):
@@ -239,9 +238,7 @@ class HeadTablePane(QWidget):
             return
         self._shown = (table, theme)
         offer = table.offer if table else None
-        self.measuring.show_task(
-            offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
-        )
+        self.measuring.show_offer(offer)
         text = "\n".join(table.sentences) if table else EMPTY_MESSAGE
         text = "\n".join(filter(None, (offer.says, text))) if offer else text
         set_accessible_value(self, text)

@@ -138,8 +138,7 @@ def present_attribution(
     is_ablating = questions[1] in wanted and not is_complete
     pending = [questions[0]] if parts is None else []
     pending += [questions[1]] if is_ablating else []
-    layer = reading.layers[resolved.run.trace.axis_position("layer", resolved.leading)]
-    view = resolved.view.colouring.diverging, (layer, resolved.heads)
+    view = resolved.view.colouring.diverging, (resolved.layer_number, resolved.heads)
     made_of = (parts, changes, tuple(pending), token, view, reading)
     if previous and previous.made_of == made_of:
         return previous

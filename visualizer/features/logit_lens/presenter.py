@@ -85,7 +85,7 @@ def present_lens(
         return LensPanel(message=answer.sentence, costly=COSTLY_LENS_QUESTION)
     if not isinstance(answer, LensAnswer):
         return LensPanel(message=COMPUTING_MESSAGE, questions=(question,))
-    number = reading.layers[resolved.run.trace.axis_position("layer", resolved.leading)]
+    number = resolved.layer_number
     row = answer.layers.index(number) if number in answer.layers else None
     pinned = _pinned_token(resolved)
     map_name = resolved.view.colouring.sequential

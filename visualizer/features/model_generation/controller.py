@@ -141,14 +141,10 @@ class ModelGenerationController(GenerationController):
     @property
     def _shown_head(self) -> LayerAndHead | None:
         """The head of the pinned cell, or otherwise the first visible head."""
-        resolved, reading = self._workspace.screen.resolved, self._current_reading
-        if resolved is None or reading is None or not resolved.heads:
+        resolved = self._workspace.screen.resolved
+        if resolved is None or self._current_reading is None or not resolved.heads:
             return None
-        pinned = resolved.pinned
-        is_pinned = len(resolved.heads) > 1 and pinned and pinned.head is not None
-        head = pinned.head if is_pinned and pinned else resolved.heads[0]
-        layer = reading.layers[resolved.run.trace.axis_position("layer", resolved.leading)]
-        return (layer, cast("int", head))
+        return resolved.layer_number, resolved.target_heads[0]
 
     def _on_workspace_changed(self) -> None:
         """Start a new tree if the text or the model has changed."""

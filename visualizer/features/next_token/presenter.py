@@ -155,7 +155,8 @@ def present_next_token(resolved: ResolvedView, refused: InputError | None = None
         message = no_reading_reason(resolved.document, refused)
         return NextTokenPanel(message=message, edits=model.edit_descriptions, cuts=cuts)
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
-    heads = _editable_heads(resolved, reading.layers) if reading.are_heads_switchable else ()
+    editable = resolved.target_heads if reading.are_heads_switchable else ()
+    heads = tuple((resolved.layer_number, head) for head in editable)
     edit, is_mixed = _common_edit(model, heads)
     hint = METHOD_NOTE if model.image is None else IMAGE_METHOD_NOTE
     return NextTokenPanel(
@@ -213,14 +214,6 @@ def _common_edit(
     found = [edited.get(place) for place in heads]
     alike = {(edit.kind, edit.factor, edit.text) if edit else None for edit in found}
     return (found[0] if found else None), len(alike) > 1
-
-
-def _editable_heads(resolved: ResolvedView, layers: tuple[int, ...]) -> tuple[LayerAndHead, ...]:
-    layer = layers[resolved.run.trace.axis_position("layer", resolved.leading)]
-    pinned = resolved.pinned
-    if len(resolved.heads) > 1 and pinned and pinned.head is not None:
-        return ((layer, pinned.head),)
-    return tuple((layer, head) for head in resolved.heads)
 
 
 PANEL = PanelPresenter(

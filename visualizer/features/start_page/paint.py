@@ -8,7 +8,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen
 
-from visualizer.features.start_page.presenter import Example, PictureData
+from visualizer.features.start_page.examples import Example, PictureData
 from visualizer.format import format_number
 from visualizer.heatmap.colour_mapping import (
     FORBIDDEN,

@@ -18,17 +18,19 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.features.start_page.examples import EXAMPLE_TEXTS, Example, load_picture_data
 from visualizer.features.start_page.paint import paint_picture
-from visualizer.features.start_page.presenter import EXAMPLE_TEXTS, Example, load_picture_data
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.labels import PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from PySide6.QtGui import QEnterEvent, QKeyEvent, QPaintEvent
 
-    from visualizer.features.start_page.presenter import StartPanel
     from visualizer.widgets.theme import Theme
 
 WRAPPED_TOP_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
@@ -36,6 +38,7 @@ PADDING_PX, CORNER_RADIUS_PX = 16, 6
 MIN_SIZE = QSize(256, 240)
 SIDEBAR_WIDTH_PX = 224
 MAX_WIDTH_PX = 1240
+MAX_RECENT_FILES = 6
 
 
 class ExampleCard(QAbstractButton):
@@ -137,7 +140,7 @@ class StartPage(QWidget):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setAccessibleName("Start page")
-        self._panel: StartPanel | None = None
+        self._recent: tuple[Path, ...] | None = None
         self._theme = LIGHT
         self.cards = {example: ExampleCard(example) for example in EXAMPLE_TEXTS}
         self.recent: list[RecentDocumentButton] = []
@@ -210,22 +213,24 @@ class StartPage(QWidget):
         column.addWidget(self.show_at_start_box)
         return column
 
-    def show_panel(self, panel: StartPanel, theme: Theme) -> None:
-        if self._panel is None or panel.recent != self._panel.recent:
-            self._show_recent(panel)
+    def show_page(self, recent: Sequence[Path], theme: Theme, *, is_shown_at_start: bool) -> None:
+        """Show the newest of the recent documents, and whether the page is shown at startup."""
+        newest = tuple(recent[:MAX_RECENT_FILES])
+        if newest != self._recent:
+            self._recent = newest
+            self._show_recent(newest)
         if theme is not self._theme:
             self._theme = theme
             for card in self.cards.values():
                 card.show_theme(theme)
-        self._panel = panel
-        self.show_at_start_box.setChecked(panel.is_shown_at_start)
+        self.show_at_start_box.setChecked(is_shown_at_start)
 
-    def _show_recent(self, panel: StartPanel) -> None:
+    def _show_recent(self, recent: tuple[Path, ...]) -> None:
         for old in self.recent:
             old.deleteLater()
-        self.recent = [RecentDocumentButton(number) for number in range(len(panel.recent))]
+        self.recent = [RecentDocumentButton(number) for number in range(len(recent))]
         before: QWidget = self.cards[Example.TRAINED]
-        for button, path in zip(self.recent, panel.recent, strict=True):
+        for button, path in zip(self.recent, recent, strict=True):
             room = round(SIDEBAR_WIDTH_PX * text_scale()) - 16
             name = font_metrics(12).elidedText(path.name, Qt.TextElideMode.ElideMiddle, room)
             button.setText(name.replace("&", "&&"))
@@ -243,8 +248,8 @@ class StartPage(QWidget):
 
     def _choose_recent(self) -> None:
         button = self.sender()
-        if self._panel and isinstance(button, RecentDocumentButton):
-            self.documentChosen.emit(self._panel.recent[button.number])
+        if self._recent and isinstance(button, RecentDocumentButton):
+            self.documentChosen.emit(self._recent[button.number])
 
     def focus_first(self) -> None:
         self.cards[Example.BOOK].setFocus()

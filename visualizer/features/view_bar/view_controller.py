@@ -138,8 +138,8 @@ class ViewController(QObject):
         """Pan by a fraction of the visible range."""
         zoom = self._visible_range
         if zoom:
-            steps = (max(1, len(span) // PAN_DIVISOR) for span in (zoom.queries, zoom.keys))
-            self.pan_by(down * next(steps), right * next(steps))
+            rows, columns = (max(1, len(span) // PAN_DIVISOR) for span in (zoom.queries, zoom.keys))
+            self.pan_by(down * rows, right * columns)
 
     def pan_by(self, queries: int, keys: int) -> None:
         """Pan by a number of queries and keys."""
@@ -151,8 +151,9 @@ class ViewController(QObject):
         """Centre the visible range on a query and a key."""
         zoom = self._visible_range
         if zoom:
-            now = (span.start + len(span) // 2 for span in (zoom.queries, zoom.keys))
-            self.pan_by(query - next(now), key - next(now))
+            middle = (span.start + len(span) // 2 for span in (zoom.queries, zoom.keys))
+            middle_query, middle_key = middle
+            self.pan_by(query - middle_query, key - middle_key)
 
     def _zoom_centre(self, seen: ZoomRange) -> tuple[float, float]:
         cursor = self._workspace.screen.panel(BOARD_CONTENTS).cursor
@@ -367,10 +368,7 @@ class ViewController(QObject):
 
     def toggle_aggregate(self, by: str) -> None:
         """Show or hide an aggregate of all heads (mean or maximum) as an additional head."""
-        self._show_folds(self._wanted.folds ^ {HeadAggregate(by)})
-
-    def _show_folds(self, folds: frozenset[HeadAggregate]) -> None:
-        pinned = self._wanted.pinned
+        folds, pinned = self._wanted.folds ^ {HeadAggregate(by)}, self._wanted.pinned
         is_hidden = pinned is not None and pinned.fold is not None and pinned.fold not in folds
         self._workspace.change_view(folds=folds, pinned=None if is_hidden else pinned)
 

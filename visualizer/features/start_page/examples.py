@@ -1,20 +1,15 @@
-"""Presenter of the start page: examples, the data of their pictures, and recent documents."""
+"""The examples of the start page, and the data of their pictures."""
 
 from __future__ import annotations
 
 import json
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from visualizer.resources import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 class Example(StrEnum):
@@ -102,26 +97,3 @@ def load_picture_data() -> PictureData:
         tuple(training["steps"]),
         np.array(training["weights"]),
     )
-
-
-class StartPanel(Struct, frozen=True):
-    """The contents of the start page.
-
-    Parameters
-    ----------
-    recent : tuple of Path
-        The recent documents, newest first.
-    is_shown_at_start : bool
-        Whether the page appears whenever the program starts without a document.
-    """
-
-    recent: tuple[Path, ...]
-    is_shown_at_start: bool
-
-
-MAX_RECENT_FILES = 6
-
-
-def present_start_page(recent: Sequence[Path], *, is_shown_at_start: bool) -> StartPanel:
-    """Present the start page."""
-    return StartPanel(tuple(recent[:MAX_RECENT_FILES]), is_shown_at_start)
