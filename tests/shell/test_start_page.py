@@ -15,7 +15,7 @@ from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer.documents import recent_files
 from visualizer.documents.document_file import DOCUMENT_SUFFIX, SavedDocument, document_bytes
 from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL
-from visualizer.features.start_page.presenter import EXAMPLE_TEXTS, Example, load_picture_data
+from visualizer.features.start_page.examples import EXAMPLE_TEXTS, Example, load_picture_data
 from visualizer.language.example_run import ESSENTIAL_HEAD, EXPECTED_CELL, HEAD
 from visualizer.session.document import Document, default_document
 from visualizer.session.view import LessonPosition, View

@@ -34,7 +34,7 @@ def width(html: str) -> float:
     return metrics.horizontalAdvance(html_to_text(html))
 
 
-def test_what_fits_is_shown_as_it_is() -> None:
+def test_text_that_fits_is_unchanged() -> None:
     assert elide_html(HTML, width(HTML), PIXELS) == HTML
     assert elide_html("", 0, PIXELS) == ""
 
@@ -43,7 +43,7 @@ def test_what_fits_is_shown_as_it_is() -> None:
     st.lists(st.tuples(st.text("ab<>& ", min_size=1), st.booleans()), min_size=1),
     st.integers(0, 400),
 )
-def test_what_is_elided_ends_with_a_whole_word(parts: list[tuple[str, bool]], room: int) -> None:
+def test_elided_text_ends_with_a_whole_word(parts: list[tuple[str, bool]], room: int) -> None:
     html = " ".join(
         f"<b>{escape(word)}</b>" if is_bold else escape(word) for word, is_bold in parts
     )
@@ -92,7 +92,7 @@ def test_a_result_at_the_end_is_never_elided() -> None:
     assert wrap_html(HTML, 2 * width(HTML), PIXELS, 1, " = 1") == (f"{HTML} = 1", True)
 
 
-def test_a_smaller_type_is_used_before_words_are_left_out(qtbot: QtBot) -> None:
+def test_a_smaller_font_is_used_before_words_are_omitted(qtbot: QtBot) -> None:
     label = CaptionLabel("What happens", (PIXELS, 10))
     qtbot.addWidget(label)
     label.resize(round(width(HTML) * 0.75), 30)

@@ -57,7 +57,7 @@ def test_only_conditions_of_changed_parts_are_evaluated(qtbot: QtBot) -> None:
     assert not menus.by_id["view"].isChecked()
 
 
-def test_a_check_mark_that_qt_set_is_corrected(qtbot: QtBot) -> None:
+def test_a_check_mark_set_by_qt_is_corrected(qtbot: QtBot) -> None:
     window = QMainWindow()
     qtbot.addWidget(window)
     row = Command[None, State](

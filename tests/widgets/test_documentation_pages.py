@@ -36,7 +36,7 @@ Press <kbd>F1</kbd>, or `--option`.
 """
 
 
-def test_a_page_is_read_into_its_sections(tmp_path: Path) -> None:
+def test_a_page_is_split_into_sections(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(PAGE, encoding="utf-8")
     page = read_page(tmp_path / "a.md")
     assert page.title == "The page"
@@ -48,7 +48,7 @@ def test_a_page_is_read_into_its_sections(tmp_path: Path) -> None:
     assert "Smaller" in second.text
 
 
-def test_links_in_code_are_none() -> None:
+def test_links_in_code_are_ignored() -> None:
     assert find_links(PAGE) == [("another", "b.md#there"), ("a picture", "pictures/a.png")]
     assert find_links("`[no](a.md)` [yes](b.md)") == [("yes", "b.md")]
 
@@ -61,7 +61,7 @@ def test_links_in_code_are_none() -> None:
         ("From A to B: a-b", "from-a-to-b-a-b"),
     ],
 )
-def test_an_anchor_is_that_of_the_web(heading: str, anchor: str) -> None:
+def test_anchors_match_those_of_github(heading: str, anchor: str) -> None:
     assert heading_anchor(heading) == anchor
 
 
@@ -69,12 +69,12 @@ def test_an_anchor_is_that_of_the_web(heading: str, anchor: str) -> None:
     ("words", "is_found"),
     [("press OPTION", True), ("press picture", False), ("", True), ("kbd", False)],
 )
-def test_a_section_is_found_by_all_its_words(words: str, is_found: bool, tmp_path: Path) -> None:
+def test_a_section_is_found_by_all_words(words: str, is_found: bool, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(PAGE, encoding="utf-8")
     assert read_page(tmp_path / "a.md").sections[1].contains_words(words) is is_found
 
 
-def test_pages_follow_the_links_of_the_index(tmp_path: Path) -> None:
+def test_pages_are_ordered_by_the_links_of_the_index(tmp_path: Path) -> None:
     index = (
         "# All\n\n[z](z.md) [b](b.md#there) [z](z.md) [self](index.md) [web](https://a.org/c.md)"
     )
@@ -100,7 +100,7 @@ stages = ["input"]
 """
 
 
-def test_a_lesson_is_a_page_with_a_section_for_each_of_its_pages(tmp_path: Path) -> None:
+def test_a_lesson_is_a_page_with_one_section_per_lesson_page(tmp_path: Path) -> None:
     (tmp_path / "b.toml").write_text(LESSON.replace("3.1", "notes"), encoding="utf-8")
     (tmp_path / "a.toml").write_text(LESSON, encoding="utf-8")
     first, second = read_lesson_pages(tmp_path)

@@ -16,7 +16,7 @@ WORD = st.sampled_from(["a", "loss", "1,366:", "🦊", "<b>", "validation" * 3])
 
 @pytest.mark.usefixtures("qapp")
 @given(st.lists(WORD, max_size=12), st.integers(1, 3), st.integers(NARROW, 700))
-def test_every_line_fits_and_the_text_goes_on_over_them(
+def test_every_line_fits_and_the_text_continues_on_the_next(
     words: list[str], lines: int, width: int
 ) -> None:
     label, text = ElidedLabel(lines=lines), " ".join(words)
@@ -32,7 +32,7 @@ def test_every_line_fits_and_the_text_goes_on_over_them(
 
 
 @pytest.mark.usefixtures("qapp")
-def test_what_fits_into_two_lines_is_shown_whole() -> None:
+def test_text_that_fits_into_two_lines_is_complete() -> None:
     label = ElidedLabel(lines=2)
     label.resize(label.fontMetrics().horizontalAdvance(TEXT) * 2 // 3, 60)
     label.show_text(TEXT)
@@ -45,7 +45,7 @@ def test_what_fits_into_two_lines_is_shown_whole() -> None:
 
 
 @pytest.mark.usefixtures("qapp")
-def test_a_larger_font_is_elided_anew() -> None:
+def test_a_larger_font_is_elided_again() -> None:
     label = ElidedLabel(lines=2)
     label.resize(label.fontMetrics().horizontalAdvance(TEXT) * 2 // 3, 60)
     label.show_text(TEXT)

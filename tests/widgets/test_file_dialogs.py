@@ -59,7 +59,7 @@ def delete_what_may_be() -> None:
     QApplication.processEvents()
 
 
-def test_an_answered_dialog_is_gone(window: QWidget, qtbot: QtBot, tmp_path: Path) -> None:
+def test_an_accepted_dialog_is_deleted(window: QWidget, qtbot: QtBot, tmp_path: Path) -> None:
     chosen: list[str] = []
     dialog = saving(window, qtbot, tmp_path / "new.csv", chosen)
     QTest.keyClick(name_of(dialog), Qt.Key.Key_Return)
@@ -67,7 +67,7 @@ def test_an_answered_dialog_is_gone(window: QWidget, qtbot: QtBot, tmp_path: Pat
     qtbot.waitUntil(lambda: not isValid(dialog))
 
 
-def test_a_cancelled_dialog_is_gone(window: QWidget, qtbot: QtBot, tmp_path: Path) -> None:
+def test_a_cancelled_dialog_is_deleted(window: QWidget, qtbot: QtBot, tmp_path: Path) -> None:
     chosen: list[str] = []
     dialog = saving(window, qtbot, tmp_path / "new.csv", chosen)
     QTest.keyClick(dialog, Qt.Key.Key_Escape)
@@ -75,7 +75,7 @@ def test_a_cancelled_dialog_is_gone(window: QWidget, qtbot: QtBot, tmp_path: Pat
     qtbot.waitUntil(lambda: not isValid(dialog))
 
 
-def test_what_was_chosen_of_its_looks_comes_back(
+def test_the_appearance_of_the_dialog_is_restored(
     window: QWidget, qtbot: QtBot, tmp_path: Path
 ) -> None:
     app_settings.disable_qt_settings()
@@ -100,7 +100,7 @@ def test_what_was_chosen_of_its_looks_comes_back(
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="Qt stores nothing in files there")
-def test_qt_stores_nothing_but_reads_what_others_have_stored(
+def test_qt_reads_shared_settings_but_stores_nothing(
     window: QWidget, qtbot: QtBot, tmp_path: Path
 ) -> None:
     """Otherwise, Qt would write to the disk on the GUI thread when a dialog is deleted."""
@@ -153,7 +153,7 @@ def answer_twice(dialog: QFileDialog, then: Callable[[], object]) -> list[int]:
     return asked
 
 
-def test_a_second_return_while_it_asks_neither_deletes_it_nor_names_a_second_file(
+def test_a_second_return_during_a_question_has_no_effect(
     window: QWidget, qtbot: QtBot, tmp_path: Path
 ) -> None:
     file = tmp_path / "old.csv"
@@ -170,7 +170,7 @@ def test_a_second_return_while_it_asks_neither_deletes_it_nor_names_a_second_fil
     qtbot.waitUntil(lambda: not isValid(dialog))
 
 
-def test_the_answer_may_close_the_window(qtbot: QtBot, tmp_path: Path) -> None:
+def test_the_callback_may_close_the_window(qtbot: QtBot, tmp_path: Path) -> None:
     window = QWidget()
     window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     window.show()
@@ -182,9 +182,7 @@ def test_the_answer_may_close_the_window(qtbot: QtBot, tmp_path: Path) -> None:
     qtbot.waitUntil(lambda: not isValid(window))
 
 
-def test_a_window_that_closes_while_it_asks_takes_the_question_back(
-    qtbot: QtBot, tmp_path: Path
-) -> None:
+def test_closing_the_window_cancels_the_question(qtbot: QtBot, tmp_path: Path) -> None:
     """For example, a window that waited until an export was finished."""
     window = QWidget()
     window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

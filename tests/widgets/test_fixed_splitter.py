@@ -30,7 +30,7 @@ def splitter(qtbot: QtBot) -> FixedSplitter:
     return made
 
 
-def test_a_part_that_is_hidden_while_another_is_dragged_comes_back_as_wide(
+def test_a_hidden_widget_keeps_its_width_while_another_is_dragged(
     splitter: FixedSplitter,
 ) -> None:
     part = splitter.widget(2)
@@ -45,7 +45,7 @@ def test_a_part_that_is_hidden_while_another_is_dragged_comes_back_as_wide(
     assert splitter.sizes()[1:] == pytest.approx([100, 120, 170], abs=QT_ROUNDS)
 
 
-def test_what_takes_the_rest_keeps_no_size_of_its_own(splitter: FixedSplitter) -> None:
+def test_the_stretching_widget_has_no_stored_size(splitter: FixedSplitter) -> None:
     splitter.moveSplitter(splitter.handle(1).x() - 50, 1)
     assert splitter.wanted_sizes == pytest.approx([1, 150, 120, 140], abs=QT_ROUNDS)
     splitter.resize(1000, 200)

@@ -39,7 +39,7 @@ def collector(qapp: Any) -> Iterator[GarbageCollector]:
     gc.enable()
 
 
-def test_new_objects_are_looked_at_often_and_old_ones_seldom(
+def test_new_objects_are_collected_often_and_old_objects_rarely(
     collector: GarbageCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[int] = []
@@ -64,7 +64,7 @@ def test_new_objects_are_looked_at_often_and_old_ones_seldom(
 
 
 @pytest.mark.usefixtures("collector")
-def test_garbage_of_another_thread_is_collected_here(
+def test_garbage_of_another_thread_is_collected_on_the_gui_thread(
     monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     # A collection that includes the objects of all other tests takes longer than in the program.
@@ -84,7 +84,7 @@ def test_garbage_of_another_thread_is_collected_here(
 
 
 @pytest.mark.usefixtures("collector")
-def test_who_waits_for_a_collection_does_not_wait_for_ever(
+def test_waiting_for_a_collection_has_a_timeout(
     monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     monkeypatch.setattr(runtime, "COLLECTION_TIMEOUT_S", 0.01)

@@ -35,7 +35,7 @@ def test_64_heads_have_64_marks(qapp: QApplication, theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
-def test_heads_of_one_colour_have_other_shapes(qapp: QApplication, theme: Theme) -> None:
+def test_heads_with_the_same_colour_differ_in_shape(qapp: QApplication, theme: Theme) -> None:
     shapes = [grey(head, theme) for head in range(0, 64, 8)]
     assert len(shapes) == len(MARK_SHAPES)
     for at, one in enumerate(shapes):
@@ -44,7 +44,7 @@ def test_heads_of_one_colour_have_other_shapes(qapp: QApplication, theme: Theme)
             assert differing >= 0.1 * len(one)
 
 
-def test_a_mark_has_its_heads_colour(qapp: QApplication) -> None:
+def test_a_mark_has_the_colour_of_its_head(qapp: QApplication) -> None:
     image = head_icon(9, 32, 1.0, LIGHT).pixmap(32, 32).toImage()
     seen = {image.pixelColor(x, 16).name().upper() for x in range(32)}
     assert QColor(head_colour(9, LIGHT)).name().upper() in seen

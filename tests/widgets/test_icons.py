@@ -29,9 +29,7 @@ def pixels(image: QImage) -> np.ndarray:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("side", [16, 20, 40])
-def test_a_disabled_icon_is_the_same_and_fainter(
-    application: QApplication, name: str, side: int
-) -> None:
+def test_a_disabled_icon_is_fainter(application: QApplication, name: str, side: int) -> None:
     made = icon(name, LIGHT.ink)
     usual, faint = (
         pixels(made.pixmap(QSize(side, side), mode).toImage())[..., 3]
@@ -42,7 +40,7 @@ def test_a_disabled_icon_is_the_same_and_fainter(
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_a_button_that_cannot_be_pressed_has_less_contrast(
+def test_a_disabled_button_has_less_contrast(
     application: QApplication, qtbot: QtBot, theme: Theme
 ) -> None:
     button = QToolButton()

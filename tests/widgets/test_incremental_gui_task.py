@@ -28,7 +28,7 @@ def owner(qapp: object) -> Iterator[QObject]:
     made.deleteLater()
 
 
-def test_other_events_come_between_the_parts(owner: QObject, qtbot: QtBot) -> None:
+def test_other_events_are_handled_between_the_parts(owner: QObject, qtbot: QtBot) -> None:
     done: list[str] = []
     beat = QTimer(owner, interval=0)
     beat.timeout.connect(lambda: done.append("beat"))
@@ -41,7 +41,7 @@ def test_other_events_come_between_the_parts(owner: QObject, qtbot: QtBot) -> No
     assert "beat" in done[done.index("part 1") : last]
 
 
-def test_what_is_stopped_does_no_more(owner: QObject, qtbot: QtBot) -> None:
+def test_a_stopped_task_runs_no_further_part(owner: QObject, qtbot: QtBot) -> None:
     done: list[str] = []
     turns = IncrementalTask(parts(done, 1000), owner)
     qtbot.waitUntil(lambda: len(done) >= 2)
@@ -52,7 +52,7 @@ def test_what_is_stopped_does_no_more(owner: QObject, qtbot: QtBot) -> None:
     assert len(done) == count
 
 
-def test_what_breaks_is_said_once_and_over(owner: QObject, qtbot: QtBot) -> None:
+def test_a_failing_task_raises_once_and_ends(owner: QObject, qtbot: QtBot) -> None:
     def breaking() -> Generator[None]:
         yield
         raise ZeroDivisionError
@@ -63,7 +63,7 @@ def test_what_breaks_is_said_once_and_over(owner: QObject, qtbot: QtBot) -> None
     assert [one[0] for one in caught] == [ZeroDivisionError]
 
 
-def test_what_is_stopped_comes_to_its_own_end(owner: QObject, qtbot: QtBot) -> None:
+def test_a_stopped_task_runs_its_cleanup(owner: QObject, qtbot: QtBot) -> None:
     done: list[str] = []
     stopped_within: list[IncrementalTask] = []
 

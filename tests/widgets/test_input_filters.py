@@ -36,7 +36,7 @@ class BoundKey(QKeyEvent):
         (QKeySequence.StandardKey.Copy, False),
     ],
 )
-def test_the_windows_commands_pass_by_a_number_field(
+def test_a_number_field_does_not_consume_window_commands(
     qtbot: QtBot, meaning: QKeySequence.StandardKey, is_of_window: bool
 ) -> None:
     box = QSpinBox()

@@ -42,7 +42,7 @@ def ink(message: str, size: tuple[int, int], *, is_on_top: bool = False) -> np.n
 
 @pytest.mark.parametrize("room", ROOMS)
 @pytest.mark.parametrize("is_on_top", [False, True])
-def test_nothing_is_cut(text_size: int, room: tuple[int, int], is_on_top: bool) -> None:
+def test_messages_are_not_cut_off(text_size: int, room: tuple[int, int], is_on_top: bool) -> None:
     found = ink(ATTENTION_MISSING, room, is_on_top=is_on_top)
     columns, rows = np.flatnonzero(found.any(axis=0)), np.flatnonzero(found.any(axis=1))
     edge = min(MARGIN_PX, room[0] // 8, room[1] // 8) - 2
@@ -50,13 +50,13 @@ def test_nothing_is_cut(text_size: int, room: tuple[int, int], is_on_top: bool) 
     assert edge <= rows[0] < rows[-1] < room[1] - edge
 
 
-def test_a_message_that_fits_is_as_large_as_it_may_be(application: QApplication) -> None:
+def test_a_message_that_fits_has_the_largest_size(application: QApplication) -> None:
     wide, narrow = (ink("Nothing here.", (width, 200)).sum() for width in (600, 300))
     assert wide == narrow
     assert ink("Nothing here. " * 40, (300, 120)).any()
 
 
-def test_of_a_message_that_is_too_long_the_beginning_is_seen(application: QApplication) -> None:
+def test_the_beginning_of_a_long_message_is_visible(application: QApplication) -> None:
     long, short = (ink(f"First words. {'More. ' * count}", (200, 60)) for count in (500, 8))
     rows = [np.flatnonzero(each.any(axis=1))[0] for each in (long, short)]
     assert min(rows) >= 5

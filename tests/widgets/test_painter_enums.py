@@ -40,7 +40,7 @@ os._exit(0)
 
 
 @pytest.mark.slow
-def test_two_threads_may_paint_first_at_once() -> None:
+def test_two_threads_may_paint_first_at_the_same_time() -> None:
     """PySide crashes if two threads create the enums of an overloaded call at the same time."""
     for _ in range(3):
         done = subprocess.run(

@@ -33,7 +33,7 @@ def moves(window: MainWindow) -> set[str]:
     return found | ({"style"} if box.style().styleHint(duration, None, box) else set())
 
 
-def test_nothing_moves_for_who_wants_it_so(hand: Hand) -> None:
+def test_reduced_motion_turns_off_all_animations(hand: Hand) -> None:
     before = moves(hand.window)
     assert {"panes"} <= before
     action = hand.window.actions_.by_id["reduced_motion.toggle"]
@@ -46,7 +46,7 @@ def test_nothing_moves_for_who_wants_it_so(hand: Hand) -> None:
     assert not action.isChecked()
 
 
-def test_it_is_remembered(open_window: Open) -> None:
+def test_reduced_motion_is_stored(open_window: Open) -> None:
     assert not is_motion_reduced()
     set_motion_reduced(True)
     assert is_motion_reduced()

@@ -49,12 +49,12 @@ def test_contrast_is_measured_as_wcag_does() -> None:
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 @pytest.mark.parametrize("ink", ["ink", "quiet", "warning"])
 @pytest.mark.parametrize("ground", ["paper", "field", "raised"])
-def test_text_can_be_read(theme: Theme, ink: str, ground: str) -> None:
+def test_text_has_sufficient_contrast(theme: Theme, ink: str, ground: str) -> None:
     assert contrast(getattr(theme, ink), getattr(theme, ground)) >= TEXT
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
-def test_text_on_the_accent_and_in_it_can_be_read(theme: Theme) -> None:
+def test_accent_text_has_sufficient_contrast(theme: Theme) -> None:
     assert contrast(theme.on_accent, theme.accent) >= TEXT
     assert contrast(theme.accent, theme.paper) >= TEXT  # links and the selected term
 
@@ -75,12 +75,12 @@ def test_text_on_the_accent_and_in_it_can_be_read(theme: Theme) -> None:
         ("paper", "accent"),
     ],
 )
-def test_marks_can_be_seen(theme: Theme, mark: str, ground: str) -> None:
+def test_marks_have_sufficient_contrast(theme: Theme, mark: str, ground: str) -> None:
     assert contrast(getattr(theme, mark), getattr(theme, ground)) >= MARK
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
-def test_a_colour_is_written_out(theme: Theme) -> None:
+def test_colours_are_written_in_full(theme: Theme) -> None:
     names = [name for name in theme.__struct_fields__ if name not in {"name", "heads", "stroke"}]
     values = [*(getattr(theme, name) for name in names), *theme.heads]
     assert all(QColor(value).isValid() and len(value) == 7 for value in values)
@@ -89,9 +89,7 @@ def test_a_colour_is_written_out(theme: Theme) -> None:
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 @pytest.mark.parametrize("width", [1, 1.5, 3])
-def test_a_frame_can_be_seen_on_every_ground(
-    qapp: QApplication, theme: Theme, width: float
-) -> None:
+def test_a_frame_is_visible_on_any_colour(qapp: QApplication, theme: Theme, width: float) -> None:
     """The accent is between two lines in the background colour, so it is visible on any colour."""
     ground = QColor("#FF00FF")
     picture = QImage(20, 20, QImage.Format.Format_RGB32)
@@ -106,7 +104,7 @@ def test_a_frame_can_be_seen_on_every_ground(
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
-def test_the_colours_of_heads_can_be_seen(theme: Theme) -> None:
+def test_head_colours_have_sufficient_contrast(theme: Theme) -> None:
     assert len(theme.heads) == len(OKABE_ITO)
     for head in range(len(theme.heads)):
         assert contrast(head_colour(head, theme), theme.paper) >= MARK, head
@@ -115,14 +113,14 @@ def test_the_colours_of_heads_can_be_seen(theme: Theme) -> None:
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 @pytest.mark.parametrize("eyes", EYES)
-def test_the_colours_of_heads_are_told_apart(theme: Theme, eyes: str) -> None:
+def test_head_colours_are_distinguishable(theme: Theme, eyes: str) -> None:
     seen = oklab(rgb(*theme.heads), eyes)
     apart = np.linalg.norm(seen[:, None] - seen[None], axis=-1)  # head head
     assert apart[np.triu_indices(len(seen), 1)].min() >= TOLD_APART
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
-def test_the_colours_of_heads_keep_their_hues(theme: Theme) -> None:
+def test_head_colours_keep_their_hues(theme: Theme) -> None:
     hues = [np.arctan2(*oklab(rgb(*colours))[:7, :0:-1].T) for colours in (OKABE_ITO, theme.heads)]
     turned = np.degrees(hues[1] - hues[0] + np.pi) % 360 - 180
     assert np.abs(turned).max() < 10  # the last colour is grey
@@ -130,7 +128,7 @@ def test_the_colours_of_heads_keep_their_hues(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
-def test_widgets_take_the_colours(theme: Theme) -> None:
+def test_widgets_use_the_colours(theme: Theme) -> None:
     made = palette(theme)
     for role, colour in (
         (QPalette.ColorRole.Window, theme.paper),
@@ -144,7 +142,7 @@ def test_widgets_take_the_colours(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
-def test_text_of_widgets_can_be_read(theme: Theme) -> None:
+def test_text_of_widgets_has_sufficient_contrast(theme: Theme) -> None:
     made = palette(theme)
     pairs = (
         (QPalette.ColorRole.WindowText, QPalette.ColorRole.Window),
@@ -160,13 +158,13 @@ def test_text_of_widgets_can_be_read(theme: Theme) -> None:
         assert contrast(made.color(text).name(), made.color(ground).name()) >= TEXT, text
 
 
-def test_the_scheme_chooses_the_theme(qapp: QApplication) -> None:
+def test_the_scheme_determines_the_theme(qapp: QApplication) -> None:
     assert theme_of(ColourScheme.LIGHT) is LIGHT
     assert theme_of(ColourScheme.DARK) is DARK
     assert theme_of(ColourScheme.SYSTEM) in {LIGHT, DARK}
 
 
-def test_fonts_follow_the_systems_size(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fonts_follow_the_system_size(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = qapp.font()
     try:
         larger = QFont(usual)
@@ -183,7 +181,7 @@ def test_fonts_follow_the_systems_size(qapp: QApplication, monkeypatch: pytest.M
     assert fonts.text_scale() >= 1
 
 
-def test_another_theme_is_that_of_every_widget(qtbot: QtBot) -> None:
+def test_a_new_theme_applies_to_all_widgets(qtbot: QtBot) -> None:
     window = QMainWindow()
     qtbot.addWidget(window)
     dialog = QDialog(window)

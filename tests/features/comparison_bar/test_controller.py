@@ -78,7 +78,7 @@ def kept(hand: Hand) -> Hand:
     return hand
 
 
-def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
+def test_a_b_and_the_difference_are_shown_for_one_cell(kept: Hand) -> None:
     assert titles(kept) == ["Weights A", "Weights B", "B − A"]
     assert bar(kept).summary.text().endswith(": mask: causal → none.")
     a, b, change = (
@@ -100,7 +100,7 @@ def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
     assert bar(kept).result.text() == "No difference."
 
 
-def test_what_is_kept_is_what_was_there(hand: Hand) -> None:
+def test_the_kept_run_is_the_previous_run(hand: Hand) -> None:
     hand.settle()
     run = hand.window.workspace.run
     assert run
@@ -111,7 +111,7 @@ def test_what_is_kept_is_what_was_there(hand: Hand) -> None:
     np.testing.assert_array_equal(part(hand, ComparedSide.A, 1).values, before[1])
 
 
-def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
+def test_the_largest_difference_can_be_pinned(kept: Hand) -> None:
     largest = kept.window.workspace.screen.panel(COMPARISON_PANEL)
     assert largest
     press(kept, Qt.Key.Key_G)
@@ -122,7 +122,7 @@ def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
 
 
-def test_arrows_lead_from_a_to_b_to_the_difference(kept: Hand) -> None:
+def test_arrow_keys_move_from_a_to_b_to_the_difference(kept: Hand) -> None:
     kept.click_cell(Cell("weights", (1, 2, 5), None, ComparedSide.A))
     kept.settle()
     for end in (ComparedSide.B, ComparedSide.CHANGE, ComparedSide.CHANGE):
@@ -140,7 +140,7 @@ def test_arrows_lead_from_a_to_b_to_the_difference(kept: Hand) -> None:
     )
 
 
-def test_a_and_b_change_places(kept: Hand) -> None:
+def test_a_and_b_can_be_swapped(kept: Hand) -> None:
     change = part(kept, ComparedSide.CHANGE).values
     press(kept, Qt.Key.Key_B)
     assert mask(kept) is MaskKind.CAUSAL
@@ -150,7 +150,7 @@ def test_a_and_b_change_places(kept: Hand) -> None:
     assert mask(kept) is MaskKind.NONE
 
 
-def test_to_stop_brings_the_stages_back(kept: Hand) -> None:
+def test_stopping_restores_the_stages(kept: Hand) -> None:
     kept.click_cell(Cell("weights", (0, 1, 0), None, ComparedSide.CHANGE))
     click(kept, "Stop")
     assert kept.stages == ["scores", "weights", "context"]
@@ -161,7 +161,7 @@ def test_to_stop_brings_the_stages_back(kept: Hand) -> None:
     assert {heatmap.part for heatmap in kept.shown.heatmaps} == {ComparedSide.PLAIN}
 
 
-def test_stages_chosen_while_comparing_stay(kept: Hand) -> None:
+def test_stages_chosen_during_a_comparison_are_kept(kept: Hand) -> None:
     kept.toggle_stage("scores")
     kept.settle()
     assert {*kept.stages} == {"scores", "weights"}
@@ -169,14 +169,14 @@ def test_stages_chosen_while_comparing_stay(kept: Hand) -> None:
     assert kept.stages == ["scores", "weights"]
 
 
-def test_after_one_comparison_and_another_the_first_stages_come_back(kept: Hand) -> None:
+def test_the_original_stages_are_restored_after_two_comparisons(kept: Hand) -> None:
     press(kept, Qt.Key.Key_H)
     assert {*kept.stages} == {"weights"}
     click(kept, "Stop")
     assert kept.stages == ["scores", "weights", "context"]
 
 
-def test_a_is_what_is_shown_and_not_what_is_yet_to_come(
+def test_a_is_the_shown_run_rather_than_the_pending_one(
     gate: Gate, open_window: Open, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, open_window())
@@ -190,7 +190,7 @@ def test_a_is_what_is_shown_and_not_what_is_yet_to_come(
     assert bar(hand).summary.text().endswith(": mask: causal → none.")
 
 
-def test_a_text_of_another_length_says_so(kept: Hand) -> None:
+def test_texts_of_different_length_are_reported(kept: Hand) -> None:
     kept.type_sentence("a b c d e f g h")
     kept.settle()
     assert bar(kept).result.text() == "A has 6 tokens, B has 8. These values cannot be compared."
@@ -205,7 +205,7 @@ def test_a_text_of_another_length_says_so(kept: Hand) -> None:
     assert titles(kept) == ["Weights A", "Weights B", "B − A"]
 
 
-def test_a_comparison_waits_while_a_step_is_played(viewer: Viewer) -> None:
+def test_a_comparison_is_paused_during_playback(viewer: Viewer) -> None:
     hand = viewer.hand
     press(hand, Qt.Key.Key_D)
     viewer.key(Qt.Key.Key_PageDown)
@@ -221,7 +221,7 @@ def test_a_comparison_waits_while_a_step_is_played(viewer: Viewer) -> None:
 # ------------------------------------------------------------------------------------- heads
 
 
-def test_a_head_is_compared_with_another_of_twelve(hand: Hand) -> None:
+def test_one_of_twelve_heads_is_compared_with_another(hand: Hand) -> None:
     hand.paste_sentence(LONG)
     hand.window.workspace.set("d_out", 12)
     hand.window.workspace.set("heads", 12)
@@ -243,14 +243,14 @@ def test_a_head_is_compared_with_another_of_twelve(hand: Hand) -> None:
     assert hand.window.workspace.view.comparison.heads == (11, 0)
 
 
-def test_a_pinned_head_is_compared_with_the_next(hand: Hand) -> None:
+def test_the_pinned_head_is_compared_with_the_next(hand: Hand) -> None:
     hand.click_cell(Cell("scores", (1, 2, 3)))
     press(hand, Qt.Key.Key_H)
     assert titles(hand) == ["Scores, head 2", "Scores, head 1", "Head 1 − head 2"]
 
 
 @pytest.mark.parametrize(("chosen", "heads"), [("Head 2", (2, 4)), ("Head 4", (4, 1))])
-def test_of_fewer_heads_than_were_compared_two_can_be_chosen(
+def test_two_heads_can_be_chosen_after_the_number_of_heads_decreases(
     hand: Hand, chosen: str, heads: tuple[int, int]
 ) -> None:
     hand.window.workspace.set("d_out", 8)
@@ -278,7 +278,7 @@ def off(hand: Hand) -> float:
     return float(np.abs(part(hand, ComparedSide.CHANGE, stage="dropped").values).mean())
 
 
-def test_the_mean_of_samples_nears_the_weights(hand: Hand) -> None:
+def test_the_mean_of_samples_approaches_the_weights(hand: Hand) -> None:
     hand.paste_sentence(LONG)
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
@@ -308,7 +308,7 @@ def test_the_mean_of_samples_nears_the_weights(hand: Hand) -> None:
     assert not button(hand, "Double").isEnabled()
 
 
-def test_of_a_text_that_grew_long_fewer_samples_are_drawn_and_counted(
+def test_a_longer_text_limits_the_number_of_samples(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dropout_samples, "MAX_DRAWN_CELLS", 2**16)  # 8 samples
@@ -333,7 +333,7 @@ def test_of_a_text_that_grew_long_fewer_samples_are_drawn_and_counted(
     assert titles(hand)[2] == "Mean of 4 samples"
 
 
-def test_another_seed_is_another_sample(hand: Hand) -> None:
+def test_another_seed_gives_another_sample(hand: Hand) -> None:
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_U)
@@ -343,7 +343,7 @@ def test_another_seed_is_another_sample(hand: Hand) -> None:
     assert "seed 1:" in bar(hand).summary.text()
 
 
-def test_where_nothing_is_dropped_it_says_so(hand: Hand) -> None:
+def test_a_missing_dropout_is_reported(hand: Hand) -> None:
     hand.settle()
     press(hand, Qt.Key.Key_U)
     assert bar(hand).result.text().startswith("Set a dropout rate above 0")
@@ -354,7 +354,9 @@ def test_where_nothing_is_dropped_it_says_so(hand: Hand) -> None:
 # -------------------------------------------------------------------------- off the GUI thread
 
 
-def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differences_are_computed_off_the_gui_thread(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads = []
 
     def noting(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -385,7 +387,7 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
     assert threading.main_thread().ident not in threads
 
 
-def test_the_window_does_not_grow_for_the_bar(hand: Hand) -> None:
+def test_the_bar_does_not_widen_the_window(hand: Hand) -> None:
     for key in (Qt.Key.Key_F9, Qt.Key.Key_F8):
         hand.key(key)
     hand.window.resize(1280, 800)
@@ -398,7 +400,7 @@ def test_the_window_does_not_grow_for_the_bar(hand: Hand) -> None:
 # ---------------------------------------------------------------------------- narrow windows
 
 
-def test_all_of_the_bar_has_room_in_a_narrow_window(kept: Hand) -> None:
+def test_the_bar_fits_into_a_narrow_window(kept: Hand) -> None:
     kept.narrow(440)
     row = bar(kept).controls
     kept.until(lambda: kept.window.width() == 440)

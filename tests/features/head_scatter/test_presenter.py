@@ -38,7 +38,7 @@ def between(across: str, up: str) -> View:
     return View(scatter=HeadScatterOptions(across, up))
 
 
-def test_axes_are_the_measures_of_numpy_and_of_uniform_attention() -> None:
+def test_axes_match_numpy_and_uniform_attention() -> None:
     panel = panel_of(between("duplicate", "previous"))
     weights = RUN.trace.read("weights").astype(np.float64)  # head query key
     assert panel.across is not None
@@ -58,7 +58,7 @@ def test_axes_are_the_measures_of_numpy_and_of_uniform_attention() -> None:
     assert len(panel.as_tsv().splitlines()) == 1 + len(panel.places)
 
 
-def test_what_the_model_said_of_heads_is_an_axis_too() -> None:
+def test_attribution_results_can_be_axes() -> None:
     assert [each.name for each in panel_of(View()).choices] == [each.name for each in MEASURES]
     heads = np.array([[9.0, 9.0], [0.5, -2.0]])
     parts = LogitParts(1, 0.0, heads, np.zeros(2), 0.0, 0.0, (1, 3))

@@ -20,7 +20,7 @@ SIDES = 20, 20
 """Number of layers, and of heads per layer."""
 
 
-def test_the_pointer_measures_the_axes_once_for_all_heads(
+def test_pointing_measures_the_axes_once_for_all_heads(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = np.random.default_rng(0)

@@ -90,7 +90,7 @@ def test_rows_are_the_heads_and_their_mean() -> None:
     assert made.rows[0].texts[at] == f"{previous[0]:.1f}"
 
 
-def test_what_heads_do_is_said_in_words() -> None:
+def test_sentences_describe_the_heads() -> None:
     run = with_weights(a_run(heads=3, d_out=6), three_heads())
     assert table(run).sentences == (
         "Head 3 attends most to the previous token: 80%, uniform attention 29%.",
@@ -100,7 +100,7 @@ def test_what_heads_do_is_said_in_words() -> None:
     )
 
 
-def test_heads_that_are_alike_are_named_together_or_counted() -> None:
+def test_heads_with_equal_values_are_named_together_or_counted() -> None:
     heads = three_heads()[[0, 0, 0, 0, 1]]
     run = with_weights(a_run(heads=5, d_out=5), heads)
     assert table(run).sentences[0] == (
@@ -115,7 +115,7 @@ def test_heads_that_are_alike_are_named_together_or_counted() -> None:
     assert said in table(run).sentences
 
 
-def test_heads_that_all_look_at_the_same_have_nothing_that_tells_them_apart() -> None:
+def test_equal_heads_have_no_leading_head() -> None:
     run = with_weights(a_run(heads=4, d_out=4), three_heads()[[0, 0, 0, 0]])
     # No head attends to the previous token.
     assert not any("same attention pattern" in said for said in table(run).sentences)
@@ -125,7 +125,7 @@ def test_heads_that_all_look_at_the_same_have_nothing_that_tells_them_apart() ->
 
 
 @pytest.mark.parametrize("mask", MaskKind)
-def test_no_head_stands_out_where_all_read_every_allowed_key_alike(mask: MaskKind) -> None:
+def test_no_head_stands_out_with_uniform_attention(mask: MaskKind) -> None:
     own = BooleanMatrix.of(np.tri(6, k=1, dtype=bool))
     run = a_run(normalisation=NormalisationKind.UNIFORM, mask=mask, own_mask=own)
     made = table(run)
@@ -139,7 +139,7 @@ def test_no_head_stands_out_where_all_read_every_allowed_key_alike(mask: MaskKin
     assert PREVIOUS_COLUMN.format_value(table_of_twelve.uniform[at]) == "19.1"
 
 
-def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
+def test_induction_requires_a_repeated_token() -> None:
     assert INDUCTION_COLUMN not in table(a_run()).columns
     previous, induction = np.zeros((2, 6, 6))
     previous[range(1, 6), range(5)], previous[0, 0] = 1, 1
@@ -163,7 +163,7 @@ def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
     )
 
 
-def test_the_heads_of_the_trained_example_are_named_as_what_they_are() -> None:
+def test_the_heads_of_the_trained_example_are_described_correctly() -> None:
     document = read_layer_of_trained_example().document
     made = table(compute(document, None))
     assert made.sentences[0] == (
@@ -214,7 +214,7 @@ def test_a_weak_leader_does_not_stand_out_and_a_strong_one_does() -> None:
     )
 
 
-def test_of_captured_attention_the_allowed_keys_are_those_that_are_read() -> None:
+def test_the_allowed_keys_of_captured_attention_are_those_with_weight() -> None:
     """Without a known mask, keys to which no head attends are treated as masked."""
     uniform = np.tri(6) / np.arange(1, 7)[:, None]
     other = np.eye(6)
@@ -246,7 +246,7 @@ def test_the_heads_of_all_layers_are_in_one_table() -> None:
     assert present_heads(resolved(run, replace(OPEN, layer=0)), made) is made
 
 
-def test_where_layers_differ_in_uniform_attention_there_is_no_number_of_it() -> None:
+def test_there_is_no_uniform_value_if_the_layers_differ() -> None:
     """The second of three layers has a different mask."""
     numbers = np.random.default_rng(0).normal(size=(3, 3, 2, 4, 2)).astype(np.float32)
     causal = np.tril(np.ones((4, 4)))
@@ -266,13 +266,13 @@ def test_where_layers_differ_in_uniform_attention_there_is_no_number_of_it() -> 
     assert with_masks(*[MaskKind.CAUSAL] * 3).uniform[made.columns.index(ENTROPY_COLUMN)]
 
 
-def test_one_head_is_compared_with_none() -> None:
+def test_a_single_head_is_not_compared() -> None:
     made = table(a_run(heads=1))
     assert [row.name for row in made.rows] == ["1"]
     assert made.sentences == ()
 
 
-def test_what_is_no_number_is_a_dash_and_wins_nothing() -> None:
+def test_missing_values_are_dashes_and_never_lead() -> None:
     weights = three_heads()
     weights[0, 3] = np.nan
     made = table(with_weights(a_run(heads=3, d_out=6), weights))
@@ -288,7 +288,7 @@ def test_what_is_no_number_is_a_dash_and_wins_nothing() -> None:
     assert made.sentences == (NEAR_UNIFORM_MESSAGE,)
 
 
-def test_it_says_of_what_the_numbers_are_means() -> None:
+def test_the_summary_describes_the_averages() -> None:
     assert table(a_run()).summary == "Averages of the weights over 6 queries."
     assert (
         table(a_run(dropout=0.5)).summary
@@ -301,7 +301,7 @@ def test_it_says_of_what_the_numbers_are_means() -> None:
     assert table(run).summary == said
 
 
-def test_it_is_of_the_text_that_is_looked_at() -> None:
+def test_the_table_shows_the_current_text() -> None:
     run = a_run("one two three four", "five six")
     first, second, beyond = (table(run, text=text) for text in (0, 1, 9))
     assert first.summary == "Averages of the weights over 4 queries."
@@ -313,7 +313,7 @@ def test_it_is_of_the_text_that_is_looked_at() -> None:
         )
 
 
-def test_what_did_not_change_is_the_same_object() -> None:
+def test_an_unchanged_table_is_the_same_object() -> None:
     run = a_run()
     made = table(run)
     assert present_heads(resolved(run, replace(OPEN, room=7)), made) is made
@@ -339,7 +339,7 @@ def screen(run: Run, view: View) -> Screen:
     return present(Document(spec=run.trace.spec), view, run, None, False, None)
 
 
-def test_weights_that_are_to_be_predicted_are_not_measured() -> None:
+def test_hidden_weights_are_not_measured() -> None:
     run = a_run()
     assert screen(run, OPEN).panel(HEADS_PANEL) is not None
     assert screen(run, replace(OPEN, guess=Prediction("weights"))).panel(HEADS_PANEL) is None
@@ -350,7 +350,7 @@ def test_weights_that_are_to_be_predicted_are_not_measured() -> None:
     )
 
 
-def test_the_lead_follows_dropout_though_the_weights_stay_the_same() -> None:
+def test_the_summary_follows_dropout_although_the_weights_are_unchanged() -> None:
     first = a_run(heads=2)
     before = table(first)
     after = a_run(heads=2, dropout=0.5, previous=first)
@@ -360,7 +360,7 @@ def test_the_lead_follows_dropout_though_the_weights_stay_the_same() -> None:
     assert present_heads(resolved(after, OPEN), then) is then
 
 
-def test_a_table_is_copied_with_all_its_digits() -> None:
+def test_the_table_is_copied_with_all_digits() -> None:
     made = table(with_weights(a_run(heads=3, d_out=6), three_heads()))
     lines = [line.split("\t") for line in format_tsv(made, made.rows).splitlines()]
     assert lines[0] == ["Head", *(f"{column.title} ({column.unit})" for column in made.columns)]
@@ -375,10 +375,10 @@ def test_a_table_is_copied_with_all_its_digits() -> None:
     ("value", "written"),
     [(0.0, "0.00"), (-0.0, "0.00"), (-0.001, "0.00"), (-1.5, "−1.50"), (2e9, "2.00e+09")],
 )
-def test_numbers_are_written_as_elsewhere(value: float, written: str) -> None:
+def test_values_are_formatted_as_elsewhere(value: float, written: str) -> None:
     assert ENTROPY_COLUMN.format_value(value) == written
 
 
-def test_every_column_says_what_it_is() -> None:
+def test_every_column_has_a_description() -> None:
     assert all(column.description.endswith(".") and column.unit for column in COLUMNS)
     assert table(a_run(projection=Projection.NONE, heads=1, d_in=3, d_out=3)).rows

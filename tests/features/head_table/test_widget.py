@@ -136,7 +136,7 @@ def click_row(view: HeadTableView, row: int, column: int = 2) -> None:
 # ------------------------------------------------------------------------------------- contents
 
 
-def test_the_sentences_stand_over_the_table(pane: HeadTablePane) -> None:
+def test_the_sentences_are_above_the_table(pane: HeadTablePane) -> None:
     assert pane.sentences.text() == EMPTY_MESSAGE
     assert not pane.view.isVisible()
     pane.show_heads(a_table(), LIGHT)
@@ -155,7 +155,7 @@ def test_the_sentences_stand_over_the_table(pane: HeadTablePane) -> None:
     assert not pane.view.isVisible()
 
 
-def test_sentences_are_whole_in_the_narrowest_pane(pane: HeadTablePane) -> None:
+def test_sentences_are_complete_in_the_narrowest_pane(pane: HeadTablePane) -> None:
     long = "Heads 10, 11 and 12 read the query’s own token most: less than 0.1%."
     pane.show_heads(a_table(sentences=4 * (long,)), LIGHT)
     pane.resize(pane.minimumWidth(), 300)
@@ -169,7 +169,7 @@ def test_sentences_are_whole_in_the_narrowest_pane(pane: HeadTablePane) -> None:
     assert pane.view.viewport().height() >= 4 * pane.view.rowHeight(0)
 
 
-def test_readers_of_the_screen_are_told_what_a_number_is(pane: HeadTablePane) -> None:
+def test_screen_readers_announce_the_meaning_of_a_value(pane: HeadTablePane) -> None:
     pane.show_heads(a_table(), LIGHT)
     model, across = pane.view.model(), Qt.Orientation.Horizontal
     previous, entropy = (section(pane.view, each) for each in (PREVIOUS_COLUMN, ENTROPY_COLUMN))
@@ -191,7 +191,7 @@ def test_readers_of_the_screen_are_told_what_a_number_is(pane: HeadTablePane) ->
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_rows_have_their_heads_colour(pane: HeadTablePane, theme: Theme) -> None:
+def test_rows_show_the_colour_of_their_head(pane: HeadTablePane, theme: Theme) -> None:
     pane.show_heads(a_table(), theme)
     QApplication.processEvents()
     image = pane.view.viewport().grab().toImage()
@@ -208,7 +208,7 @@ def has_colour(image: QImage, pane: HeadTablePane, row: int, colour: str) -> boo
     return any(image.pixelColor(round(x * scale), round(y * scale)) == wanted for x, y in spots)
 
 
-def test_the_cell_one_is_in_has_a_frame(pane: HeadTablePane) -> None:
+def test_the_current_cell_has_a_frame(pane: HeadTablePane) -> None:
     pane.show_heads(a_table(), LIGHT)
     pane.activateWindow()
     pane.view.setFocus()
@@ -229,7 +229,7 @@ def test_the_cell_one_is_in_has_a_frame(pane: HeadTablePane) -> None:
 # ------------------------------------------------------------------------------------- sorting
 
 
-def test_a_click_on_a_title_sorts_by_number_and_another_the_other_way(pane: HeadTablePane) -> None:
+def test_clicks_on_a_title_sort_in_both_orders(pane: HeadTablePane) -> None:
     pane.show_heads(a_table(), LIGHT)
     click_title(pane.view, DISTANCE_COLUMN)
     assert order(pane.view) == ["3", "1", "2", "4", "Mean"]  # 9.25 before 10.00
@@ -246,7 +246,7 @@ def test_a_click_on_a_title_sorts_by_number_and_another_the_other_way(pane: Head
     assert order(pane.view)[-1] == "Mean"
 
 
-def test_space_sorts_by_the_column_one_is_in(pane: HeadTablePane) -> None:
+def test_space_sorts_by_the_current_column(pane: HeadTablePane) -> None:
     pane.show_heads(a_table(), LIGHT)
     pane.view.setFocus()
     column = section(pane.view, CURRENT_COLUMN)
@@ -261,7 +261,7 @@ def test_space_sorts_by_the_column_one_is_in(pane: HeadTablePane) -> None:
     assert order(pane.view) == ["3", "1", "2", "4", "Mean"]
 
 
-def test_other_numbers_are_sorted_too_and_the_selected_head_stays_so(pane: HeadTablePane) -> None:
+def test_new_values_are_sorted_and_the_selection_is_kept(pane: HeadTablePane) -> None:
     pane.show_heads(a_table(), LIGHT)
     click_title(pane.view, PREVIOUS_COLUMN)
     click_row(pane.view, 0)
@@ -274,7 +274,7 @@ def test_other_numbers_are_sorted_too_and_the_selected_head_stays_so(pane: HeadT
     assert order(pane.view) == ["2", "1", "Mean"]
 
 
-def test_it_stays_sorted_by_a_column_that_stands_elsewhere_and_by_head_without_it(
+def test_the_sort_column_is_kept_if_it_moves_and_reset_if_it_is_removed(
     pane: HeadTablePane,
 ) -> None:
     with_induction = a_table(
@@ -293,7 +293,7 @@ def test_it_stays_sorted_by_a_column_that_stands_elsewhere_and_by_head_without_i
     assert order(pane.view) == ["1", "2", "3", "Mean"]
 
 
-def test_it_stays_sorted_by_its_column_past_a_time_without_a_table(pane: HeadTablePane) -> None:
+def test_the_sort_column_is_kept_while_there_is_no_table(pane: HeadTablePane) -> None:
     pane.show_heads(a_table(NUMBERS[:3]), LIGHT)
     click_title(pane.view, DISTANCE_COLUMN)
     for empty in (None, a_table((), (), rows=(), uniform=())):
@@ -337,7 +337,7 @@ def test_a_head_of_several_layers_is_opened_with_its_layer(
 
 
 @pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Enter])
-def test_enter_opens_the_head_one_is_at(pane: HeadTablePane, qtbot: QtBot, key: Qt.Key) -> None:
+def test_enter_opens_the_current_head(pane: HeadTablePane, qtbot: QtBot, key: Qt.Key) -> None:
     pane.show_heads(a_table(), LIGHT)
     pane.view.setFocus()
     QTest.keyClick(pane.view, Qt.Key.Key_Down)
@@ -351,7 +351,7 @@ def test_enter_opens_the_head_one_is_at(pane: HeadTablePane, qtbot: QtBot, key: 
         QTest.keyClick(pane.view, key)
 
 
-def test_the_table_is_copied_as_it_is_sorted(pane: HeadTablePane) -> None:
+def test_the_table_is_copied_in_its_order(pane: HeadTablePane) -> None:
     pane.show_heads(a_table(), LIGHT)
     click_title(pane.view, DISTANCE_COLUMN)
     pane.view.setFocus()
@@ -394,7 +394,7 @@ def open_pane(hand: Hand) -> HeadTablePane:
     return made
 
 
-def test_the_window_opens_it_by_its_key_and_measures_off_its_own_thread(
+def test_the_shortcut_opens_the_pane_and_the_worker_measures(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = []
@@ -419,7 +419,7 @@ def test_the_window_opens_it_by_its_key_and_measures_off_its_own_thread(
     assert hand.window.workspace.screen.panel(HEADS_PANEL) is None
 
 
-def test_the_window_sorts_what_the_module_computed(hand: Hand) -> None:
+def test_the_window_sorts_the_computed_measures(hand: Hand) -> None:
     pane = open_pane(hand)
     hand.type_number("d_out", "12")
     hand.type_number("heads", "6")
@@ -444,7 +444,7 @@ def test_the_window_sorts_what_the_module_computed(hand: Hand) -> None:
     assert pane.sentences.text() == NEAR_UNIFORM_MESSAGE
 
 
-def test_the_window_shows_the_text_that_is_looked_at(hand: Hand) -> None:
+def test_the_window_shows_the_current_text(hand: Hand) -> None:
     pane = open_pane(hand)
     hand.choose("lines", "One text per line")
     hand.paste_sentence("one two three four\nfive six")
@@ -455,7 +455,7 @@ def test_the_window_shows_the_text_that_is_looked_at(hand: Hand) -> None:
     assert pane.summary.text() == "Averages of the weights over 2 queries."
 
 
-def test_the_window_sorts_by_head_once_the_column_sorted_by_has_gone(hand: Hand) -> None:
+def test_the_window_sorts_by_head_after_the_sort_column_is_removed(hand: Hand) -> None:
     pane = open_pane(hand)
     hand.click_cell(Cell("weights", (1, 4, 2)))
     hand.settle()
@@ -474,7 +474,7 @@ def test_the_window_sorts_by_head_once_the_column_sorted_by_has_gone(hand: Hand)
     assert pane.view.model().columnCount() == last
 
 
-def test_all_cells_of_another_table_are_told_to_have_changed_and_none_of_an_empty_one(
+def test_data_changes_are_signalled_except_for_empty_tables(
     pane: HeadTablePane,
 ) -> None:
     model, told = HeadTableModel(pane), []
@@ -489,7 +489,7 @@ def test_all_cells_of_another_table_are_told_to_have_changed_and_none_of_an_empt
     assert (last.row(), last.column()) == (model.rowCount() - 1, model.columnCount() - 1)
 
 
-def test_columns_are_as_wide_as_all_their_rows_need_though_few_are_measured(qtbot: QtBot) -> None:
+def test_columns_fit_all_rows_although_few_are_measured(qtbot: QtBot) -> None:
     chance = np.random.default_rng(0)
     numbers = chance.exponential(30, (300, len(COLUMNS))).tolist()
     numbers[17][2], numbers[200][0] = None, 123456.0

@@ -55,7 +55,7 @@ def panel_of(
     return present_attribution(resolve_view(document, view or View(), run), None)
 
 
-def test_only_the_parts_are_asked_unasked() -> None:
+def test_only_the_parts_are_requested_automatically() -> None:
     assert panel_of(None, model=None).message == MODEL_REQUIRED
     assert panel_of(None).message == RUNNING_MESSAGE
     panel = panel_of(reading())
@@ -66,7 +66,7 @@ def test_only_the_parts_are_asked_unasked() -> None:
     assert panel_of(reading(), asked).questions == (question(QuestionKind.PARTS, " dog"),)
 
 
-def test_the_parts_stand_with_their_sum() -> None:
+def test_the_parts_are_shown_with_their_sum() -> None:
     read = reading()
     read.answers.known[question(QuestionKind.PARTS)] = PARTS
     panel = panel_of(read, View(heads=frozenset({1})))
@@ -94,7 +94,7 @@ def test_the_parts_stand_with_their_sum() -> None:
     )
 
 
-def test_what_is_lost_comes_head_by_head_once_it_is_wanted() -> None:
+def test_ablation_results_arrive_head_by_head_on_request() -> None:
     read, wanted = reading(), question(QuestionKind.ABLATIONS)
     read.answers.known[question(QuestionKind.PARTS)] = PARTS
     assert panel_of(read).changes is None
@@ -118,7 +118,7 @@ def test_what_is_lost_comes_head_by_head_once_it_is_wanted() -> None:
     assert panel_of(read).questions == ()
 
 
-def test_refusals_are_said_in_their_places() -> None:
+def test_errors_are_shown_where_they_belong() -> None:
     read = reading()
     read.answers.known[question(QuestionKind.PARTS)] = InputError("model", "No parts.")
     read.answers.known[question(QuestionKind.ABLATIONS)] = InputError("model", "No changes.")

@@ -43,13 +43,13 @@ def panel_of(
     return present_lens(resolve_view(document, view or View(), run), None)
 
 
-def test_the_model_is_asked_once_it_has_read() -> None:
+def test_the_questions_are_asked_after_the_forward_pass() -> None:
     assert panel_of(None, model=None).message == MODEL_REQUIRED
     assert panel_of(None).message == RUNNING_MESSAGE
     assert panel_of(reading()).questions == (LENS_QUESTION,)
 
 
-def test_a_row_is_a_layer_and_the_last_is_the_model() -> None:
+def test_rows_are_layers_and_the_last_row_is_the_model() -> None:
     read = reading()
     read.answers.known[LENS_QUESTION] = ANSWER
     panel = panel_of(read, View(pinned=Cell("weights", (0, 2, 1))))
@@ -68,7 +68,7 @@ def test_a_row_is_a_layer_and_the_last_is_the_model() -> None:
     assert cells.describe(1, 1).startswith(f"The model’s prediction after “{token}”")
 
 
-def test_what_takes_long_is_asked_when_it_is_wanted() -> None:
+def test_long_computations_start_on_request() -> None:
     read = reading()
     read.answers.known[LENS_QUESTION] = DeferredAnswer("This takes a while.")
     panel = panel_of(read)
@@ -83,7 +83,7 @@ def test_what_takes_long_is_asked_when_it_is_wanted() -> None:
     assert panel_of(read).cells is not None
 
 
-def test_a_refusal_is_said_and_not_asked_again() -> None:
+def test_an_error_is_shown_and_not_requested_again() -> None:
     read = reading()
     read.answers.known[LENS_QUESTION] = InputError("model", "It is not known.")
     panel = panel_of(read)

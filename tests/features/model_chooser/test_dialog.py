@@ -101,7 +101,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldOpening]:
     made.goes_on.set()
 
 
-def test_a_model_of_the_cache_is_opened_by_keys(
+def test_a_cached_model_is_opened_with_the_keyboard(
     hand: Hand, cache: Path, tiny_model_folder: Path
 ) -> None:
     hand.type_sentence(TEXT)
@@ -147,7 +147,7 @@ def test_a_device_that_is_not_available_is_rejected(
     assert hand.window.workspace.document.model is None
 
 
-def test_a_model_larger_than_the_memory_is_read_from_the_disk(
+def test_a_model_larger_than_memory_is_streamed_from_disk(
     hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand.type_sentence(TEXT)
@@ -173,7 +173,7 @@ def test_a_model_larger_than_the_memory_is_read_from_the_disk(
     np.testing.assert_array_equal(run.trace.read("weights"), wanted)
 
 
-def test_the_offer_of_the_disk_is_taken_back(
+def test_the_offer_to_stream_from_disk_is_withdrawn(
     hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache_folder(cache, "org/tiny", tiny_model_folder)
@@ -191,7 +191,7 @@ def test_the_offer_of_the_disk_is_taken_back(
 
 
 @pytest.mark.slow
-def test_a_model_runs_in_the_type_that_was_chosen(
+def test_a_model_runs_in_the_chosen_data_type(
     hand: Hand, cache: Path, tiny_model_folder: Path
 ) -> None:
     hand.type_sentence(TEXT)
@@ -212,7 +212,7 @@ def test_a_model_runs_in_the_type_that_was_chosen(
     assert str(run.trace.read("weights").dtype) == "float64"
 
 
-def test_an_opening_shows_how_far_it_is_and_is_cancelled(
+def test_opening_shows_progress_and_can_be_cancelled(
     hand: Hand, cache: Path, held: HeldOpening
 ) -> None:
     snapshot = cache_config(cache, "org/tiny", LLAMA)
@@ -241,7 +241,7 @@ def test_an_opening_shows_how_far_it_is_and_is_cancelled(
     hand.until(lambda: chooser(hand).dialog is None or not dialog.isVisible())
 
 
-def test_escape_cancels_first_and_closes_then(hand: Hand, cache: Path, held: HeldOpening) -> None:
+def test_escape_cancels_and_then_closes(hand: Hand, cache: Path, held: HeldOpening) -> None:
     cache_config(cache, "org/tiny", LLAMA)
     dialog = opened(hand)
     press(dialog, Qt.Key.Key_Return)
@@ -254,7 +254,7 @@ def test_escape_cancels_first_and_closes_then(hand: Hand, cache: Path, held: Hel
     assert not dialog.isVisible()
 
 
-def test_a_failure_is_said_in_the_dialog_as_plain_text(
+def test_errors_are_shown_as_plain_text_in_the_dialog(
     hand: Hand, cache: Path, held: HeldOpening
 ) -> None:
     cache_config(cache, "org/<i>tiny", LLAMA)
@@ -273,9 +273,7 @@ def test_a_failure_is_said_in_the_dialog_as_plain_text(
     dialog.close()
 
 
-def test_a_folder_that_is_dropped_is_opened_in_the_dialog(
-    hand: Hand, cache: Path, tmp_path: Path
-) -> None:
+def test_a_dropped_folder_is_opened_in_the_dialog(hand: Hand, cache: Path, tmp_path: Path) -> None:
     cache_config(cache, "org/tiny", LLAMA)
     (tmp_path / "none").mkdir()
     hand.window.drop_handler.fileDropped.emit(tmp_path / "none")
@@ -287,7 +285,7 @@ def test_a_folder_that_is_dropped_is_opened_in_the_dialog(
     dialog.close()
 
 
-def test_of_folders_that_are_dropped_the_last_is_opened(
+def test_the_last_of_several_dropped_folders_is_opened(
     hand: Hand, cache: Path, tmp_path: Path, held: HeldOpening
 ) -> None:
     for name in ("one", "two", "three"):
@@ -306,7 +304,7 @@ def test_of_folders_that_are_dropped_the_last_is_opened(
     dialog.close()
 
 
-def test_without_models_or_the_library_it_is_said_what_to_do(
+def test_missing_models_and_libraries_are_explained(
     hand: Hand, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dialog = opened(hand)
@@ -364,7 +362,7 @@ def test_a_model_is_downloaded_and_opened(
     hand.settle()
 
 
-def test_a_hub_that_does_not_answer_is_left_at_once(
+def test_an_unresponsive_hub_can_be_cancelled_immediately(
     fresh_window: object, hand: Hand, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_download, "TIMEOUT_S", 60.0)
@@ -388,7 +386,7 @@ def test_a_hub_that_does_not_answer_is_left_at_once(
         hand.until(lambda: not isValid(worker))  # the thread has ended
 
 
-def test_nothing_is_asked_of_a_network_before_download_is_pressed(
+def test_nothing_is_requested_before_download_is_pressed(
     hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
@@ -407,7 +405,7 @@ def test_nothing_is_asked_of_a_network_before_download_is_pressed(
     assert asked == []
 
 
-def test_every_part_is_reached_by_tab_and_has_a_name(hand: Hand, cache: Path) -> None:
+def test_all_controls_are_reachable_by_tab_and_have_names(hand: Hand, cache: Path) -> None:
     cache_config(cache, "org/tiny", LLAMA)
     dialog = opened(hand)
     QTest.keyClicks(dialog.repository, "a/b")
@@ -426,7 +424,7 @@ def test_every_part_is_reached_by_tab_and_has_a_name(hand: Hand, cache: Path) ->
     dialog.close()
 
 
-def test_a_window_that_is_closed_stops_what_it_opens(
+def test_closing_the_window_cancels_the_opening(
     fresh_window: object, hand: Hand, cache: Path, held: HeldOpening
 ) -> None:
     cache_config(cache, "org/tiny", LLAMA)

@@ -32,7 +32,7 @@ PLACES = {
 STATE = ModelChooserState(Path("/cache"), (SMALL, REFUSED), PLACES)
 
 
-def test_a_row_says_what_is_known() -> None:
+def test_rows_show_the_properties_of_models() -> None:
     panel = present_model_chooser(STATE)
     small, refused = panel.rows
     assert small.cells == ("org/small", "llama", "30 × 9", "538 MB", "135 M")
@@ -46,7 +46,7 @@ def test_a_row_says_what_is_known() -> None:
     assert (panel.message, panel.device_note) == ("", "Runs in float32 on the CPU.")
 
 
-def test_what_is_selected_can_be_opened_or_says_why_not() -> None:
+def test_the_selected_model_can_be_opened_or_has_a_reason() -> None:
     assert not present_model_chooser(STATE).can_open
     chosen = present_model_chooser(replace(STATE, selected=SMALL.path))
     assert (chosen.selected, chosen.can_open, chosen.note) == (0, True, "")
@@ -55,7 +55,7 @@ def test_what_is_selected_can_be_opened_or_says_why_not() -> None:
     assert present_model_chooser(replace(STATE, selected=Path("/gone"))).selected == -1
 
 
-def test_a_model_larger_than_the_memory_says_so() -> None:
+def test_a_model_larger_than_memory_has_a_note() -> None:
     assert present_model_chooser(STATE).rows[0].note == ""
     double = replace(STATE, dtype=Dtype.FLOAT64, selected=SMALL.path)
     panel = present_model_chooser(double)
@@ -63,7 +63,7 @@ def test_a_model_larger_than_the_memory_says_so() -> None:
     assert panel.device_note == "Runs in float64 on the CPU."
 
 
-def test_reading_from_the_disk_is_offered_while_nothing_is_done() -> None:
+def test_streaming_is_offered_while_idle() -> None:
     offered = replace(STATE, on_disk=SMALL.path, estimate="Each pass reads 0.5 GB.")
     assert present_model_chooser(STATE).estimate == ""
     assert present_model_chooser(offered).estimate == "Each pass reads 0.5 GB."
@@ -71,7 +71,7 @@ def test_reading_from_the_disk_is_offered_while_nothing_is_done() -> None:
     assert present_model_chooser(working).estimate == ""
 
 
-def test_what_stands_in_place_of_the_list() -> None:
+def test_an_empty_list_is_replaced_by_a_message() -> None:
     assert present_model_chooser(ModelChooserState(Path("/c"))).message == LISTING_MESSAGE
     assert present_model_chooser(replace(STATE, models=())).message == EMPTY_FOLDER_MESSAGE
     opening = replace(STATE, models=(), activity=ModelActivity.OPENING)  # from another folder
@@ -83,7 +83,7 @@ def test_what_stands_in_place_of_the_list() -> None:
     assert not any((without.can_open, without.can_choose, without.can_download))
 
 
-def test_how_far_it_is() -> None:
+def test_progress_is_shown() -> None:
     opening = replace(
         STATE, activity=ModelActivity.OPENING, subject="org/small", selected=SMALL.path
     )
@@ -103,7 +103,7 @@ def test_how_far_it_is() -> None:
     assert present_model_chooser(loading).status == "Downloading org/small: 1 of 2 bytes"
 
 
-def test_a_download_needs_a_name_and_says_its_size() -> None:
+def test_a_download_requires_a_name_and_shows_its_size() -> None:
     assert not present_model_chooser(replace(STATE, repository="  ")).can_download
     typed = present_model_chooser(replace(STATE, repository="org/x"))
     assert (typed.can_download, typed.download) == (True, "Download")
@@ -113,7 +113,7 @@ def test_a_download_needs_a_name_and_says_its_size() -> None:
     assert offered.download == "Download 1.0 GB"
 
 
-def test_an_offer_in_words() -> None:
+def test_offers_are_described() -> None:
     files = (RepositoryFile("a", 10**6, ""), RepositoryFile("b", 2 * 10**6, ""))
     offer = RepositoryOffer("org/x", "c", files, Path("/hub/m"), 3 * 10**6, 5 * 10**9)
     assert describe_offer(offer) == "org/x: 2 files, 3.0 MB. 5.0 GB free in /hub."
@@ -122,7 +122,7 @@ def test_an_offer_in_words() -> None:
     assert describe_offer(replace(offer, missing=0)).startswith("All 2 files of org/x are already")
 
 
-def test_numbers_of_parameters_and_bytes() -> None:
+def test_parameters_and_bytes_are_formatted() -> None:
     counts = (0, 17, 1_700, 134_515_008, 6_738_415_616, 70_553_706_496)
     assert [*map(format_parameters, counts)] == ["–", "17", "1.7 K", "135 M", "6.7 B", "71 B"]
     assert [*map(format_bytes, (17, 5_200, 538_090_408, 141 * 10**9))] == [

@@ -130,7 +130,7 @@ def free_port() -> int:
         return port
 
 
-def test_what_is_missing_is_said_at_once(hand: Hand) -> None:
+def test_missing_fields_are_reported_immediately(hand: Hand) -> None:
     dialog = opened(hand)
     assert dialog.host.y() < dialog.height() / 3, "there is no gap around what is said first"
     press_connect(dialog)
@@ -148,7 +148,7 @@ def test_what_is_missing_is_said_at_once(hand: Hand) -> None:
     hand.until(lambda: connection(hand).dialog is None)
 
 
-def test_a_server_that_is_not_there_is_said(hand: Hand) -> None:
+def test_a_missing_server_is_reported(hand: Hand) -> None:
     before = hand.window.workspace.document
     dialog = opened(hand)
     write_port(dialog.port, port := free_port())
@@ -193,9 +193,7 @@ def connect_to_silent(hand: Hand, silent: socket.socket) -> ModelConnectionDialo
     return dialog
 
 
-def test_a_silent_server_is_not_waited_for_once_the_attempt_is_cancelled(
-    hand: Hand, silent: socket.socket
-) -> None:
+def test_cancelling_does_not_wait_for_a_silent_server(hand: Hand, silent: socket.socket) -> None:
     with answered_later(silent.close) as is_silent:
         dialog = connect_to_silent(hand, silent)
         QTest.mouseClick(dialog.cancel_button, Qt.MouseButton.LeftButton)
@@ -205,7 +203,7 @@ def test_a_silent_server_is_not_waited_for_once_the_attempt_is_cancelled(
         assert not dialog.problem.isVisible()
 
 
-def test_a_window_closes_while_a_server_is_silent(
+def test_closing_does_not_wait_for_a_silent_server(
     open_window: Open, hand: Hand, silent: socket.socket
 ) -> None:
     with answered_later(silent.close) as is_silent:
@@ -221,7 +219,7 @@ def send_to(pids: list[int], sent: signal.Signals) -> None:
 
 
 @pytest.mark.slow
-def test_a_window_closes_while_the_server_that_reads_stands_still(
+def test_closing_does_not_wait_for_a_stopped_server(
     open_window: Open, hand: Hand, server: ServedFolder
 ) -> None:
     connect(hand, server)
@@ -248,9 +246,7 @@ def connect(hand: Hand, server: ServedFolder, token: str = TOKEN) -> ModelConnec
 
 
 @pytest.mark.slow
-def test_a_model_on_a_server_reads_a_text(
-    hand: Hand, server: ServedFolder, secrets: Secrets
-) -> None:
+def test_a_served_model_runs_on_a_text(hand: Hand, server: ServedFolder, secrets: Secrets) -> None:
     hand.type_sentence(TEXT)
     hand.settle()
     connect(hand, server, "a token of someone else")
@@ -282,7 +278,7 @@ def test_a_model_on_a_server_reads_a_text(
 
 
 @pytest.mark.slow
-def test_a_lost_server_is_said_and_the_picture_stays(hand: Hand, tmp_path: Path) -> None:
+def test_a_lost_server_is_reported_and_the_result_stays(hand: Hand, tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "llama", "llama")
     hand.type_sentence(TEXT)
     hand.settle()
@@ -301,7 +297,7 @@ def test_a_lost_server_is_said_and_the_picture_stays(hand: Hand, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_saved_document_connects_again(
+def test_a_saved_document_reconnects(
     hand: Hand, server: ServedFolder, secrets: Secrets, tmp_path: Path
 ) -> None:
     from visualizer.models.text_reading import read_text
@@ -354,7 +350,7 @@ def put_ssh_in_place(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_is_started_through_ssh(
+def test_a_server_is_started_over_ssh(
     hand: Hand, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_ssh_in_place(tmp_path / "bin" / "ssh", monkeypatch)
@@ -411,7 +407,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> Iterator[LockedSecrets]:
     made.is_unlocked.set()
 
 
-def test_a_locked_store_of_secrets_is_not_waited_for(hand: Hand, locked: LockedSecrets) -> None:
+def test_the_dialog_does_not_wait_for_a_locked_keyring(hand: Hand, locked: LockedSecrets) -> None:
     hand.press(Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
     dialog = connection(hand).dialog
     assert dialog is not None
@@ -430,7 +426,7 @@ def test_a_locked_store_of_secrets_is_not_waited_for(hand: Hand, locked: LockedS
 
 
 @pytest.mark.slow
-def test_a_store_that_is_locked_meanwhile_keeps_nobody_from_connecting(
+def test_a_keyring_that_becomes_locked_does_not_prevent_connecting(
     hand: Hand, server: ServedFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dialog, locked = opened(hand), LockedSecrets()
@@ -451,7 +447,7 @@ def test_a_store_that_is_locked_meanwhile_keeps_nobody_from_connecting(
     hand.settle()
 
 
-def test_a_store_that_is_locked_is_not_waited_for_by_who_wants_something_else(
+def test_other_requests_do_not_wait_for_a_locked_keyring(
     locked: LockedSecrets,
 ) -> None:
     from visualizer.models.text_reading import read_text
@@ -462,7 +458,7 @@ def test_a_store_that_is_locked_is_not_waited_for_by_who_wants_something_else(
     assert not locked.is_unlocked.is_set()
 
 
-def test_a_token_that_is_to_be_kept_is_so_whatever_is_typed_first(hand: Hand) -> None:
+def test_the_token_is_saved_in_any_order_of_input(hand: Hand) -> None:
     dialog = opened(hand)
     write(dialog.token, "")
     QTest.mouseClick(dialog.keep, Qt.MouseButton.LeftButton, pos=QPoint(8, 8))
@@ -471,7 +467,7 @@ def test_a_token_that_is_to_be_kept_is_so_whatever_is_typed_first(hand: Hand) ->
     QTest.mouseClick(dialog.keep, Qt.MouseButton.LeftButton, pos=QPoint(8, 8))
 
 
-def test_a_kept_token_is_that_of_the_server_that_is_named(hand: Hand, secrets: Secrets) -> None:
+def test_a_stored_token_belongs_to_its_server(hand: Hand, secrets: Secrets) -> None:
     ports = free_port(), free_port()
     for port in ports:
         secrets.kept["attention-visualizer", f"127.0.0.1:{port}"] = f"the token of {port}"
@@ -490,7 +486,7 @@ def test_a_kept_token_is_that_of_the_server_that_is_named(hand: Hand, secrets: S
 
 
 @pytest.mark.slow
-def test_a_model_on_a_server_continues_a_text(hand: Hand, server: ServedFolder) -> None:
+def test_a_served_model_generates_text(hand: Hand, server: ServedFolder) -> None:
     hand.type_sentence(TEXT)
     hand.settle()
     connect(hand, server)
@@ -521,7 +517,7 @@ def test_a_model_on_a_server_continues_a_text(hand: Hand, server: ServedFolder) 
 
 
 @pytest.mark.slow
-def test_the_window_never_waits_for_numbers_on_their_way(hand: Hand, server: ServedFolder) -> None:
+def test_the_window_does_not_wait_for_remote_values(hand: Hand, server: ServedFolder) -> None:
     """Over a slow network, the description of a cell appears later, and the window never blocks."""
     hand.type_sentence(TEXT)
     hand.settle()

@@ -48,7 +48,7 @@ def state_of(tree: GenerationTree, **changes: object) -> GenerationState:
     return GenerationState(**given)  # type: ignore[arg-type]
 
 
-def test_without_a_model_it_says_so() -> None:
+def test_a_missing_model_is_reported() -> None:
     panel = present_model_generation(GenerationState())
     assert panel.message == MODEL_REQUIRED
     assert not panel.can_sample
@@ -56,7 +56,7 @@ def test_without_a_model_it_says_so() -> None:
     assert not panel.can_use_as_text
 
 
-def test_rows_of_text_and_tokens_make_one_matrix() -> None:
+def test_rows_of_the_text_and_of_tokens_form_one_matrix() -> None:
     panel = present_model_generation(state_of(branched()))
     rows = panel.rows
     assert rows
@@ -71,7 +71,7 @@ def test_rows_of_text_and_tokens_make_one_matrix() -> None:
     assert rows.describe_cell_at(4, 0).endswith("attends to “the” with 4200%")
 
 
-def test_the_end_of_a_text_is_said_and_nothing_is_drawn_after_it() -> None:
+def test_generation_stops_at_the_end_of_the_text() -> None:
     panel = present_model_generation(state_of(branched()))
     assert (
         panel.generation.status
@@ -82,7 +82,7 @@ def test_the_end_of_a_text_is_said_and_nothing_is_drawn_after_it() -> None:
     assert (panel.step, panel.last_step) == (2, 2)
 
 
-def test_the_token_that_was_taken_is_marked() -> None:
+def test_the_chosen_token_is_marked() -> None:
     tree = branched().step_back()
     panel = present_model_generation(state_of(tree))
     assert panel.bars.next_on_branch == 0  # on the newest branch
@@ -93,7 +93,7 @@ def test_the_token_that_was_taken_is_marked() -> None:
     assert panel.can_sample
 
 
-def test_what_was_not_read_yet_is_waited_for() -> None:
+def test_missing_results_are_pending() -> None:
     panel = present_model_generation(state_of(branched(), node_results={}))
     assert panel.rows is None
     assert panel.generation.status == f"2 tokens added. {RUNNING_MESSAGE}"
@@ -102,7 +102,7 @@ def test_what_was_not_read_yet_is_waited_for() -> None:
     assert other.rows is None
 
 
-def test_of_long_texts_the_last_rows_are_shown_whole() -> None:
+def test_long_texts_show_the_last_rows() -> None:
     count = MAX_ROWS + 5
     weights = np.full((1, count, count), 0.5, np.float32)
     tree = GenerationTree(("a",) * count)
@@ -115,7 +115,7 @@ def test_of_long_texts_the_last_rows_are_shown_whole() -> None:
     np.testing.assert_array_equal(np.isfinite(panel.rows.weights), np.tri(MAX_ROWS, count, 5))
 
 
-def test_rows_of_a_window_stand_at_its_end() -> None:
+def test_rows_with_a_sliding_window_are_aligned_to_the_end() -> None:
     whole = np.full((1, 4, 4), 0.25, np.float32)
     readings = {
         ROOT_NODE: node_reading(whole, 4),

@@ -46,7 +46,7 @@ def panel_of(  # type: ignore[no-untyped-def]
     return present_next_token(resolve_view(replace(Document(), model=model), view, run), refused)
 
 
-def test_the_likeliest_now_stands_first() -> None:
+def test_the_most_likely_token_is_first() -> None:
     panel = panel_of(View(), reading(largest_changes=ROWS[1:]))
     assert [row.token for row in panel.rows] == [" dog", " cat"]
     assert panel.description == ("“ dog” 60%, without edits 25%; “ cat” 20%, without edits 50%.")
@@ -54,7 +54,7 @@ def test_the_likeliest_now_stands_first() -> None:
     assert panel.hint == METHOD_NOTE
 
 
-def test_the_shown_heads_are_edited_together() -> None:
+def test_all_shown_heads_are_edited() -> None:
     panel = panel_of(View(), reading())
     assert (panel.heads, panel.head) == (((3, 0), (3, 1)), None)
     assert (panel.is_mixed, panel.kind) == (True, None)
@@ -64,7 +64,7 @@ def test_the_shown_heads_are_edited_together() -> None:
     assert panel.heads_description == "Layer 4, heads 1, 2"
 
 
-def test_the_head_that_is_shown_alone_is_edited() -> None:
+def test_a_single_shown_head_is_edited() -> None:
     panel = panel_of(View(heads=frozenset({1})), reading())
     assert (panel.head, panel.kind, panel.is_head_edited) == ((3, 1), HeadEditKind.OFF, True)
     panel = panel_of(View(heads=frozenset({0})), reading())
@@ -73,7 +73,7 @@ def test_the_head_that_is_shown_alone_is_edited() -> None:
     assert (panel.heads, panel.hint) == ((), ABLATION_UNAVAILABLE)
 
 
-def test_all_edits_are_said() -> None:
+def test_all_edits_are_described() -> None:
     edits = (
         HeadEdit(3, 0, HeadEditKind.SCALED, 2.5),
         HeadEdit(3, 1, HeadEditKind.PATCHED, text="a  grey\nwolf " + "x" * 40),
@@ -93,13 +93,13 @@ def test_all_edits_are_said() -> None:
     assert not panel_of(View(), reading(), replace(SOURCE, edits=())).has_changes
 
 
-def test_what_cannot_be_edited_is_said_there() -> None:
+def test_errors_of_edits_are_shown() -> None:
     said = "The text has 3 tokens, but the text to patch from has 2."
     assert panel_of(View(), reading(), refused=InputError("edits", said)).problem == said
     assert panel_of(View(), reading(), refused=InputError("text", said)).problem == ""
 
 
-def test_without_a_reading_it_says_why() -> None:
+def test_a_missing_forward_pass_is_explained() -> None:
     assert panel_of(View(), None, None).message == MODEL_REQUIRED
     assert panel_of(View(), None).message == RUNNING_MESSAGE
     silent = reading(next_tokens=(), no_next_token="It does not continue a text.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 
-def test_every_share_fits_its_column(qtbot: QtBot) -> None:
+def test_every_percentage_fits_its_column(qtbot: QtBot) -> None:
     metrics = QFontMetricsF(scaled_font(12))
     room = widest_share_width(metrics)
     near = np.geomspace(1e-9, 0.5, 500)

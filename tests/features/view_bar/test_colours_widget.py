@@ -102,7 +102,7 @@ def picture(hand: Hand) -> bytes:
         (ColourCurve.RANK, ("smallest", "weights, rank", "largest"), "scores, rank"),
     ],
 )
-def test_a_curve_changes_the_picture_and_its_words(
+def test_colour_scales_change_cells_and_labels(
     open_pane: Hand, curve: ColourCurve, weights: tuple[str, ...], scores: str
 ) -> None:
     before = picture(open_pane)
@@ -118,7 +118,7 @@ def test_a_curve_changes_the_picture_and_its_words(
 
 
 @pytest.mark.parametrize("limits", [ColourLimits.ROW, ColourLimits.PANEL])
-def test_limits_change_the_picture_and_its_words(open_pane: Hand, limits: ColourLimits) -> None:
+def test_colour_limits_change_cells_and_labels(open_pane: Hand, limits: ColourLimits) -> None:
     before = picture(open_pane)
     choose(open_pane, pane(open_pane).limits, LIMIT_LABELS[limits])
     assert picture(open_pane) != before
@@ -141,7 +141,7 @@ def test_limits_change_the_picture_and_its_words(open_pane: Hand, limits: Colour
 
 
 @pytest.mark.parametrize("name", [name for name in SEQUENTIAL_MAPS if name != DEFAULT_MAP])
-def test_a_map_changes_the_picture(open_pane: Hand, name: str) -> None:
+def test_colour_maps_change_the_cells(open_pane: Hand, name: str) -> None:
     before = picture(open_pane)
     choose(open_pane, pane(open_pane).map, SEQUENTIAL_MAPS[name])
     assert picture(open_pane) != before
@@ -162,7 +162,7 @@ def test_weights_without_the_first_token(open_pane: Hand) -> None:
     assert picture(open_pane) == before
 
 
-def test_a_choice_that_cannot_be_shown_is_taken_back(
+def test_an_unavailable_choice_is_reverted(
     open_pane: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*given: object) -> NoReturn:
@@ -177,7 +177,7 @@ def test_a_choice_that_cannot_be_shown_is_taken_back(
     assert box.currentText() == TRANSFORM_LABELS[WeightTransform.PLAIN]
 
 
-def test_weights_times_the_length_of_their_values(open_pane: Hand) -> None:
+def test_weights_times_the_norm_of_the_values(open_pane: Hand) -> None:
     before = picture(open_pane)
     choose(open_pane, pane(open_pane).lens, TRANSFORM_LABELS[WeightTransform.TIMES_VALUE])
     assert picture(open_pane) != before
@@ -189,7 +189,7 @@ def test_weights_times_the_length_of_their_values(open_pane: Hand) -> None:
     np.testing.assert_allclose(open_pane.panel("weights").values, expected, rtol=1e-5)
 
 
-def test_what_is_chosen_by_keys_is_shown_in_the_pane(open_pane: Hand) -> None:
+def test_keyboard_choices_are_shown_in_the_pane(open_pane: Hand) -> None:
     press(open_pane, Qt.Key.Key_2)
     press(open_pane, Qt.Key.Key_8)
     shown = pane(open_pane)
@@ -197,7 +197,7 @@ def test_what_is_chosen_by_keys_is_shown_in_the_pane(open_pane: Hand) -> None:
     assert shown.limits.currentText() == LIMIT_LABELS[ColourLimits.ROW]
 
 
-def test_a_choice_is_named_to_readers_of_the_screen(open_pane: Hand) -> None:
+def test_choices_have_accessible_names(open_pane: Hand) -> None:
     shown = pane(open_pane)
     for box in (shown.lens, shown.curve, shown.limits, shown.map):
         assert heard(box).name
@@ -216,7 +216,7 @@ def typed(open_pane: Hand) -> Hand:
     return open_pane
 
 
-def test_boxes_have_the_ends_that_are_there(typed: Hand) -> None:
+def test_boxes_show_the_current_limits(typed: Hand) -> None:
     assert [*boxes(typed)] == [
         (stage, side) for stage in ("scores", "weights", "context") for side in ("low", "high")
     ]
@@ -229,7 +229,7 @@ def test_boxes_have_the_ends_that_are_there(typed: Hand) -> None:
         assert heard(box).name
 
 
-def test_typed_ends_change_the_picture_and_its_words(typed: Hand) -> None:
+def test_custom_limits_change_cells_and_labels(typed: Hand) -> None:
     before = picture(typed)
     type_end(typed, "weights", "low", "0.2")
     type_end(typed, "weights", "high", "0,5")
@@ -269,7 +269,7 @@ def test_typed_ends_change_the_picture_and_its_words(typed: Hand) -> None:
         first=5,
     ),
 )
-def test_what_cannot_be_is_said_and_changes_nothing(
+def test_invalid_limits_are_reported_and_have_no_effect(
     typed: Hand, stage: str, side: str, text: str, said: str
 ) -> None:
     before, chosen = picture(typed), colouring(typed)
@@ -282,7 +282,7 @@ def test_what_cannot_be_is_said_and_changes_nothing(
     assert colouring(typed) != chosen
 
 
-def test_the_box_that_is_wrong_is_the_one_that_is_named(typed: Hand) -> None:
+def test_the_invalid_box_is_reported(typed: Hand) -> None:
     type_end(typed, "weights", "low", "x")
     type_end(typed, "weights", "high", "0.9")
     assert problem(typed) == "“x” is not a number. Enter a number such as 0.5."
@@ -291,7 +291,7 @@ def test_the_box_that_is_wrong_is_the_one_that_is_named(typed: Hand) -> None:
     assert bar(typed, "weights") == ("0.10", "weights", "0.90")
 
 
-def test_who_leaves_a_box_has_typed(typed: Hand) -> None:
+def test_leaving_a_box_applies_its_value(typed: Hand) -> None:
     box = boxes(typed)["weights", "high"]
     hand_types(typed, box, "0.7")
     typed.key(Qt.Key.Key_Tab)
@@ -307,7 +307,7 @@ def hand_types(hand: Hand, box: QLineEdit, text: str) -> None:
     QTest.keyClicks(box, text)
 
 
-def test_enter_alone_changes_nothing(typed: Hand) -> None:
+def test_enter_without_an_edit_has_no_effect(typed: Hand) -> None:
     before = colouring(typed)
     box = boxes(typed)["scores", "high"]
     typed.click(box)
@@ -316,7 +316,7 @@ def test_enter_alone_changes_nothing(typed: Hand) -> None:
     assert colouring(typed) == before
 
 
-def test_other_limits_by_keys_while_one_types_are_kept(typed: Hand) -> None:
+def test_limits_chosen_by_keyboard_while_typing_are_kept(typed: Hand) -> None:
     hand_types(typed, boxes(typed)["weights", "high"], "0.7")
     press(typed, Qt.Key.Key_7, CONTROL)
     QApplication.processEvents()
@@ -325,7 +325,7 @@ def test_other_limits_by_keys_while_one_types_are_kept(typed: Hand) -> None:
     assert boxes(typed) == {}
 
 
-def test_a_stage_may_go_while_one_types_into_its_box(typed: Hand) -> None:
+def test_a_stage_may_disappear_while_its_box_is_edited(typed: Hand) -> None:
     hand_types(typed, boxes(typed)["scores", "high"], "0.7")
     typed.window.workspace.toggle_stage("scores")
     QApplication.processEvents()
@@ -334,7 +334,7 @@ def test_a_stage_may_go_while_one_types_into_its_box(typed: Hand) -> None:
     assert colouring(typed).limits is ColourLimits.TYPED
 
 
-def test_other_numbers_have_other_ends_in_the_boxes(typed: Hand) -> None:
+def test_boxes_follow_new_values(typed: Hand) -> None:
     before = boxes(typed)["scores", "high"].text()
     typed.paste_sentence("one two three")
     typed.settle()

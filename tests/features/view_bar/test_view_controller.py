@@ -30,7 +30,7 @@ def zoom(hand: Hand) -> ZoomRange | None:
 # ------------------------------------------------------------------------------ zoom
 
 
-def test_of_a_shorter_text_one_looks_closer_at_what_is_seen(hand: Hand) -> None:
+def test_zooming_in_a_shorter_text_starts_from_the_visible_range(hand: Hand) -> None:
     hand.paste_sentence(LONG)
     hand.settle()
     view_controller = hand.window.controllers.view_controller
@@ -48,7 +48,7 @@ def test_of_a_shorter_text_one_looks_closer_at_what_is_seen(hand: Hand) -> None:
     assert zoom(hand) == ZoomRange(range(2, 8), range(7, 13))
 
 
-def test_a_pan_of_a_shorter_text_goes_by_a_part_of_what_is_seen(hand: Hand) -> None:
+def test_panning_a_shorter_text_uses_the_visible_range(hand: Hand) -> None:
     hand.paste_sentence(LONG)
     hand.settle()
     hand.window.controllers.view_controller.zoom_at(3, "weights", 60, 60)
@@ -63,7 +63,7 @@ def test_a_pan_of_a_shorter_text_goes_by_a_part_of_what_is_seen(hand: Hand) -> N
 # ------------------------------------------------------------------------------ aggregates
 
 
-def test_with_a_fold_goes_the_cell_that_is_pinned_in_it(hand: Hand) -> None:
+def test_hiding_an_aggregate_unpins_its_cell(hand: Hand) -> None:
     hand.type_number("heads", "2")
     hand.settle()
     hand.press(Qt.Key.Key_M, CONTROL | SHIFT)
@@ -105,7 +105,7 @@ def put(hand: Hand, pane: ColoursPane, stage: str, side: str, text: str) -> None
     hand.settle()
 
 
-def test_typed_ends_are_the_ends_of_the_colours(hand: Hand, pane: ColoursPane) -> None:
+def test_custom_limits_are_the_ends_of_the_colour_scale(hand: Hand, pane: ColoursPane) -> None:
     put(hand, pane, "weights", "high", "0,5")
     found = colour(hand, "weights")
     assert (found.low, found.high, found.limits) == (0, 0.5, ColourLimits.TYPED)
@@ -114,7 +114,7 @@ def test_typed_ends_are_the_ends_of_the_colours(hand: Hand, pane: ColoursPane) -
     assert (colour(hand, "scores").low, colour(hand, "scores").high) == (-3, 3)
 
 
-def test_weights_have_no_end_below_0(hand: Hand, pane: ColoursPane) -> None:
+def test_weights_have_no_limit_below_0(hand: Hand, pane: ColoursPane) -> None:
     before = colour(hand, "weights")
     put(hand, pane, "weights", "low", "-0.5")
     assert "at least 0" in pane.problem.text()
@@ -122,9 +122,7 @@ def test_weights_have_no_end_below_0(hand: Hand, pane: ColoursPane) -> None:
     assert colour(hand, "weights") == before
 
 
-def test_an_end_that_was_only_visited_stays_as_exact_as_it_was(
-    hand: Hand, pane: ColoursPane
-) -> None:
+def test_a_limit_that_was_only_focused_keeps_its_precision(hand: Hand, pane: ColoursPane) -> None:
     high = colour(hand, "scores").high
     box = pane.boxes["scores", "high"]
     assert float(box.text()) != high  # the box shows fewer digits

@@ -88,7 +88,7 @@ def layout(hand: Hand) -> str:
     return "Stages × heads" if len(columns) > 1 else "One stage, all heads"
 
 
-def test_the_layouts_have_keys(three: Hand) -> None:
+def test_layouts_have_shortcuts(three: Hand) -> None:
     for key, words in (
         (Qt.Key.Key_O, "One stage, all heads"),
         (Qt.Key.Key_A, "Stages × heads"),
@@ -97,7 +97,7 @@ def test_the_layouts_have_keys(three: Hand) -> None:
         assert layout(three) == words
 
 
-def test_one_stage_is_that_of_the_pinned_cell(three: Hand) -> None:
+def test_the_single_stage_is_that_of_the_pinned_cell(three: Hand) -> None:
     pinned = Cell("scores", (1, 3, 2))
     three.click_cell(pinned)
     three.leave()
@@ -106,12 +106,12 @@ def test_one_stage_is_that_of_the_pinned_cell(three: Hand) -> None:
     assert three.window.workspace.view.pinned == pinned
 
 
-def test_without_one_the_weights_stand_alone(three: Hand) -> None:
+def test_the_single_stage_is_the_weights_if_no_cell_is_pinned(three: Hand) -> None:
     press(three, Qt.Key.Key_O, BOTH)
     assert three.stages == ["weights"]
 
 
-def test_the_menu_of_stages_shows_and_hides_them(three: Hand) -> None:
+def test_the_stages_menu_shows_and_hides_stages(three: Hand) -> None:
     button = bar(three).stages_button
     assert button.accessibleName() == "Stages: 3 of 11"
     three.choose_in_menu(button, "Scores")
@@ -126,7 +126,7 @@ def test_the_menu_of_stages_shows_and_hides_them(three: Hand) -> None:
 # ---------------------------------------------------------------------------------------- heads
 
 
-def test_a_click_hides_a_head_and_another_shows_it(three: Hand) -> None:
+def test_clicks_hide_and_show_a_head(three: Hand) -> None:
     assert (heads(three), checked(three)) == ([0, 1, 2], [0, 1, 2])
     click(three, 1)
     assert (heads(three), checked(three)) == ([0, 2], [0, 2])
@@ -135,13 +135,13 @@ def test_a_click_hides_a_head_and_another_shows_it(three: Hand) -> None:
     assert three.window.workspace.view.heads is None
 
 
-def test_the_last_head_stays(three: Hand) -> None:
+def test_the_last_head_cannot_be_hidden(three: Hand) -> None:
     for head in (0, 1, 2, 2):
         click(three, head)
     assert (heads(three), checked(three)) == ([2], [2])
 
 
-def test_with_a_fold_the_last_head_can_go(three: Hand) -> None:
+def test_the_last_head_can_be_hidden_with_an_aggregate(three: Hand) -> None:
     three.click(bar(three).buttons["view.toggle_aggregate mean"])
     three.settle()
     for head in (0, 1, 2):
@@ -153,7 +153,7 @@ def test_with_a_fold_the_last_head_can_go(three: Hand) -> None:
 
 
 @pytest.mark.parametrize("has_fold", [False, True])
-def test_a_double_click_shows_a_head_alone_and_again_all(three: Hand, has_fold: bool) -> None:
+def test_double_clicks_show_only_one_head_and_all_heads(three: Hand, has_fold: bool) -> None:
     folds: list[int | None] = [None] * has_fold
     if has_fold:
         press(three, Qt.Key.Key_M, BOTH)
@@ -164,13 +164,13 @@ def test_a_double_click_shows_a_head_alone_and_again_all(three: Hand, has_fold: 
     assert (heads(three), checked(three)) == ([0, 1, 2, *folds], [0, 1, 2])
 
 
-def test_a_double_click_on_a_hidden_head_shows_it_alone(three: Hand) -> None:
+def test_a_double_click_on_a_hidden_head_shows_only_this_head(three: Hand) -> None:
     click(three, 1)
     double_click(three, 1)
     assert heads(three) == [1]
 
 
-def test_a_double_click_holds_on_to_the_cell_that_is_pinned_there(three: Hand) -> None:
+def test_a_double_click_keeps_the_pinned_cell(three: Hand) -> None:
     for cell, kept in ((Cell("weights", (1, 3, 2)), True), (Cell("weights", (0, 3, 2)), False)):
         three.click_cell(cell)
         three.leave()
@@ -181,7 +181,7 @@ def test_a_double_click_holds_on_to_the_cell_that_is_pinned_there(three: Hand) -
         three.window.controllers.cell_selection_controller.unpin()
 
 
-def test_with_a_hidden_head_goes_the_cell_that_is_pinned_there(three: Hand) -> None:
+def test_hiding_a_head_unpins_its_cell(three: Hand) -> None:
     three.click_cell(Cell("weights", (1, 3, 2)))
     three.leave()
     click(three, 1)
@@ -189,7 +189,7 @@ def test_with_a_hidden_head_goes_the_cell_that_is_pinned_there(three: Hand) -> N
     assert heads(three) == [0, 2]
 
 
-def test_heads_one_after_the_other_by_keys(three: Hand) -> None:
+def test_shortcuts_step_through_the_heads(three: Hand) -> None:
     found = []
     for key in (*4 * [Qt.Key.Key_N], *3 * [Qt.Key.Key_B]):
         press(three, key, BOTH)
@@ -198,7 +198,7 @@ def test_heads_one_after_the_other_by_keys(three: Hand) -> None:
     assert found == [0, 1, 2, 0, 2, 1, 0]
 
 
-def test_the_next_head_is_the_one_after_that_alone_whatever_is_pinned(three: Hand) -> None:
+def test_the_next_head_follows_the_single_visible_head(three: Hand) -> None:
     press(three, Qt.Key.Key_N, BOTH)
     press(three, Qt.Key.Key_N, BOTH)
     assert heads(three) == [1]
@@ -211,7 +211,7 @@ def test_the_next_head_is_the_one_after_that_alone_whatever_is_pinned(three: Han
     assert heads(three) == [2]
 
 
-def test_many_heads_are_in_a_menu(hand: Hand) -> None:
+def test_many_heads_are_listed_in_a_menu(hand: Hand) -> None:
     hand.type_sentence("one two three")
     give_heads(hand, MAX_HEAD_CHIPS + 1)
     shown = bar(hand)
@@ -236,7 +236,7 @@ def test_many_heads_are_in_a_menu(hand: Hand) -> None:
     assert not shown.heads_button.isVisible()
 
 
-def test_the_last_of_many_heads_stays_and_is_checked_in_the_menu(hand: Hand) -> None:
+def test_the_last_of_many_heads_stays_checked_in_the_menu(hand: Hand) -> None:
     hand.type_sentence("one two three")
     give_heads(hand, MAX_HEAD_CHIPS + 1)
     hand.window.controllers.view_controller.solo_head(3)
@@ -248,7 +248,7 @@ def test_the_last_of_many_heads_stays_and_is_checked_in_the_menu(hand: Hand) -> 
     assert [head for head, is_checked in read.items() if is_checked] == ["Head 4"]
 
 
-def test_of_one_head_only_the_stages_are_chosen(hand: Hand) -> None:
+def test_a_single_head_has_only_a_choice_of_stages(hand: Hand) -> None:
     give_heads(hand, 1)
     assert bar(hand).heads == []
     assert bar(hand).stages_button.isVisible()
@@ -256,7 +256,7 @@ def test_of_one_head_only_the_stages_are_chosen(hand: Hand) -> None:
         assert not bar(hand).buttons[f"view.toggle_aggregate {by}"].isVisible()
 
 
-def test_a_chip_has_its_heads_colour_and_name(three: Hand) -> None:
+def test_a_chip_has_the_colour_and_name_of_its_head(three: Hand) -> None:
     names = [chip.accessibleName() for chip in bar(three).heads]
     assert names == ["Head 1", "Head 2", "Head 3"]
     pictures = [
@@ -273,7 +273,7 @@ def test_a_chip_has_its_heads_colour_and_name(three: Hand) -> None:
 
 
 @pytest.mark.parametrize("by", HeadAggregate)
-def test_a_fold_has_a_row_while_its_button_is_down(three: Hand, by: HeadAggregate) -> None:
+def test_an_aggregate_has_a_row_while_its_button_is_checked(three: Hand, by: HeadAggregate) -> None:
     button = bar(three).buttons[f"view.toggle_aggregate {by}"]
     assert button.text() == AGGREGATE_LABELS[by]
     three.click(button)
@@ -287,7 +287,7 @@ def test_a_fold_has_a_row_while_its_button_is_down(three: Hand, by: HeadAggregat
     assert len(three.shown.columns[0]) == 3
 
 
-def test_the_button_of_a_fold_stays_down_while_a_step_is_played(three: Hand) -> None:
+def test_the_button_of_an_aggregate_stays_checked_during_playback(three: Hand) -> None:
     button = bar(three).buttons["view.toggle_aggregate mean"]
     three.click(button)
     three.settle()
@@ -304,7 +304,7 @@ def test_the_button_of_a_fold_stays_down_while_a_step_is_played(three: Hand) -> 
     assert three.window.workspace.view.folds == frozenset()
 
 
-def test_with_a_fold_goes_the_cell_that_is_pinned_there(three: Hand) -> None:
+def test_hiding_an_aggregate_unpins_its_cell(three: Hand) -> None:
     press(three, Qt.Key.Key_M, BOTH)
     three.window.controllers.cell_selection_controller.follow_link(
         Cell("weights", (3, 2), HeadAggregate.MEAN)
@@ -319,7 +319,7 @@ def test_with_a_fold_goes_the_cell_that_is_pinned_there(three: Hand) -> None:
 # ----------------------------------------------------------------------------------------- zoom
 
 
-def test_buttons_look_closer_further_and_at_all(hand: Hand) -> None:
+def test_buttons_zoom_in_out_and_reset(hand: Hand) -> None:
     hand.paste_sentence(" ".join(f"w{number}" for number in range(30)))
     hand.settle()
     shown = bar(hand)
@@ -342,7 +342,7 @@ def test_buttons_look_closer_further_and_at_all(hand: Hand) -> None:
     assert (seen(hand), shown.part.text()) == (None, "")
 
 
-def test_what_is_seen_is_said_while_it_moves(hand: Hand) -> None:
+def test_the_visible_range_is_shown_while_it_changes(hand: Hand) -> None:
     turn(hand, hand.point(Cell("weights", (0, 0, 5))), 2)
     zoom = seen(hand)
     assert zoom
@@ -354,7 +354,7 @@ def test_what_is_seen_is_said_while_it_moves(hand: Hand) -> None:
 # ---------------------------------------------------------------------------- narrow windows
 
 
-def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
+def test_controls_that_do_not_fit_are_in_a_menu(hand: Hand) -> None:
     give_heads(hand, 8)
     hand.narrow(440)
     shown = bar(hand)
@@ -368,7 +368,7 @@ def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
     assert all(one.visibleRegion().boundingRect() == one.rect() for one in seen)
 
 
-def test_the_menu_of_the_bar_does_what_its_controls_do(hand: Hand) -> None:
+def test_the_overflow_menu_has_the_effect_of_the_controls(hand: Hand) -> None:
     give_heads(hand, 8)
     hand.narrow(440)
     shown = bar(hand)
@@ -382,7 +382,7 @@ def test_the_menu_of_the_bar_does_what_its_controls_do(hand: Hand) -> None:
 # ---------------------------------------------------------------------------------------- range
 
 
-def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> None:
+def test_the_chosen_range_and_its_limits_are_shown(hand: Hand) -> None:
     said = bar(hand).range.accessibleName
     assert said() == "Range: automatic, 0 to 0.5+"
     for text, words in (
@@ -398,7 +398,7 @@ def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> Non
     assert "Scores ±" in bar(hand).range.accessibleDescription()
 
 
-def test_an_automatic_range_follows_the_numbers(hand: Hand) -> None:
+def test_the_automatic_range_follows_the_values(hand: Hand) -> None:
     hand.paste_sentence(" ".join(f"w{number}" for number in range(30)))
     hand.settle()
     assert bar(hand).range.accessibleName() == "Range: automatic, 0 to 0.2+"
@@ -408,7 +408,7 @@ def test_an_automatic_range_follows_the_numbers(hand: Hand) -> None:
     assert bar(hand).range.accessibleName() == "Range: 0 to 1"
 
 
-def test_the_range_of_dropped_weights_ends_at_what_dropout_makes_of_1(hand: Hand) -> None:
+def test_the_range_after_dropout_includes_the_scaled_weight_1(hand: Hand) -> None:
     hand.type_number("dropout", "0.2")
     hand.settle()
     hand.choose_in_menu(bar(hand).range, "Range: 0 to 1")
@@ -417,7 +417,7 @@ def test_the_range_of_dropped_weights_ends_at_what_dropout_makes_of_1(hand: Hand
     assert "Weights 0 to 1, Dropout 0 to 1.25" in bar(hand).range.accessibleDescription()
 
 
-def test_typed_limits_open_the_pane_where_they_are(hand: Hand) -> None:
+def test_choosing_custom_limits_opens_their_pane(hand: Hand) -> None:
     hand.choose_in_menu(bar(hand).range, "Range: custom…")
     pane = hand.window.panes["Colours"]
     hand.until(pane.isVisible)

@@ -56,9 +56,7 @@ def off(one: Cell | None, other: Cell | None) -> int:
     [(FORTY, "weights"), (FORTY, "context"), (THOUSAND, "scores")],
     ids=["40", "40 context", "1000"],
 )
-def test_the_wheel_looks_closer_at_what_is_under_the_pointer(
-    hand: Hand, text: str, stage: str
-) -> None:
+def test_the_wheel_zooms_at_the_pointer(hand: Hand, text: str, stage: str) -> None:
     write(hand, text)
     tokens = len(text.split())
     column = 0 if stage == "context" else tokens // 3
@@ -81,7 +79,7 @@ def test_the_wheel_looks_closer_at_what_is_under_the_pointer(
     assert seen(hand) is None
 
 
-def test_turns_that_come_faster_than_they_can_be_read_lead_to_the_same_place(hand: Hand) -> None:
+def test_fast_wheel_turns_have_the_same_result(hand: Hand) -> None:
     write(hand, THOUSAND)
     at = hand.point(Cell("weights", (0, 750, 330)))
     before, block = under(hand, at), hand.panel("weights").rows.block
@@ -98,7 +96,7 @@ def test_turns_that_come_faster_than_they_can_be_read_lead_to_the_same_place(han
     assert seen(hand) is None
 
 
-def test_turns_that_wait_are_looked_at_together(hand: Hand) -> None:
+def test_pending_wheel_turns_are_combined(hand: Hand) -> None:
     write(hand, THOUSAND)
     at = hand.point(Cell("weights", (0, 750, 330)))
     factors: list[float] = []
@@ -119,7 +117,7 @@ def spin(hand: Hand, at: QPoint, notches: int) -> None:
     roll(hand.board, QPoint(0, notches * NOTCH), at, CONTROL)
 
 
-def test_the_wheel_alone_scrolls(hand: Hand) -> None:
+def test_the_wheel_without_ctrl_scrolls(hand: Hand) -> None:
     hand.type_number("d_out", "6")
     hand.type_number("heads", "6")
     hand.settle()
@@ -128,12 +126,12 @@ def test_the_wheel_alone_scrolls(hand: Hand) -> None:
     assert seen(hand) is None
 
 
-def test_beside_the_panels_the_wheel_does_nothing(hand: Hand) -> None:
+def test_the_wheel_has_no_effect_outside_the_panels(hand: Hand) -> None:
     turn(hand, QPoint(2, 2), 3)
     assert seen(hand) is None
 
 
-def test_many_small_turns_are_as_much_as_one_notch(hand: Hand) -> None:
+def test_many_small_turns_equal_one_notch(hand: Hand) -> None:
     write(hand, FORTY)
     at = hand.point(Cell("weights", (0, 20, 10)))
     turn(hand, at, 1)
@@ -149,7 +147,7 @@ def test_many_small_turns_are_as_much_as_one_notch(hand: Hand) -> None:
     assert seen(hand) is None
 
 
-def test_two_fingers_look_closer_and_further(hand: Hand) -> None:
+def test_two_fingers_zoom_in_and_out(hand: Hand) -> None:
     write(hand, FORTY)
     at = hand.point(Cell("weights", (0, 20, 10)))
     before = under(hand, at)
@@ -165,7 +163,7 @@ def test_two_fingers_look_closer_and_further(hand: Hand) -> None:
 
 
 @pytest.mark.parametrize("wider", [-1.0, -2.5, 0.0])
-def test_fingers_that_meet_break_nothing(hand: Hand, wider: float) -> None:
+def test_fingers_that_meet_are_handled(hand: Hand, wider: float) -> None:
     at = hand.point(Cell("weights", (0, 2, 1)))
     turn(hand, at, 2)
     pinch(hand, at, wider)
@@ -175,7 +173,7 @@ def test_fingers_that_meet_break_nothing(hand: Hand, wider: float) -> None:
 # --------------------------------------------------------------------------------------- keyboard
 
 
-def test_keys_look_closer_further_and_at_all(hand: Hand) -> None:
+def test_keys_zoom_in_out_and_reset(hand: Hand) -> None:
     write(hand, FORTY)
     press(hand, Qt.Key.Key_Plus)
     once = seen(hand)
@@ -193,7 +191,7 @@ def test_keys_look_closer_further_and_at_all(hand: Hand) -> None:
 
 
 @pytest.mark.slow
-def test_keys_look_closer_at_the_pinned_cell_wherever_one_looks(hand: Hand) -> None:
+def test_keys_zoom_at_the_pinned_cell(hand: Hand) -> None:
     write(hand, FORTY)
     hand.click_cell(Cell("weights", (0, 30, 12)))
     hand.leave()
@@ -217,7 +215,7 @@ def test_keys_look_closer_at_the_pinned_cell_wherever_one_looks(hand: Hand) -> N
     assert 12 in zoom.keys
 
 
-def test_keys_move_what_is_seen_up_to_the_edges(hand: Hand) -> None:
+def test_keys_pan_up_to_the_edges(hand: Hand) -> None:
     write(hand, FORTY)
     press(hand, Qt.Key.Key_Down, ALT | SHIFT)  # the whole text cannot be panned
     assert seen(hand) is None
@@ -239,7 +237,7 @@ def test_keys_move_what_is_seen_up_to_the_edges(hand: Hand) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [FORTY, THOUSAND], ids=["40", "1000"])
-def test_one_walks_out_of_what_is_seen_and_it_follows(hand: Hand, text: str) -> None:
+def test_the_visible_range_follows_the_pinned_cell(hand: Hand, text: str) -> None:
     write(hand, text)
     tokens = len(text.split())
     at = hand.point(Cell("weights", (0, tokens // 2, tokens // 3)))
@@ -270,7 +268,7 @@ def hand_places(hand: Hand, stage: str) -> set[tuple[int, int]]:
     }
 
 
-def test_one_begins_to_walk_where_one_looks(hand: Hand) -> None:
+def test_the_first_pinned_cell_is_in_the_visible_range(hand: Hand) -> None:
     write(hand, FORTY)
     turn(hand, hand.point(Cell("weights", (0, 30, 20))), 5)
     before = seen(hand)
@@ -283,7 +281,7 @@ def test_one_begins_to_walk_where_one_looks(hand: Hand) -> None:
     assert seen(hand) == before
 
 
-def test_in_a_long_text_cells_that_are_no_tokens_can_be_pointed_at_too(hand: Hand) -> None:
+def test_cells_of_pooled_blocks_can_be_hovered(hand: Hand) -> None:
     write(hand, THOUSAND)
     bar = hand.board.horizontalScrollBar().maximum()
     for _ in range(12):
@@ -305,7 +303,7 @@ def test_in_a_long_text_cells_that_are_no_tokens_can_be_pointed_at_too(hand: Han
 
 
 @pytest.mark.parametrize("text", [FORTY, THOUSAND], ids=["40", "1000"])
-def test_what_is_seen_can_be_pulled(hand: Hand, text: str) -> None:
+def test_the_visible_range_can_be_dragged(hand: Hand, text: str) -> None:
     write(hand, text)
     tokens = len(text.split())
     at = hand.point(Cell("weights", (0, tokens // 2, tokens // 2)))
@@ -327,7 +325,7 @@ def test_what_is_seen_can_be_pulled(hand: Hand, text: str) -> None:
     assert (edge.queries.start, edge.keys.start) == (0, 0)
 
 
-def test_a_panel_without_keys_is_pulled_up_and_down_only(hand: Hand) -> None:
+def test_a_panel_without_keys_is_dragged_only_vertically(hand: Hand) -> None:
     write(hand, FORTY)
     at = hand.point(Cell("context", (0, 20, 0)))
     turn(hand, at, 5)
@@ -341,7 +339,7 @@ def test_a_panel_without_keys_is_pulled_up_and_down_only(hand: Hand) -> None:
 
 
 @pytest.mark.parametrize("is_closer", [False, True])
-def test_a_click_pins_however_close_one_is(hand: Hand, is_closer: bool) -> None:
+def test_a_click_pins_at_any_zoom(hand: Hand, is_closer: bool) -> None:
     write(hand, FORTY)
     at = hand.point(Cell("weights", (0, 20, 10)))
     turn(hand, at, 4 * is_closer)
@@ -353,7 +351,7 @@ def test_a_click_pins_however_close_one_is(hand: Hand, is_closer: bool) -> None:
     assert view(hand).pinned is None
 
 
-def test_of_all_there_is_nothing_to_pull(hand: Hand) -> None:
+def test_the_whole_text_cannot_be_dragged(hand: Hand) -> None:
     write(hand, FORTY)
     at = hand.point(Cell("weights", (0, 20, 10)))
     pull(hand, hand.board.viewport(), at, at + QPoint(40, 40), at + QPoint(60, 60))
@@ -364,7 +362,7 @@ def test_of_all_there_is_nothing_to_pull(hand: Hand) -> None:
 # ----------------------------------------------------------------------------------- other changes
 
 
-def test_a_shorter_text_is_seen_whole_and_the_longer_one_as_before(hand: Hand) -> None:
+def test_a_shorter_text_is_fully_visible_after_zooming(hand: Hand) -> None:
     write(hand, FORTY)
     turn(hand, hand.point(Cell("weights", (0, 35, 35))), 4)
     before = seen(hand)
@@ -379,14 +377,14 @@ def test_a_shorter_text_is_seen_whole_and_the_longer_one_as_before(hand: Hand) -
     assert before
 
 
-def test_one_token_cannot_be_looked_at_closer(hand: Hand) -> None:
+def test_one_token_cannot_be_zoomed(hand: Hand) -> None:
     write(hand, "one")
     turn(hand, hand.point(Cell("weights", (0, 0, 0))), 5)
     press(hand, Qt.Key.Key_Plus)
     assert seen(hand) is None
 
 
-def test_a_link_leads_out_of_what_is_seen(hand: Hand) -> None:
+def test_a_link_can_leave_the_visible_range(hand: Hand) -> None:
     write(hand, FORTY)
     turn(hand, hand.point(Cell("weights", (0, 30, 20))), 6)
     hand.window.controllers.cell_selection_controller.follow_link(Cell("scores", (1, 2, 1)))
@@ -419,14 +417,14 @@ def every_fold(hand: Hand) -> list[Cell]:
     ]
 
 
-def test_the_mean_and_the_largest_have_rows_of_panels(folded: Hand) -> None:
+def test_mean_and_maximum_have_rows_of_panels(folded: Hand) -> None:
     for column in folded.shown.columns:
         labels = [heatmap.label for heatmap in column]
         assert labels == (["Head 1", "Head 2", "Mean", "Largest"] if column[0].label else [""])
 
 
 @pytest.mark.slow
-def test_their_cells_can_be_pointed_at_and_pinned(folded: Hand) -> None:
+def test_cells_of_aggregates_can_be_hovered_and_pinned(folded: Hand) -> None:
     cells = every_fold(folded)
     assert {cell.fold for cell in cells} == set(HeadAggregate)
     for cell in cells:
@@ -441,7 +439,7 @@ def test_their_cells_can_be_pointed_at_and_pinned(folded: Hand) -> None:
         assert view(folded).pinned is None
 
 
-def test_one_walks_through_them_and_back(folded: Hand) -> None:
+def test_the_pinned_cell_moves_into_aggregates_and_back(folded: Hand) -> None:
     folded.click_cell(Cell("scores", (1, 5, 0)))
     folded.leave()
     places = []
@@ -461,7 +459,7 @@ def test_one_walks_through_them_and_back(folded: Hand) -> None:
 @pytest.mark.parametrize(
     "pane", others_slow([Qt.Key.Key_F7, Qt.Key.Key_F8, Qt.Key.Key_F9, Qt.Key.Key_F11])
 )
-def test_with_any_pane_open_they_can_be_pinned_and_played(folded: Hand, pane: Qt.Key) -> None:
+def test_aggregates_can_be_pinned_and_played_with_any_pane(folded: Hand, pane: Qt.Key) -> None:
     folded.key(pane)
     folded.settle()
     QApplication.processEvents()
@@ -497,7 +495,9 @@ def test_with_any_pane_open_they_can_be_pinned_and_played(folded: Hand, pane: Qt
         first=4,
     ),
 )
-def test_whatever_one_does_with_one_pinned(folded: Hand, act: Callable[[Hand], None]) -> None:
+def test_all_commands_work_with_a_pinned_aggregate(
+    folded: Hand, act: Callable[[Hand], None]
+) -> None:
     folded.click_cell(Cell("weights", (4, 2), HeadAggregate.MEAN))
     folded.leave()
     folded.board.setFocus()
