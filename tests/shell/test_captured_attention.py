@@ -218,7 +218,7 @@ def test_every_pane_shows_captured_attention_or_says_why_not(opened: Opened) -> 
         assert dock.widget().isVisible()
         if dock.objectName() == "Lines":
             message = hand.window.panes["Lines"].view.panel.message
-            assert message.startswith("Lines need one text")
+            assert message.startswith("Lines need a single text")
 
 
 def test_weights_of_a_module_are_opened_and_computed_with(hand: Hand, tmp_path: Path) -> None:

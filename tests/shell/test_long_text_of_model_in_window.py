@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 import visualizer
 from tests.support.held_reading import HeldReading, read_few_tokens_at_once
 from visualizer.features.layer_overview.presenter import LAYERS_PANEL
-from visualizer.features.line_view.long_text_lines import MAX_LINES
+from visualizer.features.line_view.long_text_lines import MAX_LONG_TEXT_LINES
 from visualizer.features.line_view.presenter import LINES_PANEL
 from visualizer.features.mask_editor import presenter as mask_edit
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
@@ -75,7 +75,7 @@ def test_lines_are_those_of_the_layer_that_is_shown(long: Hand) -> None:
         long.settle()
         assert workspace.run
         weights = workspace.run.trace.read("weights", (layer,))
-        wanted = np.sort(weights.ravel())[-MAX_LINES:]
+        wanted = np.sort(weights.ravel())[-MAX_LONG_TEXT_LINES:]
 
         def is_read(wanted: np.ndarray = wanted) -> bool:
             panel = workspace.screen.panel(LINES_PANEL)

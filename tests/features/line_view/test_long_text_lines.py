@@ -15,7 +15,10 @@ from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, DropoutMode, MaskKind
 from visualizer.features.line_view import long_text_lines
-from visualizer.features.line_view.long_text_lines import MAX_LINES, PINNED_QUERY_LINES
+from visualizer.features.line_view.long_text_lines import (
+    MAX_LONG_TEXT_LINES,
+    MAX_PINNED_QUERY_LINES,
+)
 from visualizer.features.line_view.presenter import (
     HIDDEN_MESSAGE,
     SEARCHING_MESSAGE,
@@ -91,7 +94,9 @@ def test_those_near_the_pinned_query_and_of_itself_are_the_strongest_of_all_its_
     panel = read(long, replace(SEEN, pinned=Cell("weights", (0, 200, 7))))
     weights = whole.trace.read("weights").astype(np.float64)
     near = [*range(192, 208)]
-    wanted = strongest(weights, near, MAX_LINES) | strongest(weights, [200], PINNED_QUERY_LINES)
+    wanted = strongest(weights, near, MAX_LONG_TEXT_LINES) | strongest(
+        weights, [200], MAX_PINNED_QUERY_LINES
+    )
     assert placed(panel) == pytest.approx(wanted, rel=1e-4)
     pairs = 2 * sum(query + 1 for query in near)
     said = f"{len(wanted)} of {pairs:,} lines: the strongest for queries 193 to 208"
@@ -121,7 +126,9 @@ def test_without_a_pinned_query_they_are_of_those_that_are_seen(
 ) -> None:
     panel = read(long, replace(SEEN, zoom=zoom))
     weights = whole.trace.read("weights").astype(np.float64)
-    assert placed(panel) == pytest.approx(strongest(weights, [*queries], MAX_LINES), rel=1e-4)
+    assert placed(panel) == pytest.approx(
+        strongest(weights, [*queries], MAX_LONG_TEXT_LINES), rel=1e-4
+    )
     assert any(note.endswith(f"the strongest {whose}") for note in panel.notes)
 
 

@@ -14,9 +14,9 @@ from tests.support.colour_vision import contrast
 from tests.support.examples import others_slow
 from tests.support.window_input import LEFT, leave, words
 from visualizer.features.line_view.paint import (
+    MAX_LINE_WIDTH_PX,
+    MIN_LINE_WIDTH_PX,
     MIN_ROW_PX,
-    THINNEST,
-    WIDEST,
     LineBrush,
     label_box,
     lay_out_lines,
@@ -416,13 +416,15 @@ def test_a_larger_weight_has_a_wider_and_a_more_opaque_line(lines: Lines) -> Non
     drawn = lines.panel.lines
     found = list(pens(lines, drawn).values())  # in order of weight
     assert found == sorted(found)
-    assert found[-1][0] == WIDEST  # the first query reads itself alone
+    assert found[-1][0] == MAX_LINE_WIDTH_PX  # the first query reads itself alone
     lines.hand.press(Qt.Key.Key_M)
     lines.settle()
     drawn = lines.panel.lines
     width, opacity = list(pens(lines, drawn).values())[-1]
     strength = min(1, drawn.weights[-1] / lines.hand.panel("weights").colour.high)
-    assert width == pytest.approx(THINNEST + (WIDEST - THINNEST) * strength)
+    assert width == pytest.approx(
+        MIN_LINE_WIDTH_PX + (MAX_LINE_WIDTH_PX - MIN_LINE_WIDTH_PX) * strength
+    )
     assert opacity == 1
 
 

@@ -64,7 +64,7 @@ NO = Qt.KeyboardModifier.NoModifier
 def test_pointing_at_a_cell_colours_the_tokens(hand: Hand, pane: TokenPane) -> None:
     assert "6 tokens. Point at a cell" in words(pane.says)
     hand.hover(WITH)
-    assert words(pane.says) == "Attention of with, head 2"
+    assert words(pane.says) == "Attention from with, head 2"
     assert shown(hand).values == pytest.approx(weights(hand)[1, 3])
     hand.leave()
     assert "6 tokens. Point at a cell" in words(pane.says)
@@ -74,12 +74,12 @@ def test_tokens_are_chosen_together_and_summed(hand: Hand, pane: TokenPane) -> N
     click(hand, 3, NO)
     click(hand, 5, SHIFT)
     click(hand, 1, CONTROL)
-    assert words(pane.says) == "Attention of 4 tokens, Σ of 4 queries, mean of 2 heads"
+    assert words(pane.says) == "Attention from 4 tokens, Σ of 4 queries, mean of 2 heads"
     rows = weights(hand).mean(0)[[1, 3, 4, 5]]
     assert shown(hand).values == pytest.approx(rows.sum(0))
     hand.click_cell(WITH)
     hand.settle()
-    assert words(pane.says) == "Attention of 4 tokens, Σ of 4 queries, head 2"
+    assert words(pane.says) == "Attention from 4 tokens, Σ of 4 queries, head 2"
     assert shown(hand).values == pytest.approx(weights(hand)[1, [1, 3, 4, 5]].sum(0))
 
 
@@ -93,7 +93,7 @@ def test_the_switch_turns_from_queries_to_keys(hand: Hand, pane: TokenPane) -> N
     hand.press(Qt.Key.Key_T, CONTROL | SHIFT)
     hand.settle()
     assert pane.roles[TokenRole.QUERY].isChecked()
-    assert words(pane.says) == "Attention of starts, mean of 2 heads"
+    assert words(pane.says) == "Attention from starts, mean of 2 heads"
 
 
 def test_chosen_tokens_are_lit_in_the_panels(hand: Hand, pane: TokenPane) -> None:
@@ -252,7 +252,7 @@ def test_what_is_read_in_a_long_text_comes_without_waiting_for_it(by_blocks: Han
     QTest.keyClick(pane.strip, Qt.Key.Key_End)
     click(by_blocks, 1190, NO)
     by_blocks.until(lambda: pane.strip.tokens.weights is not None)
-    assert words(pane.says) == "Attention of w1190, mean of 2 heads"
+    assert words(pane.says) == "Attention from w1190, mean of 2 heads"
     row = window.workspace.run.trace.read("weights", (slice(None), 1190)).mean(axis=0)
     assert shown(by_blocks).values == pytest.approx(row, rel=1e-4)
     by_blocks.press(Qt.Key.Key_T, CONTROL | SHIFT)
@@ -280,7 +280,7 @@ def test_a_number_finds_its_token_and_a_command_the_largest_weight(by_blocks: Ha
     QTest.keyClicks(pane.search, "#1,001")
     by_blocks.settle()
     assert found_now(pane) == ({1000}, "1 found")
-    by_blocks.until(lambda: words(pane.says) == "Attention of w1000, mean of 2 heads")
+    by_blocks.until(lambda: words(pane.says) == "Attention from w1000, mean of 2 heads")
     by_blocks.press(Qt.Key.Key_I)
     largest = int(shown(by_blocks).values.argmax())
     assert pane.strip.viewport().rect().contains(pane.strip.box(largest).toAlignedRect())

@@ -15,10 +15,10 @@ from PySide6.QtTest import QTest
 from tests.support.window_input import LEFT
 from visualizer.attention.captured_attention import ImagePatches
 from visualizer.features.token_strip.patch_strip_widget import (
-    FAINTEST,
+    MAX_OPACITY,
     MAX_SIDE_PX,
     MIN_NUMBERED_OPACITY,
-    STRONGEST,
+    MIN_OPACITY,
     PatchStrip,
 )
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
@@ -106,12 +106,12 @@ def test_weights_lie_over_the_grey_image(strip: PatchStrip, theme: Theme, width:
     strip.resize(width, 240)
     values = np.linspace(0, 1, COUNT)
     strip.show_tokens(panel(weights_of(values)), theme)
-    least = MIN_NUMBERED_OPACITY if width == 242 else FAINTEST
+    least = MIN_NUMBERED_OPACITY if width == 242 else MIN_OPACITY
     table = colour_mapping.colour_table("viridis", theme)
     for token in range(1, COUNT):
         grey = QColor(*map(int, PIXELS.reshape(-1, 3)[token - 1]))
         grey_level = (grey.red() * 11 + grey.green() * 16 + grey.blue() * 5) / 32  # as qGray
-        share = least + (STRONGEST - least) * values[token]
+        share = least + (MAX_OPACITY - least) * values[token]
         entry = round(values[token] * colour_mapping.MAX_COLOUR_INDEX)
         over = channels_of(QColor(int(table[entry])))
         expected = tuple(share * one + (1 - share) * grey_level for one in over)

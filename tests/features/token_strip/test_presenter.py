@@ -248,15 +248,15 @@ def test_what_is_kept_of_a_text_goes_with_it() -> None:
 @pytest.mark.parametrize(
     ("chosen", "fields", "says"),
     [
-        ((), {"pinned": Cell("weights", (1, 3, 2))}, "Attention of with, head 2"),
-        ((), {"pinned": Cell("input", (0, 2))}, "Attention of Your, head 1"),
-        ((1, 2), {}, "Attention of journey and starts, Σ of 2 queries, mean of 2 heads"),
+        ((), {"pinned": Cell("weights", (1, 3, 2))}, "Attention from with, head 2"),
+        ((), {"pinned": Cell("input", (0, 2))}, "Attention from Your, head 1"),
+        ((1, 2), {}, "Attention from journey and starts, Σ of 2 queries, mean of 2 heads"),
         (
             (0, 1, 5),
             {"role": TokenRole.KEY, "pinned": Cell("scores", (0, 0, 0))},
             "Attention to Your, journey and step, Σ of 3 keys, head 1",
         ),
-        ((0, 1, 2, 3), {}, "Attention of 4 tokens, Σ of 4 queries, mean of 2 heads"),
+        ((0, 1, 2, 3), {}, "Attention from 4 tokens, Σ of 4 queries, mean of 2 heads"),
     ],
 )
 def test_it_says_what_is_shown(chosen: tuple[int, ...], fields: dict[str, Any], says: str) -> None:
@@ -265,17 +265,17 @@ def test_it_says_what_is_shown(chosen: tuple[int, ...], fields: dict[str, Any], 
 
 def test_one_head_and_dropout_are_said() -> None:
     run = a_run(heads=1, dropout=0.5)
-    assert shares(run, 4).plain_sentence == "Attention of one, after dropout"
+    assert shares(run, 4).plain_sentence == "Attention from one, after dropout"
     assert (
         shares(run, 4, stages=frozenset({"weights"})).plain_sentence
-        == "Attention of one, before dropout"
+        == "Attention from one, before dropout"
     )
 
 
 def test_words_that_look_like_tags_are_words() -> None:
     run = a_run("<b> &amp; c", heads=1)
     for token, label in enumerate(run.texts[0]):
-        assert shares(run, token).plain_sentence == f"Attention of {label}"
+        assert shares(run, token).plain_sentence == f"Attention from {label}"
 
 
 @pytest.mark.parametrize("run", [BOOK, LONG])

@@ -16,7 +16,7 @@ from PySide6.QtTest import QTest
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from visualizer.features.token_strip.chip_strip_widget import (
     MAX_CHIPS,
-    TEXT_LINES,
+    MAX_TEXT_LINES,
     TOKENS_PER_LAYOUT_PART,
     TokenStrip,
     overview_width,
@@ -111,7 +111,7 @@ def test_words_adjoin_in_lines_that_scroll(strip: TokenStrip) -> None:
     for token, box in enumerate(strip.chips):
         lines.setdefault(box.top(), []).append(token)
         assert box.right() <= strip.viewport().width() - overview_width()
-    assert len([top for top in lines if top < strip.viewport().height()]) == TEXT_LINES
+    assert len([top for top in lines if top < strip.viewport().height()]) == MAX_TEXT_LINES
     for tokens in lines.values():
         boxes = [strip.chips[token] for token in tokens]
         assert all(one.right() == other.left() for one, other in pairwise(boxes))
@@ -202,7 +202,7 @@ def test_only_lines_in_sight_are_painted(
 
     monkeypatch.setattr(WrappedChips, "boxes", noted)
     strip.viewport().grab()
-    assert TEXT_LINES <= len(painted) <= TEXT_LINES + 2
+    assert MAX_TEXT_LINES <= len(painted) <= MAX_TEXT_LINES + 2
     assert line_of(strip, 1500) in painted
 
 

@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
 from tests.support.window_input import CONTROL, LEFT, SHIFT
-from visualizer.features.token_strip.chip_strip_widget import LINES, TokenStrip
+from visualizer.features.token_strip.chip_strip_widget import MAX_CHIP_LINES, TokenStrip
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
 from visualizer.features.token_strip.widget import TokenColourBar
 from visualizer.heatmap import colour_mapping
@@ -102,7 +102,7 @@ def test_of_many_tokens_a_few_lines_are_shown_and_all_can_be_reached(strip: Toke
     strip.show_tokens(TokenPanel(WORDS * 160), LIGHT)
     strip.resize(216, strip.sizeHint().height())
     seen = {box.top() for box in strip.chips if box.bottom() <= strip.viewport().height()}
-    assert len(seen) == LINES
+    assert len(seen) == MAX_CHIP_LINES
     assert all(box.right() <= strip.viewport().width() for box in strip.chips)
     bar = strip.verticalScrollBar()
     bar.setValue(bar.maximum())

@@ -1,4 +1,4 @@
-"""Controller of the line view: the cursor on its lines and tokens, and the options of its lines."""
+"""Controller of the line view: hovered and pinned lines and tokens, and the line options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LineViewController(QObject):
-    """Translator of line view input into cursor and view changes, with one method per intent."""
+    """Controller that changes the cursor and the line options; each public method is one intent."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
@@ -32,7 +32,7 @@ class LineViewController(QObject):
         self._workspace.change_view(lines=replace(self._workspace.wanted.lines, **changes))
 
     def hover(self, cell: Cell | None) -> None:
-        """Hover a line's cell; None clears it unless another pane has hovered a cell since."""
+        """Mark the cell of a line as hovered; None clears the mark if this view has set it."""
         lines = self._options_with_keys(self._pinned_by_key)
         if cell is None and self._workspace.wanted.hovered != self._hovered:
             self._workspace.change_view(lines=lines)
@@ -41,24 +41,24 @@ class LineViewController(QObject):
         self._workspace.change_view(hovered=cell, lines=lines)
 
     def pin(self, cell: Cell | None) -> None:
-        """Pin a line's cell, or unpin it if it is pinned already."""
+        """Pin the cell of a line, or unpin it if it is already pinned."""
         wanted = self._workspace.wanted
         self._workspace.request_view(pin_cell(wanted, None if cell == wanted.pinned else cell))
 
     def hover_token(self, token: LineToken) -> None:
-        """Highlight the lines of the token under the pointer and hover the largest of them."""
-        self._hovered = cell = self._largest_cell_of(token)
+        """Highlight the lines of the token under the pointer, and mark the strongest as hovered."""
+        self._hovered = cell = self._strongest_cell_of(token)
         self._workspace.change_view(hovered=cell, lines=self._options_for_token(cell, token))
 
     def pin_token(self, token: LineToken) -> None:
-        """Pin a token's lines, or unpin them if they are pinned already."""
-        cell, wanted = self._largest_cell_of(token), self._workspace.wanted
+        """Pin the lines of a token, or unpin them if they are already pinned."""
+        cell, wanted = self._strongest_cell_of(token), self._workspace.wanted
         options = self._options_for_token(cell, token)
         is_pinned = cell == wanted.pinned and options == wanted.lines
         view = pin_cell(wanted, None if is_pinned else cell)
         self._workspace.request_view(replace(view, lines=options))
 
-    def _largest_cell_of(self, token: LineToken) -> Cell | None:
+    def _strongest_cell_of(self, token: LineToken) -> Cell | None:
         resolved = self._workspace.screen.resolved
         return strongest_line_cell(resolved, token) if resolved else None
 

@@ -1,4 +1,4 @@
-"""Selection of the weights that are drawn as lines: the largest of each query and head.
+"""Selection of the weights that are drawn as lines: the largest weights per query and head.
 
 Captured attention may have no lines at all; `no_lines_reason` returns the reason. A `LineRequest`
 states which part of a large tensor is needed; the worker reads that part before it is shown.
@@ -33,12 +33,13 @@ def no_lines_reason(run: Run) -> str:
         return "This file contains scores only; lines need attention weights."
     if not run.has_same_keys:
         if run.is_continuation:
-            return "Lines need a query for each token; here, only the last tokens have one."
-        return "Lines need one text; here, queries and keys come from different texts."
+            return "Lines need a query for each token. Here, only the last tokens have a query."
+        return "Lines need a single text. Here, queries and keys come from different texts."
     return ""
 
 
 MAX_LINES = 3000
+"""Maximum number of lines in the whole picture."""
 MAX_HIGHLIGHTED_LINES = 100
 
 
@@ -48,12 +49,12 @@ class SelectedLines(Struct, frozen=True, eq=False):
     Parameters
     ----------
     heads, queries, keys : numpy.ndarray
-        Indices of each line.
+        The head, query and key of each line.
     weights : numpy.ndarray
         The weight of each line; negative if the spec allows it.
     line_strengths : numpy.ndarray
         The drawn strength of each line, from 0 to 1.
-    strongest_weight : float
+    max_strength : float
         The largest strength in the whole picture, even if these lines are only a part of it.
     is_thinned : bool
         Whether lines were left out because there are too many.
@@ -65,13 +66,13 @@ class SelectedLines(Struct, frozen=True, eq=False):
     weights: np.ndarray
     line_strengths: np.ndarray
     is_thinned: bool = False
-    strongest_weight: float = 1.0
+    max_strength: float = 1.0
 
     def __len__(self) -> int:
         return len(self.weights)
 
     def subset(self, which: np.ndarray | slice, is_thinned: bool) -> SelectedLines:
-        """Return some of the lines, in their order."""
+        """Return the given lines, in their current order."""
         return replace(
             self,
             heads=self.heads[which],
@@ -84,14 +85,14 @@ class SelectedLines(Struct, frozen=True, eq=False):
 
 
 class LineRequest(Struct, frozen=True):
-    """The part of a run that lines are read from, and which of its weights have a line.
+    """The part of a run that lines are read from, and the criteria for weights with a line.
 
     Parameters
     ----------
     stage : str
-        The stage that the numbers belong to.
+        The stage whose weights are drawn.
     leading : tuple of int
-        The layer and text, as an index of the run's leading axes.
+        The layer and text, as indices along the leading axes of the run.
     lens : WeightTransform
         The transform of the weights.
     heads : tuple of int
@@ -116,7 +117,7 @@ class LineRequest(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """Number of values to read per row: one more than drawn, to detect omitted ones."""
+        """Number of values to read per row: one more than drawn, to detect omitted lines."""
         return max(self.drawn, self.top) + 1
 
 
@@ -142,9 +143,9 @@ def line_request(resolved: ResolvedView) -> LineRequest:
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
-    """Return the key of the data to read before `present_lines`; None if there is nothing to read.
+    """Return a key of the data to read for `present_lines`; None if there is nothing to read.
 
-    Lines of a long text are read later.
+    The weights of a long text are read later, in the background.
     """
     if resolved.run.trace.is_blockwise or no_lines_reason(resolved.run):
         return None
@@ -153,7 +154,7 @@ def prefetch_key(resolved: ResolvedView) -> Hashable:
 
 
 def prefetch(resolved: ResolvedView) -> None:
-    """Read the largest weights before `present_lines`; called on the worker."""
+    """Read the largest weights for `present_lines`; called on the worker."""
     if prefetch_key(resolved) is not None:
         request = line_request(resolved)
         _read_largest(resolved.run, request)
@@ -174,7 +175,7 @@ def _solo_head(resolved: ResolvedView) -> int | None:
 
 
 def _read_largest(run: Run, request: LineRequest) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest numbers of each row, and their keys: [head, query, nth]."""
+    """Return the largest values of each row and their keys, both [head, query, nth]."""
     count = min(request.count, run.trace.tokens)
     numbers, keys = line_tensor(run, request).read_largest(count, request.leading)
     return numbers[list(request.heads)], keys[list(request.heads)]
@@ -229,7 +230,7 @@ def select_lines_of_token(run: Run, request: LineRequest, token: LineToken) -> S
 
 
 def line_weight(run: Run, request: LineRequest, place: tuple[int, ...]) -> float | None:
-    """Return the weight of a head, query and key; None if it has no line."""
+    """Return the weight at a head, query and key; None if it has no line."""
     head, query, key = place
     if head not in request.heads or not _allowed_in_run(run, request)[query, key]:
         return None
@@ -251,13 +252,13 @@ def count_pairs(run: Run, request: LineRequest) -> int:
 
 
 def keep_reached_lines(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
-    """Keep the lines of cells that playback has reached: whole rows and part of the next row."""
+    """Return the lines whose cells playback has reached: whole rows, and part of the next row."""
     is_reached = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
     return lines.subset(is_reached, lines.is_thinned)
 
 
 def has_line(weights: np.ndarray, request: LineRequest) -> np.ndarray:
-    """Whether weights have a line: finite, not 0, and at or above the threshold."""
+    """Return whether each weight has a line: it is finite, not 0, and not below the threshold."""
     sizes = np.abs(weights)
     passing: np.ndarray = np.isfinite(weights) & (sizes > 0) & (sizes >= request.threshold)
     return passing
@@ -276,7 +277,7 @@ def _build_selection(
     weights: np.ndarray,
     is_thinned: bool = False,
 ) -> SelectedLines:
-    """Build the selection sorted by weight; heads in `place` are indices into the drawn heads."""
+    """Build a selection sorted by weight; heads in `place` are indices into the drawn heads."""
     heads, queries, keys = place
     largest = _largest_of_queries(run, request)
     full = full_strength_weights(request, largest, automatic_end(run, request))
@@ -292,7 +293,7 @@ def sort_lines(
     strongest: float,
     is_thinned: bool = False,
 ) -> SelectedLines:
-    """Sort lines by weight, smallest first.
+    """Return a selection of lines, sorted by weight with the smallest weight first.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The strongest lines of a long text, selected from the weight rows of a few queries.
+"""The strongest lines of a long text, selected from the rows of weights of a few queries.
 
 The attention matrix of a long text is not stored, and computing one row of 100,000 weights takes
 milliseconds. Lines are therefore drawn for a few queries only: those near the pinned query, or else
@@ -37,16 +37,19 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.session.resolved_view import ResolvedView
 
-MAX_LINES = 64
-"""Maximum number of lines, over all queries."""
-PINNED_QUERY_LINES = 16
-"""Number of the pinned query's lines that are always drawn."""
+MAX_LONG_TEXT_LINES = 64
+"""Maximum number of lines of all queries together, without those added for the pinned query."""
+MAX_PINNED_QUERY_LINES = 16
+"""Maximum number of lines of the pinned query that are always drawn."""
 PINNED_BLOCK_QUERIES = 16
-"""Size of the block of queries read with the pinned one, so that the cursor can move within it."""
+"""Number of queries in the block that is read around the pinned query.
+
+The cursor can move within this block without further reading.
+"""
 MAX_QUERIES = 64
-"""Maximum number of queries read if none is pinned."""
+"""Maximum number of queries that are read if no query is pinned."""
 MAX_CACHED_QUERY_SETS = 8
-"""Number of query sets with cached weights, per tensor."""
+"""Maximum number of sets of queries whose weights are cached, per tensor."""
 
 
 class StrongestWeights(Struct, frozen=True, eq=False):
@@ -81,7 +84,7 @@ class StrongestWeights(Struct, frozen=True, eq=False):
 
 
 class QueriesToRead(Struct, frozen=True):
-    """The weight rows from which lines are selected."""
+    """The rows of weights from which lines are selected."""
 
     request: LineRequest
     queries: range
@@ -94,7 +97,7 @@ class QueriesToRead(Struct, frozen=True):
 
 
 def queries_to_read(resolved: ResolvedView) -> QueriesToRead:
-    """Return the queries near the pinned one, or else the visible ones, evenly thinned."""
+    """Return the queries near the pinned one, or else evenly spaced visible queries."""
     count = resolved.run.trace.sides[0]
     pinned = pinned_query(resolved)
     if pinned is not None:
@@ -107,7 +110,7 @@ def queries_to_read(resolved: ResolvedView) -> QueriesToRead:
 
 
 def pinned_query(resolved: ResolvedView) -> int | None:
-    """Return the query of the pinned cell; None if none is pinned."""
+    """Return the query of the pinned cell; None if no cell is pinned."""
     pinned = resolved.pinned_when_reached
     return cursor_on(resolved, None, pinned).query if pinned else None
 
@@ -118,12 +121,12 @@ _CACHE: WeakKeyDictionary[CachedTensor, dict[Hashable, StrongestWeights]] = Weak
 
 
 def cached_weights(run: Run, wanted: QueriesToRead) -> StrongestWeights | None:
-    """Return the weights read so far; None before the first head."""
+    """Return the weights read so far; None until the first head has been read."""
     return _CACHE.get(line_tensor(run, wanted.request), {}).get(wanted.key)
 
 
 def are_weights_read(resolved: ResolvedView) -> bool:
-    """Whether the weights of all visible lines are read, or no lines are visible."""
+    """Return whether the weights of all visible lines have been read, or no lines are visible."""
     run = resolved.run
     if not run.trace.is_blockwise or PANE_TITLE not in resolved.view.panes or no_lines_reason(run):
         return True
@@ -132,7 +135,7 @@ def are_weights_read(resolved: ResolvedView) -> bool:
 
 
 def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
-    """Read heads one by one until `is_over()`, but at least one; called on the worker."""
+    """Read at least one head, and further heads until `is_over()`; called on the worker."""
     if are_weights_read(resolved):
         return
     run, wanted = resolved.run, queries_to_read(resolved)
@@ -142,7 +145,7 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
     allowed = allowed_cells(request.masking, trace.sides, text, rows)  # query key
     pairs = int(np.count_nonzero(allowed))
     cached = _CACHE.setdefault(tensor, {})
-    none = np.zeros((0, len(rows), min(MAX_LINES, trace.sides[1])))
+    none = np.zeros((0, len(rows), min(MAX_LONG_TEXT_LINES, trace.sides[1])))
     empty = StrongestWeights(wanted.queries, none, none.astype(int), 0, len(request.heads))
     known = cached.get(wanted.key) or empty
     while not known.is_whole:
@@ -164,9 +167,9 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
 
 
 def _largest_per_row(numbers: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of largest magnitude in each row, largest first, and their keys."""
+    """Return the values of largest magnitude in each row, largest first, and their keys."""
     sizes = np.where(allowed & np.isfinite(numbers), np.abs(numbers), 0)
-    count = min(MAX_LINES, sizes.shape[1])
+    count = min(MAX_LONG_TEXT_LINES, sizes.shape[1])
     keys = np.argpartition(sizes, -count, axis=1)[:, -count:]
     order = np.argsort(-np.take_along_axis(sizes, keys, 1), axis=1, kind="stable")
     keys = np.take_along_axis(keys, order, 1)
@@ -185,7 +188,7 @@ class StrongestLines:
     end : float or None
         The end of the automatic range, if it is chosen.
     pinned : int or None
-        The query that lines are always drawn for.
+        The query whose strongest lines are always drawn.
     """
 
     def __init__(
@@ -204,9 +207,9 @@ class StrongestLines:
         heads, rows, _ = at = np.nonzero(passing)
         place = np.array(request.heads)[heads], np.array(found.queries)[rows], found.keys[at]
         every = sort_lines(place, found.weights[at], full[rows], strongest)
-        drawn = np.arange(max(0, len(every) - MAX_LINES), len(every))
+        drawn = np.arange(max(0, len(every) - MAX_LONG_TEXT_LINES), len(every))
         if pinned is not None:
-            own = np.flatnonzero(every.queries == pinned)[-PINNED_QUERY_LINES:]
+            own = np.flatnonzero(every.queries == pinned)[-MAX_PINNED_QUERY_LINES:]
             drawn = np.union1d(own, drawn)
         self.drawn = every.subset(drawn, len(drawn) < len(every))
         # A line can be drawn only if both of its tokens are listed.
@@ -221,7 +224,7 @@ class StrongestLines:
         return lines.subset(tokens == token.at, False)
 
     def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
-        """Return the weight of a head, query and key (None without a line), and its strength."""
+        """Return the weight at a head, query and key (None without a line), and its strength."""
         head, query, key = place
         lines = self._listed
         at = np.flatnonzero((lines.heads == head) & (lines.queries == query) & (lines.keys == key))
@@ -231,7 +234,7 @@ class StrongestLines:
 
 
 def strongest_lines(resolved: ResolvedView) -> StrongestLines | None:
-    """Return the lines selected from the weights read so far; None before the first head."""
+    """Return the lines selected from the weights read so far; None until a head has been read."""
     wanted = queries_to_read(resolved)
     found = cached_weights(resolved.run, wanted)
     if not found:

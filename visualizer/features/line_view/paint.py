@@ -1,6 +1,6 @@
-"""Painting of the line view: all lines, the highlighted ones above them, and tokens on both sides.
+"""Painting of the line view: all lines, highlighted lines on top, and tokens on both sides.
 
-All lines are painted incrementally into a pixmap, so that no frame takes long.
+All lines are painted into a pixmap in several steps, so that no frame takes long.
 """
 
 from __future__ import annotations
@@ -40,16 +40,18 @@ if TYPE_CHECKING:
 
 Positions = np.ndarray | int
 
-MAX_SPREAD_TOKENS = 40
+MAX_READABLE_ROWS = 40
+"""Maximum number of rows that always have a readable height."""
 MIN_ROW_PX = 2.0
 MAX_ROW_PX = 64
 LABEL_GAP_PX = 8
 MARGIN_PX = 12
 HEADER_HEIGHT_PX = 26
 MIN_MIDDLE_PX = 72
-MAX_SPREAD_HEADS = 5
+MAX_HEAD_STEP_PX = 5
+"""Maximum vertical distance between lines of successive heads, at the default text size."""
 HEAD_SPREAD_SHARE = 0.7
-"""The fraction of a row's height over which the lines of all heads are spread."""
+"""Maximum fraction of a row's height over which the lines of all heads are spread."""
 
 
 class AttentionLinesLayout(Struct, frozen=True):
@@ -58,13 +60,13 @@ class AttentionLinesLayout(Struct, frozen=True):
     Parameters
     ----------
     tokens : tuple of int or None
-        The tokens that have a row, ascending; None for all.
+        The tokens that have a row, in ascending order; None if all tokens have one.
     left, right : float
         The x coordinates where lines begin and end.
     height : float
         The height of a row.
     top : float
-        The top of the first row, unscrolled.
+        The y coordinate of the top of the first row, without scrolling.
     step : float
         The vertical offset between lines of successive heads with the same tokens.
     first : float
@@ -90,7 +92,7 @@ class AttentionLinesLayout(Struct, frozen=True):
         return row if self.tokens is None else self.tokens[row]
 
     def row_of(self, token: int) -> int | None:
-        """Return the row of a token; None if it has none."""
+        """Return the row of a token; None if the token has no row."""
         if self.tokens is None:
             return token if token < self.count else None
         row = bisect_left(self.tokens, token)
@@ -101,12 +103,12 @@ class AttentionLinesLayout(Struct, frozen=True):
         return self.top + (row + 0.5) * self.height
 
     def row_at(self, y: float) -> int | None:
-        """Return the row at a y coordinate; None outside the rows."""
+        """Return the row at a y coordinate; None if there is no row."""
         row = int((y - self.top) // self.height)
         return row if 0 <= row < self.count else None
 
     def line_ends(self, heads: Positions, tokens: Positions) -> np.ndarray:
-        """Return the y coordinates at which heads' lines meet tokens, all of which have a row."""
+        """Return the y coordinates at which lines of heads meet tokens, which must have rows."""
         within = self.first + np.asarray(heads) * self.step
         rows = tokens if self.tokens is None else np.searchsorted(self.tokens, tokens)
         heights: np.ndarray = self.top + (np.asarray(rows) + 0.5) * self.height + within
@@ -136,16 +138,16 @@ def lay_out_lines(
     height: float,
     tokens: tuple[int, ...] | None = None,
 ) -> AttentionLinesLayout:
-    """Lay out the tokens and the lines of a number of heads in a view of a given size.
+    """Lay out the tokens and the lines of the heads in a view of the given size.
 
-    With few tokens, rows have a readable height. With more tokens, they shrink to fit the view,
-    down to the smallest height that can be pointed at. If only some tokens are listed, every row
-    keeps a readable height.
+    If there are few tokens, rows have a readable height. If there are more, rows shrink to fit
+    the view, down to the smallest height that can be pointed at. If only some tokens are listed,
+    all rows keep a readable height.
     """
     scale, line = text_scale(), font_metrics(12).height()
     count = max(1, len(labels))
     top = HEADER_HEIGHT_PX * scale
-    smallest = line + 2 if count <= MAX_SPREAD_TOKENS or tokens is not None else MIN_ROW_PX
+    smallest = line + 2 if count <= MAX_READABLE_ROWS or tokens is not None else MIN_ROW_PX
     row = min((height - top) / count, MAX_ROW_PX * scale)
     outside = max(0.0, line - row) / 2  # overhang of the first and last label
     row = max(row - 2 * outside / count, smallest)
@@ -155,30 +157,33 @@ def lay_out_lines(
     own = max(bold, font_metrics(12).horizontalAdvance("query"))
     widest = max(0.0, min(own + 4, most))
     side = MARGIN_PX + widest + LABEL_GAP_PX
-    step = min(MAX_SPREAD_HEADS * scale, row * HEAD_SPREAD_SHARE / heads) if heads > 1 else 0.0
+    step = min(MAX_HEAD_STEP_PX * scale, row * HEAD_SPREAD_SHARE / heads) if heads > 1 else 0.0
     first = -step * (heads - 1) / 2
     right = max(width - side, side + 1)
     return AttentionLinesLayout(len(labels), side, right, row, top, step, first, tokens)
 
 
 STRENGTH_LEVELS = 12
-THINNEST, WIDEST = 1.0, 5.0
-"""The widths of lines of strength 0 and 1, in logical pixels."""
+MIN_LINE_WIDTH_PX, MAX_LINE_WIDTH_PX = 1.0, 5.0
+"""Widths of lines of strength 0 and 1, in logical pixels."""
 MIN_OPACITY = 0.08
-"""The opacity of a line of weight 0."""
+"""Opacity of a line of strength 0."""
 HEAD_MARK_SIDE_PX = 8
-"""The side of a head's mark, at the default text size."""
-MAX_OPAQUE_LINES = 60
-THIN, WIDE_COSTS = 1.5, 8
-"""Width below which a line is drawn thin if there are many, and the cost of a wide line."""
+"""Side length of the mark of a head, in pixels at the default text size."""
+MAX_FEW_LINES = 60
+"""Maximum number of lines of which small weights stay visible and all lines may be wide."""
+MIN_WIDE_LINE_PX = 1.5
+"""Minimum width of a line, in logical pixels, that is drawn wide if there are many lines."""
+WIDE_LINE_COST = 8
+"""Time to draw a wide line relative to a thin line of the same length."""
 MAX_WIDE_LINES = 12
-"""Maximum number of wide lines, the strongest; more would make painting slow."""
+"""Maximum number of wide lines if there are many lines; more would make painting slow."""
 MAX_PIECE_LENGTH_PX = 15.0
 """Maximum length of a piece of a thin line, in pixels."""
 PATH_ELEMENT = np.dtype([("kind", ">i4"), ("x", ">f8"), ("y", ">f8")])
 """A path element in the format of Qt's data streams."""
-MAX_PATH_LENGTH = 10_000
-"""Maximum length of a path; longer ones are split so that they can be drawn in several frames."""
+MAX_PATH_COST = 10_000
+"""Maximum cost of a path, in pixels of a thin line; lines of a higher cost share several paths."""
 
 
 class LineStroke(Struct, frozen=True):
@@ -187,7 +192,7 @@ class LineStroke(Struct, frozen=True):
     Parameters
     ----------
     cost : float
-        The time to draw it, in pixels of a thin line.
+        The time to draw it, as the length of a thin line in pixels that takes equally long.
     """
 
     path: QPainterPath
@@ -196,44 +201,44 @@ class LineStroke(Struct, frozen=True):
 
 
 class LineBrush(Struct, frozen=True):
-    """The pens of a picture's lines. A line's width depends only on its own strength.
+    """Creates the pens for the lines of a picture.
 
-    Opacity is relative to the strongest line, which is opaque, so that it stands out from the
-    background even if all weights are small. With few lines, small weights stay visible; with
-    many, large ones stand out.
+    The width of a line depends only on its own strength. Its opacity is relative to the strongest
+    line, which is opaque, so that lines stand out from the background even if all weights are
+    small. If there are few lines, small weights stay visible; if there are many lines, large
+    weights stand out.
 
     Parameters
     ----------
-    strongest_weight : float
+    max_strength : float
         The largest strength in the picture.
     gamma : float
         The exponent of opacity.
     """
 
-    strongest_weight: float
+    max_strength: float
     gamma: float
 
     @classmethod
     def for_picture(cls, lines: SelectedLines) -> LineBrush:
-        """Return the brush of a whole picture; its parts use the same one."""
-        share = min(1.0, MAX_OPAQUE_LINES / max(1, len(lines)))
-        return cls(lines.strongest_weight, 0.6 + 0.6 * (1 - share))
+        """Return the brush for a whole picture; parts of the picture use the same brush."""
+        share = min(1.0, MAX_FEW_LINES / max(1, len(lines)))
+        return cls(lines.max_strength, 0.6 + 0.6 * (1 - share))
 
     def strength_levels(self, strengths: np.ndarray) -> np.ndarray:
         """Quantize strengths to `STRENGTH_LEVELS` levels."""
-        levels = (strengths / self.strongest_weight * (STRENGTH_LEVELS - 1)).round().astype(int)
+        levels = (strengths / self.max_strength * (STRENGTH_LEVELS - 1)).round().astype(int)
         return np.asarray(levels.clip(0, STRENGTH_LEVELS - 1))
 
     def line_width(self, level: int) -> float:
         """Return the width of a line, in logical pixels."""
-        return THINNEST + (WIDEST - THINNEST) * self.strongest_weight * level / (
-            STRENGTH_LEVELS - 1
-        )
+        strength = self.max_strength * level / (STRENGTH_LEVELS - 1)
+        return MIN_LINE_WIDTH_PX + (MAX_LINE_WIDTH_PX - MIN_LINE_WIDTH_PX) * strength
 
     def create_pen(
         self, head: int, level: int, is_wide: bool, is_negative: bool, theme: Theme
     ) -> QPen:
-        """Return the pen of a head's lines at a level; one device pixel wide if not `is_wide`."""
+        """Return the pen for lines of a head; thin lines are one device pixel wide."""
         colour = QColor(head_colour(head, theme))
         share = (level / (STRENGTH_LEVELS - 1)) ** self.gamma
         colour.setAlphaF(MIN_OPACITY + (1 - MIN_OPACITY) * share)
@@ -252,7 +257,7 @@ def paint_lines(
     theme: Theme,
     brush: LineBrush,
 ) -> None:
-    """Paint lines all at once."""
+    """Paint all of the lines in one step."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     for stroke in line_strokes(lines, rows, seen, theme, brush):
         painter.strokePath(stroke.path, stroke.pen)
@@ -269,9 +274,9 @@ def line_strokes(
     begins, ends = (rows.line_ends(lines.heads, side) for side in (lines.queries, lines.keys))
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
     levels = brush.strength_levels(lines.line_strengths)
-    are_few = len(lines) <= MAX_OPAQUE_LINES and rows.count <= MAX_OPAQUE_LINES
+    are_few = len(lines) <= MAX_FEW_LINES and rows.count <= MAX_FEW_LINES
     widths = np.array([brush.line_width(level) for level in range(STRENGTH_LEVELS)])[levels]
-    are_wide = np.full(len(lines), are_few) | (widths >= THIN)
+    are_wide = np.full(len(lines), are_few) | (widths >= MIN_WIDE_LINE_PX)
     if not are_few and are_wide.sum() > MAX_WIDE_LINES:
         are_wide[np.argsort(lines.line_strengths, kind="stable")[:-MAX_WIDE_LINES]] = False
     kinds = np.stack([are_wide, levels, lines.heads, lines.weights < 0])
@@ -279,8 +284,8 @@ def line_strokes(
         is_wide, level, head, is_negative = kinds[:, at[0]].tolist()
         pen = brush.create_pen(head, level, bool(is_wide), bool(is_negative), theme)
         costs = rows.right - rows.left + np.abs(ends[at] - begins[at])
-        costs *= WIDE_COSTS if is_wide else 1
-        cuts = np.nonzero(np.diff(np.cumsum(costs) // MAX_PATH_LENGTH))[0] + 1
+        costs *= WIDE_LINE_COST if is_wide else 1
+        cuts = np.nonzero(np.diff(np.cumsum(costs) // MAX_PATH_COST))[0] + 1
         for some, each in zip(np.split(at, cuts), np.split(costs, cuts), strict=True):
             part = (rows, begins[some], ends[some])
             path = curve_path(*part) if is_wide else path_from_elements(piece_elements(*part))
@@ -288,14 +293,14 @@ def line_strokes(
 
 
 def _group_by_kind(kinds: np.ndarray, some: np.ndarray) -> list[np.ndarray]:
-    """Group lines by kind, ordered by kind and, within one, in the order of the lines."""
+    """Group lines by kind; lines keep their order within each group."""
     order = some[np.lexsort(kinds[::-1, some])]
     changes = (np.diff(kinds[:, order], axis=1) != 0).any(axis=0)
     return np.split(order, np.nonzero(changes)[0] + 1) if len(order) else []
 
 
 def curve_path(rows: AttentionLinesLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterPath:
-    """Return the curves of lines, given the heights of their ends."""
+    """Return a path with the curves of lines, given the y coordinates of their ends."""
     path, middle = QPainterPath(), (rows.left + rows.right) / 2
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
         path.moveTo(rows.left, begin)
@@ -304,16 +309,16 @@ def curve_path(rows: AttentionLinesLayout, begins: np.ndarray, ends: np.ndarray)
 
 
 def piece_elements(rows: AttentionLinesLayout, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Approximate the same curves by short straight pieces, each starting at its lower end.
+    """Approximate the same curves by short straight pieces; each curve starts at its lower end.
 
-    Qt blends a thin translucent line piece by piece if each piece begins above the previous one,
-    and passes spans of more than 96 pixels to other threads: waking them takes ten times as long
-    as painting the line.
+    Qt blends a thin translucent line piece by piece if each piece begins above the previous one.
+    Longer pieces would be slow: Qt passes spans of more than 96 pixels to other threads, and
+    waking these threads takes ten times as long as painting the line.
 
     Returns
     -------
     ndarray
-        Path elements [line, end of a piece].
+        Path elements, [line, end of a piece].
     """
     steepest = 1.5 * float(np.abs(ends - begins).max(initial=0))
     longest = max(steepest, rows.right - rows.left)
@@ -329,7 +334,7 @@ def piece_elements(rows: AttentionLinesLayout, begins: np.ndarray, ends: np.ndar
 
 
 def path_from_elements(elements: np.ndarray) -> QPainterPath:
-    """Read a path from bytes; adding thousands of elements one call at a time would take longer."""
+    """Deserialize a path from its elements, which is faster than adding them one by one."""
     count = np.array(elements.size, ">i4").tobytes()
     path = QPainterPath()
     QDataStream(QByteArray(count + elements.tobytes() + bytes(8))) >> path
@@ -339,7 +344,7 @@ def path_from_elements(elements: np.ndarray) -> QPainterPath:
 def paint_cell(
     painter: QPainter, panel: LinePanel, rows: AttentionLinesLayout, theme: Theme
 ) -> None:
-    """Paint the line of the highlighted cell above all others, outlined, with its number."""
+    """Paint the outlined line of the highlighted cell and its weight on top of all other lines."""
     if panel.cell is None or panel.weight is None:
         return
     head, query, key = panel.cell.place
@@ -382,7 +387,7 @@ def paint_labels(
     seen: tuple[float, float],
     theme: Theme,
 ) -> None:
-    """Paint the tokens on both sides, evenly thinned if needed, highlighted ones on top."""
+    """Paint the highlighted tokens, and as many other tokens on both sides as do not overlap."""
     line = font_metrics(12).height()
     step = max(1, math.ceil(line / rows.height - 0.25))
     first = max(0, rows.row_at(max(seen[0] - line, rows.top)) or 0) // step * step
@@ -393,9 +398,7 @@ def paint_labels(
         for at in range(first, rows.count, step):
             if rows.row_middle(at) > seen[1] + line:
                 break
-            if (
-                highlighted is None or abs(at - highlighted) >= step
-            ):  # it would overlap the highlighted one
+            if highlighted is None or abs(at - highlighted) >= step:
                 _paint_label(painter, panel.labels[at], label_box(rows, side, at), side)
         if highlighted is not None:
             painter.setFont(scaled_font(12, QFont.Weight.DemiBold))
@@ -418,7 +421,7 @@ def _elide_label(label: str, weight: QFont.Weight, width: int, font: QFont) -> s
 
 
 def paint_titles(painter: QPainter, rows: AttentionLinesLayout, theme: Theme) -> None:
-    """Paint the titles of both sides."""
+    """Paint the titles of both columns of tokens."""
     band = QRectF(0, 0, rows.left + rows.right, HEADER_HEIGHT_PX * text_scale())
     painter.fillRect(band, QColor(theme.paper))
     painter.setFont(scaled_font(12))
@@ -429,13 +432,13 @@ def paint_titles(painter: QPainter, rows: AttentionLinesLayout, theme: Theme) ->
 
 
 PIXELS_PER_SLICE = 20_000
-"""Thin-line pixels drawn per time slice; input events are handled between slices."""
+"""Cost of the strokes drawn per time slice; input events are handled between slices."""
 MAX_PICTURE_HEIGHT_PX = 4096
-"""Maximum height of a picture of all rows; beyond it, only the visible part is drawn."""
+"""Maximum height of a picture of all rows; if it is higher, only the visible part is drawn."""
 
 
 class LinePictureKey(Struct, frozen=True):
-    """The inputs of a picture of all lines.
+    """The values that determine a picture of all lines.
 
     Parameters
     ----------
@@ -461,7 +464,7 @@ class LinePictureKey(Struct, frozen=True):
         ratio: float,
         theme: Theme,
     ) -> LinePictureKey:
-        """Return the key of a picture of all rows, or of the visible ones if that is too high."""
+        """Return the key of a picture of all rows, or of the visible rows if it is too high."""
         is_whole = rows.bottom <= MAX_PICTURE_HEIGHT_PX
         height = max(seen.height(), round(rows.bottom)) if is_whole else seen.height()
         return cls(lines, rows, seen.width(), 0 if is_whole else offset, height, ratio, theme)

@@ -17,7 +17,7 @@ def connect(pane: LinePane, to: FeatureControllers) -> None:
     from visualizer.features.line_view.controller import LineViewController
 
     controller = LineViewController(to.workspace, pane)
-    pane.chosen.connect(controller.set_option)
+    pane.optionChosen.connect(controller.set_option)
     pane.view.cellHovered.connect(controller.hover)
     pane.view.cellClicked.connect(controller.pin)
     pane.view.tokenHovered.connect(controller.hover_token)

@@ -1,4 +1,4 @@
-"""The Lines pane as a value: the drawn lines, the highlighted ones, and notes on both."""
+"""Presenter of the Lines pane: all lines, highlighted lines, and notes on both."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 HIDDEN_MESSAGE = "Lines are hidden until the answer is revealed."
 PLAYBACK_PENDING_MESSAGE = "Lines appear when playback reaches the attention weights."
 SEARCHING_MESSAGE = "Finding the strongest lines…"
-BELOW_THRESHOLD_MESSAGE = "No weight reaches the threshold. Lower it to see lines."
+BELOW_THRESHOLD_MESSAGE = "No weight reaches the threshold. Lower the threshold to see lines."
 _NUMBER_NAMES = {
     WeightTransform.PLAIN: "weights",
     WeightTransform.WITHOUT_FIRST: "weights without the first token",
@@ -71,25 +71,25 @@ class LinePanel(Struct, frozen=True, eq=False):
     stage : str
         The stage that is drawn: the weights, before or after dropout.
     heads : int
-        The number of heads, drawn or not.
+        The number of heads of the run.
     solo : int or None
-        The head that is drawn on its own.
+        The only head that is drawn; None if all visible heads are drawn.
     labels : tuple of str
-        One per row; queries and keys are the same tokens.
+        The label of each row; queries and keys are the same tokens.
     tokens : tuple of int or None
-        The tokens that have a row, ascending; None for all.
+        The tokens that have a row, in ascending order; None if all tokens have one.
     lines : SelectedLines
         The lines of the whole picture.
     pinned_lines, highlighted_lines : SelectedLines or None
-        The lines of the pinned cell, and those of the hovered or else the pinned cell; None if
-        nothing is highlighted.
+        The lines of the pinned cell, and the lines of the hovered cell or else of the pinned
+        cell; None if there is no such cell.
     cell : Cell or None
-        The highlighted cell, of this stage; `weight` is its number if it has a line, and `strength`
-        is the strength of that line.
+        The highlighted cell of this stage. If it has a line, `weight` is its weight, and
+        `strength` is the strength of the line.
     qualifier : str
-        Whether the weights are taken before or after a step, if the trace has both.
+        Whether the weights are taken before or after a step, if the trace contains both.
     pinned : Cell or None
-        The pinned cell, of any stage.
+        The pinned cell, which can be in any stage.
     query, key : int or None
         The highlighted tokens.
     notes : tuple of str
@@ -97,7 +97,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     highlight_note : str
         A note on the highlighted lines.
     message : str
-        The text shown if there are no lines.
+        The text that is shown if there are no lines.
     """
 
     made_of: tuple[Hashable, ...] = ()
@@ -122,14 +122,14 @@ class LinePanel(Struct, frozen=True, eq=False):
 
 
 class LineSource(Struct, frozen=True, eq=False):
-    """The inputs of the lines: the run, the request, and how far playback has come."""
+    """The inputs of the lines: the run, the request, and the progress of playback."""
 
     resolved: ResolvedView
     request: LineRequest
     playback_reach: tuple[int, int] | None
     is_covered: bool
     long_text_lines: StrongestLines | None = None
-    """The only lines of a long text; None before any are read."""
+    """The lines of a long text; None until a head has been read."""
 
     @property
     def run(self) -> Run:
@@ -148,8 +148,8 @@ class LineSource(Struct, frozen=True, eq=False):
             self.long_text_lines,
         )
 
-    def still_shows(self, previous: LinePanel) -> bool:
-        """Whether a long text's lines are being read while earlier lines of its stage are shown."""
+    def can_keep_lines(self, previous: LinePanel) -> bool:
+        """Return whether lines of the same long text stay visible until new ones have been read."""
         if not self.run.trace.is_blockwise or self.long_text_lines or self.is_covered:
             return False
         return previous.made_of[:2] == self.key[:2] and len(previous.lines) > 0
@@ -165,7 +165,7 @@ class LineSource(Struct, frozen=True, eq=False):
         return self.reached_lines(lines)
 
     def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
-        """Return the weight of a head, query and key (None without a line), and its strength."""
+        """Return the weight at a head, query and key (None without a line), and its strength."""
         if self.run.trace.is_blockwise:
             return self.long_text_lines.cell_weight(place) if self.long_text_lines else (None, 0.0)
         weight = line_weight(self.run, self.request, place)
@@ -182,17 +182,17 @@ LINES_PANEL: PanelId[LinePanel | None] = PanelId(PANE_TITLE)
 def present_lines(
     resolved: ResolvedView, cursor: CellCursor, previous: LinePanel | None
 ) -> LinePanel | None:
-    """Present a text's weights as lines; unchanged lines are the same object as before."""
+    """Present the weights of a text as lines; unchanged lines are the same object as before."""
     if why := no_lines_reason(resolved.run):
         return LinePanel(message=why)
     source = _create_source(resolved)
-    is_kept = previous and (previous.made_of == source.key or source.still_shows(previous))
+    is_kept = previous and (previous.made_of == source.key or source.can_keep_lines(previous))
     picture = previous if previous and is_kept else _build_picture(source)
     return _highlight_lines(source, picture, cursor)
 
 
 def strongest_line_cell(resolved: ResolvedView, token: LineToken) -> Cell | None:
-    """Return the cell of a token's largest visible line."""
+    """Return the cell of a token's strongest visible line; None if it has no visible line."""
     source = _create_source(resolved)
     lines = source.select_lines(token)
     if source.is_covered or not len(lines):
@@ -239,7 +239,7 @@ def _no_lines_message(visible: SelectedLines, whole: SelectedLines, otherwise: s
 
 
 def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
-    """Return the lines of the queries read so far, with rows for their tokens only."""
+    """Return the picture of the lines read so far, which has rows only for the tokens of lines."""
     resolved, request = source.resolved, source.request
     wanted = queries_to_read(resolved)
     found, of_long = cached_weights(source.run, wanted), source.long_text_lines
@@ -264,19 +264,20 @@ def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
 def _describe_long_text_counts(
     wanted: QueriesToRead, found: StrongestWeights, lines: SelectedLines
 ) -> str:
-    """Describe how many lines of a long text are drawn, and for which queries."""
+    """Describe the number of lines drawn for a long text, and their queries."""
     queries = wanted.queries
-    scope = f"for queries {queries[0] + 1:,} to {queries[-1] + 1:,}"
+    scope, hint = f"for queries {queries[0] + 1:,} to {queries[-1] + 1:,}", ""
     if queries.step > 1:
-        scope = f"for one query in {queries.step:,}; pin a query to see lines near it"
+        scope = f"for one query in {queries.step:,}"
+        hint = "; pin a query to see lines near it"
     read = "" if found.is_whole else f" (heads 1 to {found.read} of {found.heads} so far)"
     if wanted.request.top:
         scope += f", {_describe_largest(wanted.request.top)} {_describe_scope(wanted.request)}"
-    return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {scope}"
+    return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {scope}{hint}"
 
 
 def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> str:
-    """Describe how many lines are drawn, unless all requested lines are drawn."""
+    """Describe the limit on the lines and, if lines are left out, the number of drawn lines."""
     of_each = _describe_scope(request)
     if not lines.is_thinned:
         return f"{_describe_largest(request.top)} {of_each}" if request.top else ""
@@ -287,7 +288,7 @@ def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> st
 
 
 def _build_notes(run: Run, request: LineRequest, counted: str) -> tuple[str, ...]:
-    """Name the numbers that are drawn, unless they are the plain weights, and the options."""
+    """Describe the drawn values, unless they are plain weights, and the options of the lines."""
     qualifier, notes = run.trace.weights_qualifier(request.stage), []
     if request.lens is not WeightTransform.PLAIN or qualifier:
         notes.append(", ".join(filter(None, (_NUMBER_NAMES[request.lens], qualifier))))
@@ -344,7 +345,7 @@ def _highlight_lines(source: LineSource, panel: LinePanel, cursor: CellCursor) -
 
 
 def _lines_of_cursor(source: LineSource, cursor: CellCursor) -> SelectedLines:
-    """Return the lines of a cell's query, or of its key if the cursor came from a key token."""
+    """Return the lines of a cell's query, or of its key if the key token was pointed at."""
     is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:
         return source.select_lines(LineToken(LineSide.QUERY, cursor.query))

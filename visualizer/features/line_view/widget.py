@@ -50,10 +50,13 @@ EMPTY_MESSAGE = "Lines from each query to the keys that it attends to appear her
 
 
 class LinePane(QWidget):
-    """The line view and its controls; `chosen` carries a field of `LineOptions` and its value."""
+    """The line view and its controls.
+
+    `optionChosen` is emitted with the name of a field of `LineOptions` and its new value.
+    """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
-    chosen = Signal(str, object)
+    optionChosen = Signal(str, object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +83,7 @@ class LinePane(QWidget):
         row = row_layout(margins=(12, 0, 12, 0), spacing=8)
         for widget, name, tip, stretch in (
             (self.heads, "Heads shown as lines", "Heads to draw lines for", 1),
-            (self.threshold, "Line threshold", "Hide lines with smaller weights", 0),
+            (self.threshold, "Line threshold", "Hide the lines of smaller weights", 0),
             (self.top, "Lines per query and head", "Maximum number of lines per query and head", 0),
         ):
             widget.setAccessibleName(name)
@@ -100,7 +103,7 @@ class LinePane(QWidget):
         panel = screen.panel(LINES_PANEL) or LinePanel(message=EMPTY_MESSAGE)
         self.view.show_lines(panel, theme)
         self._show_options(panel, screen.wanted.lines)
-        # Reserve space for the note on highlighted lines, or the picture would jump while pointing.
+        # Reserve space for the note on highlighted lines, so that the picture does not jump.
         has_room = panel.lines.is_thinned or panel.highlight_note
         notes = (*panel.notes, panel.highlight_note) if has_room else panel.notes
         self.notes.setText("\n".join(notes))
@@ -126,22 +129,23 @@ class LinePane(QWidget):
         return 1 if options.solo == FOLLOW_PINNED else min(options.solo, heads - 1) + 2
 
     def _choose_heads(self, index: int) -> None:
-        self.chosen.emit("solo", self.heads.itemData(index))
+        self.optionChosen.emit("solo", self.heads.itemData(index))
 
     def _choose_threshold(self, value: float) -> None:
-        self.chosen.emit("threshold", round(value, 3))
+        self.optionChosen.emit("threshold", round(value, 3))
 
     def _choose_top(self, value: int) -> None:
-        self.chosen.emit("top", value)
+        self.optionChosen.emit("top", value)
 
 
 MAX_POINTING_DISTANCE_PX = 5
 QUERY_SNAP_SHARE = 0.3
+"""Distance from the queries, as a fraction of the width, at which a line is marked."""
 DIMMED_OPACITY = 0.16
 
 
 class AttentionLinesView(CellScrollArea):
-    """The scrollable picture of lines; `tokenHovered` and `tokenClicked` carry a `LineToken`."""
+    """Scrollable picture of lines; `tokenHovered` and `tokenClicked` emit a `LineToken`."""
 
     tokenHovered = Signal(object)
     tokenClicked = Signal(object)
@@ -174,7 +178,7 @@ class AttentionLinesView(CellScrollArea):
         self.viewport().repaint()  # before the window is laid out: the user may be looking here
 
     def line_position(self, cell: Cell) -> QPointF:
-        """Return the viewport position of a cell's line near its query, where no lines overlap."""
+        """Return a viewport position on a cell's line near its query, where few lines overlap."""
         head, query, key = cell.place
         rows = self.rows
         x = rows.left + (rows.right - rows.left) * QUERY_SNAP_SHARE
@@ -182,7 +186,7 @@ class AttentionLinesView(CellScrollArea):
         return QPointF(x, begin + (end - begin) * rows.curve_share(x) - self._scroll_offset())
 
     def _scroll_to_pinned(self, panel: LinePanel) -> None:
-        """Scroll to the pinned tokens, or to the query if both do not fit."""
+        """Scroll the pinned query and key into view, or only the query if both do not fit."""
         bar, part = self.verticalScrollBar(), self.viewport().height()
         tokens = (token for token in (panel.key, panel.query) if token is not None)
         for at in map(self.rows.row_of, tokens):
@@ -231,7 +235,7 @@ class AttentionLinesView(CellScrollArea):
         self.painted.emit()
 
     def _paint_picture(self, painter: QPainter) -> None:
-        """Paint the finished part of the picture of all lines, dimmed under highlights."""
+        """Paint the finished part of the picture of all lines; dim it if lines are highlighted."""
         offset = self._scroll_offset()
         frame = LinePictureKey.for_view(
             self.panel.lines,

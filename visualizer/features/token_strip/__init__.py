@@ -1,1 +1,1 @@
-"""The strip of tokens and the selection of tokens."""
+"""The Tokens pane: the tokens of the text, their selection and search."""

@@ -1,4 +1,4 @@
-"""Painting of one token chip: the fill shows its weight, the frame whether it is current."""
+"""Painting of tokens as chips or words: fills show weights, and frames mark current tokens."""
 
 from __future__ import annotations
 
@@ -30,33 +30,36 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 
-MARGIN, WORD_MARGIN, LETTER_MARGIN = 12, 6, 2
-"""Horizontal space around a label: in chips, in words, and in words with their own spaces."""
+CHIP_MARGIN_PX, WORD_MARGIN_PX, SPACED_WORD_MARGIN_PX = 12, 6, 2
+"""Total horizontal margins of a label, in pixels at the default text size.
+
+They apply to chips, to words, and to words whose tokens include the spaces of the text.
+"""
 MIN_ELIDED_LENGTH = 20
-"""Minimum length of labels that may be elided."""
+"""Minimum number of characters of a label that may be elided."""
 MAX_CACHED_WIDTHS = 50_000
+"""Maximum number of labels whose widths are cached."""
 MAX_NUMBERED_TOKENS = 24
-"""Maximum number of tokens with a number under each token."""
-"""Maximum number of distinct labels with cached widths."""
+"""Maximum number of tokens for which a number is shown under each token."""
 
 
 class LabelWidths:
-    """Cache of label widths; each distinct label is measured once, as texts have many tokens."""
+    """Cache of label widths; a long text has many tokens, but few distinct labels."""
 
     def __init__(self) -> None:
         self._found: dict[str, float] = {}
         self._measures: QFontMetricsF | None = None
 
-    def chips(self, labels: Sequence[str], has_number: bool) -> list[float]:
-        """Return the widths of chips."""
+    def chip_widths(self, labels: Sequence[str], has_number: bool) -> list[float]:
+        """Return the width of the chip of each label."""
         least = font_metrics(NUMBER_SIZE_PX).horizontalAdvance("−0.00") if has_number else 0
-        found, margin = self._measure_labels(labels), MARGIN * text_scale()
+        found, margin = self._measure_labels(labels), CHIP_MARGIN_PX * text_scale()
         return [max(found[label], least) + margin for label in labels]
 
-    def words(self, labels: Sequence[str], has_own_spaces: bool) -> list[float]:
-        """Return the widths of words of running text, in whole pixels because words adjoin."""
+    def word_widths(self, labels: Sequence[str], has_own_spaces: bool) -> list[float]:
+        """Return the width of each word of running text, in whole pixels because words adjoin."""
         found = self._measure_labels(labels)
-        margin = (LETTER_MARGIN if has_own_spaces else WORD_MARGIN) * text_scale()
+        margin = (SPACED_WORD_MARGIN_PX if has_own_spaces else WORD_MARGIN_PX) * text_scale()
         return [float(ceil(found[label] + margin)) for label in labels]
 
     def _measure_labels(self, labels: Sequence[str]) -> dict[str, float]:
@@ -72,7 +75,7 @@ class LabelWidths:
 def paint_chip(
     painter: QPainter, box: QRectF, tokens: TokenPanel, token: int, theme: Theme, is_focused: bool
 ) -> None:
-    """Paint a token's chip."""
+    """Paint a token as a chip."""
     is_query, is_key = token == tokens.query, token == tokens.key
     weights, is_subject = tokens.weights, token in tokens.subjects
     is_filled = is_query and weights is None
@@ -116,7 +119,7 @@ def paint_words(
     theme: Theme,
     focused: int | None,
 ) -> None:
-    """Paint tokens as words of running text, their colours behind them.
+    """Paint tokens as words of running text on coloured backgrounds.
 
     Parameters
     ----------
@@ -172,27 +175,27 @@ def _paint_backgrounds(
 
 
 def _paint_frame(painter: QPainter, box: QRectF, width: float, theme: Theme) -> None:
-    """Paint a frame in the accent colour, outlined in paper to be visible on every colour."""
+    """Paint a frame in the accent colour, with an outline that keeps it visible on any colour."""
     for ink, thickness in frame_strokes(width, theme):
         painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRoundedRect(box, CORNER_RADIUS_PX, CORNER_RADIUS_PX)
 
 
 def frame_strokes(width: float, theme: Theme) -> tuple[tuple[str, float], ...]:
-    """Return the colours and widths of the strokes of a frame, outer stroke first."""
+    """Return the colour and width of each stroke of a frame, the outer stroke first."""
     return (theme.paper, width + 2), (theme.accent, width)
 
 
 def weight_colour_indices(values: np.ndarray, weights: TokenWeights) -> np.ndarray:
-    """Return the colour map indices of weights, as uint8 of the same shape."""
-    place = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
-    entries = np.nan_to_num(place * colour_mapping.MAX_COLOUR_INDEX).round()
+    """Return the colour map index of each weight, as an array of the same shape (uint8)."""
+    share = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
+    entries = np.nan_to_num(share * colour_mapping.MAX_COLOUR_INDEX).round()
     whole = np.where(np.isnan(values), colour_mapping.NAN_COLOUR_INDEX, entries)
     return whole.astype(np.uint8)
 
 
 def _chip_colours(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
-    """Return the colour of a token's weight, and a text colour readable on it."""
+    """Return the colour of a token's weight, and a text colour that is readable on it."""
     entry = weight_colour_indices(weights.values[token : token + 1], weights).item()
     fill = QColor(int(colour_mapping.colour_table(weights.map, theme)[entry])).name()
     is_light = colour_mapping.dark_text_entries(weights.map, theme)[entry]
@@ -200,7 +203,7 @@ def _chip_colours(weights: TokenWeights, token: int, theme: Theme) -> tuple[str,
 
 
 def _with_plain_spaces(label: str) -> str:
-    """Return a label for running text, with plain spaces in place of visible ones."""
+    """Return a label with plain spaces instead of leading space symbols, for running text."""
     word = label.lstrip(SPACE_SYMBOL)
     return f"{' ' * (len(label) - len(word))}{word}" if word else label
 

@@ -40,7 +40,7 @@ OVERVIEW_WIDTH_PX = 12
 
 
 def overview_width() -> float:
-    """Return the width of the overview."""
+    """Return the width of the overview at the current text size, in pixels."""
     return OVERVIEW_WIDTH_PX * text_scale()
 
 
@@ -52,9 +52,9 @@ class TextOverview(Struct, frozen=True, eq=False):
     tokens, chips, theme : TokenPanel, WrappedChips, Theme
         The content that was painted.
     lines, rows : int
-        Number of lines, and of pixel rows that show them.
+        Number of lines, and number of pixel rows that show them.
     weights : QImage or None
-        An image one pixel wide; None without weights.
+        An image that is one pixel wide; None if there are no weights.
     marked : tuple of int
         Pixel rows that contain selected tokens.
     """
@@ -70,7 +70,7 @@ class TextOverview(Struct, frozen=True, eq=False):
     def matches_layout(
         self, tokens: TokenPanel, chips: WrappedChips, rows: int, theme: Theme
     ) -> bool:
-        """Whether the overview matches the current layout of a text."""
+        """Return whether the overview shows these tokens in this layout."""
         is_same = self.tokens is tokens and self.chips is chips and self.theme is theme
         return is_same and (self.lines, self.rows) == (chips.lines, rows)
 
@@ -102,7 +102,7 @@ class TextOverview(Struct, frozen=True, eq=False):
 def create_overview(
     tokens: TokenPanel, chips: WrappedChips, rows: int, theme: Theme
 ) -> TextOverview:
-    """Create the overview of a text with at least one line, in a number of pixel rows."""
+    """Create the overview of a text that has at least one line."""
     weights = _render_weights(tokens.weights, chips, rows, theme) if tokens.weights else None
     lines = chips.lines_of(tokens.subjects)
     marked = np.unique(lines * rows // chips.lines)
@@ -110,7 +110,7 @@ def create_overview(
 
 
 def _render_weights(weights: TokenWeights, chips: WrappedChips, rows: int, theme: Theme) -> QImage:
-    """Return a column of pixels, each the weight with the largest magnitude of its lines."""
+    """Return a column of pixels; each shows the weight of largest magnitude in its lines."""
     values = weights.values[: len(chips)]
     is_hidden = weights.forbidden[: len(chips)] | ~np.isfinite(values)
     is_hidden[weights.known.stop :] = True
@@ -123,14 +123,14 @@ def _render_weights(weights: TokenWeights, chips: WrappedChips, rows: int, theme
     return colour_mapping.colour_image(entries[:, None], weights.map, theme)
 
 
-LINES, TEXT_LINES = 4, 12
-"""Maximum number of visible lines of chips, and of running text."""
+MAX_CHIP_LINES, MAX_TEXT_LINES = 4, 12
+"""Maximum numbers of visible lines of chips, and of visible lines of running text."""
 MAX_CHIPS = 1000
 """Maximum number of tokens shown as chips; longer texts are shown as running text."""
-LINE_GAP = 2
-"""Space between lines of running text in pixels."""
+LINE_GAP_PX = 2
+"""Gap between lines of running text, in pixels at the default text size."""
 TOKENS_PER_LAYOUT_PART = 4096
-"""Number of tokens laid out at once."""
+"""Number of tokens that are laid out in one step."""
 LINE_END, SPACES = "⏎", ("␣", " ")
 
 MAX_RANKED_TOKENS = 20
@@ -143,7 +143,7 @@ SHIFT_MODIFIER = Qt.KeyboardModifier.ShiftModifier
 
 
 class TokenStrip(ChipScrollArea):
-    """Token chips wrapped over a few lines, or running text for long texts; extra lines scroll.
+    """Token chips on a few lines, or running text if there are many tokens; further lines scroll.
 
     Only visible lines are painted. `tokensChosen` is emitted with the set of selected tokens.
     """
@@ -157,7 +157,7 @@ class TokenStrip(ChipScrollArea):
         self.tokens = TokenPanel()
         self._label_widths = LabelWidths()
         self._widths: list[float] = []
-        """Widths of the tokens measured so far, from the first token on."""
+        """Widths of the tokens that have been measured, beginning with the first token."""
         self._line_ends: set[int] = set()
         self._measured_labels: tuple[str, ...] = ()
         self._measured_with: tuple[object, ...] = ()
@@ -171,7 +171,7 @@ class TokenStrip(ChipScrollArea):
         self._kept: frozenset[int] = frozenset()
         self._ranked: TokenWeights | None = None
         self._rank = -1
-        """Rank of the current token among the largest of these weights."""
+        """Rank of the current token among the tokens with the largest of these weights."""
         self._overview: TextOverview | None = None
         self._is_held = self._is_on_overview = False
 
@@ -207,7 +207,7 @@ class TokenStrip(ChipScrollArea):
         set_accessible_value(self, told or _describe_cursor(tokens))
 
     def tip(self, token: int) -> str:
-        """Return the full text of a token, and its number."""
+        """Return the tooltip of a token: its full text, its number and its weight."""
         tokens = self.tokens
         said = f"{tokens.labels[token]}, token {token + 1:,}"
         if token in tokens.special:
@@ -241,11 +241,11 @@ class TokenStrip(ChipScrollArea):
 
     @property
     def _max_visible_lines(self) -> int:
-        return TEXT_LINES if self.is_text else LINES
+        return MAX_TEXT_LINES if self.is_text else MAX_CHIP_LINES
 
     @property
     def _has_numbers(self) -> bool:
-        """Whether a number fits under each token."""
+        """Whether a number is shown under each token."""
         return len(self.tokens.labels) <= MAX_NUMBERED_TOKENS
 
     @property
@@ -254,7 +254,7 @@ class TokenStrip(ChipScrollArea):
 
     @property
     def _chip_gaps(self) -> tuple[float, float]:
-        across, down = (0, LINE_GAP) if self.is_text else (CHIP_GAP_PX, CHIP_GAP_PX)
+        across, down = (0, LINE_GAP_PX) if self.is_text else (CHIP_GAP_PX, CHIP_GAP_PX)
         return across * text_scale(), down * text_scale()
 
     @property
@@ -262,7 +262,7 @@ class TokenStrip(ChipScrollArea):
         return self._chip_height + self._chip_gaps[1]
 
     def _lay_out(self) -> None:
-        """Lay out the tokens; in a long text, the first ones now and the others incrementally."""
+        """Lay out the tokens; in a long text, only the first ones now, and the others later."""
         if self._layout_task:
             self._layout_task.stop()
             self._layout_task = None
@@ -284,7 +284,7 @@ class TokenStrip(ChipScrollArea):
         self.viewport().update()
 
     def _first_visible(self) -> int:
-        """Return the first token of the first line that is visible or about to be."""
+        """Return the first token of the top line, or of the line that is about to be on top."""
         if self._awaited is not None and self._is_awaited_on_top:
             return self._awaited
         down = self.verticalScrollBar().value()
@@ -294,12 +294,11 @@ class TokenStrip(ChipScrollArea):
         )
 
     def _start_wrapping(self, width: float) -> None:
-        """Start the layout for a line width with the first tokens."""
+        """Start a layout with the given line width, and lay out its first tokens."""
         self.chips = self._wrapped = WrappedChips(self._chip_height, width, self._chip_gaps)
-        self._lay_out_part()
+        self._lay_out_next_tokens()
 
-    def _lay_out_part(self) -> None:
-        """Lay out the next tokens."""
+    def _lay_out_next_tokens(self) -> None:
         start = len(self._wrapped)
         if start == len(self._widths):
             self._measure_tokens(start)
@@ -308,20 +307,20 @@ class TokenStrip(ChipScrollArea):
     def _measure_tokens(self, start: int) -> None:
         labels = self.tokens.labels[start : start + TOKENS_PER_LAYOUT_PART]
         if self.is_text:
-            self._widths += self._label_widths.words(labels, self._has_own_spaces)
+            self._widths += self._label_widths.word_widths(labels, self._has_own_spaces)
             ends = (at for at, label in enumerate(labels, start) if label.endswith(LINE_END))
             self._line_ends.update(ends)
         else:
-            self._widths += self._label_widths.chips(labels, self._has_numbers)
+            self._widths += self._label_widths.chip_widths(labels, self._has_numbers)
 
     @property
     def _has_own_spaces(self) -> bool:
-        """Whether tokens include the spaces of the text."""
+        """Whether the tokens include the spaces between words."""
         return any(label.startswith(SPACES) for label in self.tokens.labels[:MAX_ANNOUNCED_TOKENS])
 
     def _lay_out_rest(self) -> Generator[None]:
         while len(self._wrapped) < len(self.tokens.labels):
-            self._lay_out_part()
+            self._lay_out_next_tokens()
             self._set_scroll_range()
             self.viewport().update()
             if self._awaited is not None:
@@ -354,7 +353,7 @@ class TokenStrip(ChipScrollArea):
         painter.end()
 
     def _chips_within(self, area: QRectF) -> Iterator[tuple[int, QRectF]]:
-        """Yield the tokens of the lines within an area, and their rectangles."""
+        """Yield each token of the lines that intersect an area, with its rectangle."""
         chips = self._wrapped
         if chips.lines:
             for line in range(chips.line_at(area.top()), chips.line_at(area.bottom()) + 1):
@@ -380,7 +379,7 @@ class TokenStrip(ChipScrollArea):
         self._overview.paint(painter, area, range(first, first + self._max_visible_lines))
 
     def _go_to_overview_row(self, y: float) -> None:
-        """Scroll so that the lines at a pixel row of the overview are centred."""
+        """Centre the lines that the overview shows at the given y coordinate."""
         area, bar = self._overview_area, self.verticalScrollBar()
         line = y / area.height() * self._wrapped.lines
         bar.setValue(round((line - self._max_visible_lines / 2) * self._line_pitch))
@@ -419,7 +418,7 @@ class TokenStrip(ChipScrollArea):
         self._is_held = self._is_on_overview = False
 
     def _extend_selection(self, token: int) -> None:
-        """Select the span from the anchor to a token."""
+        """Select all tokens from the anchor to the given token."""
         start = self._at if self.anchor is None else self.anchor
         self.anchor = start
         self._go_to(token)
@@ -513,6 +512,6 @@ class TokenStrip(ChipScrollArea):
 
 
 def _describe_cursor(tokens: TokenPanel) -> str:
-    """Describe the query and key of the cursor."""
-    places = (("query", tokens.query), ("key", tokens.key))
-    return ", ".join(f"{name} {tokens.labels[at]}" for name, at in places if at is not None)
+    """Return a description of the query and key of the cursor."""
+    parts = (("query", tokens.query), ("key", tokens.key))
+    return ", ".join(f"{name} {tokens.labels[at]}" for name, at in parts if at is not None)

@@ -1,4 +1,4 @@
-"""Controller of the token strip: selected tokens, their role, and the search."""
+"""Controller of the token strip: selects tokens, sets their role, and finds tokens."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class TokenSelectionController(QObject):
     """Controller that selects tokens of a workspace; each public method is one user action."""
 
     matchReached = Signal(object)
-    """Emitted with a cell of the token that was found, to scroll it into view in the heatmaps."""
+    """Emitted with a cell of the found token, so that the heatmaps scroll it into view."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
 
     def follow_pane(self, pane: TokenPane) -> None:
-        """Connect the strip of tokens."""
+        """Connect the signals of the Tokens pane."""
         pane.tokensChosen.connect(self.select_tokens)
         pane.hovered.connect(self.hover_token)
         pane.roleChosen.connect(self.set_role)
@@ -57,7 +57,7 @@ class TokenSelectionController(QObject):
             self.select_token(token, role)
 
     def hover_token(self, token: int | None) -> None:
-        """Hover the cell that corresponds to a token under the pointer."""
+        """Mark the cell that corresponds to the token under the pointer as hovered."""
         resolved = self._workspace.screen.resolved
         cell = cell_of_token(resolved, token) if resolved and token is not None else None
         self._workspace.change_view(hovered=cell)
@@ -74,12 +74,12 @@ class TokenSelectionController(QObject):
         self.set_role(self._current_selection.role.other)
 
     def find_tokens(self, sought: str) -> None:
-        """Select all tokens that contain a text."""
+        """Select all tokens that contain the search text."""
         labels = self._workspace.screen.panel(TOKENS_PANEL).labels
         self._workspace.change_view(tokens=select_matches(self._current_selection, labels, sought))
 
     def go_to_match(self, steps: int) -> None:
-        """Go to the next or the previous match, and scroll it into view."""
+        """Select the next or the previous match, and scroll it into view."""
         labels = self._workspace.screen.panel(TOKENS_PANEL).labels
         selection = select_next_match(self._current_selection, labels, steps)
         if selection.match is None:

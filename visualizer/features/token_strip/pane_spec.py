@@ -1,4 +1,4 @@
-"""Tokens pane: the tokens coloured by attention, their selection and search."""
+"""Tokens pane: the tokens of the text, coloured by attention, with selection and search."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def connect(pane: TokenPane, to: FeatureControllers) -> None:
-    """Connect the selection and the search of tokens."""
+    """Connect the pane to the controller of the token selection."""
     to.token_selection_controller.follow_pane(pane)
 
 
 PANE = PaneSpec(
     "Tokens",
     "Tokens",
-    "The sentence, coloured by the attention of or to the selected tokens",
+    "The sentence, coloured by the attention from or to the selected tokens",
     "visualizer.features.token_strip.widget:TokenPane",
     connect,
     "F4",

@@ -1,4 +1,4 @@
-"""The strip of an image's tokens: its patches with their weights painted over the image."""
+"""The strip of an image: its patches, with their weights painted over the image."""
 
 from __future__ import annotations
 
@@ -29,24 +29,18 @@ if TYPE_CHECKING:
     from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
     from visualizer.widgets.theme import Theme
 
-FAINTEST, STRONGEST = 0.3, 0.9
+MIN_OPACITY, MAX_OPACITY = 0.3, 0.9
 """Opacities, over the grey image, of the colours for the smallest and largest weights."""
 MIN_NUMBERED_OPACITY = 0.75
-"""Minimum opacity if numbers are shown."""
+"""Opacity of the colour for the smallest weight if numbers are shown in the patches."""
 GRID_OPACITY = 0.35
 """Opacity of the lines between patches."""
 MIN_OUTLINED_PATCH_PX = 12
-"""Minimum patch size in pixels for which grid lines are drawn."""
+"""Minimum width of a patch, in pixels, for which grid lines are drawn."""
 
 
 class PatchStripImage:
-    """An image in colour and in greyscale, ready to paint.
-
-    Parameters
-    ----------
-    patches : ImagePatches
-        The source of the images.
-    """
+    """The input image of a model in colour and in greyscale, converted for painting."""
 
     def __init__(self, patches: ImagePatches) -> None:
         self.patches = patches
@@ -73,7 +67,7 @@ def paint_patches(
     Parameters
     ----------
     boxes : sequence of QRectF
-        Rectangles of all tokens, those before the patches first.
+        Rectangles of all tokens, including those before the first patch.
     focused : int or None
         The token with the keyboard focus.
     """
@@ -84,7 +78,7 @@ def paint_patches(
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, on=False)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, on=False)
     if weights:
-        least = MIN_NUMBERED_OPACITY if _has_numbers(boxes, pictures.patches) else FAINTEST
+        least = MIN_NUMBERED_OPACITY if _has_numbers(boxes, pictures.patches) else MIN_OPACITY
         painter.drawImage(whole, _render_overlay(weights, pictures.patches, least, theme))
         for box, is_forbidden in zip(boxes[first:], weights.forbidden[first:], strict=True):
             if is_forbidden:
@@ -103,14 +97,14 @@ def paint_patches(
 def _render_overlay(
     weights: TokenWeights, patches: ImagePatches, least: float, theme: Theme
 ) -> QImage:
-    """Return the weight colours, one pixel per patch; the larger the weight, the more opaque."""
+    """Return the colours of the weights, one pixel per patch; larger weights are more opaque."""
     values = weights.values[patches.first :].reshape(patches.rows, patches.columns)
     place = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
     size = np.nan_to_num(abs(2 * place - 1) if weights.low < 0 else place, nan=1.0)
     colours = colour_mapping.colour_table(weights.map, theme)[
         weight_colour_indices(values, weights)
     ]
-    opacity = (255 * (least + (STRONGEST - least) * size)).round().astype(np.uint32)
+    opacity = (255 * (least + (MAX_OPACITY - least) * size)).round().astype(np.uint32)
     words = np.ascontiguousarray(colours & 0xFFFFFF | opacity << 24, dtype=np.uint32)
     made = QImage(
         words.data, patches.columns, patches.rows, 4 * patches.columns, QImage.Format.Format_ARGB32
@@ -131,7 +125,7 @@ def _paint_grid(painter: QPainter, whole: QRectF, patches: ImagePatches, theme: 
 
 
 def _has_numbers(boxes: Sequence[QRectF], patches: ImagePatches) -> bool:
-    """Whether the numbers fit inside the patches and are shown there, as in token chips."""
+    """Return whether the patches are few enough and large enough to show numbers."""
     box, room = boxes[patches.first], font_metrics(NUMBER_SIZE_PX).horizontalAdvance("−0.00") + 4
     return (
         patches.tokens <= MAX_NUMBERED_TOKENS
@@ -159,7 +153,7 @@ def _paint_numbers(
 def _paint_frames(
     painter: QPainter, boxes: Sequence[QRectF], tokens: TokenPanel, first: int, theme: Theme
 ) -> None:
-    """Frame subject patches with thick lines, and the cursor's other patches with thin ones."""
+    """Paint thick frames around the subjects, and thin frames around the cursor's other tokens."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
     thin = {tokens.query, tokens.key} - tokens.subjects - {None}
     for width, places in ((1.5, thin), (2.5, tokens.subjects)):
@@ -206,13 +200,15 @@ class PatchStrip(TokenStrip):
         return QSize(100, round(below + CHIP_GAP_PX * text_scale() / 2))
 
     def _lay_out(self) -> None:
-        """Lay out other tokens as chips, and the patches as large as the width allows."""
+        """Lay out the other tokens as chips, and make the patches as large as the width allows."""
         if self._pictures is None:
             return
         patches, width = self._pictures.patches, self.maximumViewportSize().width() - 2.0
         self.verticalScrollBar().setRange(0, 0)
         labels = self.tokens.labels[: patches.first]
-        self._flow(self._label_widths.chips(labels, self._has_numbers), self._chip_height, width)
+        self._flow(
+            self._label_widths.chip_widths(labels, self._has_numbers), self._chip_height, width
+        )
         gap = CHIP_GAP_PX * text_scale()
         top = round(self.chips[-1].bottom() + gap) if self.chips else round(gap / 2)
         most = min(width, MAX_SIDE_PX * text_scale())
@@ -268,7 +264,7 @@ class PatchStrip(TokenStrip):
             self.hovered.emit(token)
 
     def _token_in_adjacent_line(self, lines: int) -> int:
-        """Return the patch above or below; above the first row, the last chip."""
+        """Return the patch above or below the current one; above the first row, the last chip."""
         if self._pictures is None:
             return self._at
         patches = self._pictures.patches

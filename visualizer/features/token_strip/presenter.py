@@ -18,7 +18,7 @@ from msgspec import Struct
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.features.token_strip.token_weight_sums import (
     MAX_GUI_THREAD_WEIGHTS,
-    WeightQuery,
+    WeightRequest,
     known_sums,
     read_more_sums,
 )
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 READ_BATCH_S = 0.1
-"""Duration of one batch of reads on the worker, before it returns to refining heatmaps."""
+"""Maximum duration of one batch of reads, in seconds; the worker then refines heatmaps again."""
 MAX_NAMED_TOKENS = 3
 """Maximum number of tokens that a sentence names; if there are more, it gives only their number."""
 
@@ -63,13 +63,13 @@ class TokenWeights(Struct, frozen=True, eq=False):
     low, high : float
         The limits of the colour bar.
     is_exceeded : bool
-        Whether a value lies beyond them.
+        Whether a value lies beyond the limits.
     sentence : str
-        A sentence on what the colours show (HTML).
+        A description of the weights (HTML).
     qualifier : str
-        The step before or after which the weights are taken, if this is ambiguous.
+        Whether the weights are taken before or after a step, if the trace contains both.
     known : range
-        The tokens with known values; those of a long text are read incrementally.
+        The tokens whose values are known; the values of a long text are read incrementally.
     """
 
     values: np.ndarray
@@ -83,7 +83,7 @@ class TokenWeights(Struct, frozen=True, eq=False):
     is_exceeded: bool = False
 
     def __eq__(self, other: object) -> bool:
-        """Whether both show the same numbers in the same colours."""
+        """Return whether both show the same values in the same colours."""
         if not isinstance(other, TokenWeights):
             return NotImplemented
         fields = (self.map, self.low, self.high, self.sentence, self.known)
@@ -121,15 +121,16 @@ class TokenPanel(Struct, frozen=True):
     chosen : frozenset of int
         The tokens selected in the strip.
     subjects : frozenset of int
-        The tokens for which weights are shown: the selected ones, else those of the cursor.
+        The tokens for which weights are shown: the selected ones, or else the cursor's token.
     weights : TokenWeights or None
-        The weights behind the colours; None without subjects, or while the weights are covered.
+        The weights that determine the colours; None if there are no subjects, or while the
+        weights are covered.
     sought : str
         The search text.
     found : str
-        The number of matches and the current one, in words.
+        A description of the matches: their number, and the number of the current one.
     note : str
-        Why no weights are shown; empty if they are.
+        The reason why no weights are shown; empty if weights are shown.
     special : mapping
         The purpose of each special token of a model, by position.
     patches : ImagePatches or None
@@ -155,33 +156,40 @@ TOKENS_PANEL: PanelId[TokenPanel] = PanelId("Tokens")
 
 
 def present_tokens(resolved: ResolvedView, cursor: CellCursor) -> TokenPanel:
-    """Present the tokens of a text, marked at the cursor or else at the cell of playback."""
-    run, selection, patches = resolved.run, resolved.view.tokens, resolved.run.patches
+    """Present the tokens, and mark those of the cursor or else of the cell in playback."""
+    run, selection, labels = resolved.run, resolved.view.tokens, _token_labels(resolved)
     cursor, cell = _cursor_with_step(resolved, cursor)
-    query = _token_query(resolved, cursor, cell)
-    is_query, are_apart, labels = query.are_queries, not run.has_same_keys, query.labels
+    request = _weight_request(resolved, cursor, cell)
+    is_query, are_apart = request.are_queries, not run.has_same_keys
     lengths = run.trace.spec.lengths
     padding = (
         len(labels) - lengths[run.trace.axis_position("text", resolved.leading)] if lengths else 0
     )
-    is_seen = _has_weights(query)
-    weights = _present_weights(query) if is_seen else None
-    note = f"{_describe_weights(query)}: computing…" if is_seen and weights is None else ""
+    is_seen = _has_weights(resolved, request)
+    weights = _present_weights(resolved, request) if is_seen else None
+    note = ""
+    if is_seen and weights is None:
+        note = f"{_describe_weights(labels, request)}: computing…"
     return TokenPanel(
         labels,
         None if are_apart and not is_query else cursor.query,
         None if are_apart and is_query else cursor.key,
         padding,
         selection.role,
-        query.chosen,
-        query.subjects,
+        selection.trim_to(len(labels)),
+        request.subjects,
         weights,
         selection.sought,
         _describe_matches(resolved.view, labels),
         _describe_role(run, selection.role) if are_apart else note,
         dict(run.reading.special) if run.reading and run.has_same_keys else {},
-        patches,
+        run.patches,
     )
+
+
+def _token_labels(resolved: ResolvedView) -> tuple[str, ...]:
+    axis = "query" if resolved.view.tokens.role is TokenRole.QUERY else "key"
+    return visible_tokens(resolved.run.words(resolved.leading, axis))
 
 
 def _cursor_with_step(resolved: ResolvedView, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
@@ -192,8 +200,8 @@ def _cursor_with_step(resolved: ResolvedView, cursor: CellCursor) -> tuple[CellC
     return cursor, cell
 
 
-def _token_query(resolved: ResolvedView, cursor: CellCursor, cell: Cell | None) -> TokenQuery:
-    """Return the query for the weights to show.
+def _weight_request(resolved: ResolvedView, cursor: CellCursor, cell: Cell | None) -> WeightRequest:
+    """Return the request for the weights to show.
 
     Parameters
     ----------
@@ -202,8 +210,7 @@ def _token_query(resolved: ResolvedView, cursor: CellCursor, cell: Cell | None) 
     """
     run, selection = resolved.run, resolved.view.tokens
     is_query = selection.role is TokenRole.QUERY
-    labels = visible_tokens(run.words(resolved.leading, "query" if is_query else "key"))
-    chosen = selection.trim_to(len(labels))
+    chosen = selection.trim_to(len(_token_labels(resolved)))
     at = cursor.query if is_query else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
     cell = resolved.pinned if chosen else cell
@@ -211,33 +218,31 @@ def _token_query(resolved: ResolvedView, cursor: CellCursor, cell: Cell | None) 
     if head is None and run.patches:
         head = resolved.caption_head  # pointing at a patch shows one head, and so does a click
     stage, is_selection = resolved.weights_stage(cell), bool(selection.chosen)
-    weights = WeightQuery(
-        run.trace, stage, resolved.leading, head, subjects, is_selection, is_query
-    )
-    return TokenQuery(resolved, labels, chosen, weights)
+    return WeightRequest(run.trace, stage, resolved.leading, head, subjects, is_selection, is_query)
 
 
 def cell_of_token(resolved: ResolvedView, token: int) -> Cell | None:
-    """Return the cell to hover when the pointer is on a token.
+    """Return the cell to mark as hovered while the pointer is on a token.
 
-    With one token selected, this is the cell of both tokens; otherwise the largest weight of the
-    token's row or column. None if the weights are covered, or if queries and keys differ.
+    If one token is selected, this is the cell of both tokens; otherwise, it is the cell with the
+    largest weight in the row or column of the token. None if the weights are covered, or if the
+    queries and the keys are different tokens.
     """
     run, selection = resolved.run, resolved.view.tokens
     stage = resolved.weights_stage(resolved.pinned)
     is_known = 0 <= token < len(run.words(resolved.leading)) and run.has_same_keys
     if not is_known or stage in resolved.hidden_stages:
         return None
-    reads, head = selection.role is TokenRole.QUERY, resolved.caption_head
+    is_query, head = selection.role is TokenRole.QUERY, resolved.caption_head
     if len(selection.chosen) == 1:
         (chosen,) = selection.chosen
-        return Cell(stage, (head, chosen, token) if reads else (head, token, chosen))
-    place = (token, slice(None)) if reads else (slice(None), token)
-    values = run.trace.read(stage, (*resolved.leading, head, *place))
+        return Cell(stage, (head, chosen, token) if is_query else (head, token, chosen))
+    cells = (token, slice(None)) if is_query else (slice(None), token)
+    values = run.trace.read(stage, (*resolved.leading, head, *cells))
     if not np.isfinite(values).any():
         return None
     other = int(np.where(np.isfinite(values), values, -np.inf).argmax())
-    return Cell(stage, (head, token, other) if reads else (head, other, token))
+    return Cell(stage, (head, token, other) if is_query else (head, other, token))
 
 
 def _describe_role(run: Run, role: TokenRole) -> str:
@@ -251,66 +256,39 @@ def _describe_role(run: Run, role: TokenRole) -> str:
     return f"These are the {here}. The {there} are different tokens; see the heatmaps."
 
 
-class TokenQuery(Struct, frozen=True):
-    """A request for weights: the labels, the selected tokens, and the weights to add up."""
-
-    resolved: ResolvedView
-    labels: tuple[str, ...]
-    chosen: frozenset[int]
-    weights: WeightQuery
-
-    @property
-    def subjects(self) -> frozenset[int]:
-        return self.weights.subjects
-
-    @property
-    def stage(self) -> str:
-        return self.weights.stage
-
-    @property
-    def head(self) -> int | None:
-        return self.weights.head
-
-    @property
-    def are_queries(self) -> bool:
-        return self.weights.are_queries
+def _has_weights(resolved: ResolvedView, request: WeightRequest) -> bool:
+    """Return whether there are weights to show."""
+    is_square = resolved.run.has_same_keys
+    return bool(request.subjects) and is_square and not _is_hidden(resolved, request)
 
 
-def _has_weights(query: TokenQuery) -> bool:
-    """Whether there are weights to show."""
-    is_square = query.resolved.run.has_same_keys
-    return bool(query.subjects) and is_square and not _is_hidden(query)
+def _is_hidden(resolved: ResolvedView, request: WeightRequest) -> bool:
+    """Return whether the weights are covered by a prediction or not reached by playback yet."""
+    last = len(_token_labels(resolved)) - 1
+    # Playback reaches the rows of the other subjects first.
+    row = max(request.subjects) if request.are_queries else last
+    cell = Cell(request.stage, (request.trace.spec.heads - 1, row, last))
+    return request.stage in resolved.hidden_stages or resolved.is_computed_later(cell)
 
 
-def _is_hidden(query: TokenQuery) -> bool:
-    """Whether the weights are covered by a prediction or not yet reached by playback."""
-    resolved, last = query.resolved, len(query.labels) - 1
-    row = (
-        max(query.subjects) if query.are_queries else last
-    )  # playback reaches the other rows first
-    heads = resolved.run.trace.spec.heads
-    is_later = resolved.is_computed_later(Cell(query.stage, (heads - 1, row, last)))
-    return query.stage in resolved.hidden_stages or is_later
-
-
-def _present_weights(query: TokenQuery) -> TokenWeights | None:
-    """Return the weights known so far; None if none are."""
-    sums = known_sums(query.weights)
+def _present_weights(resolved: ResolvedView, request: WeightRequest) -> TokenWeights | None:
+    """Return the weights that are known so far; None if no weights are known."""
+    sums = known_sums(request)
     if sums is None:
         return None
     values, forbidden = sums.values, sums.forbidden
     finite = values[np.isfinite(values)]
     low, largest = float(finite.min(initial=0)), float(np.abs(finite).max(initial=0))
-    chosen = query.resolved.view.colouring
+    chosen = resolved.view.colouring
     high = largest or 1.0
-    if len(query.subjects) == 1:
-        high = _panel_range(query.weights.trace, query.stage, query.weights.leading, low).end
+    if len(request.subjects) == 1:
+        high = _panel_range(request.trace, request.stage, request.leading, low).end
     colours = (chosen.diverging, -high, high) if low < 0 else (chosen.sequential, 0.0, high)
-    says, known = _describe_weights(query), range(len(values))
+    says, known = _describe_weights(_token_labels(resolved), request), range(len(values))
     if not sums.is_whole:
         says += f"; {sums.read:,} of {sums.rows:,} rows computed so far"
-        known = known if query.are_queries else range(sums.read)
-    qualifier = query.resolved.run.trace.weights_qualifier(query.stage)
+        known = known if request.are_queries else range(sums.read)
+    qualifier = request.trace.weights_qualifier(request.stage)
     return TokenWeights(
         values, forbidden, *colours, says, known, qualifier, largest > highest_within(high)
     )
@@ -319,33 +297,33 @@ def _present_weights(query: TokenQuery) -> TokenWeights | None:
 def _panel_range(
     trace: Trace, stage: str, leading: LeadingIndex, low: float = 0.0
 ) -> AutomaticRange:
-    """Return the automatic range of the panels with the weights.
+    """Return the automatic range of the panels that show the weights.
 
     Parameters
     ----------
     low : float
-        The smallest weight; weights below 0 have the range of signed numbers.
+        The smallest weight; if it is negative, the range is that of signed values.
     """
     shown, is_weights = [(trace, trace.cached_stage(stage))], trace.stage(stage).is_weights
     return automatic_range(shown, [leading], stage * is_weights, is_weights and low >= 0)
 
 
-def _describe_weights(query: TokenQuery) -> str:
-    count, trace = len(query.subjects), query.resolved.run.trace
-    few = sorted(query.subjects) if count <= MAX_NAMED_TOKENS else []
-    names = [f"<b>{escape(shorten(query.labels[at]))}</b>" for at in few]
+def _describe_weights(labels: tuple[str, ...], request: WeightRequest) -> str:
+    count, trace, is_query = len(request.subjects), request.trace, request.are_queries
+    few = sorted(request.subjects) if count <= MAX_NAMED_TOKENS else []
+    names = [f"<b>{escape(shorten(labels[at]))}</b>" for at in few]
     named = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
     named = named or format_count(count, "token")
-    parts = [f"Attention {'of' if query.are_queries else 'to'} {named}"]
-    if not trace.stage(query.stage).is_weights:
-        parts = [f"Scores with {named} as {'query' if query.are_queries else 'key'}"]
+    parts = [f"Attention {'from' if is_query else 'to'} {named}"]
+    if not trace.stage(request.stage).is_weights:
+        parts = [f"Scores with {named} as {'query' if is_query else 'key'}"]
     if count > 1:
-        parts.append(f"Σ of {count:,} {'queries' if query.are_queries else 'keys'}")
+        parts.append(f"Σ of {count:,} {'queries' if is_query else 'keys'}")
     heads = trace.spec.heads
     if heads > 1:
         mean = f"mean of {heads} heads"
-        parts.append(mean if query.head is None else f"head {query.head + 1}")
-    return ", ".join(filter(None, (*parts, trace.weights_qualifier(query.stage))))
+        parts.append(mean if request.head is None else f"head {request.head + 1}")
+    return ", ".join(filter(None, (*parts, trace.weights_qualifier(request.stage))))
 
 
 def _describe_matches(view: View, labels: tuple[str, ...]) -> str:
@@ -359,7 +337,7 @@ def _describe_matches(view: View, labels: tuple[str, ...]) -> str:
 
 
 def head_of_cell(resolved: ResolvedView, cell: Cell | None) -> int | None:
-    """Return the head of a cell, or the one in front on the flow board; None for all heads."""
+    """Return the head of a cell, or else the front head of the flow board; None for all heads."""
     if resolved.run.trace.spec.heads == 1:
         return 0
     if cell and (cell.head is not None or cell.fold):
@@ -368,7 +346,7 @@ def head_of_cell(resolved: ResolvedView, cell: Cell | None) -> int | None:
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
-    """Return what to read for the selected tokens; None without any."""
+    """Return a key of the data to read for the selected tokens; None if none are selected."""
     if not resolved.view.tokens.chosen:
         return None
     is_folded = head_of_cell(resolved, resolved.pinned) is None
@@ -388,17 +366,17 @@ def prefetch(resolved: ResolvedView) -> None:
 
 
 def are_weights_read(resolved: ResolvedView) -> bool:
-    """Whether all shown weights are read; those of long texts are read incrementally."""
+    """Return whether all shown weights have been read; those of long texts are read in parts."""
     trace = resolved.run.trace
     if (
         not trace.is_blockwise
         and trace.spec.heads * math.prod(trace.sides) <= MAX_GUI_THREAD_WEIGHTS
     ):
         return True
-    query = _token_query(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
-    if not _has_weights(query) or not query.weights.is_long:
+    request = _weight_request(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
+    if not _has_weights(resolved, request) or not request.is_long:
         return True
-    sums = known_sums(query.weights)
+    sums = known_sums(request)
     return sums is not None and sums.is_whole
 
 
@@ -407,9 +385,9 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
     if are_weights_read(resolved):
         return
     end = monotonic() + READ_BATCH_S
-    query = _token_query(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
-    _panel_range(query.weights.trace, query.stage, query.weights.leading)
-    read_more_sums(query.weights, lambda: is_over() or monotonic() > end)
+    request = _weight_request(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
+    _panel_range(request.trace, request.stage, request.leading)
+    read_more_sums(request, lambda: is_over() or monotonic() > end)
 
 
 PANEL = PanelPresenter(

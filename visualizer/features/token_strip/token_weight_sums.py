@@ -1,7 +1,7 @@
 """Sums of the weights of selected queries or keys; long texts are read in bands of rows.
 
-The weights of a query are one row, which takes milliseconds for 100,000 tokens. The weights of a
-key are a column, which requires all rows and may take a minute.
+The weights of a query are one row, which is read in milliseconds for 100,000 tokens. The weights
+of a key are one column, which requires all rows and can take a minute.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ MAX_GUI_THREAD_WEIGHTS = 2**21
 MAX_BAND_WEIGHTS = 2**23
 """Maximum number of weights that the worker reads at once."""
 MAX_BAND_ROWS = 256
+"""Maximum number of rows that the worker reads at once."""
 MAX_CACHED_SUMS = 8
 """Maximum number of cached sums per trace."""
 KEY_BLOCK_SIZE = 2048
-"""Size of a block of keys; selected keys in the same block are read in one range."""
+"""Number of keys per block; selected keys in the same block are read together."""
 
 
-class WeightQuery(Struct, frozen=True):
+class WeightRequest(Struct, frozen=True):
     """A request for sums of weights.
 
     Parameters
@@ -39,7 +40,7 @@ class WeightQuery(Struct, frozen=True):
     head : int or None
         None for the mean over all heads.
     is_selection : bool
-        Whether the tokens are selected; the mean over heads is then prefetched.
+        Whether the user has selected the tokens; the mean over heads is then prefetched.
     are_queries : bool
         Whether the tokens are queries rather than keys.
     """
@@ -59,7 +60,7 @@ class WeightQuery(Struct, frozen=True):
 
     @property
     def is_long(self) -> bool:
-        """Whether the sums are computed on the worker."""
+        """Whether the sums need so many weights that they are computed on the worker."""
         is_folded = self.head is None and not self.is_selection
         heads = self.trace.spec.heads if is_folded else 1
         cells = heads * len(self.subjects) * max(self.trace.sides)
@@ -78,7 +79,7 @@ class WeightQuery(Struct, frozen=True):
         return np.asarray(every.mean(axis=0, dtype=np.float64))
 
     def read_rows(self, queries: np.ndarray) -> np.ndarray:
-        """Read all weights of some queries, [query, key]."""
+        """Read all weights of the given queries, [query, key]."""
         held = self.trace.displayed_stage(
             self.stage, by=HeadAggregate.MEAN if self._uses_head_mean else None
         )
@@ -92,7 +93,7 @@ class WeightQuery(Struct, frozen=True):
 
     @property
     def _uses_head_mean(self) -> bool:
-        """Whether the mean over heads is cached, or is computed only for the blocks read."""
+        """Whether the weights are read from the cached mean over heads."""
         return self.head is None and (self.is_selection or self.trace.is_blockwise)
 
     def allowed(self, queries: slice | np.ndarray, keys: slice) -> np.ndarray | None:
@@ -104,7 +105,7 @@ class WeightQuery(Struct, frozen=True):
 
 
 class WeightSums(Struct, frozen=True, eq=False):
-    """The sums known so far.
+    """Sums of weights, which are incomplete until all rows have been read.
 
     Parameters
     ----------
@@ -127,28 +128,28 @@ class WeightSums(Struct, frozen=True, eq=False):
 
 
 class _SumAccumulator:
-    """Accumulator of weights, row by row, that provides intermediate results.
+    """Adds up weights row by row and provides intermediate results.
 
     It holds no reference to the trace, because it is cached for the lifetime of the trace.
     """
 
-    def __init__(self, query: WeightQuery) -> None:
-        queries, keys = query.trace.sides
-        self._subjects = np.array(sorted(query.subjects))
-        self._values = np.zeros(keys if query.are_queries else queries)
-        self._adds_rows = query.are_queries
-        self._forbidden = np.full(len(self._values), query.are_queries)
-        self._rows = len(query.subjects) if query.are_queries else queries
+    def __init__(self, request: WeightRequest) -> None:
+        queries, keys = request.trace.sides
+        self._subjects = np.array(sorted(request.subjects))
+        self._values = np.zeros(keys if request.are_queries else queries)
+        self._adds_rows = request.are_queries
+        self._forbidden = np.full(len(self._values), request.are_queries)
+        self._rows = len(request.subjects) if request.are_queries else queries
         self._read = 0
         self.known = self._snapshot_sums()
 
-    def read_more(self, query: WeightQuery, is_over: Callable[[], bool]) -> None:
-        """Read at least one band, and more until `is_over()`; `query` must be the constructor's."""
-        several = max(1, min(MAX_BAND_ROWS, MAX_BAND_WEIGHTS // query.trace.sides[1]))
-        add = self._add_rows if query.are_queries else self._add_columns
+    def read_more(self, request: WeightRequest, is_over: Callable[[], bool]) -> None:
+        """Read at least one band, and more until `is_over()`; the request must stay the same."""
+        several = max(1, min(MAX_BAND_ROWS, MAX_BAND_WEIGHTS // request.trace.sides[1]))
+        add = self._add_rows if request.are_queries else self._add_columns
         while self._read < self._rows:
             band = slice(self._read, min(self._read + several, self._rows))
-            add(query, band)
+            add(request, band)
             self._read = band.stop
             if is_over():
                 break
@@ -162,21 +163,21 @@ class _SumAccumulator:
                 forbidden[:] = False
         return WeightSums(values, forbidden, self._read, self._rows)
 
-    def _add_rows(self, query: WeightQuery, band: slice) -> None:
-        """Add the rows of some of the selected queries."""
+    def _add_rows(self, request: WeightRequest, band: slice) -> None:
+        """Add the rows of the selected queries in a band."""
         rows = self._subjects[band]
-        self._values += query.read_rows(rows).sum(axis=0, dtype=np.float64)
-        allowed = query.allowed(rows, slice(None))
+        self._values += request.read_rows(rows).sum(axis=0, dtype=np.float64)
+        allowed = request.allowed(rows, slice(None))
         self._forbidden &= False if allowed is None else ~allowed.any(axis=0)
 
-    def _add_columns(self, query: WeightQuery, rows: slice) -> None:
-        """Add the weights of the selected keys for some rows of queries."""
+    def _add_columns(self, request: WeightRequest, rows: slice) -> None:
+        """Add the weights of the selected keys in a band of rows."""
         self._forbidden[rows] = True
         for span, among in _group_keys(self._subjects):
-            allowed = query.allowed(rows, span)
+            allowed = request.allowed(rows, span)
             if allowed is not None and not allowed[:, among].any():
                 continue
-            cells = query.read_block(rows, span)[:, among]
+            cells = request.read_block(rows, span)[:, among]
             self._values[rows] += cells.sum(axis=1, dtype=np.float64)
             may_read = True if allowed is None else allowed[:, among].any(axis=1)
             self._forbidden[rows] &= np.logical_not(may_read)
@@ -192,22 +193,22 @@ def _group_keys(keys: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
 _CACHED_SUMS: WeakKeyDictionary[Trace, OrderedDict[Hashable, _SumAccumulator]] = WeakKeyDictionary()
 
 
-def known_sums(query: WeightQuery) -> WeightSums | None:
-    """Return the sums known so far, complete for short texts; None if nothing is known."""
-    if not query.is_long:
-        sums = _SumAccumulator(query)
-        sums.read_more(query, lambda: False)
+def known_sums(request: WeightRequest) -> WeightSums | None:
+    """Return the sums known so far, which are complete for short texts; None if there are none."""
+    if not request.is_long:
+        sums = _SumAccumulator(request)
+        sums.read_more(request, lambda: False)
         return sums.known
-    kept = _CACHED_SUMS.get(query.trace)
-    in_parts = kept.get(query.key) if kept else None
+    kept = _CACHED_SUMS.get(request.trace)
+    in_parts = kept.get(request.key) if kept else None
     return in_parts.known if in_parts and in_parts.known.read else None
 
 
-def read_more_sums(query: WeightQuery, is_over: Callable[[], bool]) -> None:
+def read_more_sums(request: WeightRequest, is_over: Callable[[], bool]) -> None:
     """Read more of the sums of a long text until `is_over()`; called on the worker."""
-    kept = _CACHED_SUMS.setdefault(query.trace, OrderedDict())
-    sums = kept.pop(query.key, None) or _SumAccumulator(query)
-    kept[query.key] = sums
+    kept = _CACHED_SUMS.setdefault(request.trace, OrderedDict())
+    sums = kept.pop(request.key, None) or _SumAccumulator(request)
+    kept[request.key] = sums
     while len(kept) > MAX_CACHED_SUMS:
         kept.popitem(last=False)
-    sums.read_more(query, is_over)
+    sums.read_more(request, is_over)

@@ -43,7 +43,7 @@ ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class TokenColourBar(QWidget):
-    """Colour bar with its limits, if they fit; it keeps its size while it is empty."""
+    """Colour bar with its limits; it keeps its size while it is empty."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
@@ -90,8 +90,8 @@ HINT = "Point at a cell or select tokens to see attention weights."
 IMAGE_HINT = "Point at a patch to see what it attends to; click to select it."
 ROLE_LABELS = {TokenRole.QUERY: "attends to", TokenRole.KEY: "attended to by"}
 ROLE_TOOLTIPS = {
-    TokenRole.QUERY: "Colour the tokens by the attention of the selected tokens to them",
-    TokenRole.KEY: "Colour the tokens by their attention to the selected tokens",
+    TokenRole.QUERY: "Colour the tokens by the attention that the selected tokens pay to them",
+    TokenRole.KEY: "Colour the tokens by the attention that they pay to the selected tokens",
 }
 
 
@@ -99,8 +99,8 @@ class TokenPane(QScrollArea):
     """The token strip with its controls.
 
     `tokensChosen` is emitted with the selected tokens, `hovered` with the image patch under the
-    pointer or None, `sought` with the search text, `stepped` with +1 or −1 for the next or previous
-    match.
+    pointer or None, `sought` with the search text, and `stepped` with +1 for the next match or
+    −1 for the previous one.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -234,7 +234,7 @@ class TokenPane(QScrollArea):
 
 
 class TokenSearchEdit(QLineEdit):
-    """The search box: Enter goes to the next match, Shift+Enter to the previous, Esc closes."""
+    """Search field: Enter goes to the next match, Shift+Enter to the previous; Esc closes it."""
 
     stepped = Signal(int)
     left = Signal()
@@ -243,7 +243,7 @@ class TokenSearchEdit(QLineEdit):
         super().__init__()
         self.setPlaceholderText("Find a token")
         self.setAccessibleName("Find a token")
-        self.setToolTip("Part of a token, or # followed by its number: #1000")
+        self.setToolTip("Enter part of a token, or # and its number, for example #1000")
         self.setObjectName("find token")
         install_input_filters(self)
 
