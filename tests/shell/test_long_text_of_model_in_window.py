@@ -51,7 +51,7 @@ def test_every_layer_and_pane_shows_a_long_text(long: Hand) -> None:
     panel = workspace.screen.panel(LAYERS_PANEL)
     assert panel.weights is not None
     assert panel.weights.shape == (2, 4, 14, 14)
-    assert "Long text" in long.window.panes["Layers"].description.text()
+    assert "This text is long" in long.window.panes["Layers"].description.text()
     assert workspace.run
     for layer in (1, 0):
         workspace.show_leading((layer,))

@@ -458,7 +458,7 @@ def test_edges_of_all_shown_heads_are_cut_by_keys(model_window: Hand) -> None:
     run = workspace.run
     assert run
     assert (run.trace.read("weights", (0, slice(None), 5, 3)) == 0).all()
-    QTest.mouseClick(hand.window.mask_edit_bar.join, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(hand.window.mask_edit_bar.restore_all, Qt.MouseButton.LeftButton)
     hand.settle()
     assert workspace.document.model == replace(source, cuts=())
 
@@ -510,7 +510,7 @@ def test_more_cut_edges_than_are_kept_are_refused_at_the_place(
     hand.click_cell(Cell("weights", (0, 5, 3)))
     hand.settle()
     source = workspace.document.model
-    said = "At most 1 edge can be cut. Restore some before you cut more."
+    said = "At most 1 edge can be cut. Restore some edges before you cut more."
     hand.click_cell(Cell("weights", (0, 5, 2)))
     hand.until(lambda: said in hand.window.mask_edit_bar.notes.toolTip())
     assert hand.window.panes["Next token"].problem.text() == said

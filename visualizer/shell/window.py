@@ -480,7 +480,7 @@ def _connect_signals(window: MainWindow) -> None:
     window.settings_bar.panes_chip.clicked.connect(window.docks.toggle_right)
     window.settings_bar.left.connect(board.setFocus)
     to.mask_edit_controller.follow_bar(window.stroke_controller, window.mask_edit_bar)
-    window.mask_edit_bar.left.connect(board.setFocus)
+    window.mask_edit_bar.finished.connect(board.setFocus)
     to.playback_controller.follow_bar(window.playback_bar)
     to.comparison_controller.follow_bar(window.compare_bar)
     to.view_controller.follow_bar(window.view_bar)

@@ -219,7 +219,7 @@ def test_a_long_text_of_a_model_is_shown_by_one_row_of_each_block() -> None:
     upper = ~np.tri(27, dtype=bool)
     assert np.isnan(panel.weights[..., upper]).all()
     np.testing.assert_allclose(panel.weights[..., ~upper], wanted[..., ~upper], atol=1e-6)
-    assert "one row in 3" in panel.note
+    assert "one of every 3 rows" in panel.note
     own = weights[:, :, np.arange(80), np.arange(80)].mean(-1)
     np.testing.assert_allclose(panel.values["own"], own, atol=1e-6)
     assert "entropy" not in panel.describe((0, 0))

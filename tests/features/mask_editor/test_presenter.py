@@ -31,6 +31,7 @@ from visualizer.features.mask_editor.brush_masks import (
     window_mask,
 )
 from visualizer.features.mask_editor.presenter import (
+    HINT,
     PANEL_REQUIRED,
     SIZE_MISMATCH,
     MaskEditPanel,
@@ -310,7 +311,7 @@ def test_rows_that_read_nothing_are_said() -> None:
     document = a_document().set("painted", own(mask))
     shown = painting(a_run(), document)
     assert shown.notes == ("2 queries attend to no key",)
-    assert shown.status.startswith("Editing the mask: click or drag")
+    assert shown.status.startswith(HINT)
     assert shown.status.endswith("2 queries attend to no key")
 
 

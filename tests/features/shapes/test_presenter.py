@@ -237,11 +237,11 @@ def test_columns_slide_apart_and_keep_their_order(
 
 
 def test_the_split_in_words() -> None:
-    assert split(a_run(d_out=4)).sentence == "Each of 2 heads takes 2 of the 4 columns."
+    assert split(a_run(d_out=4)).sentence == "Each of 2 heads has 2 of the 4 columns."
     stacked = split(a_run(arrangement=Arrangement.STACKED)).sentence
     assert stacked == "Each of 2 stacked heads has 2 columns of its own, 4 in total."
-    assert split(a_run(heads=1)).sentence == "One head has all 2 columns."
-    assert split(a_run(heads=1, d_out=1)).sentence == "One head has the only column."
+    assert split(a_run(heads=1)).sentence == "The only head has all 2 columns."
+    assert split(a_run(heads=1, d_out=1)).sentence == "The only head has the only column."
     wide = split(a_run(d_out=768, heads=12))
     assert wide.omission_note == "Drawn: 5 of 64 columns per head."
     assert (wide.joined, wide.with_head_axis) == ("(6, 768)", "(12, 6, 64)")

@@ -81,9 +81,9 @@ def move(pane: ShapesPane, stage: str, dim: str) -> None:
 
 def test_it_says_what_would_be_there(pane: ShapesPane) -> None:
     assert words(pane.says) == EMPTY_MESSAGE
-    assert not pane.next_branch_button.isVisible()
+    assert not pane.split_button.isVisible()
     show(pane, ledger())
-    assert pane.next_branch_button.isVisible()
+    assert pane.split_button.isVisible()
     show(pane, ShapesPanel())
     assert words(pane.says) == EMPTY_MESSAGE
     assert not any(row.isVisible() for row in pane.rows)
@@ -204,7 +204,7 @@ def test_without_motion_it_jumps(pane: ShapesPane) -> None:
     for stage, progress in (("values", 1), ("output", 0), ("queries", 1), ("keys", 1)):
         show(pane, ledger(stage))
         assert pane.drawing.progress == progress
-    QTest.mouseClick(pane.next_branch_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.split_button, Qt.MouseButton.LeftButton)
     assert pane.drawing.progress == 0
 
 
@@ -212,15 +212,15 @@ def test_without_motion_it_jumps(pane: ShapesPane) -> None:
 def test_the_button_plays_it_there_and_back(pane: ShapesPane, qtbot: QtBot) -> None:
     show(pane, ledger())
     for goal in (0, 1):
-        QTest.mouseClick(pane.next_branch_button, Qt.MouseButton.LeftButton)
+        QTest.mouseClick(pane.split_button, Qt.MouseButton.LeftButton)
         assert pane.drawing.goal == goal
         arrive(pane, qtbot)
         assert pane.drawing.progress == goal
-    QTest.mouseClick(pane.next_branch_button, Qt.MouseButton.LeftButton)
-    QTest.mouseClick(pane.next_branch_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.split_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.split_button, Qt.MouseButton.LeftButton)
     assert pane.drawing.goal == 1
     show(pane, ledger(heads=1))
-    assert not pane.next_branch_button.isEnabled()
+    assert not pane.split_button.isEnabled()
 
 
 def test_columns_have_their_heads_colours(pane: ShapesPane) -> None:
@@ -237,7 +237,7 @@ def test_of_a_wide_matrix_the_drawing_stays_inside(
 ) -> None:
     show(pane, ledger(**fields))
     for progress in (0.0, 0.5, 1.0):
-        pane.drawing.animate_split(progress, at_once=True)
+        pane.drawing.animate_split(progress, immediately=True)
         places = [place for _, place in pane.drawing.columns()]
         assert places[0].left() >= 0
         assert places[-1].right() <= pane.drawing.width()

@@ -30,7 +30,6 @@ from visualizer.attention.spec import (
 )
 from visualizer.errors import InputError
 from visualizer.features.tensor_editor.presenter import (
-    HIDDEN_MESSAGE,
     NumberTablePanel,
     present_table,
 )
@@ -41,6 +40,7 @@ from visualizer.features.tensor_editor.tensor_edit import (
 )
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
+from visualizer.session.model_panes import HIDDEN_MESSAGE
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import TableSelection, View
@@ -261,7 +261,7 @@ def test_a_block_is_put_where_it_was_pasted_and_nothing_else_moves(
     values = data.draw(numbers(*sizes)).array()
     room = wanted[row:, column:].shape
     if sizes[0] > room[0] or sizes[1] > room[1]:
-        said = f"A block of {sizes[0]} × {sizes[1]} does not fit here. The largest that fits is"
+        said = f"A block of {sizes[0]} × {sizes[1]} does not fit here."
         with pytest.raises(InputError, match=said):
             replace_block(document, ran, name, row, column, values)
         return

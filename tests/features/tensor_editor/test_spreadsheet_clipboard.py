@@ -84,7 +84,7 @@ def test_what_can_be_read_in_one_way_is_read(text: str, numbers: list[list[float
         ("1\t2\n3\tx", "Row 2, column 2: “x” is not a number."),
         ("1\t\t3", "Row 1, column 2: The cell is empty. Enter a number."),
         ("1\n\n3", "Row 2, column 1: The cell is empty. Enter a number."),
-        ("1\t2\n3", "same number of cells. Row 1 has 2, and row 2 has 1."),
+        ("1\t2\n3", "same number of cells. Row 1 has 2 cells, and row 2 has 1."),
         ("0,5", "“0,5” is ambiguous: it could be one number or two. Use a decimal point"),
         ("1,2\n3,4", "“1,2” is ambiguous: it could be one number or two."),
         ("1,234\t5", "Row 1, column 1: “1,234” is ambiguous. Use a decimal point"),

@@ -17,7 +17,6 @@ from tests.support.window_input import CONTROL, SHIFT, Hand, words
 from visualizer.attention.spec import BooleanMatrix, MaskKind, NumberMatrix
 from visualizer.features.tensor_editor.controller import TensorEditController
 from visualizer.features.tensor_editor.presenter import (
-    HIDDEN_MESSAGE,
     NUMBER_TABLE_PANEL,
     NumberTablePanel,
 )
@@ -25,6 +24,7 @@ from visualizer.features.tensor_editor.spreadsheet_clipboard import parse_block
 from visualizer.features.tensor_editor.widget import NumberTableModel
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE, Document
+from visualizer.session.model_panes import HIDDEN_MESSAGE
 from visualizer.session.user_prediction import Prediction
 from visualizer.widgets.theme import DARK, LIGHT
 
@@ -413,7 +413,7 @@ def test_a_block_from_a_spreadsheet_is_pasted_and_is_one_step(clerk: Clerk) -> N
     ("text", "said"),
     [
         ("1\tx", "Row 1, column 2: “x”"),
-        ("1\t2\n3\t4", "2 × 2 does not fit here. The largest that fits is 1 × 3"),
+        ("1\t2\n3\t4", "2 × 2 does not fit here. The largest block that fits is 1 × 3"),
         ("", "no numbers"),
     ],
 )
@@ -462,8 +462,8 @@ def test_a_part_of_a_stage_is_copied_as_plain_numbers(clerk: Clerk) -> None:
 def an_edit(chance: random.Random, hand: Hand) -> None:
     """Change anything: a setting, the text, the matrix of the mask, a number, a block."""
     assert hand.window.panes["Numbers"]  # made when asked for, with its controller
-    workspace, typist = hand.window.workspace, hand.window.findChild(TensorEditController)
-    assert typist
+    workspace, controller = hand.window.workspace, hand.window.findChild(TensorEditController)
+    assert controller
     settings: dict[str, list[Any]] = {
         "d_in": [2, 3, 4],
         "d_out": [2, 4],
@@ -495,11 +495,11 @@ def an_edit(chance: random.Random, hand: Hand) -> None:
     elif name in shown(hand):
         place = (name, chance.randrange(3), chance.randrange(3))
         if kind == "draw":
-            typist.resample_tensor(name)
+            controller.reset_tensor(name)
         elif kind == "type":
-            typist.set_number(*place, chance.choice(["1", "-0,5", "x", "2.25"]))
+            controller.set_number(*place, chance.choice(["1", "-0,5", "x", "2.25"]))
         else:
-            typist.paste_block(*place, chance.choice(["1\t2\n3\t4", "7\n8", "1\tx"]))
+            controller.paste_block(*place, chance.choice(["1\t2\n3\t4", "7\n8", "1\tx"]))
 
 
 def shown(hand: Hand) -> set[str]:

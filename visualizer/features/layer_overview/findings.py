@@ -21,8 +21,9 @@ PATTERNS = (
     HeadOrder.FIRST,
 )
 MIN_SHARE_ABOVE_CHANCE = 0.25
-"""Minimum part of the way from chance to a weight of 1 that the strongest head covers."""
+"""Minimum value of a finding, as a fraction of the distance from chance to a weight of 1."""
 MIN_SHARE_OF_UNIFORM_ENTROPY = 0.75
+"""Minimum entropy of a head that attends to many tokens, relative to uniform attention."""
 SPREAD_TITLE, SPREAD_READS = "Spread", "attends to many tokens"
 
 
@@ -36,7 +37,7 @@ class Finding(Struct, frozen=True):
     reads : str
         The description of the keys that the head attends to.
     value, chance : str
-        Its measure, and that of uniform attention.
+        The measure of the head, and that of uniform attention.
     """
 
     title: str
@@ -80,7 +81,7 @@ def _iterate_findings(
 
 
 def _find_largest(values: np.ndarray) -> tuple[tuple[int, int], float]:
-    """Return the head with the largest value, and the value; NaN if there is none."""
+    """Return the head with the largest value, and this value, which is NaN if all are NaN."""
     if np.isnan(values).all():
         return (0, 0), float("nan")
     layer, head = divmod(int(np.nanargmax(values)), values.shape[1])

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from visualizer.features.layer_overview.findings import Finding
     from visualizer.widgets.theme import Theme
 
-TITLE = "Worth a look"
+TITLE = "Notable heads"
 STRONGEST_NOTE = "The strongest head of each pattern in this text"
 NOTHING_NOTE = "No head differs clearly from uniform attention in this text."
-RANDOM_NOTE = "The weights are random: any pattern of a head is due to chance."
+RANDOM_NOTE = "The weights of the model are random, so any pattern of a head is due to chance."
 CARD_WIDTH_PX, MAX_CARD_WIDTH_PX = 168, 300
 MIN_MAP_PX, MAX_MAP_PX = 64, 280
 PADDING_PX, PART_GAP_PX, HEADING_GAP_PX = 10, 7, 6
@@ -35,7 +35,7 @@ WRAPPED = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.T
 
 
 class FindingsRow(QWidget):
-    """The cards of the findings, as many as fit."""
+    """A row of cards with findings; cards that do not fit are hidden."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(int, int)
@@ -59,7 +59,7 @@ class FindingsRow(QWidget):
         column.addLayout(self._row, 1)
 
     def show_panel(self, panel: LayerOverviewPanel, theme: Theme) -> None:
-        """Show the findings of a panel, or why there are none."""
+        """Show the findings of a panel, or the reason why there are none."""
         self.has_content = panel.is_random or bool(panel.uniform)
         found = panel.findings
         note = RANDOM_NOTE if panel.is_random else STRONGEST_NOTE if found else NOTHING_NOTE
@@ -75,12 +75,14 @@ class FindingsRow(QWidget):
         self._show_fitting_cards()
 
     def height_within(self, width: int, room: int) -> int:
-        """Return the height that the row uses of a given one; at least that of the smallest maps.
+        """Return the height that the row needs, within the available one if its heatmaps fit.
 
         Parameters
         ----------
         width : int
-            Width of the row.
+            Width of the row, in pixels.
+        room : int
+            Available height, in pixels.
         """
         heading = self.title.sizeHint().height()
         if not self._count:
@@ -103,7 +105,7 @@ class FindingsRow(QWidget):
             card.setVisible(at < shown)
 
     def _card_size(self, width: int) -> tuple[int, int]:
-        """Return the width of each card, and the height of the words of the longest."""
+        """Return the width of each card, and the height of the longest text of a card."""
         spacing, count = self._row.spacing(), max(1, self._fitting_count(width))
         most = round(MAX_CARD_WIDTH_PX * text_scale())
         card = min((width + spacing) // count - spacing, most)
@@ -111,7 +113,7 @@ class FindingsRow(QWidget):
         return card, max((each.words_height(card) for each in cards), default=0)
 
     def _fitting_count(self, width: int) -> int:
-        """Return the number of cards that fit, at least one if there are any."""
+        """Return the number of cards that fit; at least one is shown if there are any."""
         least, spacing = round(CARD_WIDTH_PX * text_scale()), self._row.spacing()
         return min(self._count, max(1, (width + spacing) // (least + spacing)))
 
@@ -122,18 +124,18 @@ class FindingsRow(QWidget):
 
 
 def frame_height() -> int:
-    """Return the height of a card without its heatmap and its words."""
+    """Return the height of a card without its heatmap and its text below, in pixels."""
     return math.ceil(font_metrics(TITLE_PX).height() + 2 * PADDING_PX + 2 * PART_GAP_PX)
 
 
 class FindingCard(QAbstractButton):
-    """One head: its pattern, name, heatmap and values."""
+    """A card with the pattern, name, heatmap and values of one head."""
 
     def __init__(self) -> None:
         super().__init__()
         self.finding: Finding | None = None
         self.reserved_height = 0
-        """Height of the words of any card, so that the heatmaps of all have one size."""
+        """Height reserved for the text, the same for all cards, so that all heatmaps are equal."""
         self._panel, self._theme = LayerOverviewPanel(), LIGHT
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -157,7 +159,7 @@ class FindingCard(QAbstractButton):
         return self.sizeHint()
 
     def words_height(self, width: int) -> int:
-        """Return the height of the words below the heatmap of a card of a given width."""
+        """Return the height of the text below the heatmap of a card with the given width."""
         return math.ceil(self._reads_height(width) + VALUE_LINES * font_metrics(TEXT_PX).height())
 
     def _reads_height(self, width: float) -> float:

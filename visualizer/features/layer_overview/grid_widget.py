@@ -1,4 +1,4 @@
-"""The heads of all layers as small heatmaps, in the order of the model or of a measure."""
+"""Widget with the small heatmaps of all heads, arranged by layer or sorted by a measure."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ KEYBOARD_HELP = (
 )
 LAYERS_LABEL, HEADS_LABEL = "layer", "head"
 MIN_SPACING_PX, MAX_SPACING_PX = 6, 64
-MIN_NAMED_SPACING_PX = 44
-"""Spacing of named small heatmaps, in pixels at the default text size."""
+NAMED_SPACING_PX = 44
+"""Spacing of small heatmaps with a name below each, in pixels at the default text size."""
 ARROW_TAIL_PX = 20
 FRAME_PX = 2
 ABLATED_OPACITY = 0.6
@@ -38,7 +38,7 @@ ABLATED_OPACITY = 0.6
 
 
 class HeadGrid(CellTable):
-    """The small heatmaps, with layer and head numbers if they are arranged by layer."""
+    """Small heatmaps, with the numbers of layers and heads if they are arranged by layer."""
 
     ablationToggled = Signal(int, int)
 
@@ -68,7 +68,7 @@ class HeadGrid(CellTable):
 
     @property
     def _label_size(self) -> QSize:
-        """Size of the layer and head labels; that of a frame if each head has its own name."""
+        """Size of the space for layer and head numbers; only a frame if names are shown instead."""
         if self._is_named:
             return QSize(FRAME_PX, FRAME_PX)
         metrics = font_metrics(10)
@@ -77,7 +77,7 @@ class HeadGrid(CellTable):
 
     @property
     def _tail_width(self) -> int:
-        """Width of the end of the arrow, right of the last layer."""
+        """Width of the end of the arrow, to the right of the last layer."""
         return 0 if self._is_named else round(ARROW_TAIL_PX * text_scale())
 
     @property
@@ -86,16 +86,16 @@ class HeadGrid(CellTable):
         return self.spacing_within(self.viewport().size())
 
     def spacing_within(self, room: QSize) -> int:
-        """Return the spacing of the heatmaps if the grid has a given size."""
+        """Return the spacing of the heatmaps if the grid has the given size."""
         labels, scale = self._label_size, text_scale()
         if self._is_named:
-            return round(MIN_NAMED_SPACING_PX * scale)
+            return round(NAMED_SPACING_PX * scale)
         across = (room.width() - labels.width() - self._tail_width) // self.panel.columns
         down = (room.height() - labels.height()) // max(1, self._row_count)
         return max(MIN_SPACING_PX, min(across, down, round(MAX_SPACING_PX * scale)))
 
     def size_within(self, room: QSize) -> QSize:
-        """Return the size that the grid uses of a given one; more scrolls."""
+        """Return the size that the grid needs, up to the available size; the rest is scrolled."""
         if self._is_named or self.panel.weights is None:
             return room
         side, labels = self.spacing_within(room), self._label_size
@@ -103,14 +103,14 @@ class HeadGrid(CellTable):
         return room.boundedTo(QSize(width, labels.height() + self._row_count * side))
 
     @property
-    def is_scrolled(self) -> bool:
+    def has_hidden_heads(self) -> bool:
         """Whether some heads are outside the visible part."""
         bars = self.horizontalScrollBar(), self.verticalScrollBar()
         return any(bar.maximum() for bar in bars)
 
     @property
     def _is_named(self) -> bool:
-        """Whether heads are named because they are not in the order of the model."""
+        """Whether each head has a name, because the heads are not arranged by layer."""
         return self.panel.order is not HeadOrder.LAYER
 
     @property
@@ -121,7 +121,7 @@ class HeadGrid(CellTable):
 
     @property
     def _name_height(self) -> int:
-        """Height of the name under each small heatmap."""
+        """Height of the name below each small heatmap."""
         return round(font_metrics(10).height()) if self._is_named else 0
 
     @property
@@ -235,7 +235,7 @@ class HeadGrid(CellTable):
         painter.drawRect(QRectF(self.rect_of(index)).adjusted(-out, -out, out, out))
 
     def _paint_names(self, painter: QPainter) -> None:
-        """Paint the layer and head numbers under each visible small heatmap."""
+        """Paint the layer and head numbers below each visible small heatmap."""
         bottom = self.viewport().height()
         first = max(0, -self._grid_origin.y() // self._row_height) * self._column_count
         for index in range(first, len(self.panel.places)):

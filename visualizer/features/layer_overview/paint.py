@@ -1,4 +1,4 @@
-"""Painting of the overview: all small heatmaps as one image of unsmoothed cells."""
+"""Painting of the overview: all small heatmaps in one image, without smoothing."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 DEFAULT_SPACING_PX = 32
-"""The spacing of small heatmaps at which the text has the same size as in the window."""
+"""Spacing of small heatmaps, in pixels, above which the text is enlarged with the heatmaps."""
 GAP_SHARE = 0.09
-"""The gap between two small heatmaps, as a fraction of their spacing."""
+"""Gap between two small heatmaps, as a fraction of their spacing."""
 
 
 def paint_overview(panel: LayerOverviewPanel, title: str, side: int, theme: Theme) -> QImage:
@@ -68,7 +68,7 @@ def paint_overview(panel: LayerOverviewPanel, title: str, side: int, theme: Them
 
 
 def uniform_cell_spacing(cells: int, side: int) -> int:
-    """Return a heatmap spacing near the requested one at which all cells have equal size.
+    """Return the heatmap spacing near the requested one at which all cells have the same size.
 
     Parameters
     ----------
@@ -90,15 +90,15 @@ def _heatmap_side(side: int) -> int:
 
 
 def paint_scale(panel: LayerOverviewPanel, theme: Theme) -> QImage:
-    """Return the colours from the smallest to the largest weight, one pixel high."""
+    """Return an image, one pixel high, of the colours from the smallest to the largest weight."""
     colours = np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
     return colour_image(colours, panel.map_name, theme)
 
 
 def describe_scale(panel: LayerOverviewPanel) -> str:
-    """Describe the values at the ends of the colours."""
+    """Return a description of the limits of the colour scale, and of the pooling."""
     ends = dict.fromkeys(map(str, panel.ranges))
-    end = next(iter(ends)) if len(ends) == 1 else "the range of each layer"
+    end = next(iter(ends)) if len(ends) == 1 else "the limit of each layer"
     pooled = f", max-pooled {panel.block} × {panel.block}" if panel.block > 1 else ""
     return f"Weights from 0 to {end}{pooled}"
 
@@ -127,16 +127,16 @@ def _paint_numbers(
 def paint_overview_grid(
     panel: LayerOverviewPanel, side: int, theme: Theme, columns: int = 0, below: int = 0
 ) -> QImage:
-    """Return all small heatmaps in their order.
+    """Return an image of all small heatmaps, in their order.
 
     Parameters
     ----------
     side : int
         The distance from one heatmap to the next, in pixels of the image.
     columns : int
-        Number of heatmaps per row; 0 for that of the panel.
+        Number of heatmaps per row; 0 to use that of the panel.
     below : int
-        The space for a name under each heatmap, in pixels of the image.
+        Height of the space for a name below each heatmap, in pixels of the image.
     """
     columns = columns or panel.columns
     assert panel.weights is not None
@@ -156,7 +156,7 @@ def paint_head(panel: LayerOverviewPanel, place: LayerHeadIndex, side: int, them
 
 
 def _colour_indices(panel: LayerOverviewPanel, places: Sequence[LayerHeadIndex]) -> np.ndarray:
-    """Return the colour of each pooled weight of some heads, [place, row, column]."""
+    """Return the colour map index of each pooled weight of the heads, [head, row, column]."""
     assert panel.weights is not None
     layers, heads = np.array(places).T
     weights = panel.weights[layers, heads]
@@ -171,14 +171,14 @@ def _colour_indices(panel: LayerOverviewPanel, places: Sequence[LayerHeadIndex])
 
 
 def _resize_cells(cells: np.ndarray, side: int) -> np.ndarray:
-    """Resize images to a given side: repeat cells, or take the maximum of those that coincide."""
+    """Resize images to the given side length: repeat cells, or merge them by their maximum."""
     for axis in (1, 2):
         count = cells.shape[axis]
         starts = np.arange(side) * count // side
         if count <= side:
             cells = cells.take(starts, axis)
             continue
-        # Blank cells have the largest index, so they are treated as the smallest until the end.
+        # Blank cells have the largest index, so they are treated as the smallest ones here.
         shown = np.where(cells == FORBIDDEN, 0, cells + 1)
         largest = np.maximum.reduceat(shown, starts, axis)
         cells = np.where(largest == 0, FORBIDDEN, largest - 1).astype(np.uint8)

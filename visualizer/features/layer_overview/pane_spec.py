@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def connect(pane: LayerOverviewPage, to: FeatureControllers) -> None:
-    """Connect the head order, opening a head on the flow board, and ablation."""
+    """Connect the choice of an order, of a head to open, and of heads to ablate."""
     pane.orderChosen.connect(to.view_controller.set_head_order)
     pane.headChosen.connect(to.view_controller.open_head)
     pane.headAblationToggled.connect(to.head_edit_controller.toggle_ablation)
@@ -22,7 +22,7 @@ def connect(pane: LayerOverviewPage, to: FeatureControllers) -> None:
 
 
 def find_subject(screen: Screen) -> str:
-    """Return the name of the model or of the attention of several layers; else an empty text."""
+    """Return the name of the model, or of the source of several layers; empty if there is none."""
     resolved = screen.resolved
     if resolved is None:
         return ""

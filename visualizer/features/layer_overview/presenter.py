@@ -1,4 +1,4 @@
-"""The overview: the weights of every head of every layer as small heatmaps, in a chosen order."""
+"""Presenter of the overview: the weights of all heads of all layers as small heatmaps."""
 
 from __future__ import annotations
 
@@ -39,20 +39,21 @@ if TYPE_CHECKING:
 
 PANE_TITLE = "Layers"
 MAX_CELLS_PER_SIDE = 32
-"""Maximum number of cells per side of a small heatmap; each cell shows a block's largest weight."""
+"""Maximum number of cells per side of a heatmap; each shows the largest weight of a block."""
 MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"} - {CHANGE_MEASURE})
 PATTERN_ORDERS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGHTING)
-"""Orders by an attention pattern; the most prominent pattern of a head is named."""
+"""Orders by an attention pattern; the description of a head names its most prominent one."""
 SIMILARITY_SIDE_CELLS = 8
-"""Number of cells per side to which weights are pooled before heads are compared."""
+"""Number of cells per side that are sampled to compare heads."""
 MAX_NEXT_TOKENS, MAX_LAST_WORDS = 8, 6
 SCORES_ONLY_MESSAGE = "This file contains scores only; the overview needs attention weights."
 SAMPLED_NOTICE = (
-    "Long text: each heatmap shows one row in {block:,}, and only the last earlier occurrence of a "
-    "token is counted."
+    "This text is long: each heatmap shows one of every {block:,} rows, and the measures count "
+    "only the last earlier occurrence of a token."
 )
 UNMEASURED_NOTICE = (
-    "Long text: each heatmap shows one row in {block:,}, and heads are sorted by layer."
+    "This text is long: each heatmap shows one of every {block:,} rows, and heads are sorted by "
+    "layer."
 )
 LayerHeadIndex = tuple[int, int]
 """A zero-based layer index in the run, and a head index."""
@@ -73,10 +74,9 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     order : HeadOrder
         The order of the heads.
     places : tuple of LayerHeadIndex
-        The heads in that order.
+        The heads in this order.
     columns : int
-        Number of heads per row; of layers, if the heads are in the order of the layers, which are
-        then side by side.
+        Number of heads per row; if the heads are arranged by layer, this is the number of layers.
     shown : frozenset of LayerHeadIndex
         The heads on the board.
     edits : mapping
@@ -90,7 +90,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     tokens : tuple of str
         The tokens of the text.
     is_switchable : bool
-        Whether its heads can be ablated.
+        Whether the heads can be ablated.
     measures : HeadMeasures or None
         The source of the values, used to recognize an unchanged panel.
     values : mapping
@@ -98,7 +98,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     uniform : mapping
         Each measure of a head with uniform attention over the allowed keys.
     note : str
-        Which weights are shown, and what is omitted for a long text, as sentences.
+        Sentences that state which weights are shown, and what is omitted for a long text.
     findings : tuple of Finding
         The strongest head of each pattern that stands out.
     is_random : bool
@@ -106,9 +106,9 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     next_tokens : tuple of NextToken
         The most likely next tokens; empty if the model predicts none.
     end_of_text : str
-        The last words before these tokens.
+        The last words of the text, which the next tokens follow.
     is_edited : bool
-        Whether they were computed with an edited model.
+        Whether the next tokens were computed with an edited model.
     """
 
     weights: np.ndarray | None = None
@@ -140,7 +140,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         return f"Layer {self.layers[layer] + 1}, head {head + 1}"
 
     def describe(self, place: LayerHeadIndex) -> str:
-        """Describe what a head attends to, compared with chance."""
+        """Describe what a head attends to, compared with uniform attention."""
         becomes = f" ({self.edits[place]})" if place in self.edits else ""
         parts = [self.name(place) + becomes]
         sorted_by = find_order_row(self.order)
@@ -174,12 +174,12 @@ LAYERS_PANEL: PanelId[LayerOverviewPanel] = PanelId(PANE_TITLE)
 
 
 def prefetch_key(resolved: ResolvedView) -> tuple[int, HeadOrder]:
-    """Return a key of the data that the overview needs from large tensors."""
+    """Return a key of the data to read for `present_layers`."""
     return resolved.run.trace.axis_position("text", resolved.leading), resolved.view.head_order
 
 
 def prefetch(resolved: ResolvedView) -> None:
-    """Pool and measure the weights before `present_layers`; called on the worker."""
+    """Pool and measure the weights for `present_layers`; called on the worker."""
     run = resolved.run
     if Role.WEIGHTS in run.trace:
         text = run.trace.axis_position("text", resolved.leading)
@@ -261,7 +261,7 @@ def _present_weights(resolved: ResolvedView) -> LayerOverviewPanel:
 
 
 def _count_columns(order: HeadOrder, layers: int, heads: int) -> int:
-    """Return the number of heads per row: layers are side by side."""
+    """Return the number of heads per row; if heads are arranged by layer, each column is one."""
     return layers if order is HeadOrder.LAYER else heads
 
 
@@ -271,7 +271,7 @@ def _likely_tokens(run: Run) -> tuple[NextToken, ...]:
 
 
 def _weights_note(run: Run) -> str:
-    """Describe which weights are shown if there are several, and what a long text omits."""
+    """Describe which weights are shown, and what is omitted for a long text."""
     qualifier = run.trace.weights_qualifier(run.trace.attention)
     which = f"Weights {qualifier}." * bool(qualifier)
     if not run.trace.is_blockwise:
@@ -297,7 +297,7 @@ def _describe_edits(run: Run, model: ModelSource | None) -> dict[LayerHeadIndex,
 
 
 def _differ_in_ablations_only(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
-    """Whether two panels of a model's heads differ only in the heads that are ablated."""
+    """Return whether two panels of a model's heads differ only in the heads that are ablated."""
     names = ("order", "tokens", "layers", "columns", "is_switchable")
     is_model = other.is_switchable and bool(one.places) and other.order is not HeadOrder.CHANGED
     return is_model and all(getattr(one, name) == getattr(other, name) for name in names)
@@ -343,7 +343,7 @@ def _pool_weights(run: Run, text: int) -> np.ndarray:
 
 
 def _layer_ranges(run: Run, text: int) -> tuple[AutomaticRange, ...]:
-    """Return the range of the weights of each layer, as on the board."""
+    """Return the colour range of each layer, which is the same as on the board."""
     trace, name = run.trace, Role.WEIGHTS
     shown = [(trace, trace.cached_stage(name))]
     places = [trace.leading_index(layer=at, text=text) for at in range(trace.count("layer"))]
@@ -351,7 +351,7 @@ def _layer_ranges(run: Run, text: int) -> tuple[AutomaticRange, ...]:
 
 
 def _are_head_measures_cheap(run: Run) -> bool:
-    """Whether the heads can be measured without reading all weights of a long text."""
+    """Return whether the heads can be measured without reading all weights of a long text."""
     weights = run.trace.cached_stage(Role.WEIGHTS)
     return not weights.is_blockwise or cast("BlockwiseTensor", weights).are_rows_computed
 
@@ -359,7 +359,7 @@ def _are_head_measures_cheap(run: Run) -> bool:
 def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
     """Return the measures of the heads and of uniform attention.
 
-    For a long text, only the measures that need one key per query are known.
+    For a long text, only the measures that need one key per query are computed.
     """
     trace, texts = run.trace, run.compared_texts
     if not trace.is_blockwise:
@@ -407,13 +407,14 @@ def _similarity_order(run: Run, weights: np.ndarray, text: int) -> tuple[int, ..
 
 
 def similarity_order(weights: np.ndarray) -> tuple[int, ...]:
-    """Order heads by similarity: each is followed by the nearest of the remaining ones.
+    """Return the indices of the heads, each followed by the most similar of the remaining ones.
+
+    The first head is the one that differs most from the mean of all heads.
 
     Parameters
     ----------
     weights : ndarray
-        Pooled weights, [layer, head, row, column]. The first head is the one farthest from
-        the mean of all heads.
+        Pooled weights, [layer, head, row, column].
     """
     size = max(1, math.ceil(weights.shape[-1] / SIMILARITY_SIDE_CELLS))
     small = np.nan_to_num(weights)[..., ::size, ::size]

@@ -1,4 +1,4 @@
-"""The overview of a model in the centre of the window; a click on a head opens its flow board."""
+"""Overview of all heads in the centre of the window; a click on a head opens its flow board."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 
 MARGIN_PX, SPACING_PX = 16, 8
 DEFAULT_ABLATED_COUNT = 10
-"""Number of heads ablated together until the user chooses another."""
+"""Default number of heads that are ablated together."""
 NEXT_TOKENS_WIDTH_PX = 230
 MIN_SIZE_PX = QSize(380, 220)
 MIN_WIDTH_WITH_TOKENS_PX = 600
-"""Width of the page below which the next tokens are left to their pane."""
+"""Minimum width of the page with next tokens, in pixels at the default text size."""
 MIN_SPACING_WITH_FINDINGS_PX = 10
-"""Spacing of the small heatmaps below which the findings give them their room."""
+"""Minimum spacing of heatmaps above the findings, in pixels at the default text size."""
 LEGEND_BAR_PX = 90
-LAYERS_NOTE = "Layers are side by side, as the text passes through them."
+LAYERS_NOTE = "Layers are shown from left to right, in the order of computation."
 NAMING_NOTE = "Heads are named by layer and head, for example 5.2."
 """Note shown if the heatmaps are not arranged by layer."""
 SCROLLED_NOTE = "Scroll to see all heads."
-HINT = "Point at a head for a description; click to open its flow board."
-HINT_SWITCHABLE = f"{HINT[:-1]}, right-click to ablate or restore it."
+HINT = "Point at a head for a description. Click a head to open its flow board."
+HINT_SWITCHABLE = f"{HINT[:-1]}, or right-click it to ablate or restore it."
 WIDE_PAGE_PX = 900
-"""Width of the page from which descriptions need at most 2 lines, otherwise 3."""
+"""Minimum width of a page on which descriptions need at most two lines instead of three."""
 
 
 class LayerOverviewPage(QWidget):
-    """All heads, the next tokens that the layers lead to, and the strongest heads."""
+    """Page with all heads, the most likely next tokens, and the strongest head of each pattern."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     orderChosen = Signal(str)
@@ -142,11 +142,11 @@ class LayerOverviewPage(QWidget):
         return self.minimumSizeHint()
 
     def minimumSizeHint(self) -> QSize:
-        """Return the smallest size, as the present sizes of the parts are those of this page."""
+        """Return a fixed size, because the sizes of the parts depend on the size of this page."""
         return MIN_SIZE_PX * text_scale()
 
     def _arrange_parts(self) -> None:
-        """Give the grid the room that it can use, and the findings the rest if it is enough."""
+        """Give the grid the space that it needs, and the rest to the findings if it is enough."""
         scale, panel = text_scale(), self.grid.panel
         width = self.width() - 2 * MARGIN_PX
         self.legend.setVisible(bool(panel.ranges) and width >= MIN_WIDTH_WITH_TOKENS_PX * scale)
@@ -185,12 +185,12 @@ class LayerOverviewPage(QWidget):
         panel = self.grid.panel
         hint = HINT_SWITCHABLE if panel.is_switchable else HINT
         arrangement = LAYERS_NOTE if panel.order is HeadOrder.LAYER else NAMING_NOTE
-        parts = (panel.note, arrangement, SCROLLED_NOTE * self.grid.is_scrolled, hint)
+        parts = (panel.note, arrangement, SCROLLED_NOTE * self.grid.has_hidden_heads, hint)
         self.description.setText(words or " ".join(part for part in parts if part))
 
 
 class ScaleLegend(QWidget):
-    """The colours of the weights, and the values at their ends."""
+    """Legend of the colour scale, with its limits."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
@@ -232,7 +232,7 @@ class ScaleLegend(QWidget):
 
 
 class NextTokens(QWidget):
-    """The most likely next tokens, at the end of the residual stream."""
+    """The most likely next tokens, shown at the end of the arrow of the residual stream."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
 
@@ -247,7 +247,7 @@ class NextTokens(QWidget):
             column.addWidget(part)
 
     def show_panel(self, panel: LayerOverviewPanel, theme: Theme) -> None:
-        """Show the next tokens after the last tokens of the text."""
+        """Show the next tokens, and the last words of the text that they follow."""
         metrics = self.after.fontMetrics()
         room = round(NEXT_TOKENS_WIDTH_PX * text_scale()) - metrics.horizontalAdvance("after “” ")
         words = metrics.elidedText(panel.end_of_text, Qt.TextElideMode.ElideLeft, room)

@@ -1,1 +1,1 @@
-"""Lessons: their files, their settings, navigation and the lesson pane."""
+"""Lessons: their files, the checks of their values, and the Lesson pane."""

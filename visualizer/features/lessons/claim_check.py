@@ -1,4 +1,4 @@
-"""Checks the claims of a lesson's page against the run and the numbers of the book."""
+"""Checks of the claims of a page: printed numbers are compared with those of the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.features.lessons.lesson import Claim
 
-# Half a unit of the fourth decimal, plus the rounding error of float32.
+# Half a unit of the fourth decimal place, plus the rounding error of float32.
 CLAIM_TOLERANCE = 0.00005 + 0.00001
 
 
@@ -41,7 +41,7 @@ class ClaimCheck(Struct, frozen=True):
 
 
 def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: bool) -> ClaimCheck:
-    """Check a claim against the run, if there is one and its page was not changed."""
+    """Check a claim against the run; without a run, or on a changed page, it is not compared."""
     is_shape = claim.measure is ClaimMeasure.SHAPE
     exactly = "" if is_shape else " to four decimal places"
     if is_changed:
@@ -58,7 +58,7 @@ def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: boo
 
 
 def claimed_run_numbers(claim: Claim, run: Run) -> np.ndarray:
-    """Return the numbers of a run that a claim compares: those of a stage, or losses from them."""
+    """Return the numbers of a run that a claim compares: values of a stage, or their losses."""
     numbers = run.trace.read(claim.stage, claim.at).astype(float)
     if claim.targets:
         numbers = _cross_entropies(numbers, claim.targets)
@@ -76,7 +76,7 @@ def _cross_entropies(logits: np.ndarray, targets: Sequence[tuple[int, int]]) -> 
 
 
 def _number_difference(claim: Claim, run: Run) -> str:
-    """Describe the first number that differs from the printed one."""
+    """Describe the first number that differs from the printed one; empty if none differs."""
     here = claimed_run_numbers(claim, run)
     printed = np.broadcast_to(claim.printed_numbers, here.shape)
     is_near = np.isclose(here, printed, rtol=0, atol=CLAIM_TOLERANCE)
@@ -108,7 +108,7 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
     Parameters
     ----------
     sections : mapping
-        Section name → name → number or rows of numbers; None represents −∞.
+        Numbers, or rows of numbers, by name within each section; None represents −∞.
     """
 
     sections: Mapping[str, Any]
@@ -122,7 +122,7 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
         return cls(sections)
 
     def find(self, section: str, name: str) -> tuple[str, str, np.ndarray]:
-        """Look up numbers by a prefix of their section's name and a prefix of their own name.
+        """Find numbers by a prefix of the name of their section and a prefix of their own name.
 
         Returns
         -------
@@ -132,7 +132,7 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
         Raises
         ------
         InvalidLessonValueError
-            If no entry matches, several do, or the entry does not contain numbers.
+            If no entry or more than one entry matches, or the entry does not contain numbers.
         """
         tables = {key: value for key, value in self.sections.items() if isinstance(value, dict)}
         whole = _match_prefix("section", section, tables)
@@ -141,7 +141,7 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
             numbers = np.array(tables[whole][found], dtype=float)  # None becomes NaN
         except (TypeError, ValueError):
             raise InvalidLessonValueError(
-                f"“{found}” of “{whole}” is not a matrix of numbers."
+                f"“{found}” in “{whole}” is not a matrix of numbers."
             ) from None
         numbers[np.isnan(numbers)] = -np.inf
         numbers.flags.writeable = False

@@ -1,4 +1,4 @@
-"""Loads the lesson menu, turns pages, and restores the document from before a lesson."""
+"""Controller that fills the Lessons menu, turns pages, and restores the previous document."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
 
-MAX_PAGE_KEYS = 10
+MAX_LESSON_KEYS = 10
+"""Maximum number of lessons with a shortcut."""
 MAX_TITLE_LENGTH = 60
 MAX_SECTION_LENGTH = 20
 MAX_LISTED_ERRORS = 12
@@ -63,7 +64,7 @@ class LessonController(QObject):
         self.errors: tuple[LessonError, ...] = ()
 
     def load(self) -> None:
-        """Fill the menu with the bundled and the user's own lessons, and offer to list errors."""
+        """Fill the menu with the bundled lessons, the user's own lessons, and a list of errors."""
         from visualizer.features.lessons.lesson_file import load_lessons
 
         folders = [resource_path("lessons"), _own_folder()]
@@ -82,11 +83,11 @@ class LessonController(QObject):
         title = textwrap.shorten(lesson.title, MAX_TITLE_LENGTH, placeholder="…")
         section = textwrap.shorten(lesson.section, MAX_SECTION_LENGTH, placeholder="…")
         title = (f"{title} ({section})" if section else title).replace("&", "&&")
-        digit = (number + 1) % MAX_PAGE_KEYS  # the tenth lesson has the key 0
-        key = f"&{digit}  " if number < MAX_PAGE_KEYS else ""
+        digit = (number + 1) % MAX_LESSON_KEYS  # the tenth lesson has the key 0
+        key = f"&{digit}  " if number < MAX_LESSON_KEYS else ""
         action = self._add_menu_action(f"{key}{title}", self._open_chosen)
         action.setData(number)
-        if number < MAX_PAGE_KEYS:
+        if number < MAX_LESSON_KEYS:
             action.setShortcut(QKeySequence(f"Alt+Shift+{digit}"))
         return action
 
@@ -122,7 +123,7 @@ class LessonController(QObject):
             self.open(action.data())
 
     def step(self, pages: int) -> None:
-        """Turn pages forward or back, within the existing pages."""
+        """Turn the given number of pages forward or back, if that page exists."""
         position = self.position
         following = advance_page(self._state.by_id, position, pages) if position else None
         if following:
@@ -168,7 +169,7 @@ class LessonController(QObject):
         open_folder(self._window, "Lessons", _own_folder())
 
     def show_lesson_errors(self) -> None:
-        """Show which lesson files have errors, and on which line."""
+        """Show the errors in lesson files, with their lines."""
         message = "".join(
             f"<p>{escape(str(error)[:300])}</p>" for error in self.errors[:MAX_LISTED_ERRORS]
         )

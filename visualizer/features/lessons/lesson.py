@@ -35,7 +35,7 @@ class ClaimMeasure(StrEnum):
 
 
 class Claim(Struct, frozen=True, eq=False):
-    """Printed numbers, and the position in a stage to compare them with.
+    """Printed numbers, and the part of a stage to compare them with.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class Claim(Struct, frozen=True, eq=False):
     at : tuple of int
         Leading indices into the stage, batch axes first; the remaining axes are compared whole.
     factor : float
-        Multiplies the stage's numbers before they are compared.
+        Factor by which the numbers of the stage are multiplied before they are compared.
     targets : tuple of (int, int)
-        For a cross-entropy, the row of logits and the column of the target of each prediction.
+        For a cross-entropy, the row of the logits and the column of the target of each prediction.
     """
 
     section: str
@@ -60,7 +60,7 @@ class Claim(Struct, frozen=True, eq=False):
 
     @property
     def label(self) -> str:
-        """The claim's name without brackets, with the section's number if there is one."""
+        """The name of the claim without its note in brackets, and the number of its section."""
         name, chapter = self.name.partition(" (")[0], self.section.split()[0]
         return f"{name} ({chapter})" if chapter[0].isdigit() else name
 
@@ -73,7 +73,7 @@ class Claim(Struct, frozen=True, eq=False):
 
 
 class Page(Struct, frozen=True, eq=False):
-    """One page of a lesson, independent of the page before it.
+    """One page of a lesson; it does not depend on other pages.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Page(Struct, frozen=True, eq=False):
         The text, in light markup: ``**bold**``, code between backticks;
         a blank line ends a paragraph.
     span : tuple of (PlaybackPosition, str) or None
-        Where playback starts, and the stage it ends with; None if everything is computed.
+        The position where playback starts, and its last stage; None without playback.
     limits : ColourLimits
         Limits of the colour scale, used unless the reader has chosen others.
     """
@@ -98,7 +98,7 @@ class Page(Struct, frozen=True, eq=False):
 
     @property
     def place(self) -> PlaybackPosition | None:
-        """Where playback starts."""
+        """The position where playback starts."""
         return self.span[0] if self.span else None
 
 
@@ -120,11 +120,11 @@ class Lesson(Struct, frozen=True, eq=False):
 
 
 LessonsById = Mapping[str, Lesson]
-"""Lessons in order, by their ids."""
+"""Lessons by id, in the order of the menu."""
 
 
 def assign_ids(lessons: Iterable[Lesson]) -> LessonsById:
-    """Give every lesson an id: its file's name, numbered if several files share one."""
+    """Assign an id to each lesson: the name of its file, numbered if files have the same name."""
     found: dict[str, Lesson] = {}
     for lesson in lessons:
         again = (f"{lesson.name} ({at})" for at in itertools.count(2))
@@ -136,7 +136,10 @@ def assign_ids(lessons: Iterable[Lesson]) -> LessonsById:
 def advance_page(
     lessons: LessonsById, position: LessonPosition, pages: int
 ) -> LessonPosition | None:
-    """Return the position some pages away; the last page is followed by the next lesson."""
+    """Return the position the given number of pages away; None if there is no such page.
+
+    The last page of a lesson is followed by the next lesson.
+    """
     ids, lesson = [*lessons], lessons[position.lesson_id]
     page, number = position.page + pages, ids.index(position.lesson_id)
     if page == len(lesson.pages):
@@ -155,7 +158,7 @@ class LessonState:
     by_id : LessonsById
         The lessons loaded when one of them was opened.
     before : tuple of (Document, View) or None
-        The user's own document and view, to restore.
+        The document and view from before the lesson, which are restored when it is closed.
     history : History
         The undo history of that document; a lesson has a separate history.
     """

@@ -1,6 +1,6 @@
-"""Reader of lesson files: TOML to `Lesson`, with errors that name the line.
+"""Reader of lesson files: converts TOML to `Lesson`, and reports errors with their line.
 
-A lesson with an error is skipped. Lessons come from the bundled folder and from the user's own.
+A lesson with an error is skipped. Bundled lessons and the user's own lessons are in two folders.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ SETTING_NAMES = (
 
 
 def is_of_type(value: object, kind: type) -> bool:
-    """Whether a value of a file has a type; a boolean does not count as a number.
+    """Return whether a value has a type; a boolean does not count as a number.
 
-    An integer too large for a float does not count as a float.
+    An integer counts as a float, unless it is too large for a float.
     """
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return abs(value) < MAX_NUMBER
@@ -93,7 +93,7 @@ def parse_setting_value(
         If the setting is unknown or does not accept the value.
     """
     if name not in SETTING_NAMES:
-        raise InvalidLessonValueError(f"There is no setting “{name}”.")
+        raise InvalidLessonValueError(f"Unknown setting “{name}”.")
     if name == "own_input" and isinstance(given, str):
         return _encode_tokens(given, document)
     if name in _MATRICES:
@@ -145,7 +145,7 @@ def parse_matrix(given: object, printed: PrintedNumbers) -> np.ndarray:
     is_all = all(is_of_type(cell, float) or is_of_type(cell, bool) for row in rows for cell in row)
     if len(widths) != 1 or 0 in widths or not is_all:
         raise InvalidLessonValueError(
-            "A matrix must be a list of rows of numbers, all of the same length."
+            "A matrix must be a list of rows of numbers, and all rows must have the same length."
         )
     return np.array(rows, dtype=float)
 
@@ -178,6 +178,7 @@ _MATRICES: dict[str, Callable[[object, PrintedNumbers], Any]] = {
 
 
 MAX_TEXT_CHARACTERS = 1_000_000
+"""Maximum number of characters in the texts of a lesson."""
 TOO_FEW_TOKENS = "it has fewer than two tokens"
 
 _LESSON = {"title": str, "section": str, "start": dict, "page": list}
@@ -212,7 +213,7 @@ class LessonError(ValueError):
     Parameters
     ----------
     line : int
-        The line, from 1; 0 if the error concerns the whole file.
+        The line, counted from 1; 0 if the error concerns the whole file.
     """
 
     def __init__(self, name: str, line: int, sentence: str) -> None:
@@ -384,10 +385,10 @@ class PageParser(Struct, frozen=True):
 
     def _check_stage(self, stage: str, sizes: StageShapes, *path: str | int) -> None:
         if stage not in sizes:
-            known_stages = ", ".join(sizes) if stage in STAGE_ORDER else ", ".join(STAGE_ORDER)
-            here = " on this page" if stage in STAGE_ORDER else ""
-            sentence = f"There is no stage “{stage}”{here}. Use one of: {known_stages}."
-            raise self._error(sentence, *path)
+            is_known = stage in STAGE_ORDER
+            problem = "This page has no stage" if is_known else "Unknown stage"
+            choices = ", ".join(sizes if is_known else STAGE_ORDER)
+            raise self._error(f"{problem} “{stage}”. Use one of: {choices}.", *path)
 
     def _check_indices(
         self, at: list[object], sizes: tuple[int, ...], *path: str | int
@@ -398,8 +399,8 @@ class PageParser(Struct, frozen=True):
         fits = len(place) <= len(sizes)
         if not fits or any(not 0 <= one < size for one, size in zip(place, sizes, strict=False)):
             size = " × ".join(map(str, sizes))
-            sentence = f"The position {at} is outside the shape {size}."
-            raise self._error(f"{sentence} Positions are counted from 0.", *path)
+            sentence = f"The indices {at} are outside the shape {size}."
+            raise self._error(f"{sentence} Indices are counted from 0.", *path)
         return place
 
     def _parse_cell(self, table: Table | None, sizes: StageShapes) -> Cell | None:
@@ -486,7 +487,7 @@ _STRINGS = re.compile(
 
 
 def find_line(text: str, path: KeyPath) -> int:
-    """Find the line of a value, or else of its nearest enclosing table that is found."""
+    """Return the line of a value; if it is not found, the line of the nearest enclosing table."""
     bare = _STRINGS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     start, end = 0, len(bare)
     name = ""
@@ -499,7 +500,7 @@ def find_line(text: str, path: KeyPath) -> int:
 
 
 def _find_item(bare: str, name: str, number: int, start: int, end: int) -> tuple[int, int]:
-    """Find one table of an array of tables: under its own header, or inline in braces."""
+    """Return the start and end of a table in an array: under its own header, or in braces."""
     header = re.compile(rf"\[\[[\w. \t]*\b{re.escape(name)}[ \t]*\]\]")
     starts = [found.start() for found in header.finditer(bare, start, end)]
     if not starts:
@@ -522,7 +523,7 @@ MAX_FILE_BYTES = 1_000_000
 def load_lessons(
     folders: Sequence[pathlib.Path], printed: PrintedNumbers
 ) -> tuple[tuple[Lesson, ...], tuple[LessonError, ...]]:
-    """Read all lessons of some folders, in order of folder, then file name.
+    """Read all lessons in the folders, sorted by folder and then by file name.
 
     A missing folder counts as empty.
     """
@@ -540,7 +541,7 @@ def load_lessons(
                 lessons.append(read_lesson(_read_text(path), path.name, printed))
             except LessonError as error:
                 errors.append(error)
-            except Exception as error:  # noqa: BLE001 - one file keeps no window from starting
+            except Exception as error:  # noqa: BLE001 - a window must open in spite of any file
                 sentence = f"Cannot read it: {str(error) or type(error).__name__}."
                 errors.append(LessonError(path.name, 0, sentence))
     return tuple(lessons), tuple(errors)

@@ -1,4 +1,4 @@
-"""The state of the lesson pane: the current page and its checked claims."""
+"""Presenter of the Lesson pane: the current page and its checked claims."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LessonPanel(Struct, frozen=True):
     text : str
         The page's text as HTML.
     is_changed : bool
-        Whether the reader has changed what the page set.
+        Whether the reader has changed settings of the page.
     next_lesson : str
         The title of the next lesson if this page is the last; empty if there is none.
     """
@@ -69,7 +69,7 @@ def present_position(
     computed: Document | None,
     is_working: bool = True,
 ) -> LessonPanel:
-    """Present the page at a position, with each of its claims checked against the run.
+    """Present the page at a position, with the results of checking its claims.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class ClaimCheckRow(QWidget):
 class LessonPane(QWidget):
     """One page of a lesson.
 
-    `stepped` carries +1 or −1; `returned` requests the page's own settings.
+    `stepped` is emitted with +1 or −1 to turn the page, and `returned` to restore its settings.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping

@@ -51,10 +51,9 @@ class MaskEditBar(OverflowRow):
     numberChosen = Signal(str, int)
     settled = Signal()
     allHeadsToggled = Signal(bool)
-    """Whether strokes cut edges in all shown heads of a model."""
-    joined = Signal()
-    """The user asked to restore all cut edges."""
-    left = Signal()
+    """Emitted with True if strokes are to cut edges in all shown heads of a model."""
+    allEdgesRestored = Signal()
+    finished = Signal()
 
     def __init__(self) -> None:
         super().__init__(BAR_HEIGHT_PX, "More masks", (12, 0, 12, 0), spacing=4)
@@ -69,16 +68,16 @@ class MaskEditBar(OverflowRow):
         self.all_heads.setCheckable(True)
         self.all_heads.setAutoRaise(True)
         self.all_heads.clicked.connect(self.allHeadsToggled)
-        self.join = QToolButton()
-        self.join.setText("Restore all")
-        self.join.setToolTip("Restore all cut edges")
-        self.join.setAutoRaise(True)
-        self.join.clicked.connect(self.joined)
+        self.restore_all = QToolButton()
+        self.restore_all.setText("Restore all")
+        self.restore_all.setToolTip("Restore all cut edges")
+        self.restore_all.setAutoRaise(True)
+        self.restore_all.clicked.connect(self.allEdgesRestored)
         self._brush_controls = {brush: self._build_brush_controls(brush) for brush in MaskPattern}
         self.notes = ElidedLabel()
         self.done = QPushButton("Done")
         self.done.setToolTip("Stop editing (Esc)")
-        self.done.clicked.connect(self.left)
+        self.done.clicked.connect(self.finished)
         brushes = [
             RowItem(place, button_entry(self.buttons[brush]), rank=1)
             for brush, place in self._brush_controls.items()
@@ -86,7 +85,7 @@ class MaskEditBar(OverflowRow):
         notes = RowItem(self.notes, is_stretched=True)
         cutting = [
             RowItem(button, button_entry(button), is_wanted=False)
-            for button in (self.all_heads, self.join)
+            for button in (self.all_heads, self.restore_all)
         ]
         caption = RowItem(self.caption, lambda menu: menu.addSection(MASK))
         self.set_items([caption, *brushes, *cutting, notes, RowItem(self.done)])
@@ -129,7 +128,7 @@ class MaskEditBar(OverflowRow):
         return box
 
     def show_mask_edit(self, panel: MaskEditPanel | None) -> None:
-        """Show the brushes and check the current one; hide the bar without a panel."""
+        """Show the brushes and check the current one, or hide the bar if there is no panel."""
         self.setVisible(panel is not None)
         if panel is None:
             return
@@ -138,7 +137,7 @@ class MaskEditBar(OverflowRow):
         self.caption.setText(EDGES if is_of_model else MASK)
         for place in self._brush_controls.values():
             self.set_wanted(place, not is_of_model and not panel.is_too_long)
-        for button in (self.all_heads, self.join):
+        for button in (self.all_heads, self.restore_all):
             self.set_wanted(button, is_of_model)
         self.all_heads.setChecked(panel.state.is_of_all_heads)
         for brush, button in self.buttons.items():
@@ -155,7 +154,7 @@ class MaskEditBar(OverflowRow):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape:
-            self.left.emit()
+            self.finished.emit()
         else:
             super().keyPressEvent(event)
 

@@ -1,4 +1,4 @@
-"""Boolean masks of the brushes, strokes on a mask, and masks of a model's cut edges.
+"""Boolean masks of the brushes, strokes on masks, and masks for the cut edges of a model.
 
 Sources: Raschka 2024, §3.5.1 (causal); Beltagy et al. 2020, "Longformer", §3.1
 (window); Raffel et al. 2020, "T5", §3.2.1 and figure 3 (prefix).
@@ -54,7 +54,7 @@ def padding_mask(tokens: int, length: int) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def mask_of_brush(brush: MaskPattern, tokens: int, number: int) -> BooleanMatrix:
-    """Return the mask of a brush for a number of tokens."""
+    """Return the mask of a brush for the given number of tokens."""
     masks = {
         MaskPattern.WINDOW: window_mask,
         MaskPattern.PREFIX: prefix_mask,
@@ -71,7 +71,7 @@ def apply_stroke(
     allow: bool,
     blocks: tuple[int, int] = (1, 1),
 ) -> BooleanMatrix:
-    """Allow or forbid the cells of a stroke; with pooling, the whole block of each cell."""
+    """Return a mask that allows or forbids the blocks that begin at the cells of a stroke."""
     painted = mask.array()  # query key
     for query, key in cells:
         painted[query : query + blocks[0], key : key + blocks[1]] = allow
@@ -79,7 +79,7 @@ def apply_stroke(
 
 
 def is_allowed(mask: BooleanMatrix, cell: QueryKeyIndex, blocks: tuple[int, int] = (1, 1)) -> bool:
-    """Whether a cell is drawn as allowed; for a block, whether any of its cells is allowed."""
+    """Return whether a cell is drawn as allowed: at least one cell of its block is allowed."""
     query, key = cell
     return bool(mask.array()[query : query + blocks[0], key : key + blocks[1]].any())
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from visualizer.session.view_options import MaskEditState
     from visualizer.session.workspace import Workspace
 
-TOO_MANY_CUTS_ERROR = "At most {most} can be cut. Restore some before you cut more."
+TOO_MANY_CUTS_ERROR = "At most {most} can be cut. Restore some edges before you cut more."
 
 
 class MaskEditController(QObject):
@@ -57,21 +57,21 @@ class MaskEditController(QObject):
         super().__init__(parent)
         self._workspace, self._cell_selection = workspace, cell_selection
         self._stroke: tuple[Cell, bool] | None = None
-        """Last cell of the current stroke, and whether the stroke allows (or forbids) cells."""
+        """Last cell of the current stroke, and whether the stroke allows or forbids cells."""
 
     def follow_bar(self, strokes: MaskStrokeController, bar: MaskEditBar) -> None:
-        """Connect strokes in the heatmaps and the bar of brushes."""
-        strokes.restart.connect(self.begin_stroke)
+        """Connect the strokes in the heatmaps and the bar of brushes."""
+        strokes.strokeBegun.connect(self.begin_stroke)
         strokes.strokeContinued.connect(self.continue_stroke)
-        strokes.ended.connect(self.end_stroke)
-        strokes.extended.connect(self.extend_stroke)
-        strokes.left.connect(self.stop_editing)
+        strokes.strokeEnded.connect(self.end_stroke)
+        strokes.strokeExtended.connect(self.extend_stroke)
+        strokes.finished.connect(self.stop_editing)
         bar.brushChosen.connect(self.apply_brush)
         bar.numberChosen.connect(self.set_number)
         bar.settled.connect(self.end_stroke)
         bar.allHeadsToggled.connect(self.set_all_heads)
-        bar.joined.connect(self.restore_all_edges)
-        bar.left.connect(self.stop_editing)
+        bar.allEdgesRestored.connect(self.restore_all_edges)
+        bar.finished.connect(self.stop_editing)
 
     @property
     def _edit_state(self) -> MaskEditState:
@@ -86,7 +86,7 @@ class MaskEditController(QObject):
     # ------------------------------------------------------------------ strokes
 
     def begin_stroke(self, cell: Cell, spreads: bool) -> None:
-        """Start a stroke that inverts its first cell or, if `spreads`, copies its value."""
+        """Begin a stroke that inverts its first cell, or copies the cell's value if `spreads`."""
         mask = self._get_mask(cell)
         if mask:
             self.end_stroke()
@@ -116,15 +116,15 @@ class MaskEditController(QObject):
             self.end_stroke()
 
     def is_pair_allowed(self, cell: Cell) -> bool | None:
-        """Whether the mask allows a cell's query and key; None if they cannot be masked.
+        """Return whether the mask allows a cell's query and key; None if they cannot be masked.
 
-        A pair can be masked without the mask editor; edges of a model are cut with it.
+        A pair can be masked outside the mask editor; edges of a model can be cut only within it.
         """
         mask = self._mask_of_pair(cell)
         return None if mask is None else is_allowed(mask, _pair(cell))
 
     def toggle_pair(self, cell: Cell) -> None:
-        """Forbid a cell's query and key in the mask, or allow them."""
+        """Mask or unmask the query and key of a cell."""
         mask = self._mask_of_pair(cell)
         if mask is not None:
             pair = _pair(cell)
@@ -132,7 +132,7 @@ class MaskEditController(QObject):
             self._workspace.set("painted", painted)
 
     def _mask_of_pair(self, cell: Cell) -> BooleanMatrix | None:
-        """Return the mask if a cell of a module's query–key stage is a pair of the shown text."""
+        """Return the mask if the cell is a query–key pair of a module; None otherwise."""
         workspace, run = self._workspace, self._workspace.run
         if run is None or not (run.trace.has_module and workspace.document.has_module):
             return None
@@ -280,12 +280,12 @@ PRESS_EVENTS = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
 class MaskStrokeController(QObject):
     """Event filter that turns mouse and key events in the heatmaps into strokes."""
 
-    restart = Signal(object, bool)
-    """The first cell, and whether the stroke copies its value."""
+    strokeBegun = Signal(object, bool)
+    """Emitted with the first cell and whether the stroke copies its value."""
     strokeContinued = Signal(object)
-    ended = Signal()
-    extended = Signal(int, int)
-    left = Signal()
+    strokeEnded = Signal()
+    strokeExtended = Signal(int, int)
+    finished = Signal()
 
     def __init__(self, board: BoardView) -> None:
         super().__init__(board)
@@ -294,7 +294,7 @@ class MaskStrokeController(QObject):
         self._slot: PanelSlot | None = None
 
     def show_mask_edit(self, panel: MaskEditPanel | None) -> None:
-        """Install the event filter, or remove it without a panel."""
+        """Install the event filter, or remove it if there is no panel."""
         before, self._panel = self._panel, panel
         self._board.show_mask_changes(panel.pending_cells if panel else {})
         if bool(panel) == bool(before):
@@ -339,28 +339,28 @@ class MaskStrokeController(QObject):
         if slot is None or stage_and_side(slot.heatmap) not in targets:
             return False
         if self._slot is None and (is_right or event.button() == Qt.MouseButton.LeftButton):
-            self._slot = slot  # with its current rectangle: a pending result may move it
+            self._slot = slot  # with its current rectangle, as a pending result may move it
             spreads = is_right or bool(event.modifiers() & SHIFT)
-            self.restart.emit(self._board.nearest_cell(slot, event.position()), spreads)
+            self.strokeBegun.emit(self._board.nearest_cell(slot, event.position()), spreads)
         return True
 
     def _end_stroke(self) -> None:
         if self._slot is not None:
             self._slot = None
-            self.ended.emit()
+            self.strokeEnded.emit()
 
     # ------------------------------------------------------------------ keyboard
 
     def _handle_key(self, event: QKeyEvent) -> bool:
         if event.type() == QEvent.Type.KeyRelease and event.key() == Qt.Key.Key_Shift:
-            self.ended.emit()
+            self.strokeEnded.emit()
         if event.type() != QEvent.Type.KeyPress or has_command_modifier(event):
             return False
         step = ARROW_STEPS.get(Qt.Key(event.key()))
         if step and event.modifiers() & SHIFT:
-            self.extended.emit(*step)
+            self.strokeExtended.emit(*step)
             return True
         if event.key() == Qt.Key.Key_Escape:
-            self.left.emit()
+            self.finished.emit()
             return True
         return False

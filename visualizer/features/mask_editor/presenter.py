@@ -1,4 +1,4 @@
-"""Presenter of the mask editor, with the changed cells that are not computed yet."""
+"""Presenter of the mask editor, including changed cells that have not been computed yet."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from visualizer.session.view_options import MaskEditState
 
 
-HINT = "Editing the mask: click or drag, or press X; Esc to finish"
+HINT = "Editing the mask: click, drag, or press X; press Esc to finish"
 MAX_MASK_TOKENS = 10_000
 """Maximum number of tokens for which a mask matrix is built."""
 TEXT_TOO_LONG_ERROR = (
     "the text is too long to edit its mask: choose a mask by name, or shorten the text to {most}"
 )
 TEXT_TOO_LONG_TO_CUT_ERROR = "the text is too long to cut edges: shorten the text to {most}"
-SIZE_MISMATCH = "the mask does not fit the text: start from a brush"
-CUT_HINT = "Cutting edges: click or drag, or press X; Esc to finish"
-PANEL_REQUIRED = "Show the scores or the weights to edit them"
+SIZE_MISMATCH = "the mask does not fit the text: choose a brush"
+CUT_HINT = "Cutting edges: click, drag, or press X; press Esc to finish"
+PANEL_REQUIRED = "Show the scores or the weights to edit their cells"
 
 
 class MaskEditPanel(Struct, frozen=True, eq=False):
@@ -55,9 +55,9 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     tokens : int
-        Number of tokens of the longest text; the limit of a brush's parameter.
+        Number of tokens of the longest text, which is also the maximum parameter of a brush.
     brush : MaskPattern or None
-        The brush with the current mask.
+        The brush whose mask is the current mask; None if there is no such brush.
     notes : tuple of str
         Notes on the mask.
     targets : frozenset of StageSide
@@ -65,8 +65,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     pending_cells : dict
         The changed cells that these panels do not show yet.
     layer : int or None
-        Model number of the shown layer if its edges are cut; None for the mask of a
-        module.
+        The number of the shown layer in the model if edges are cut; None for the mask of a module.
     heads : tuple of int
         The shown heads of this layer.
     allowed : ndarray or None
@@ -88,7 +87,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
 
     @property
     def status(self) -> str:
-        """The hint and the notes; only the notes if the text is too long to paint."""
+        """The hint and the notes; only the notes if the text is too long to edit its mask."""
         if self.is_too_long:
             return "  ·  ".join(self.notes)
         return "  ·  ".join((HINT if self.layer is None else CUT_HINT, *self.notes))
@@ -103,7 +102,7 @@ def current_mask(document: Document, tokens: int) -> BooleanMatrix | None:
 
 
 def is_same_text(document: Document, computed: Document | None) -> bool:
-    """Whether the computed document has the same text; its mask may differ."""
+    """Return whether the computed document has the same text; its mask may differ."""
     names = ("text", "tokenizer", "lines")
     return computed is not None and all(document.get(it) == computed.get(it) for it in names)
 
@@ -122,7 +121,7 @@ def present_mask_edit(
     Parameters
     ----------
     refused : InputError, optional
-        Why the document could not be computed.
+        The reason why the document could not be computed.
     """
     run, document, state = resolved.run, resolved.document, resolved.view.painting
     if state.is_on and document.model:
@@ -212,7 +211,7 @@ def _changed_cells(panel: Heatmap, now: np.ndarray) -> PendingCells | None:
 
 
 def _is_target(panel: Heatmap, covered: frozenset[str]) -> bool:
-    """Whether a panel has the mask's queries and keys and shows the current run."""
+    """Return whether a panel shows queries and keys of the current run and is not covered."""
     is_live = panel.part in {ComparedSide.PLAIN, ComparedSide.B}
     return panel.columns.name == "key" and is_live and panel.stage not in covered
 

@@ -1,4 +1,4 @@
-"""Shapes pane: shapes of all tensors and the split into heads."""
+"""Shapes pane: the shapes of all tensors, and the split into heads."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def connect(pane: ShapesPane, to: FeatureControllers) -> None:
-    """Connect showing the selected stage."""
+    """Connect the choice of a stage to show."""
     pane.stageChosen.connect(to.show_stage)
-    to.name_widgets({pane.next_branch_button: "shapes.toggle_split"})
+    to.name_widgets({pane.split_button: "shapes.toggle_split"})
 
 
 PANE = PaneSpec(
     "Shapes",
     "Shapes",
-    "Shapes of all tensors, and how heads split the columns",
+    "Shapes of all tensors, and the division of the columns among the heads",
     "visualizer.features.shapes.widget:ShapesPane",
     connect,
     "Shift+F4",

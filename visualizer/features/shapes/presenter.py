@@ -1,4 +1,4 @@
-"""The Shapes pane as a value: every stage's shape and cost, and the split into heads."""
+"""Presenter of the Shapes pane: the shape and cost of each stage, and the split into heads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.phrases import WeightShape
     from visualizer.session.resolved_view import ResolvedView
 
-# Limits on the columns and rows drawn of a large matrix.
+# Limits on the part of a large matrix that is drawn.
 MAX_COLUMNS = 64
 MAX_HEADS = 16
 MAX_ROWS = 8
@@ -36,9 +36,9 @@ class HeadSplit(Struct, frozen=True):
     Parameters
     ----------
     stage : str
-        The stage that holds the matrix.
+        The stage that contains the matrix.
     is_split : bool
-        Whether the heads are separate axes at the stage in focus.
+        Whether the current stage has a head axis.
     """
 
     stage: str
@@ -51,17 +51,17 @@ class HeadSplit(Struct, frozen=True):
 
     @property
     def width(self) -> int:
-        """Number of columns of all heads side by side."""
+        """Number of columns of all heads together."""
         return self.heads * self.d_head
 
     @property
     def joined(self) -> str:
-        """Shape with all heads side by side."""
+        """Shape of the matrix that contains the columns of all heads."""
         return format_shape(self.tokens, self.width)
 
     @property
     def with_head_axis(self) -> str:
-        """Shape with a head axis."""
+        """Shape of the tensor that has a head axis."""
         return format_shape(self.heads, self.tokens, self.d_head)
 
     @property
@@ -81,17 +81,17 @@ class HeadSplit(Struct, frozen=True):
         """A sentence that describes the split."""
         if self.heads == 1:
             columns = f"all {self.width} columns" if self.width > 1 else "the only column"
-            return f"One head has {columns}."
+            return f"The only head has {columns}."
         if self.arrangement is Arrangement.STACKED:
             own = format_count(self.d_head, "column")
             return (
                 f"Each of {self.heads} stacked heads has {own} of its own, {self.width} in total."
             )
-        return f"Each of {self.heads} heads takes {self.d_head} of the {self.width} columns."
+        return f"Each of {self.heads} heads has {self.d_head} of the {self.width} columns."
 
     @property
     def omission_note(self) -> str:
-        """Note on the drawn part; empty if everything is drawn."""
+        """Note on the part that is drawn; empty if everything is drawn."""
         heads, each = len(set(self.columns)), self.columns.count(0)
         said = [f"{heads} of {self.heads} heads"] if heads < self.heads else []
         said += [f"{each} of {self.d_head} columns per head"] if each < self.d_head else []
@@ -112,9 +112,9 @@ class HeadSplit(Struct, frozen=True):
 
 
 def find_head_split(run: Run, current: str | None) -> HeadSplit | None:
-    """Return the split of the stage in focus, or of the nearest stage with heads.
+    """Return the split of the current stage, or else of the first stage that can be drawn.
 
-    None without such a matrix, as in captured attention.
+    None if there is no such stage, as in captured attention.
     """
     trace, spec = run.trace, run.trace.spec
     drawn = [name for name in _DRAWN if name in trace]
@@ -140,7 +140,7 @@ class TensorAxis(Struct, frozen=True):
 
     @property
     def unit(self) -> str:
-        """Unit of the axis; queries and keys count tokens."""
+        """What the axis counts: tokens for queries and keys, and otherwise its name."""
         return "tokens" if self.name in {"queries", "keys"} else self.name
 
 
@@ -152,7 +152,7 @@ class ShapeRow(Struct, frozen=True):
     dims : tuple of TensorAxis
         The axes, batch first.
     equations : tuple of str
-        How the operation combines shapes, for one text; empty if the shape is unchanged.
+        Equations of the shapes that the operation combines, for one text; empty if none changes.
     multiply_adds : int
         Multiply-adds of the matrix products; 0 if there are none.
     bytes : int
@@ -202,7 +202,7 @@ class ShapesPanel(Struct, frozen=True):
 
     @property
     def current(self) -> str | None:
-        """The stage in focus."""
+        """The current stage."""
         return next((row.stage for row in self.rows if row.is_current), None)
 
 

@@ -44,7 +44,7 @@ ROWS_HEIGHT_PX = (44, 88)
 
 
 class HeadSplitView(QWidget):
-    """A matrix of tokens and columns; `progress` 0 draws one matrix, 1 one block per head."""
+    """Drawing of a matrix: one block if `progress` is 0, one block per head if it is 1."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
@@ -67,7 +67,7 @@ class HeadSplitView(QWidget):
 
     @property
     def goal(self) -> float:
-        """Final state of the running animation, else the current state."""
+        """Final state of the running animation, or else the current state."""
         is_moving = self._motion.state() is QVariantAnimation.State.Running
         return float(self._motion.endValue()) if is_moving else self._progress
 
@@ -90,19 +90,19 @@ class HeadSplitView(QWidget):
             self.setAccessibleDescription(split.sentence)
             if before and split.is_split and _is_other_split(before, split):
                 self._jump_to(0.0)
-            self.animate_split(1.0 if split.is_split else 0.0, at_once=before is None)
+            self.animate_split(1.0 if split.is_split else 0.0, immediately=before is None)
         self.update()
 
     def toggle_split(self) -> None:
         """Toggle between joined and separate heads."""
         self.animate_split(0.0 if self.goal else 1.0)
 
-    def animate_split(self, goal: float, *, at_once: bool = False) -> None:
-        """Join or separate the heads, animated if motion is enabled and the widget is visible."""
+    def animate_split(self, goal: float, *, immediately: bool = False) -> None:
+        """Join or separate the heads; animate this if motion is on and the widget is visible."""
         if goal == self.goal:
             return
         self._motion.stop()
-        if at_once or is_motion_reduced() or not self.isVisible():
+        if immediately or is_motion_reduced() or not self.isVisible():
             self._jump_to(goal)
             return
         self._motion.setStartValue(self._progress)
@@ -157,7 +157,7 @@ class HeadSplitView(QWidget):
         painter.end()
 
     def _paint_shapes(self, painter: QPainter, split: HeadSplit) -> None:
-        """Draw both shapes, joined and separate; the current one in bold."""
+        """Paint both shapes, with joined and separate heads, and the current one in bold."""
         is_apart = self._progress > 0.5
         pieces = (
             (f"{split.symbol}  ", True),
@@ -187,7 +187,7 @@ class HeadSplitView(QWidget):
             painter.drawLine(QLineF(column.topRight(), column.bottomRight()))
 
     def _paint_names(self, painter: QPainter, blocks: dict[int, QRectF]) -> None:
-        """Draw the names of heads under their blocks, or as many of their numbers as fit."""
+        """Paint the names of the heads below their blocks, or else as many numbers as fit."""
         painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))
         names = {head: f"head {head + 1}" for head in blocks}
@@ -206,7 +206,7 @@ class HeadSplitView(QWidget):
 
 
 def _is_other_split(before: HeadSplit, split: HeadSplit) -> bool:
-    """Whether the heads differ, or the matrix changed to another of Q, K and V."""
+    """Return whether the heads differ, or the stage changed between queries, keys and values."""
     if (before.heads, before.d_head) != (split.heads, split.d_head):
         return True
     return before.stage != split.stage and {before.stage, split.stage} <= {*VECTOR_ROLES}
@@ -232,8 +232,8 @@ class ShapesPane(QWidget):
         self._theme = LIGHT
         self.drawing, self.rows = HeadSplitView(), list[ShapeRowButton]()
         self.says, self.batch, self.total = (PlainLabel() for _ in range(3))
-        self.next_branch_button = QPushButton("Split / join")
-        self.next_branch_button.clicked.connect(self.drawing.toggle_split)
+        self.split_button = QPushButton("Split / join")
+        self.split_button.clicked.connect(self.drawing.toggle_split)
         for label in (self.says, self.batch, self.total):
             label.setWordWrap(True)
             label.setProperty("role", "quiet")
@@ -249,9 +249,9 @@ class ShapesPane(QWidget):
         split = ledger.split
         self.drawing.show_split(split, theme)
         self.says.setVisible(split is not None or not ledger.rows)
-        for widget in (self.drawing, self.next_branch_button, self.total):
+        for widget in (self.drawing, self.split_button, self.total):
             widget.setVisible(split is not None)
-        self.next_branch_button.setEnabled(split is not None and split.heads > 1)
+        self.split_button.setEnabled(split is not None and split.heads > 1)
         self.says.setText(f"{split.sentence} {split.omission_note}".strip() if split else "")
         if not ledger.rows:
             self.says.setText(EMPTY_MESSAGE)
@@ -276,7 +276,7 @@ class ShapesPane(QWidget):
         self._column = column_layout(inner, (0, 0, 0, 8), spacing=0)
         said = row_layout(margins=(12, 0, 12, 0))
         said.addWidget(self.says, 1)
-        said.addWidget(self.next_branch_button, 0, Qt.AlignmentFlag.AlignTop)
+        said.addWidget(self.split_button, 0, Qt.AlignmentFlag.AlignTop)
         self._column.addLayout(said)
         for label in (self.batch, self.total):
             label.setContentsMargins(12, 6, 12, 2)
@@ -300,7 +300,7 @@ class ShapesPane(QWidget):
             made.clicked.connect(self._emit_stage)
             made.axisHovered.connect(self._highlight_axes)
             self._column.insertWidget(FIRST_ROW_INDEX + len(self.rows), made)
-            self.setTabOrder([self.next_branch_button, *self.rows][-1], made)
+            self.setTabOrder([self.split_button, *self.rows][-1], made)
             self.rows.append(made)
         for number, button in enumerate(self.rows):
             button.setVisible(number < len(ledger.rows))
@@ -369,7 +369,7 @@ class ShapeRowButton(QAbstractButton):
         self.update()
 
     def highlight_axes(self, counts: str) -> None:
-        """Highlight the axes that count a given unit."""
+        """Highlight the axes with the given unit."""
         if counts != self.lit:
             self.lit = counts
             self.update()

@@ -1,4 +1,4 @@
-"""Controller of the number table: chooses the tensor, edits, pastes, copies and resets numbers."""
+"""Controller of the Numbers pane: selects the tensor, and edits, copies and resets numbers."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class TensorEditController(QObject):
         self._workspace.change_view(hovered=None, pinned=cell)
 
     def set_number(self, name: str, row: int, column: int, text: str) -> None:
-        """Set a cell to the typed number."""
+        """Set a cell to the number that the user entered."""
         self._set_block(name, row, column, lambda: np.array([[parse_number(text)]]))
 
     def paste_block(self, name: str, row: int, column: int, text: str) -> None:
-        """Paste a block of numbers with its upper left corner at a cell."""
+        """Paste a block of numbers; its upper left corner is at the given cell."""
         self._set_block(name, row, column, lambda: parse_block(text))
 
     def copy_block(self, rows: slice, columns: slice) -> None:
@@ -68,8 +68,8 @@ class TensorEditController(QObject):
             else:
                 QGuiApplication.clipboard().setText(text)
 
-    def resample_tensor(self, name: str) -> None:
-        """Replace the custom values of a tensor by random values from the seed."""
+    def reset_tensor(self, name: str) -> None:
+        """Replace the custom values of a tensor with random values from the seed."""
         workspace = self._workspace
         if workspace.run:
             self._show_document(reset_to_random(workspace.document, workspace.run, name))

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 def connect(pane: NumberTablePane, to: FeatureControllers) -> None:
-    """Connect viewing and editing the numbers of one tensor."""
+    """Connect the selection and the editing of a tensor."""
     from visualizer.features.tensor_editor.controller import TensorEditController
 
-    typist = TensorEditController(to.workspace, pane)
-    pane.tensorChosen.connect(typist.select_tensor)
-    pane.headChosen.connect(typist.select_head)
-    pane.cellPinned.connect(typist.pin_cell)
-    pane.numberTyped.connect(typist.set_number)
-    pane.numbersPasted.connect(typist.paste_block)
-    pane.copyRequested.connect(typist.copy_block)
-    pane.resampleRequested.connect(typist.resample_tensor)
+    controller = TensorEditController(to.workspace, pane)
+    pane.tensorChosen.connect(controller.select_tensor)
+    pane.headChosen.connect(controller.select_head)
+    pane.cellPinned.connect(controller.pin_cell)
+    pane.numberEntered.connect(controller.set_number)
+    pane.numbersPasted.connect(controller.paste_block)
+    pane.copyRequested.connect(controller.copy_block)
+    pane.resetRequested.connect(controller.reset_tensor)
 
 
 PANE = PaneSpec(

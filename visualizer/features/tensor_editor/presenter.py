@@ -1,4 +1,4 @@
-"""Presenter of the number table: one tensor of a run, read in blocks.
+"""Presenter of the Numbers pane: one tensor of a run as a table, read in blocks.
 
 Input vectors, weights and biases can be edited; everything else is computed from them.
 """
@@ -18,6 +18,7 @@ from visualizer.features.tensor_editor.spreadsheet_clipboard import format_numbe
 from visualizer.features.tensor_editor.tensor_edit import custom_values, not_editable_reason
 from visualizer.heatmap.board import HeatmapAxis, numbered_labels
 from visualizer.language.tokenizers import visible_tokens
+from visualizer.session.model_panes import HIDDEN_MESSAGE
 from visualizer.session.pane_spec import PanelPresenter
 from visualizer.session.screen import PanelId
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
     from visualizer.session.resolved_view import ResolvedView
-
-
-HIDDEN_MESSAGE = "Hidden until the prediction is revealed."
 
 
 class NumberBlock(Struct, frozen=True, eq=False):
@@ -52,11 +50,11 @@ class NumberTablePanel(Struct, frozen=True):
     choices : tuple of (name, title)
         The tensors to choose from: stages, weights and biases.
     heads, head : int
-        Number of heads and index of the shown one; 0 heads if the tensor has no head axis.
+        Number of heads, and index of the shown head; 0 heads if the tensor has no head axis.
     is_custom : bool
-        Whether the values are custom rather than random (from the seed).
+        Whether the values are custom values instead of random values from the seed.
     note : str
-        Why the tensor cannot be edited, or how to edit it.
+        The reason why the tensor cannot be edited, or instructions for editing it.
     problem : str
         Error message for the last input; empty if there is none.
     current : tuple of (row, column) or None
@@ -135,14 +133,14 @@ NUMBER_TABLE_PANEL: PanelId[NumberTablePanel | None] = PanelId("Numbers")
 
 
 def present_table(resolved: ResolvedView) -> NumberTablePanel:
-    """Present the chosen tensor, or the input vectors if the run lacks it."""
+    """Present the chosen tensor, or the input vectors if the run does not contain it."""
     run, document, look = resolved.run, resolved.document, resolved.view.table
     choices = _list_tensors(run)
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
     leading, is_covered = resolved.leading, name in resolved.hidden_stages
     has_heads = name in run.trace and "head" in run.trace.stage(name).dims
     heads = run.trace.spec.heads if has_heads else 0
-    cell = resolved.pinned  # cells of head aggregates are not in the table of a head
+    cell = resolved.pinned  # a cell of a head aggregate is not in the table of a head
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
     rows, columns = _table_axes(run, name, leading)

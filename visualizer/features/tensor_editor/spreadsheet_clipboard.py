@@ -12,7 +12,7 @@ import re
 import numpy as np
 
 from visualizer.errors import InputError
-from visualizer.format import shorten
+from visualizer.format import format_count, shorten
 
 MAX_CELLS = 20_000
 """Maximum number of cells that can be read or written without a noticeable delay."""
@@ -24,7 +24,7 @@ _LIKE_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}", re.ASCII)
 
 
 def parse_number(text: str) -> float:
-    """Parse one typed number, with a decimal point or a decimal comma.
+    """Parse one number that the user entered, with a decimal point or a decimal comma.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def parse_block(text: str) -> np.ndarray:
     Raises
     ------
     InputError
-        If a cell is not a number, or rows differ in length; the message names row and column.
+        If a cell is not a number, or rows differ in length; the message names the row.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     if not text.strip():
@@ -63,8 +63,10 @@ def parse_block(text: str) -> np.ndarray:
         raise _clipboard_error("The clipboard contains text that is not a number.") from error
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
-            said = f"Row 1 has {len(rows[0])}, and row {number} has {len(row)}."
-            raise _clipboard_error(f"All rows must have the same number of cells. {said}")
+            counts = (
+                f"Row 1 has {format_count(len(rows[0]), 'cell')}, and row {number} has {len(row)}."
+            )
+            raise _clipboard_error(f"All rows must have the same number of cells. {counts}")
     return _parse_cells(rows)
 
 
@@ -103,7 +105,7 @@ def _find_separator(text: str) -> str:
 
 
 def _are_commas_separators(text: str) -> bool:
-    """Whether commas separate numbers and are not decimal marks."""
+    """Return whether commas separate numbers, and are not decimal marks."""
     lines = [_normalize_cell(line) for line in text.split("\n")]
     with_comma = [line for line in lines if "," in line]
     if not all(_WITH_COMMA.fullmatch(line) for line in with_comma):

@@ -1,4 +1,4 @@
-"""Edits of the number table as changes of the document, and why an edit is rejected."""
+"""Edits of tensors as changes to the document, and the reasons why edits are rejected."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def not_editable_reason(run: Run, name: str) -> str:
 def replace_block(
     document: Document, run: Run, name: str, row: int, column: int, values: np.ndarray
 ) -> Document:
-    """Replace a block of a tensor with its upper left corner at a cell; keep the other numbers.
+    """Return a document in which a block of a tensor, from the given cell on, is replaced.
 
     Parameters
     ----------
@@ -71,9 +71,8 @@ def replace_block(
     rows, columns = whole.shape
     if row + height > rows or column + width > columns:
         size, room = f"{height} × {width}", f"{rows - row} × {columns - column}"
-        raise _edit_error(
-            run, name, f"A block of {size} does not fit here. The largest that fits is {room}."
-        )
+        sentence = f"A block of {size} does not fit here. The largest block that fits is {room}."
+        raise _edit_error(run, name, sentence)
     with np.errstate(over="ignore"):
         held = values.astype(document.spec.dtype.value)
     if not np.isfinite(held).all():
@@ -114,7 +113,7 @@ def _with_own_values(document: Document, run: Run, name: str, own: NumberMatrix 
 
 
 def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:
-    """Return the values to edit: the custom ones, or else those shown."""
+    """Return the values to edit: the custom values, or else the shown values."""
     own, shown = custom_values(document.spec, run, name), custom_values(run.trace.spec, run, name)
     is_input = name in run.trace
     sizes = run.trace.shape(name) if is_input else run.trace.spec.weight_sizes[name]
@@ -129,7 +128,7 @@ def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:
 
 
 def _is_shown(document: Document, run: Run, name: str) -> bool:
-    """Whether the document yields the values that the run shows."""
+    """Return whether the document yields the values that the run shows."""
     if name in run.trace:
         fields: tuple[str, ...] = ("d_in", "seed", "dtype")
         if document.tokens() != run.texts:

@@ -1,4 +1,4 @@
-"""Numbers pane: a stage or a weight matrix as a table to view, copy and edit.
+"""Numbers pane: a stage or a weight matrix as a table that can be viewed, copied and edited.
 
 The Qt model reads visible blocks on demand; the view handles keys like a spreadsheet.
 """
@@ -52,19 +52,20 @@ PANE_WIDTH_PX = 252
 
 
 class NumberTablePane(QWidget):
-    """Table of numbers with a choice of tensor and head, and notes.
+    """Table of numbers, with lists to choose the tensor and the head, and with notes.
 
-    Typed and pasted text is emitted with the tensor name and the row and column of the first cell.
+    Entered and pasted text is emitted with the name of the tensor and the row and column of the
+    first cell.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     tensorChosen = Signal(str)
     headChosen = Signal(int)
     cellPinned = Signal(object)
-    numberTyped = Signal(str, int, int, str)
+    numberEntered = Signal(str, int, int, str)
     numbersPasted = Signal(str, int, int, str)
     copyRequested = Signal(object, object)
-    resampleRequested = Signal(str)
+    resetRequested = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,9 +79,9 @@ class NumberTablePane(QWidget):
         self._build_layout()
         self.tensor.activated.connect(self._emit_tensor)
         self.head.activated.connect(self.headChosen)
-        self.draw.clicked.connect(self._request_random_values)
+        self.draw.clicked.connect(self._request_reset)
         self.grid.currentCellChanged.connect(self._emit_pinned)
-        self.grid.typed.connect(self._emit_typed)
+        self.grid.entered.connect(self._emit_entered)
         self.grid.pasted.connect(self._emit_pasted)
         self.grid.copyRequested.connect(self.copyRequested)
         self._show_table(None)
@@ -157,18 +158,18 @@ class NumberTablePane(QWidget):
         if self._table:
             self.tensorChosen.emit(self._table.choices[index][0])
 
-    def _request_random_values(self) -> None:
+    def _request_reset(self) -> None:
         if self._table:
-            self.resampleRequested.emit(self._table.name)
+            self.resetRequested.emit(self._table.name)
 
     def _emit_pinned(self, row: int, column: int) -> None:
         table = self._table
         if table and table.is_stage and table.current != (row, column):
             self.cellPinned.emit(Cell(table.name, table.cell_indices(row, column)))
 
-    def _emit_typed(self, row: int, column: int, text: str) -> None:
+    def _emit_entered(self, row: int, column: int, text: str) -> None:
         if self._table:
-            self.numberTyped.emit(self._table.name, row, column, text)
+            self.numberEntered.emit(self._table.name, row, column, text)
 
     def _emit_pasted(self, row: int, column: int, text: str) -> None:
         if self._table:
@@ -191,9 +192,9 @@ ItemRole = Qt.ItemDataRole
 
 
 class NumberTableModel(QAbstractTableModel):
-    """Qt model of a `NumberTablePanel`; edits are emitted by `typed`, not applied here."""
+    """Qt model of a `NumberTablePanel`; edits are emitted by `entered`, not applied here."""
 
-    typed = Signal(int, int, str)
+    entered = Signal(int, int, str)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -247,9 +248,9 @@ class NumberTableModel(QAbstractTableModel):
         return None
 
     def setData(self, index: Index, value: Any, role: int = ItemRole.EditRole) -> bool:
-        """Emit the typed text; the new number arrives with the next table."""
+        """Emit the entered text; the new number arrives with the next table."""
         if self.table and str(value) != self.table.format_exactly(index.row(), index.column()):
-            self.typed.emit(index.row(), index.column(), str(value))
+            self.entered.emit(index.row(), index.column(), str(value))
         return False
 
     def headerData(
@@ -300,14 +301,14 @@ def _has_same_cells(table: NumberTablePanel | None, other: NumberTablePanel | No
 
 
 def _column_width(table: NumberTablePanel) -> int:
-    """Return the common column width, from the widest possible text."""
+    """Return the width of all columns, which is that of the widest possible text."""
     said = ["−0.0000", *(["masked"] if table.can_contain_words else [])]
     return round(max(map(font_metrics(12).horizontalAdvance, said)) + 14 * text_scale())
 
 
 @lru_cache(maxsize=8)
 def _row_header_width(rows: HeatmapAxis) -> int:
-    """Return the width of the row names, within limits."""
+    """Return the width of the row headers, up to a limit."""
     longest = nlargest(8, set(rows.labels), key=len)  # measuring every label of a long text is slow
     last = f"{len(rows.labels)} " if rows.is_token else ""
     needed = max((font_metrics(12).horizontalAdvance(last + name) for name in longest), default=0)
@@ -324,18 +325,18 @@ def _label_of(axis: HeatmapAxis, section: int) -> str:
 class NumberTableView(QTableView):
     """Table view with arrow keys, copy, paste and typing, as in a spreadsheet.
 
-    `currentCellChanged` is emitted with the cell that became current by user input.
+    `currentCellChanged` is emitted if the user makes another cell the current one.
     """
 
     currentCellChanged = Signal(int, int)
-    typed = Signal(int, int, str)
+    entered = Signal(int, int, str)
     pasted = Signal(int, int, str)
     copyRequested = Signal(object, object)
 
     def __init__(self) -> None:
         super().__init__()
         self._model = NumberTableModel(self)
-        self._model.typed.connect(self.typed)
+        self._model.entered.connect(self.entered)
         self._is_gaining_focus = False
         self.setModel(self._model)
         self.setFont(scaled_font(12))
@@ -361,7 +362,7 @@ class NumberTableView(QTableView):
             self._set_current_cell(*table.current)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Take the focus without `currentCellChanged`, so that tabbing through selects no cell."""
+        """Take the focus without `currentCellChanged`, so that Tab does not select a cell."""
         self._is_gaining_focus = True
         super().focusInEvent(event)
         self._is_gaining_focus = False
@@ -379,7 +380,7 @@ class NumberTableView(QTableView):
             super().dataChanged(first, last, roles)
 
     def commitData(self, editor: QWidget) -> None:
-        """Commit the typed text, unless the table was replaced in the meantime."""
+        """Commit the entered text, unless the table was replaced in the meantime."""
         if self._is_typing:
             super().commitData(editor)
 
