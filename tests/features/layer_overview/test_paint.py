@@ -1,4 +1,4 @@
-"""The overview's image: each small heatmap at its place, its colours those of its weights."""
+"""The image of the overview: the position of each small heatmap, and its colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overview of all heads: pooled weights, order, and what each head is said to do."""
+"""The overview of all heads: pooled weights, orders, and descriptions of heads."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_another_number_of_heads_with_the_same_text_has_all_its_heads(
 
 
 def long_model_run() -> tuple[Run, np.ndarray]:
-    """A run of two layers of a long text, and its weights."""
+    """Return a run with two layers of a long text, and its weights."""
     generator = torch.Generator().manual_seed(1)
     words = tuple(f"word {place % 29}" for place in range(80))
     rule = LayerMask(MaskKind.CAUSAL)
@@ -255,7 +255,7 @@ def test_a_long_text_of_a_module_has_pictures_without_measures(
 
 
 def test_a_module_that_is_still_shown_has_no_edits_of_the_model_that_is_read_next() -> None:
-    """As where leaving a model is undone: its head 2 is not there, and its layer 3 neither."""
+    """A module does not have the edited layer and head; it is shown until the model is computed."""
     module = Document(spec=AttentionSpec(heads=1))
     model = ModelSource(
         "folder", "a model", "0", layers=(2,), edits=(HeadEdit(2, 1, HeadEditKind.SCALED, 0.5),)

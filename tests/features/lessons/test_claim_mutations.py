@@ -1,4 +1,4 @@
-"""Every claim of every lesson can fail: with other numbers, and with another computation."""
+"""Every claim of every lesson fails if the numbers or the computation are different."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PRINTED = PrintedNumbers.read(*FOLDER.glob("*.json"))
 LESSONS, _ = load_lessons([FOLDER], PRINTED)
 
 Number = tuple[int, int, int]
-"""Of a lesson, of a page in it, and of a claim there, from 0."""
+"""Indices of a lesson, of a page in it, and of a claim on the page."""
 
 CLAIMS = [
     (one, page, claim)
@@ -46,9 +46,9 @@ CLAIMS = [
     for claim in range(len(shown.claims))
 ]
 LARGE = 100_000
-"""Cells of a matrix of queries and keys whose computation takes seconds."""
+"""Number of cells of a query–key matrix whose computation takes several seconds."""
 
-# Claims that equal a part of the page's own numbers, and what was computed nevertheless.
+# Claims that repeat custom values of their page, and why their check is still meaningful.
 COPIES = {
     ("Characters become numbers", "ids of hello"): "its vectors are encoded from the text",
     ("By hand: queries, keys, values", "queries"): "vectors times a matrix that is the identity",
@@ -126,9 +126,8 @@ def test_a_claim_fails_if_any_of_its_numbers_is_another(number: Number, runs: Ru
 def test_a_page_is_not_computed_from_the_numbers_that_it_is_compared_with(number: Number) -> None:
     claim, lesson = claim_of(number), LESSONS[number[0]]
     sections: dict[str, Any] = json.loads(json.dumps(PRINTED.sections))
-    others = np.where(
-        claim.printed_numbers == 0, 1.0, 0.0
-    )  # another mask, too, where it is taken for one
+    # If the numbers are used as a mask, this is a different mask.
+    others = np.where(claim.printed_numbers == 0, 1.0, 0.0)
     sections[claim.section][claim.name] = others.tolist()
     text = (FOLDER / lesson.name).read_text(encoding="utf-8")
     changed = read_lesson(text, lesson.name, PrintedNumbers(sections))
@@ -136,7 +135,7 @@ def test_a_page_is_not_computed_from_the_numbers_that_it_is_compared_with(number
 
 
 def own_numbers(document: Document) -> Iterator[np.ndarray]:
-    """The matrices that a document states, and these transposed; not those that change nothing."""
+    """Yield the custom matrices of a document and their transposes, except identity matrices."""
     spec = document.spec
     matrices = [spec.own_input, spec.own_mask, spec.own_kept, *(own for _, own in spec.own_weights)]
     for matrix in matrices:
@@ -146,7 +145,7 @@ def own_numbers(document: Document) -> Iterator[np.ndarray]:
 
 
 def is_within(part: np.ndarray, whole: np.ndarray) -> bool:
-    """Whether a matrix is a block of another, but for signs."""
+    """Return whether a matrix is a block of another one, apart from signs."""
     rows, columns = part.shape
     if rows > whole.shape[0] or columns > whole.shape[1]:
         return False
@@ -167,7 +166,7 @@ def test_a_claim_is_about_computed_numbers(number: Number) -> None:
 
 
 def other_computations(document: Document) -> dict[str, Document]:
-    """Valid documents that differ in one setting or matrix, by the name of what differs."""
+    """Return valid documents that differ in one setting or matrix, by its name."""
     spec = document.spec
     is_uniform = spec.normalisation is NormalisationKind.UNIFORM
     others: dict[str, Any] = {
@@ -203,7 +202,7 @@ def other_matrix(matrix: NumberMatrix) -> NumberMatrix:
 
 
 def compared(claim: Claim, found: Run) -> np.ndarray:
-    """The numbers of the stage that a claim is about."""
+    """Return the values of a stage that a claim compares, or its shape."""
     if claim.measure is ClaimMeasure.SHAPE:
         return np.array(found.trace.shape(claim.stage))
     return found.trace.read(claim.stage, claim.at).astype(float)

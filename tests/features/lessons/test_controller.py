@@ -1,4 +1,4 @@
-"""Lessons in the window: opened, read, changed, resumed and closed; broken ones are named."""
+"""Lessons in the window: opening, changing, restoring and closing them; errors in files."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_page_of_every_lesson_is_read_and_its_ticks_match(hand: Hand) -> N
             assert all("matches" in check for check in ticks(hand)), shown.title
             hand.press(Qt.Key.Key_Right, ALT)
             hand.settle()
-        if number < len(lessons):  # after its last page the next lesson begins
+        if number < len(lessons):  # after its last page, the next lesson begins
             assert page(hand) == lessons[number].pages[0].title
     hand.press(Qt.Key.Key_End, ALT)
     hand.settle()
@@ -90,7 +90,7 @@ def test_next_stays_under_the_pointer_from_page_to_page(hand: Hand, size: tuple[
     while button.isEnabled() and turned < 40:
         there = button.mapFromGlobal(at)
         assert button.rect().contains(there), (page(hand), there)
-        if turned % 7 == 3:  # with "Back to this page" over it
+        if turned % 7 == 3:  # with the button that restores the page
             hand.window.workspace.set("heads", 1)
             hand.settle()
             assert button.rect().contains(button.mapFromGlobal(at))
@@ -174,9 +174,9 @@ def test_a_lesson_opened_while_playing_ends_without_playing(hand: Hand) -> None:
 
 def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
     open_lesson(hand, 1)
-    hand.press(Qt.Key.Key_5)  # the lecture's words
-    hand.press(Qt.Key.Key_8)  # each row to its largest
-    hand.press(Qt.Key.Key_Period)  # faster
+    hand.press(Qt.Key.Key_5)  # variable names of the lecture
+    hand.press(Qt.Key.Key_8)  # colours relative to each row
+    hand.press(Qt.Key.Key_Period)  # faster playback
     hand.settle()
     chosen = hand.window.workspace.view
     press_button(hand, hand.window.panes["Lesson"].close_button)
@@ -200,7 +200,7 @@ def test_a_page_sets_the_range_of_the_colours_for_itself_only(hand: Hand) -> Non
 def test_a_range_of_the_colours_that_the_reader_chose_stays(hand: Hand) -> None:
     pane, workspace = hand.window.panes["Lesson"], hand.window.workspace
     open_lesson(hand, 1)
-    hand.press(Qt.Key.Key_8)  # each row to its largest
+    hand.press(Qt.Key.Key_8)  # colours relative to each row
     hand.settle()
     for _ in range(3):
         press_button(hand, pane.next_button)
@@ -224,9 +224,8 @@ def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> Non
     player.go_to_end()
     hand.settle()
     player.toggle()
-    assert workspace.wanted.playhead.place == PlaybackPosition(
-        "input"
-    )  # the span is left: all is played
+    # Outside the span of the page, all stages are played.
+    assert workspace.wanted.playhead.place == PlaybackPosition("input")
     hand.settle()
     player.toggle()
     player.seek_stage("context")
@@ -299,7 +298,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
     open_lesson(hand, 0)
     assert page(hand) == "First"
     hand.window.controllers.lesson_controller.load()
-    assert offered(hand) == texts  # and not twice
+    assert offered(hand) == texts  # no entry is added twice
 
 
 def menu_actions(hand: Hand) -> list[QAction]:

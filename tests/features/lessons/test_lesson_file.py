@@ -1,4 +1,4 @@
-"""An unreadable lesson is reported with the line of its error; the others are available."""
+"""A lesson with an error is reported with the line of the error; other lessons are available."""
 
 from __future__ import annotations
 
@@ -400,7 +400,9 @@ def test_printed_numbers_are_found_by_how_their_names_begin() -> None:
     assert (section, name) == ("3.5.1 causal mask", "scores masked with -inf (null is -inf)")
     assert numbers[0, 1] == -np.inf
     assert not numbers.flags.writeable
-    assert PRINTED.find("3.3.1", "context")[1] == "context"  # whole, though others begin so
+    assert (
+        PRINTED.find("3.3.1", "context")[1] == "context"
+    )  # an exact name, although others begin with it
     assert PRINTED.find("3.4.1", "score of")[2].shape == ()
     with pytest.raises(InvalidLessonValueError, match="No section starts with"):
         PRINTED.find("_about", "x")

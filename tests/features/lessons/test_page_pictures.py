@@ -1,4 +1,4 @@
-"""The heatmaps of a lesson's page show differences: none is of one colour, no two are the same."""
+"""The heatmaps of a page differ from each other, and none of them is uniform."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ LARGE = "Exercise 3.3: the size of GPT-2"
 TITLES = [pytest.param(title, marks=[pytest.mark.slow] * (title == LARGE)) for title in PAGES]
 
 LEAST_SPREAD, LEAST_SIGNED_SPREAD = 0.25, 0.08
-"""Least part of the colour scale that the cells of a heatmap cover, if it starts at 0 or not."""
+"""Minimum fractions of the colour scale that a heatmap covers: unsigned and signed values."""
 LEAST_DIFFERENCE = 0.1
-"""Least mean difference of the pooled pictures of two heads, as a part of the colour scale."""
+"""Minimum mean difference between the heatmaps of two heads, as a fraction of the scale."""
 
-# Panels of one colour, as the page is about that.
+# Heatmaps that are uniform, because this is the subject of the page.
 EVEN = {
     "An average is a matrix product": {"weights"},
     "An average ignores content": {"weights"},
@@ -46,7 +46,7 @@ EVEN = {
     # The third and fourth heads have small slopes.
     "Positions as biases": {"scaled", "bias 3", "bias 4", "biased 3", "biased 4"},
 }
-# Panels that are the same, as the page is about that.
+# Pages with equal heatmaps, and the reason.
 SAME = {
     "Fewer keys and values: grouped heads": "the heads of a group have the same keys",
     "How similar are two words?": "queries and keys are the input",
@@ -63,7 +63,7 @@ SAME = {
 
 
 def heatmaps(title: str) -> tuple[Heatmap, ...]:
-    """The panels of a page, all of it computed."""
+    """Return the heatmaps of a page, with all cells computed."""
     lesson, number = PAGES[title]
     document = lesson.pages[number].document
     view = replace(view_of_page(lesson, number, View()), playhead=Playhead())
@@ -72,7 +72,7 @@ def heatmaps(title: str) -> tuple[Heatmap, ...]:
 
 
 def colours(heatmap: Heatmap) -> np.ndarray:
-    """The place of each cell on the colour scale, from 0 to 1; NaN where it has none."""
+    """Return the position of each cell on the colour scale, from 0 to 1; NaN without a colour."""
     low, high = np.array(heatmap.colour.low), np.array(heatmap.colour.high)
     if heatmap.ends is not None:
         high = heatmap.ends

@@ -1,4 +1,4 @@
-"""Every page of every lesson computes, and its statements about numbers are true."""
+"""Every page of every lesson can be computed, and its statements about numbers are true."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PRINTED = PrintedNumbers.read(*FOLDER.glob("*.json"))
 LESSONS, ERRORS = load_lessons([FOLDER], PRINTED)
 
 Number = tuple[int, int]
-"""Of a lesson and of a page in it, from 0."""
+"""Indices of a lesson and of a page in it."""
 
 PAGES = [(one, page) for one, lesson in enumerate(LESSONS) for page in range(len(lesson.pages))]
 TICKED = [(one, page) for one, page in PAGES if LESSONS[one].pages[page].claims]
@@ -62,7 +62,7 @@ def page_of(number: Number) -> Page:
 
 
 class Runs:
-    """What each page computes, once: the largest takes half a gigabyte."""
+    """Computes the run of each page once; the largest run takes half a gigabyte."""
 
     def __init__(self) -> None:
         self._kept: dict[Number, Run] = {}
@@ -155,7 +155,7 @@ def test_every_section_on_attention_is_ticked_somewhere() -> None:
 
 # ------------------------------------------------------------------------------- what is said
 
-# What a page says of another page's numbers, or of someone's slip.
+# Numbers of other pages, and numbers that are wrong in their source.
 ELSEWHERE = {
     "First make the scores positive": {"0.2278"},
     "By hand: a mistake": {"3.912"},
@@ -186,7 +186,7 @@ def is_shown(written: str, page: Page, trace: Trace) -> bool:
 
 
 def losses_of(page: Page) -> list[np.ndarray]:
-    """The losses that a page compares; those of the run agree, as other tests show."""
+    """Return the losses that a page compares; other tests compare them with those of the run."""
     return [claim.printed_numbers for claim in page.claims if claim.targets]
 
 
@@ -318,7 +318,7 @@ def masked_softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def cross_entropies(logits: torch.Tensor, ids: list[int]) -> torch.Tensor:
-    """The loss of each token of a text but the first, from the logits after each token."""
+    """Return the loss of each token except the first, from the logits after each token."""
     return torch.nn.functional.cross_entropy(
         logits[ids[:-1]], torch.tensor(ids[1:]), reduction="none"
     )
@@ -510,7 +510,7 @@ NAMED = sorted({(claim.section, claim.name) for n in TICKED for claim in page_of
 
 
 def with_one_changed(section: str, name: str) -> tuple[tuple[Lesson, ...], int]:
-    """Read the lessons beside printed numbers of which one, the largest, is another."""
+    """Read the lessons with a change to the largest of the given printed numbers."""
     sections: dict[str, Any] = json.loads(json.dumps(PRINTED.sections))
     *_, numbers = PRINTED.find(section, name)
     flat = numbers.astype(float).ravel()
@@ -591,7 +591,7 @@ def test_whatever_the_reader_changes_the_tick_says_so(
     own = edited = lesson.pages[page].document
     for name, value in edits:
         edited = edited.set(name, value)
-    for computed in (edited, own, None):  # the numbers on show do not matter
+    for computed in (edited, own, None):  # the shown numbers do not matter
         panel = present_page(lesson, page, edited, None, computed)
         wanted = ClaimResult.WAITING if edited == own else ClaimResult.CHANGED
         assert {check.state for check in panel.checks} == {wanted}

@@ -1,4 +1,4 @@
-"""The Lesson pane shows a page and its ticks and emits the reader's navigation."""
+"""The Lesson pane shows a page with its checks, and emits the navigation of the reader."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_every_state_of_a_tick_has_its_mark(pane: LessonPane, state: ClaimResult
         alphas = [image.pixelColor(x, y).alpha() for x in size[0] for y in size[1]]
         assert max(alphas) > 128
         drawn.append(image)
-    assert drawn[0] != drawn[1]  # in the ink of the theme
+    assert drawn[0] != drawn[1]  # in a colour of the theme
 
 
 def test_marks_differ(pane: LessonPane) -> None:
@@ -139,7 +139,7 @@ def test_a_long_page_scrolls_and_the_next_begins_at_its_top(pane: LessonPane) ->
     bar.setValue(bar.maximum())
     read = bar.value()
     pane.show_lesson(replace(long, is_changed=True), LIGHT)
-    assert bar.value() == read  # the same page stays where it was read
+    assert bar.value() == read  # the same page keeps its scroll position
     pane.show_lesson(replace(long, number=4), LIGHT)
     assert bar.value() == 0
     assert pane.next_button.isVisible()

@@ -1,4 +1,4 @@
-"""Both columns of tokens have room for their labels and for the words over them."""
+"""Both columns of tokens have enough space for their labels and titles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strongest lines of a text of which no matrix is held, against all of its weights in NumPy."""
+"""The strongest lines of a text whose matrices are not stored, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def whole() -> Run:
 
 @pytest.fixture
 def long(whole: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The same numbers, of which no matrix is held."""
+    """Return a run with the same values whose matrices are not stored."""
     monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     made = run(whole.texts, SPEC)
@@ -78,7 +78,7 @@ def placed(panel: LinePanel) -> dict[Place, float]:
 
 
 def strongest(weights: np.ndarray, queries: list[int], most: int) -> dict[Place, float]:
-    """The largest weights of some queries, by float64 NumPy, of all weights."""
+    """Return the largest of the given weights for the given queries, sorted by weight."""
     found = {
         (head, query, key): float(weights[head, query, key])
         for head in range(len(weights))

@@ -1,4 +1,4 @@
-"""Thin lines are painted as short pieces of the curves that wide ones are."""
+"""Thin lines consist of short pieces that approximate the curves of wide lines."""
 
 from __future__ import annotations
 

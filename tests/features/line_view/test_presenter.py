@@ -1,4 +1,4 @@
-"""Lines of the line view: which weights have one, which are highlighted, how many are left out."""
+"""The lines of the line view: which of them are drawn, highlighted or left out."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def placed(lines: SelectedLines) -> dict[tuple[int, int, int], float]:
 
 
 def expected(run: Run, stage: str = "weights") -> dict[tuple[int, int, int], float]:
-    """Every weight that is something, by float64 NumPy, of a run of one text."""
+    """Return each allowed weight that is not 0, in float64, for a run of one text."""
     weights = run.trace.read(stage).astype(np.float64)
     may = np.broadcast_to(allowed(run.trace.spec, run.trace.tokens, stage), weights.shape)
     found = np.argwhere(may & (weights != 0)).tolist()
@@ -81,7 +81,7 @@ def expected(run: Run, stage: str = "weights") -> dict[tuple[int, int, int], flo
 def ranked(
     lines: dict[tuple[int, int, int], float],
 ) -> dict[tuple[int, int], list[tuple[float, int]]]:
-    """Sizes and keys of each head and query, largest first."""
+    """Return the magnitudes and keys of each head and query, largest first."""
     rows: dict[tuple[int, int], list[tuple[float, int]]] = {}
     for (head, query, key), weight in lines.items():
         rows.setdefault((head, query), []).append((abs(weight), key))
@@ -327,9 +327,7 @@ def test_the_same_lines_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------------------ strength
 
 
-@pytest.mark.parametrize(
-    "mask", [MaskKind.CAUSAL, MaskKind.NONE]
-)  # with a weight of 1, and without
+@pytest.mark.parametrize("mask", [MaskKind.CAUSAL, MaskKind.NONE])
 def test_strength_is_relative_to_the_range_of_the_heatmaps(mask: MaskKind) -> None:
     computed = a_run(mask=mask)
     lines, end = show(computed, a_view()).lines, panel_of(computed, "weights").colour.high
@@ -407,7 +405,7 @@ def test_lit_lines_keep_to_the_threshold_and_to_the_largest() -> None:
     for cell, side in ((Cell("weights", (0, 5, 1)), 1), (Cell("keys", (0, 1, 0)), 2)):
         lit = show(computed, a_view(options, pinned=cell)).highlighted_lines
         assert lit is not None
-        at_it, is_key = cell.place[1], side == 2  # keys are on the flow board, of one head
+        at_it, is_key = cell.place[1], side == 2  # a cell of the keys has a single head
         expected_ = {at: weight for at, weight in whole.items() if at[side] == at_it}
         assert placed(lit) == {
             at: weight for at, weight in expected_.items() if at[0] == 0 or not is_key

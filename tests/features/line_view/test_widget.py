@@ -1,4 +1,4 @@
-"""The Lines pane: a cursor shared with the heatmaps, line options, texts of both directions."""
+"""The Lines pane: the cursor shared with the heatmaps, the options, and text directions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def place_of_token(view: AttentionLinesView, token: LineToken) -> QPointF:
 
 
 class Lines:
-    """A hand at the lines, and an eye on them."""
+    """Input to the Lines pane, and what it shows."""
 
     def __init__(self, hand: Hand) -> None:
         self.hand, self.window = hand, hand.window
@@ -56,7 +56,7 @@ class Lines:
 
     @property
     def panel(self) -> LinePanel:
-        """What the lines are painted from."""
+        """The panel that is painted."""
         return self.view.panel
 
     @property
@@ -64,7 +64,7 @@ class Lines:
         return self.window.workspace.view.pinned
 
     def settle(self) -> None:
-        """Wait until the window has taken its shape, too."""
+        """Wait until the layout of the window is also complete."""
         for _ in range(3):
             self.hand.settle()
             QApplication.processEvents()
@@ -90,7 +90,7 @@ class Lines:
         return self.view.viewport().grab().toImage()
 
     def label(self, side: LineSide, at: int) -> QImage:
-        """A label and a little around it."""
+        """Return an image of a label with a small margin."""
         box = label_box(self.view.rows, side, at)
         box.translate(0, -self.view.verticalScrollBar().value())
         return self.view.viewport().grab(box.adjusted(-2, 0, 2, 0).toAlignedRect()).toImage()
@@ -104,7 +104,7 @@ def lines(hand: Hand) -> Lines:
 
 
 def ink(image: QImage, paper: str = LIGHT.paper) -> tuple[int, int]:
-    """The first and the last column that something is painted in."""
+    """Return the first and the last column that contain painted pixels."""
     background = QColor(paper).rgb()
     columns = [
         x
@@ -320,10 +320,10 @@ def test_tokens_are_drawn_right_to_left_where_they_are(lines: Lines) -> None:
     lines.settle()
     assert lines.panel.labels == ("אב", "ב")
     key, query = lines.label(LineSide.KEY, 0), lines.label(LineSide.QUERY, 0)
-    assert ink(key)[0] <= 5  # next to the lines, at both sides
+    assert ink(key)[0] <= 5  # next to the lines, on both sides
     assert query.width() - ink(query)[1] <= 6
     last = lines.label(LineSide.KEY, 1)
-    first, end = ink(last)  # the second letter stands at the left of the first
+    first, end = ink(last)  # the second letter is to the left of the first one
     area = (first, 0, end - first, key.height())
     assert key.copy(*area) == last.copy(*area)
     assert ink(key)[1] > end + 3
@@ -384,12 +384,12 @@ def test_both_themes_paint_their_paper(lines: Lines) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("heads", others_slow([8, 2]))
 def test_the_largest_weights_stand_out_at_rest(lines: Lines, scheme: str, heads: int) -> None:
-    lines.hand.press(Qt.Key.Key_M)  # without the mask no weight is near 1
+    lines.hand.press(Qt.Key.Key_M)  # without the mask, no weight is near 1
     lines.hand.type_number("d_out", "8")
     lines.hand.type_number("heads", str(heads))
     lines.window.set_scheme(scheme)
     lines.settle()
-    lines.picture()  # begins to paint the lines
+    lines.picture()  # starts the painting of the lines
     lines.hand.until(lambda: bool(lines.view.picture and lines.view.picture.is_complete))
     drawn, picture = lines.panel.lines, lines.picture()
     assert drawn.weights.max() < 0.9
@@ -414,9 +414,9 @@ def test_a_line_is_as_wide_and_as_opaque_whatever_is_selected(lines: Lines) -> N
 
 def test_a_larger_weight_has_a_wider_and_a_more_opaque_line(lines: Lines) -> None:
     drawn = lines.panel.lines
-    found = list(pens(lines, drawn).values())  # in order of weight
+    found = list(pens(lines, drawn).values())  # sorted by weight
     assert found == sorted(found)
-    assert found[-1][0] == MAX_LINE_WIDTH_PX  # the first query reads itself alone
+    assert found[-1][0] == MAX_LINE_WIDTH_PX  # the first query attends only to itself
     lines.hand.press(Qt.Key.Key_M)
     lines.settle()
     drawn = lines.panel.lines
@@ -429,7 +429,7 @@ def test_a_larger_weight_has_a_wider_and_a_more_opaque_line(lines: Lines) -> Non
 
 
 def pens(lines: Lines, drawn: SelectedLines) -> dict[tuple[int, int, int], tuple[float, float]]:
-    """The width and the opacity of each line, by head, query and key."""
+    """Return the width and the opacity of each line, by head, query and key."""
     brush = LineBrush.for_picture(lines.panel.lines)
     found = {}
     places = zip(drawn.heads.tolist(), drawn.queries.tolist(), drawn.keys.tolist(), strict=True)

@@ -36,7 +36,7 @@ def weights(query: int, key: int, head: int = 0) -> Cell:
 
 
 class Painter:
-    """A hand that paints, and an eye on what it has painted."""
+    """Input to the mask editor, and the mask that it shows."""
 
     def __init__(self, hand: Hand) -> None:
         self.hand, self.window, self.board = hand, hand.window, hand.board
@@ -49,7 +49,7 @@ class Painter:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until the window has taken its shape, too."""
+        """Wait until the layout of the window is also complete."""
         for _ in range(3):
             self.hand.settle()
             QApplication.processEvents()
@@ -94,7 +94,7 @@ class Painter:
 
     @property
     def mask(self) -> list[list[int]]:
-        """As it is tinted."""
+        """The mask as shown by the tint of the cells."""
         forbidden = self.hand.panel("weights").forbidden
         if forbidden is None:
             forbidden = np.zeros(self.hand.panel("weights").values.shape, bool)
@@ -119,7 +119,7 @@ def painter(hand: Hand) -> Painter:
 
 
 def painted(*cells: tuple[int, int], allow: int = 1) -> list[list[int]]:
-    """A causal mask with some cells painted."""
+    """Return a causal mask in which the given cells are painted."""
     mask = np.tri(6, dtype=int)
     for cell in cells:
         mask[cell] = allow
@@ -396,7 +396,7 @@ def test_in_a_pooled_panel_the_pinned_cell_paints_the_block_it_is_in(painter: Pa
 
 @pytest.fixture
 def gated(gate: Gate, open_window: Open, qtbot: QtBot) -> Painter:
-    """A painter whose first numbers are there; the next ones wait."""
+    """Return a painter in a window whose first run is shown; further runs wait for the gate."""
     window = open_window()
     gate.let_through()
     hand = Hand(qtbot, window)

@@ -181,7 +181,7 @@ def test_a_matrix_of_another_size_is_none_to_start_from() -> None:
 
 
 def softmax(scores: np.ndarray, may: np.ndarray) -> np.ndarray:
-    """Over the allowed cells alone; a row without one has none."""
+    """Return the softmax over the allowed cells; rows without allowed cells are 0."""
     result = np.zeros_like(scores)
     for at in np.ndindex(scores.shape[:-1]):
         open_ = may[at[-1]]

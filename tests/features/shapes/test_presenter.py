@@ -1,4 +1,4 @@
-"""Sizes in the shape table are those of the tensors; products are counted by operation."""
+"""The table contains the shapes of the tensors, and counts the products of each operation."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def assert_sizes_are_real(computed: Run) -> None:
         assert one.dims[0].name == "batch"
 
 
-# ------------------------------------------------------------------------------- the ledger
+# ------------------------------------------------------------------------------- the table
 
 
 @given(cases())

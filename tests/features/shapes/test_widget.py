@@ -1,4 +1,4 @@
-"""The Shapes pane: sizes to read and click, and heads that split apart."""
+"""The Shapes pane: the table of shapes, and the drawing of the split into heads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEYS = Cell("keys", (0, 2, 0))
 
 
 def ledger(stage: str = "", **fields: Any) -> ShapesPanel:
-    """A ledger of the book's sentence, with a cell of a stage pinned."""
+    """Return the shapes for the book's sentence, with a pinned cell in the given stage."""
     run = a_run(**{"d_out": 4, **fields})
     place = (0,) * len(run.trace.stage(stage).dims) if stage else ()
     return present_shapes(
@@ -49,7 +49,7 @@ def pane(qtbot: QtBot) -> ShapesPane:
 
 @pytest.fixture
 def opened(hand: Hand) -> ShapesPane:
-    """The pane in the window, opened by its keys."""
+    """Return the pane in the window, opened with its shortcut."""
     hand.settle()
     hand.press(Qt.Key.Key_F4, SHIFT)
     pane: ShapesPane = hand.window.panes["Shapes"]
@@ -58,13 +58,13 @@ def opened(hand: Hand) -> ShapesPane:
 
 
 def show(pane: ShapesPane, shown: ShapesPanel, theme: Theme = LIGHT) -> None:
-    """Show a ledger and let it take its place."""
+    """Show shapes and wait for the layout."""
     pane.show_shapes(shown, theme)
     QApplication.processEvents()
 
 
 def arrive(pane: ShapesPane, qtbot: QtBot) -> None:
-    """Wait until nothing moves any more."""
+    """Wait until the animation has finished."""
     drawing = pane.drawing
     qtbot.waitUntil(lambda: drawing.progress == drawing.goal, timeout=20 * DURATION_MS)
 
@@ -76,7 +76,7 @@ def move(pane: ShapesPane, stage: str, dim: str) -> None:
     QTest.mouseMove(row, place.center().toPoint())
 
 
-# ------------------------------------------------------------------------------- the ledger
+# ------------------------------------------------------------------------------- the table
 
 
 def test_it_says_what_would_be_there(pane: ShapesPane) -> None:

@@ -1,4 +1,4 @@
-"""The tensor table holds the run's numbers, and an edit recomputes all that depends on it."""
+"""The table contains the numbers of the run, and an edit changes all dependent stages."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_every_tensor_is_read_as_it_is(case: Case, data: st.DataObject) -> None:
         if case.spec.bias and case.spec.projection is Projection.LINEAR:
             x = x + table(ran, f"{name}.bias").read_block(*WHOLE).numbers
         stage = {"W_query": "queries", "W_key": "keys", "W_value": "values"}[name]
-        if f"projected_{stage}" in ran.trace.names:  # it is rotated
+        if f"projected_{stage}" in ran.trace.names:  # with rotary embeddings
             stage = f"projected_{stage}"
         vectors = list(np.moveaxis(ran.trace.read(stage), -3, 0))
         groups = np.split(x, x.shape[-1] // vectors[0].shape[-1], axis=-1)  # heads that share keys
@@ -215,7 +215,7 @@ def test_a_sentence_is_of_the_document_it_was_typed_into() -> None:
 
 @st.composite
 def documents(draw: st.DrawFn) -> Document:
-    """Draw a text or two of plain words, and a module that can read them."""
+    """Draw one or two texts of simple words, and a module that can process them."""
     words = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4)
     lines = draw(st.lists(words, min_size=1, max_size=2))
     sizes = [len(line) for line in lines]

@@ -1,4 +1,4 @@
-"""Blocks of numbers are copied and pasted; entries that are no numbers are named."""
+"""Blocks of numbers are copied and pasted; entries that are not numbers are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor editing in the window: reading, typing, copying, pasting and undoing."""
+"""Tensor editing in the window: viewing, entering, copying, pasting and undoing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KEY_PRESS, NO_MODIFIER = QEvent.Type.KeyPress, Qt.KeyboardModifier.NoModifier
 
 
 class Clerk:
-    """A hand at the table of numbers."""
+    """Input to the Numbers pane, and what it shows."""
 
     def __init__(self, hand: Hand) -> None:
         self.hand = hand
@@ -81,7 +81,7 @@ class Clerk:
         return [model.headerData(at, across) for at in range(model.columnCount())]
 
     def choose(self, name: str) -> None:
-        """Open the list of tensors and choose by the keys, as `Hand.choose` does."""
+        """Open the list of tensors and choose an entry by keyboard, as `Hand.choose` does."""
         self._choose(self.pane.tensor, name)
 
     def choose_head(self, name: str) -> None:
@@ -107,14 +107,14 @@ class Clerk:
         self.hand.click(self.grid.viewport(), self.at(row, column))
 
     def type(self, text: str, end: Qt.Key = Qt.Key.Key_Return) -> None:
-        """Type into the current cell, in place of what it holds."""
+        """Replace the contents of the current cell with the typed text."""
         QTest.keyClicks(self.grid, text[0])
-        editor = self.setup_pane()
+        editor = self.cell_editor()
         QTest.keyClicks(editor, text[1:])
         QTest.keyClick(editor, end)
-        self.hand.until(self.grid.hasFocus)  # the key is heeded once the editor is done with it
+        self.hand.until(self.grid.hasFocus)  # the view handles the key after the editor
 
-    def setup_pane(self) -> QLineEdit:
+    def cell_editor(self) -> QLineEdit:
         found = QApplication.focusWidget()
         assert isinstance(found, QLineEdit)
         return found
@@ -279,13 +279,13 @@ def test_enter_edits_all_digits_and_the_same_number_is_no_change(clerk: Clerk) -
     clerk.choose("W_query")
     clerk.click(0, 0)
     hand.key(Qt.Key.Key_Return)
-    assert clerk.setup_pane().text() == str(clerk.trace().read("W_query.weight")[0, 0])
-    assert len(clerk.setup_pane().text()) > len("−0.0000")
-    QTest.keyClick(clerk.setup_pane(), Qt.Key.Key_Return)
+    assert clerk.cell_editor().text() == str(clerk.trace().read("W_query.weight")[0, 0])
+    assert len(clerk.cell_editor().text()) > len("−0.0000")
+    QTest.keyClick(clerk.cell_editor(), Qt.Key.Key_Return)
     hand.until(clerk.grid.hasFocus)
     hand.key(Qt.Key.Key_Return)
-    QTest.keyClicks(clerk.setup_pane(), "7")
-    QTest.keyClick(clerk.setup_pane(), Qt.Key.Key_Escape)
+    QTest.keyClicks(clerk.cell_editor(), "7")
+    QTest.keyClick(clerk.cell_editor(), Qt.Key.Key_Escape)
     hand.until(clerk.grid.hasFocus)
     hand.key(Qt.Key.Key_Delete)
     assert clerk.document == before
@@ -362,8 +362,8 @@ def test_newer_numbers_do_not_write_over_what_is_being_typed(clerk: Clerk) -> No
     QTest.keyClicks(clerk.grid, "4")
     hand.window.workspace.set("seed", 5)
     hand.settle()
-    assert clerk.setup_pane().text() == "4"
-    QTest.keyClick(clerk.setup_pane(), Qt.Key.Key_Return)
+    assert clerk.cell_editor().text() == "4"
+    QTest.keyClick(clerk.cell_editor(), Qt.Key.Key_Return)
     hand.until(clerk.grid.hasFocus)
     hand.settle()
     assert clerk.shown(0, 0) == "4.0000"
@@ -384,10 +384,10 @@ def test_a_table_that_is_replaced_between_return_and_its_effect_takes_nothing(
         take(editor)
 
     monkeypatch.setattr(clerk.grid, "commitData", note)
-    before, editor = clerk.document, clerk.setup_pane()
+    before, editor = clerk.document, clerk.cell_editor()
     QApplication.sendEvent(editor, QKeyEvent(KEY_PRESS, Qt.Key.Key_Return, NO_MODIFIER))
     clerk.grid.show_table(None, LIGHT)
-    clerk.hand.until(lambda: asked == [editor])  # Qt warns of an editor that is not the table's
+    clerk.hand.until(lambda: asked == [editor])  # Qt warns about editors of other tables
     assert clerk.document == before
 
 
@@ -460,8 +460,8 @@ def test_a_part_of_a_stage_is_copied_as_plain_numbers(clerk: Clerk) -> None:
 
 
 def an_edit(chance: random.Random, hand: Hand) -> None:
-    """Change anything: a setting, the text, the matrix of the mask, a number, a block."""
-    assert hand.window.panes["Numbers"]  # made when asked for, with its controller
+    """Make a random edit: of a setting, the text, the mask, a number or a block."""
+    assert hand.window.panes["Numbers"]  # the pane and its controller are created on first use
     workspace, controller = hand.window.workspace, hand.window.findChild(TensorEditController)
     assert controller
     settings: dict[str, list[Any]] = {
@@ -518,9 +518,9 @@ def test_two_hundred_edits_are_undone_to_the_very_same_document(hand: Hand) -> N
         if workspace.document != before:
             seen.append(workspace.document)
             edited += bool(before.spec.own_weights != workspace.document.spec.own_weights)
-        if chance.random() < 0.5:  # else the next one comes before the numbers of this one
+        if chance.random() < 0.5:  # otherwise, the next edit precedes this result
             hand.until(lambda: not workspace.is_working)
-    assert edited > 10  # how many come before the numbers of the last is left to chance
+    assert edited > 10  # edits that precede a result may be rejected
     for wanted in seen[-2::-1]:
         hand.window.actions_.by_id["workspace.undo"].trigger()
         assert workspace.document == wanted
@@ -558,4 +558,4 @@ def test_a_table_without_rows_is_shown_again(hand: Hand) -> None:
     pane.grid.model().dataChanged.connect(lambda first, *_: changed.append(first))
     for theme in (LIGHT, DARK):
         pane.grid.show_table(empty, theme)
-    assert changed == []  # Qt warns of a change of what is not there
+    assert changed == []  # Qt warns about changes of missing cells

@@ -1,4 +1,4 @@
-"""Window size in tokens: selected together, searched, highlighted in the panels."""
+"""Token selection in the window: tokens are selected, found and marked in the heatmaps."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_a_search_opens_the_pane_that_it_is_in(hand: Hand, pane: TokenPane) -> N
 
 
 def reading_words(open_window: Open, qtbot: QtBot, count: int) -> Hand:
-    """A window with a text of so many words."""
+    """Open a window with a text of the given number of words."""
     text = " ".join(f"w{number}" for number in range(count))
     opened = open_window(Document().set("text", text))
     qtbot.waitUntil(lambda: opened.workspace.run is not None, timeout=6 * PATIENCE_MS)
@@ -220,7 +220,7 @@ def test_a_found_token_is_seen_in_the_heatmaps(long: Hand, role: TokenRole) -> N
 def test_a_search_after_zooming_into_a_longer_text_leaves_a_document_that_opens(
     hand: Hand,
 ) -> None:
-    """The zoom of the longer text is kept, and was panned to before the first token."""
+    """The zoom of the longer text remains, and the search pans it to the first token."""
     hand.type_sentence(" ".join(f"w{number}" for number in range(12)))
     hand.settle()
     hand.window.controllers.view_controller.zoom_in()
@@ -240,7 +240,7 @@ def test_a_search_after_zooming_into_a_longer_text_leaves_a_document_that_opens(
 
 @pytest.fixture
 def by_blocks(open_window: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Hand:
-    """A window with a text of which no matrix of queries and keys is held."""
+    """Open a window with a text whose query–key matrices are not stored."""
     monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     return reading_words(open_window, qtbot, 1200)
 

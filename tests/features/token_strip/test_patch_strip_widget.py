@@ -1,4 +1,4 @@
-"""The strip of an image: patches chosen by mouse and keys, their weights over the image."""
+"""The strip of an image: selection of patches by mouse and keyboard, and their weights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ROWS, COLUMNS, SIDE = 4, 5, 8
 PIXELS = np.random.default_rng(0).integers(0, 256, (ROWS, COLUMNS, 3), np.uint8)
-"""The colour of each patch, which is the same all over it."""
+"""The uniform colour of each patch."""
 PATCHES = ImagePatches(
     1, ROWS, COLUMNS, ROWS * SIDE, COLUMNS * SIDE,
     PIXELS.repeat(SIDE, 0).repeat(SIDE, 1).tobytes(),
@@ -75,7 +75,7 @@ def channels_of(colour: QColor) -> Channels:
 
 
 def colour_in(strip: PatchStrip, token: int) -> Channels:
-    """Return the colour near a patch's corner, where no number is written."""
+    """Return the colour of a patch near its corner, where there is no number."""
     box = strip.box(token)
     image = strip.viewport().grab().toImage()
     at = box.topLeft() + (box.center() - box.topLeft()) * 0.3

@@ -1,4 +1,4 @@
-"""The token strip's colours are sums of weights, checked in float64."""
+"""The colours of the token strip represent sums of weights, which are checked in float64."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def shares(run: Run = BOOK, *chosen: int, **fields: Any) -> TokenWeights:
 
 
 def weights(run: Run, stage: str = "weights", text: int = 0) -> np.ndarray:
-    """Weights of one text in float64, [head, query, key]."""
+    """Return the weights of one text in float64, [head, query, key]."""
     tensor = run.trace.tensor(stage).double().numpy()
     return np.asarray(tensor[text] if run.trace.axes else tensor)
 
@@ -117,7 +117,7 @@ def test_the_cursor_counts_while_nothing_is_chosen() -> None:
     )
     in_front = weights(BOOK)[0, 4]  # the cell is on the flow board
     assert shares(pinned=Cell("input", (4, 0))).values == pytest.approx(in_front)
-    assert strip(pinned=Cell("keys", (0, 2, 0))).weights is None  # a key reads nothing
+    assert strip(pinned=Cell("keys", (0, 2, 0))).weights is None  # keys have no weights
     assert strip().weights is None
 
 
@@ -152,7 +152,7 @@ def test_the_mean_is_folded_before_it_is_shown() -> None:
 
 @pytest.fixture
 def by_blocks(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run of which no matrix of queries and keys is held, as of a long text."""
+    """Return a run whose query–key matrices are not stored, as for a long text."""
     monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     monkeypatch.setattr(token_weight_sums, "MAX_BAND_WEIGHTS", 36 * 5)  # five rows are read at once
@@ -160,7 +160,7 @@ def by_blocks(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def read_once(run: Run, view: View) -> bool:
-    """Read one band as the worker does; return whether all is read then."""
+    """Read one band, as the worker does; return whether all weights have been read."""
     shown = resolved(run, view)
     token_strip_presenter.read_more_weights(shown, lambda: True)
     return token_strip_presenter.are_weights_read(shown)
@@ -178,7 +178,7 @@ def test_in_long_texts_they_are_read_on_the_worker_in_bands(
         cell = Cell("keys", (0, 7, 1))
     looked = TokenSelection(frozenset(chosen), role)
     view = View(tokens=looked, pinned=cell if head is not None or not chosen else None)
-    # Other stages than the chosen ones are on the flow board, with the first head in front.
+    # Without a pinned cell, the mean over heads is shown.
     cells = weights(LONG)[cell.head or 0] if view.pinned else weights(LONG).mean(axis=0)
     places = list(chosen) or [7 if role is TokenRole.KEY else 20]
     before = strip(by_blocks, tokens=looked, pinned=view.pinned)
@@ -195,7 +195,7 @@ def test_in_long_texts_they_are_read_on_the_worker_in_bands(
             before_all = np.arange(36) < min(places)
             assert np.array_equal(partial.forbidden, before_all & (np.arange(36) < 5 * bands))
         else:
-            assert not partial.forbidden.any()  # a query further down may read it
+            assert not partial.forbidden.any()  # a later query may attend to it
         bands += 1
         assert bands < 20
     made = shares(by_blocks, tokens=looked, pinned=view.pinned)
@@ -304,7 +304,7 @@ def test_weights_below_zero_have_two_colours() -> None:
         assert made.high == -made.low == panel(run, "weights").colour.high
 
 
-# ------------------------------------------------------------------------- not given away
+# ------------------------------------------------------------------------- hidden weights
 
 
 def test_what_is_to_be_predicted_is_not_given_away() -> None:
@@ -324,7 +324,7 @@ def test_what_playback_has_not_come_to_is_not_shown() -> None:
     assert strip(BOOK, 2, role=TokenRole.KEY, playhead=at("weights", 2)).weights is None
 
 
-# ------------------------------------------------------------------------------- light, search
+# ------------------------------------------------------------------------------- colours, search
 
 
 def test_chosen_tokens_light_rows_or_columns() -> None:

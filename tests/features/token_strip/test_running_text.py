@@ -1,4 +1,4 @@
-"""The token strip of a long text: running text, laid out in parts, with an overview beside it."""
+"""The token strip of a long text: running text that is laid out in parts, and its overview."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def strip(qtbot: QtBot) -> TokenStrip:
 
 
 def show(strip: TokenStrip, tokens: TokenPanel, theme: Theme = LIGHT) -> None:
-    """Show tokens in a strip as high as it wants to be."""
+    """Show tokens in a strip that has the height of its size hint."""
     strip.show_tokens(tokens, theme)
     strip.resize(strip.width(), strip.sizeHint().height())
 
@@ -72,7 +72,7 @@ def scroll_to(strip: TokenStrip, token: int) -> None:
 
 
 def focused_token(strip: TokenStrip) -> int:
-    """The token that the space bar selects."""
+    """Return the token that Space selects."""
     chosen = chosen_by(strip)
     QTest.keyClick(strip, Qt.Key.Key_Space)
     (token,) = chosen[-1]
@@ -152,7 +152,7 @@ def test_a_token_is_gone_to_before_it_is_laid_out(strip: TokenStrip, qtbot: QtBo
     show(strip, TokenPanel(MANY))
     assert len(strip.chips) < len(MANY)
     QTest.keyClick(strip, Qt.Key.Key_End)
-    QTest.keyClick(strip, Qt.Key.Key_Up)  # nobody knows what is above it
+    QTest.keyClick(strip, Qt.Key.Key_Up)  # the line above has not been laid out yet
     chosen = chosen_by(strip)
     QTest.keyClick(strip, Qt.Key.Key_Space)
     assert chosen == [{len(MANY) - 1}]
@@ -173,7 +173,7 @@ def test_what_is_read_comes_into_sight_when_it_is_laid_out_in_the_new_width(
     bar = strip.verticalScrollBar()
     bar.setValue(bar.maximum() - 40 * bar.singleStep())
     first = first_visible(strip)
-    for width in (180, 400):  # again before that of the first is laid out
+    for width in (180, 400):  # the second width before the layout is complete
         strip.resize(width, strip.height())
         assert len(strip.chips) < first
     qtbot.waitUntil(lambda: len(strip.chips) == len(MANY))
@@ -283,7 +283,7 @@ def test_words_whose_weights_are_not_known_have_no_colour(strip: TokenStrip) -> 
 
 
 def over(strip: TokenStrip, token: int) -> QPoint:
-    """The place of a token in the overview."""
+    """Return the position of a token in the overview."""
     lines = len({box.top() for box in strip.chips})
     down = (line_of(strip, token) + 0.5) * strip.viewport().height() / lines
     return QPoint(strip.viewport().width() - 3, int(down))

@@ -42,7 +42,7 @@ def strip(qtbot: QtBot) -> TokenStrip:
 
 
 class Chosen:
-    """Shows the strip what it asks for, as the window does, and keeps it."""
+    """Shows the selection that the strip emits, as the window does, and stores it."""
 
     def __init__(self, strip: TokenStrip, words: tuple[str, ...] = WORDS) -> None:
         self.strip, self.tokens = strip, TokenPanel(words)
@@ -78,7 +78,7 @@ def colours_of(strip: TokenStrip, token: int) -> set[str]:
 
 
 def fill(strip: TokenStrip, token: int) -> str:
-    """The colour of a chip beside its words."""
+    """Return the fill colour of a chip."""
     image = strip.viewport().grab().toImage()
     at = strip.chips[token].topLeft().toPoint() + QPoint(4, 4)
     return image.pixelColor(at).name().upper()
@@ -262,7 +262,7 @@ def test_up_and_down_go_to_the_nearest_of_the_next_line(strip: TokenStrip) -> No
         (Qt.Key.Key_Up, 0),
     ):
         QTest.keyClick(strip, key)
-        QTest.keyClick(strip, Qt.Key.Key_Space)  # selects the token that the keys are on
+        QTest.keyClick(strip, Qt.Key.Key_Space)  # selects the current token
         (reached,) = chosen[-1]
         assert strip.chips[reached].center().y() == strip.chips[token].center().y()
         assert abs(reached - token) <= 1
@@ -301,7 +301,7 @@ def test_what_was_chosen_of_a_text_is_not_chosen_of_another(hand: Hand) -> None:
     hand.settle()
     assert hand.window.workspace.view.tokens.chosen == frozenset()
     hand.window.workspace.change_view(tokens=replace(look, chosen=frozenset({0})))
-    QTest.keyClicks(hand.sentence, " cat")  # typed on, it is the same text
+    QTest.keyClicks(hand.sentence, " cat")  # the first token remains the same
     hand.settle()
     assert hand.window.workspace.view.tokens.chosen == frozenset({0})
 
