@@ -1,1 +1,1 @@
-"""What makes installers of the program; it is no part of the program."""
+"""Scripts that build the installers; they are not a part of the program."""

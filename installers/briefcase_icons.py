@@ -1,6 +1,6 @@
-"""Writes the icons that Briefcase looks for: ``python -m installers.briefcase_icons``.
+"""Writes the icons that Briefcase uses: ``python -m installers.briefcase_icons``.
 
-They lie in ``build``, as ``pyproject.toml`` says, and are made anew before a build.
+Run this before a build; ``pyproject.toml`` contains the path of the icons.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ FOLDER = Path(__file__).resolve().parents[1] / "build" / "icons"
 NAME = "attention-visualizer"
 WINDOWS = (16, 24, 32, 48, 64, 128, 256)
 MAC_OS = (32, 64, 128, 256, 512, 1024)
-"""Sides in pixels."""
+"""Side lengths, in pixels, of the icons for macOS."""
 
 
 def write_icons(folder: Path) -> None:
-    """Write one file for Windows and one for macOS, each with all sizes."""
+    """Write one file for Windows and one for macOS; each contains all sizes."""
     folder.mkdir(parents=True, exist_ok=True)
     *others, largest = _as_pillow(WINDOWS)
     sizes = [(side, side) for side in WINDOWS]
@@ -31,7 +31,7 @@ def write_icons(folder: Path) -> None:
 
 
 def _as_pillow(sides: tuple[int, ...]) -> list[Image.Image]:
-    rows = QImage.Format.Format_RGBA8888  # without a gap between them
+    rows = QImage.Format.Format_RGBA8888  # in this format, rows have no padding
     drawn = (image.convertToFormat(rows) for image in drawn_icons(sides))
     return [
         Image.frombytes("RGBA", (image.width(), image.height()), bytes(image.constBits()))

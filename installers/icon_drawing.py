@@ -1,4 +1,4 @@
-"""The program's icon, drawn in pixels from its SVG."""
+"""Renders the program's icon from its SVG file."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DRAWING = resource_path("icons", "app.svg")
 
 
 def drawn_icons(sides: Iterable[int]) -> Iterator[QImage]:
-    """Yield the icon in each of some sizes, in pixels.
+    """Yield an image of the icon for each of the given side lengths in pixels.
 
-    It has no words, so that no application of Qt and no screen is needed.
+    The icon contains no text, so neither a Qt application nor a screen is required.
     """
     renderer = QSvgRenderer(str(DRAWING))
     for side in sides:

@@ -1,1 +1,1 @@
-"""The program with an interpreter of its own, as a Debian package and as an AppDir."""
+"""Builds a Debian package and an AppDir that include a Python interpreter."""

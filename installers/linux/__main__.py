@@ -20,7 +20,7 @@ from visualizer.errors import InputError
 
 
 def main() -> int:
-    """Build both and return the exit status."""
+    """Build the package and the AppDir, and return the exit status."""
     options = build_parser().parse_args()
     try:
         require_programs()
@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def build(options: argparse.Namespace) -> None:
-    """Build both into the folder of the options."""
+    """Build the package and the AppDir in the output folder."""
     moment = source_moment()
     out: Path = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -47,16 +47,16 @@ def build(options: argparse.Namespace) -> None:
         say("The Debian package")
         package = build_debian_package(tree, packages, out, moment)
     say(f"{package}: {package.stat().st_size / 1e6:.1f} MB")
-    say(f"{app_dir}: appimagetool makes an AppImage of it")
+    say(f"{app_dir}: use appimagetool to create an AppImage")
 
 
 def source_moment() -> int:
-    """Return the time of the sources: ``SOURCE_DATE_EPOCH``, or that of the last commit.
+    """Return the timestamp of the sources: ``SOURCE_DATE_EPOCH``, or the time of the last commit.
 
     Raises
     ------
     InputError
-        When there is neither.
+        If neither is available.
     """
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(given)
@@ -65,34 +65,38 @@ def source_moment() -> int:
     if done.returncode:
         raise InputError(
             "SOURCE_DATE_EPOCH",
-            "These sources are no checkout of git: set SOURCE_DATE_EPOCH to the time that the "
-            "files inside shall have, in seconds since 1970.",
+            "The sources are not a Git checkout. Set SOURCE_DATE_EPOCH to the modification time "
+            "of the packaged files, in seconds since 1970.",
         )
     return int(done.stdout)
 
 
 def say(words: str) -> None:
-    """Say how far the build is."""
+    """Print a progress message."""
     print(words, flush=True)
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Make the parser of what the build is told."""
+    """Create the argument parser."""
     made = argparse.ArgumentParser(
         prog="python -m installers.linux",
-        description="Build the Debian package and the AppDir, with an interpreter inside.",
+        description="Build a Debian package and an AppDir that include a Python interpreter.",
     )
     made.add_argument(
-        "--out", type=Path, default=ROOT / "dist", metavar="FOLDER", help="(default: dist)"
+        "--out",
+        type=Path,
+        default=ROOT / "dist",
+        metavar="FOLDER",
+        help="output folder (default: dist)",
     )
     made.add_argument(
         "--interpreter",
         type=Path,
         metavar="FOLDER",
-        help="the interpreter to put inside: a folder with bin/python3.X and lib/python3.X, such "
-        "as one of python-build-standalone (default: that of Debian 12, downloaded by apt-get)",
+        help="folder of the interpreter to include, with bin/python3.X and lib/python3.X, such "
+        "as one from python-build-standalone (default: download Debian 12's with apt-get)",
     )
-    made.add_argument("pip", nargs="*", help="after --: what pip is told besides")
+    made.add_argument("pip", nargs="*", help="additional arguments of pip, after --")
     return made
 
 

@@ -1,4 +1,4 @@
-"""The folder that appimagetool makes an AppImage of."""
+"""Creates the folder from which appimagetool creates an AppImage."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def build_app_dir(tree: Path, folder: Path) -> Path:
-    """Copy a tree as an AppDir; return its path.
+    """Copy a file tree as an AppDir and return the path of the AppDir.
 
-    Its files are those of the Debian package; at its top are what starts it, its menu entry and its
-    icon.
+    The AppDir contains the same files as the Debian package and, at its top level, a launcher, a
+    menu entry and an icon.
     """
     app_dir = folder / "AttentionVisualizer.AppDir"
     app_dir.mkdir()

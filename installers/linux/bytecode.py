@@ -1,7 +1,7 @@
-"""Bytecode of all modules of a bundle, equal in every build.
+"""Compiles all modules of a bundle to bytecode that is identical in every build.
 
-It is compiled by the bundle's own interpreter, each share of the modules in a process of its own:
-how Python writes bytecode depends on what else the process has compiled.
+The bundle's own interpreter compiles the modules in a fixed number of processes, because Python's
+bytecode depends on what else the process has compiled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from installers.linux.commands import run
 
 SHARES = 8
-"""Into how many processes the modules are dealt; not their number at one time."""
+"""Total number of processes that compile modules; fewer may run at the same time."""
 COMPILER = Path(__file__).with_name("compile_share.py")
 
 
@@ -23,11 +23,11 @@ def compile_bytecode(root: Path, program: Path, installed: Path) -> None:
     Parameters
     ----------
     root : Path
-        The bundle where it is built.
+        The folder of the bundle during the build.
     installed : Path
-        Where it will lie, the path that goes into the bytecode.
+        The folder in which the bundle will be installed; the bytecode contains this path.
     """
-    # The order of a set in a constant depends on the seed of hashes.
+    # The order of a constant set depends on the hash seed.
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def compile_share(share: int) -> str:

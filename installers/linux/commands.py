@@ -1,4 +1,4 @@
-"""Runs the programs that the build needs, and says which are missing."""
+"""Runs the programs that the build requires and reports missing programs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ PACKAGES = {
     "dpkg-deb": "dpkg",
     "patchelf": "patchelf",
 }
-"""The Debian packages of the programs that the build runs."""
+"""The Debian package of each program that the build runs."""
 
 
 def require_programs() -> None:
-    """Check that all programs of `PACKAGES` are there.
+    """Check that all programs in `PACKAGES` are installed.
 
     Raises
     ------
     InputError
-        With what is to be installed.
+        With the names of the packages to install.
     """
     missing = [package for program, package in PACKAGES.items() if not shutil.which(program)]
     if missing:
-        raise InputError("programs", f"Install what the build runs: {', '.join(missing)}.")
+        raise InputError(
+            "programs", f"Required programs are missing. Install {', '.join(missing)}."
+        )
 
 
 def run(
@@ -39,12 +41,12 @@ def run(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a program and return what it prints.
+    """Run a program and return its standard output.
 
     Raises
     ------
     InputError
-        When it fails, with the end of what it said.
+        If the program fails, with the end of its output.
     """
     done = subprocess.run(
         [str(one) for one in command],
@@ -56,5 +58,7 @@ def run(
     )
     if done.returncode:
         said = (done.stderr or done.stdout)[-2000:]
-        raise InputError("programs", f"{command[0]} ended with {done.returncode}:\n{said}")
+        raise InputError(
+            "programs", f"{command[0]} failed with exit status {done.returncode}:\n{said}"
+        )
     return done.stdout

@@ -1,6 +1,7 @@
-"""Compiles a share of the modules below a folder; run by the interpreter that will import them.
+"""Compiles a share of the modules in a folder, with the interpreter that will import them.
 
-Arguments are the folder, the path that it will be installed at, which share, and of how many.
+The arguments are the folder, its path after the installation, the index of the share and the number
+of shares.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from pathlib import Path
 
 
 def main(root: Path, installed: Path, share: int, shares: int) -> None:
-    """Compile every module of the share.
+    """Compile every module of the given share.
 
-    The bytecode is never compared with the time or the content of its source: a package's files do
-    not change, and times differ between builds. What cannot be compiled, such as a template, is
-    left as it is.
+    Python does not compare this bytecode with its source, because the files of a package do not
+    change and their timestamps differ between builds. Files that cannot be compiled, such as
+    templates, are skipped.
     """
-    warnings.simplefilter("ignore")  # of other people's modules
+    warnings.simplefilter("ignore")  # in third-party modules
     for source in sorted(root.rglob("*.py"))[share::shares]:
         try:
             py_compile.compile(

@@ -1,4 +1,4 @@
-"""Debian packages, downloaded and unpacked without being installed."""
+"""Downloads and unpacks Debian packages without installing them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def unpack_debian_packages(packages: Iterable[str], folder: Path) -> None:
-    """Unpack the newest versions of some packages into one folder, which may be there."""
+    """Unpack the newest versions of the given packages into one folder, which may exist."""
     downloads = folder / "downloads"
     downloads.mkdir(parents=True, exist_ok=True)
-    # As root, apt downloads as a user of its own, who may not write here, and warns of that.
+    # If root runs apt, it downloads as another user, warns that this user cannot write here.
     download = ("apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root")
     for package in packages:
         run([*download, package], folder=downloads)

@@ -1,4 +1,4 @@
-"""The Debian package of a finished file tree."""
+"""Builds the Debian package from a complete file tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAINTAINER = "Attention Visualizer contributors <packages@attention-visualizer.invalid>"
-"""The project has no address of its own; names that end so never will be one."""
+"""The project has no email address; the domain .invalid never exists."""
 CONTROL = """\
 Package: {name}
 Version: {version}
@@ -29,26 +29,26 @@ Depends: {depends}
 Recommends: ca-certificates
 Section: education
 Priority: optional
-Description: see a real attention module compute
- Type a sentence, choose an attention module, and see the scores, the weights
- and the context vectors of every head while you type, each number explained.
- Train small language models and watch their heads form, or open a real model
- and see all its heads on your own text.
+Description: shows how attention is computed, value by value
+ Type a sentence to see the scores, weights and context vectors of every head
+ of an attention module, and how each value is calculated. Train small language
+ models and watch their heads form, or open a real model and inspect all of its
+ heads on your own text.
  .
- The package has its own interpreter of Python and all that the program needs,
- with torch for the CPU; it neither uses nor changes the system's Python.
+ The package includes Python and all dependencies, with PyTorch for the CPU. It
+ neither uses nor changes the system's Python.
 """
 
 
 def build_debian_package(tree: Path, packages: Sequence[str], folder: Path, moment: int) -> Path:
-    """Pack a tree, whose top is the root of a file system; return the package's path.
+    """Build a package from a tree with the layout of a file system; return the package's path.
 
     Parameters
     ----------
     packages : sequence of str
-        What the package depends on.
+        The packages on which this package depends.
     moment : int
-        The time of all its files, in seconds since 1970.
+        The modification time of all files, in seconds since 1970.
     """
     architecture = run(["dpkg", "--print-architecture"]).strip()
     control = tree / "DEBIAN"
@@ -58,7 +58,7 @@ def build_debian_package(tree: Path, packages: Sequence[str], folder: Path, mome
     files = sorted(path for path in (tree / "usr").rglob("*"))
     sums = [_sum_line(tree, path) for path in files if path.is_file() and not path.is_symlink()]
     (control / "md5sums").write_text("".join(sums), encoding="utf-8")
-    # As dpkg counts: whole KiB of each file, and one for each folder and link.
+    # Like dpkg, count whole KiB for each file, and 1 KiB for each folder and link.
     size = sum(-(-path.stat().st_size // 1024) if _is_plain(path) else 1 for path in files)
     fields = {"name": NAME, "version": __version__, "maintainer": MAINTAINER, "size": size}
     text = CONTROL.format(**fields, architecture=architecture, depends=", ".join(packages))

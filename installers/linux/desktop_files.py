@@ -1,4 +1,4 @@
-"""What tells a desktop of the program: menu entry, file types, icons, description, completion."""
+"""Writes the desktop files: menu entry, file types, icons, description and shell completion."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 FILES = Path(__file__).with_name("files")
 ICON_SIZES = (16, 22, 24, 32, 48, 64, 96, 128, 256, 512)
-"""Sides in pixels of the folders of the hicolor theme."""
+"""Side lengths, in pixels, of the icons in the hicolor theme."""
 
 
 def write_desktop_files(share: Path, built: datetime) -> None:
-    """Write all into the folder ``share`` of a file system."""
+    """Write all desktop files into a ``share`` folder."""
     _write(share / "applications" / f"{NAME}.desktop", _file(f"{NAME}.desktop"))
     _write(share / "mime" / "packages" / f"{NAME}.xml", _file(f"{NAME}.xml"))
     _write(share / "metainfo" / f"{APPSTREAM_ID}.metainfo.xml", metainfo(built))
@@ -29,14 +29,14 @@ def write_desktop_files(share: Path, built: datetime) -> None:
 
 
 def metainfo(built: datetime) -> str:
-    """Return the description of the program for software centres."""
+    """Return the AppStream description of the program for software centres."""
     return _file("metainfo.xml").format(
         appstream_id=APPSTREAM_ID, version=__version__, date=f"{built:%Y-%m-%d}"
     )
 
 
 def write_icons(theme: Path) -> None:
-    """Write the icon as it is and in all sizes, for the program and for its documents."""
+    """Write the icon as SVG and in all pixel sizes, for the program and for its documents."""
     names = [f"apps/{NAME}", f"mimetypes/{DOCUMENT_TYPE.replace('/', '-')}"]
     for name in names:
         _write(theme / "scalable" / f"{name}.svg", DRAWING.read_text(encoding="utf-8"))

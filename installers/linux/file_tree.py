@@ -1,4 +1,4 @@
-"""The file tree that is installed: the bundle, and what desktops read of it."""
+"""Builds the file tree to install: the bundle and its desktop files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PROGRAMS = re.compile(
     rf".*/{PROGRAM.as_posix()}/({NAME}|python3\.\d+)|.*/torch/bin/torch_shm_manager"
 )
-"""The files that are run; packages have others that are marked so."""
+"""The only files that remain executable; packages mark other files as executable."""
 
 
 def build_tree(
@@ -43,34 +43,34 @@ def build_tree(
     built: datetime,
     say: Callable[[str], None],
 ) -> Path:
-    """Build the whole tree in an empty folder; return its path.
+    """Build the tree in an empty folder and return its path.
 
     Parameters
     ----------
     interpreter_folder : Path, optional
-        Has the interpreter; None is Debian's own.
+        The folder of the interpreter; None for Debian's interpreter.
     pip_arguments : sequence of str
-        What pip is told besides, such as an index of packages.
+        Additional arguments of pip, such as a package index.
     built : datetime
-        The time that all files get, and the date of the documents.
+        The modification time of all files, and the date in the documents.
     """
     tree, unpacked = work / "tree", work / "unpacked"
     root = tree / "usr" / PROGRAM
     root.mkdir(parents=True)
-    say("The interpreter")
+    say("Copying the interpreter…")
     source = interpreter_in(interpreter_folder) if interpreter_folder else None
     source = source or debian_interpreter(unpacked)
     program = copy_interpreter(source, root)
     carry_libraries_of_interpreter(root, program, source.folder / "lib", unpacked)
-    say("The packages")
+    say("Installing the packages…")
     packages = root / "lib" / program.name / "site-packages"
     install_packages(program, packages, pip_arguments)
     require_processor_build(packages)
     prune(packages)
-    say("Bytecode")
+    say("Compiling the modules…")
     compile_bytecode(root, program, Path("/usr") / PROGRAM)
     shut_off_environment(program)
-    say("What desktops read")
+    say("Writing the desktop files…")
     write_launcher(tree, program.name)
     share = tree / "usr" / "share"
     write_desktop_files(share, built)
@@ -83,7 +83,7 @@ def build_tree(
 
 
 def install_packages(program: Path, packages: Path, pip_arguments: Sequence[str]) -> None:
-    """Install the program and all that it needs for an interpreter, without compiling it."""
+    """Install the program and its dependencies for an interpreter, without compiling them."""
     wanted = f"{ROOT}[{','.join(EXTRAS)}]"
     pip = (sys.executable, "-m", "pip", "--python", program, "install", "--quiet", "--no-compile")
     where = ("--target", packages, "-c", ROOT / "constraints.txt")
@@ -92,12 +92,12 @@ def install_packages(program: Path, packages: Path, pip_arguments: Sequence[str]
 
 
 def write_launcher(tree: Path, program: str) -> None:
-    """Write the command, beside the interpreter, and a link to it where commands are."""
+    """Write the command next to the interpreter, and a link to the command in ``usr/bin``."""
     root = tree / "usr" / PROGRAM
     text = (FILES / "launcher").read_text(encoding="utf-8").replace("{program}", program)
     (root / NAME).write_text(text, encoding="utf-8")
     (root / NAME).chmod(0o755)
-    # The system shows the name of the file that Python runs: that of the command.
+    # The system shows the name of the file that Python runs, so it is named like the command.
     shutil.copyfile(FILES / "start.py", root / "lib" / NAME)
     link = tree / "usr" / "bin" / NAME
     link.parent.mkdir()
@@ -105,13 +105,13 @@ def write_launcher(tree: Path, program: str) -> None:
 
 
 def compress(path: Path, content: bytes) -> None:
-    """Write a file as Debian has its documents: compressed, with neither name nor time."""
+    """Write a gzip file without name and time, as Debian requires for documents."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(content, 9, mtime=0))
 
 
 def make_uniform(tree: Path, moment: int) -> None:
-    """Give all files the same time, and modes by which every user can read and run them."""
+    """Set the same modification time, and permissions for all users, on all files."""
     for path in [tree, *tree.rglob("*")]:
         if not path.is_symlink():
             is_run = path.is_dir() or PROGRAMS.fullmatch(path.as_posix())
@@ -120,6 +120,6 @@ def make_uniform(tree: Path, moment: int) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Delete what an earlier build has left."""
+    """Delete the output of an earlier build."""
     if folder.is_dir():
         shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""The interpreter that goes into the bundle: Debian's, or one from a folder."""
+"""Copies an interpreter into the bundle: Debian's interpreter, or one from a folder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from installers.linux.debian_archive import unpack_debian_packages
 from visualizer.errors import InputError
 
 DEBIAN_PACKAGES = ("python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib")
-"""Where Debian 12 keeps its interpreter and the standard library."""
+"""The packages of Debian 12 that contain the interpreter and the standard library."""
 LEFT_OUT = (
-    "EXTERNALLY-MANAGED",  # speaks of Debian's own Python
-    "sitecustomize.py",  # a link to a file outside
+    "EXTERNALLY-MANAGED",  # concerns only Debian's own Python
+    "sitecustomize.py",  # a link to a file outside the folder
     "site-packages",
     "dist-packages",
     "test",
@@ -26,7 +26,7 @@ LEFT_OUT = (
     "ensurepip",
     "config-*",
     "__pycache__",
-    # Modules of C that would need further libraries, or are there for tests.
+    # Extension modules that require further libraries or exist only for tests.
     "_crypt.*",
     "_ctypes_test.*",
     "_curses*.so",
@@ -41,22 +41,22 @@ LEFT_OUT = (
     "spwd.*",
     "xxlimited*.so",
 )
-"""Names in the standard library that nothing here imports."""
+"""Names in the standard library that the program does not import."""
 
 ACCELERATED = ("libtorch_cuda.so", "libtorch_hip.so", "libtorch_xpu.so")
-"""Libraries of a torch that is not for the processor alone."""
+"""Libraries of PyTorch builds that are not CPU-only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter as it lies in a folder.
+    """An interpreter in a folder.
 
     Parameters
     ----------
     folder : Path
-        Has ``bin`` and ``lib``.
+        The folder that contains ``bin`` and ``lib``.
     version : str
-        Such as ``3.11``.
+        The version, such as ``3.11``.
     """
 
     folder: Path
@@ -64,22 +64,22 @@ class Interpreter:
 
     @property
     def program(self) -> Path:
-        """The program itself."""
+        """The path of the executable."""
         return self.folder / "bin" / f"python{self.version}"
 
     @property
     def standard_library(self) -> Path:
-        """The folder of the standard library."""
+        """The path of the standard library."""
         return self.folder / "lib" / f"python{self.version}"
 
 
 def interpreter_in(folder: Path) -> Interpreter:
-    """Find the interpreter of a folder, such as one of python-build-standalone.
+    """Find the interpreter in a folder, such as one from python-build-standalone.
 
     Raises
     ------
     InputError
-        When there is none, or one that the program does not run on.
+        If the folder contains no interpreter, or only unsupported versions.
     """
     for program in sorted(folder.glob("bin/python3.*")):
         if not (found := re.fullmatch(r"python(3\.(\d+))", program.name)):
@@ -89,21 +89,21 @@ def interpreter_in(folder: Path) -> Interpreter:
             return interpreter
     raise InputError(
         "interpreter",
-        f"{folder} holds no Python 3.11 or later as bin/python3.X and lib/python3.X. Name the "
-        "folder that has both.",
+        f"{folder} does not contain Python 3.11 or later (bin/python3.X and lib/python3.X). Choose "
+        "the folder that contains both.",
     )
 
 
 def debian_interpreter(folder: Path) -> Interpreter:
-    """Download and unpack Debian's own interpreter into a folder."""
+    """Download Debian's interpreter and unpack it into a folder."""
     unpack_debian_packages(DEBIAN_PACKAGES, folder)
     return interpreter_in(folder / "usr")
 
 
 def copy_interpreter(interpreter: Interpreter, root: Path) -> Path:
-    """Copy an interpreter into the bundle and return the program there.
+    """Copy an interpreter into the bundle and return the path of the copied executable.
 
-    The program lies beside ``lib``, where it finds its standard library wherever the bundle is.
+    The executable is next to ``lib``, so it finds its standard library wherever the bundle is.
     """
     library = root / "lib" / interpreter.standard_library.name
     shutil.copytree(interpreter.standard_library, library, ignore=shutil.ignore_patterns(*LEFT_OUT))
@@ -111,10 +111,10 @@ def copy_interpreter(interpreter: Interpreter, root: Path) -> Path:
 
 
 def shut_off_environment(program: Path) -> None:
-    """Make an interpreter of the bundle read its own folders alone.
+    """Make an interpreter of the bundle use only its own folders.
 
-    A file of paths beside the program does that on every system: ``PYTHONPATH``, ``PYTHONHOME`` and
-    the packages in a user's home are then not heeded, by the processes that it starts neither.
+    With a ``._pth`` file next to the executable, the interpreter and the Python processes that it
+    starts ignore ``PYTHONPATH``, ``PYTHONHOME`` and the user's own packages on every system.
     """
     library = f"lib/{program.name}"
     lines = [library, f"{library}/lib-dynload", f"{library}/site-packages"]
@@ -122,17 +122,17 @@ def shut_off_environment(program: Path) -> None:
 
 
 def require_processor_build(packages: Path) -> None:
-    """Check that the installed torch is the one for the processor alone.
+    """Check that the installed PyTorch is the CPU-only build.
 
     Raises
     ------
     InputError
-        When it brings CUDA or ROCm.
+        If the build includes CUDA, ROCm or XPU.
     """
     found = [name for name in ACCELERATED if (packages / "torch" / "lib" / name).exists()]
     if found:
         raise InputError(
             "torch",
-            f"pip chose a torch for accelerators ({found[0]}), of several gigabytes. Say after -- "
-            "where pip finds torch for the CPU: PyTorch's 'Get started' page names the index.",
+            f"pip has installed PyTorch with GPU support ({found[0]}), which takes several GB. "
+            "Pass the index of CPU-only PyTorch to pip after --; see PyTorch's 'Get started' page.",
         )

@@ -1,4 +1,4 @@
-"""The licences of everything inside, and the page that says where each is."""
+"""Collects the licences of all included packages, and lists them in ``copyright``."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from visualizer.errors import InputError
 from visualizer.version import __version__
 
 COMMON = Path("/usr/share/common-licenses")
-"""The texts of licences on a Debian."""
+"""The folder of licence texts on Debian."""
 TEXTS = {
     "pyside6-essentials": ("LGPL-3", "GPL-3"),
     "shiboken6": ("LGPL-3", "GPL-3"),
     "tokenizers": ("Apache-2.0",),
 }
-"""Texts in `COMMON` for the packages that come without their licence."""
+"""Names of texts in `COMMON` for the packages that do not include their licence."""
 
 _STATEMENTS = ("License-Expression", "License")
 
 
 def write_licences(packages: Path, copyrights: Path, documents: Path) -> None:
-    """Collect the licences that no package has in itself, and write ``copyright``.
+    """Collect the licence texts that the packages do not include, and write ``copyright``.
 
     Parameters
     ----------
     packages : Path
-        The installed packages.
+        The folder of the installed packages.
     copyrights : Path
-        A folder with a file ``PACKAGE/copyright`` for each Debian package, or with none.
+        A folder with a file ``PACKAGE/copyright`` for each Debian package; it may be empty.
     documents : Path
-        The folder of documents to be written.
+        The folder in which the documents are written.
 
     Raises
     ------
     InputError
-        When something has no licence.
+        If the licence of a package is unknown.
     """
     texts = documents / "licences"
     texts.mkdir(parents=True)
@@ -67,7 +67,7 @@ def _line(one: Distribution) -> str:
     if not licence or not (name in TEXTS or _has_licence_file(one)):
         raise InputError(
             "licences",
-            f"{name} comes without a licence. Look for it, and add it to TEXTS of "
+            f"{name} does not include its licence. Add its licence to TEXTS in "
             "installers/linux/licences.py.",
         )
     files = f" ({', '.join(TEXTS[name])})" if name in TEXTS else ""
@@ -75,7 +75,7 @@ def _line(one: Distribution) -> str:
 
 
 def _stated(one: Distribution) -> str:
-    """Return what a package states as its licence, in a line."""
+    """Return the licence that a package declares, in one line."""
     metadata = one.metadata
     stated = next((metadata[key] for key in _STATEMENTS if key in metadata), "")
     if stated and "\n" not in stated:

@@ -1,7 +1,7 @@
-"""The man page of the command line, made of the parsers that read it.
+"""Creates the man page of the command line from its argument parsers.
 
-argparse-manpage and help2man would do it for parsers with argparse's own usage and subcommands;
-they run the usages written here together, and show all of them for each command.
+argparse-manpage and help2man support only argparse's own usage and subcommands. They would join the
+lines of the custom usages, and repeat all of them for each command.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-_STATUS = """0|All was written.
+_STATUS = """0|All files were written.
 1|A file could not be written.
-2|An option, the text or the memory is at fault.
-130, 143|Stopped by Ctrl+C, or by SIGTERM."""
+2|An option or the text is invalid, there is not enough memory, or a package is missing.
+130, 143|The program was stopped by Ctrl+C or by SIGTERM."""
 
 
 def man_page(built: datetime) -> str:
-    """Return the page as roff, for section 1."""
+    """Return the man page for section 1 in roff format."""
     whole = create_parser()
     lines = [
         f'.TH {NAME.upper()} 1 "{built:%Y-%m-%d}" "{TITLE} {__version__}" "User Commands"',
         ".SH NAME",
-        f"{_plain(NAME)} \\- see a real attention module compute",
+        f"{_plain(NAME)} \\- shows how attention is computed, value by value",
         ".SH SYNOPSIS",
         *_usage(whole),
         ".SH DESCRIPTION",
@@ -71,7 +71,7 @@ def _groups(one: argparse.ArgumentParser, heading: str) -> Iterator[str]:
 
 
 def _written_out(epilog: str) -> Iterator[str]:
-    """Yield lines that are indented as they are, and others as text."""
+    """Yield indented lines verbatim, and other lines as text."""
     is_as_written = False
     for line in epilog.splitlines():
         if line.startswith(" ") != is_as_written and line.strip():
@@ -83,12 +83,12 @@ def _written_out(epilog: str) -> Iterator[str]:
 
 
 def _filled(text: str) -> Iterator[str]:
-    """Yield the lines of a text, each short enough for a terminal, names whole."""
+    """Wrap a text and yield its lines, without breaking option names."""
     for line in textwrap.wrap(text, 76, break_on_hyphens=False, break_long_words=False):
         yield _plain(line)
 
 
 def _plain(text: str) -> str:
-    """Return text that roff shows as it is, dashes as those that are typed."""
+    """Escape a text for roff; hyphens remain ASCII hyphens that can be copied."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text

@@ -1,4 +1,4 @@
-"""What is left out of the installed packages: files that the running program never reads."""
+"""Removes files of the installed packages that the program never uses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LEFT_OUT = (
-    # Written by pip for pip, with paths of the build.
+    # Files that pip writes for itself; they contain paths of the build machine.
     "bin/*",
     "*.dist-info/INSTALLER",
     "*.dist-info/RECORD",
     "*.dist-info/REQUESTED",
     "*.dist-info/direct_url.json",
-    # For those who compile or check types against a package.
+    # Files for compilers and type checkers.
     "*.a",
     "*.h",
     "*.hpp",
@@ -24,7 +24,7 @@ LEFT_OUT = (
     "*.pyx",
     "torch/include/*",
     "torch/share/*",
-    # Tests and examples, and programs that run them.
+    # Tests, examples and the programs that run them.
     "*/tests/*",
     "pyqtgraph/examples/*",
     "torch/bin/*",
@@ -33,10 +33,10 @@ LEFT_OUT = (
     "torch/lib/libjitbackend_test.so",
     "torch/lib/libtorchbind_test.so",
     "torch/test/*",
-    # Of Qt, all but what is kept below: tools, QML, and modules that nothing here imports.
+    # Tools, QML, and modules of Qt that the program does not import; see `KEPT` for exceptions.
     "PySide6/*",
 )
-"""Patterns of paths in ``site-packages``; a star stands for slashes too."""
+"""Patterns of paths in ``site-packages`` to remove; an asterisk also matches slashes."""
 KEPT = (
     "torch/bin/torch_shm_manager",  # passes tensors between processes
     "PySide6/__init__.py",
@@ -84,28 +84,28 @@ KEPT = (
         f"PySide6/Qt/plugins/platforms/libq{platform}.so"
         for platform in ("minimal", "offscreen", "wayland", "xcb")
     ),
-    # That of GTK needs GTK; the portal gives a desktop's own dialogs without it.
+    # The GTK theme requires GTK; the portal shows the desktop's own dialogs without GTK.
     "PySide6/Qt/plugins/platformthemes/libqxdgdesktopportal.so",
     "PySide6/Qt/plugins/wayland-decoration-client/*.so",
     "PySide6/Qt/plugins/wayland-graphics-integration-client/libqt-plugin-wayland-egl.so",
     "PySide6/Qt/plugins/wayland-shell-integration/libxdg-shell.so",
     "PySide6/Qt/plugins/xcbglintegrations/*.so",
 )
-"""Patterns of what is kept of that."""
+"""Patterns of exceptions from `LEFT_OUT`."""
 
 
 def is_left_out(path: str) -> bool:
-    """Whether a path in ``site-packages``, with slashes, is left out of the bundle."""
+    """Return whether a POSIX path relative to ``site-packages`` is removed from the bundle."""
     return _matches(path, LEFT_OUT) and not _matches(path, KEPT)
 
 
 def prune(packages: Path) -> int:
-    """Delete what is left out; return how many bytes that were.
+    """Delete the files that are left out, and return their total size in bytes.
 
-    Empty folders are deleted, too.
+    Empty folders are also deleted.
     """
     freed = 0
-    for path in sorted(packages.rglob("*"), reverse=True):  # a folder after what is in it
+    for path in sorted(packages.rglob("*"), reverse=True):  # visit a folder after its contents
         if path.is_dir() and not path.is_symlink():
             if not any(path.iterdir()):
                 path.rmdir()

@@ -1,4 +1,4 @@
-"""Shared libraries: which are carried inside, and which the system has to have."""
+"""Determines which shared libraries the bundle includes and which the system must provide."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ CARRIED = {
     "libssl.so.3": "libssl3",
     "libuuid.so.1": "libuuid1",
 }
-"""Libraries that an interpreter of a system needs, and the Debian packages that have them.
+"""Libraries that a system's interpreter requires, with the Debian packages that contain them.
 
-Their versions differ between distributions, so that the bundle carries them.
+The bundle includes these libraries, because their versions differ between distributions.
 """
 SYSTEM = {
     "ld-linux-x86-64.so.2": "libc6",
@@ -38,7 +38,7 @@ SYSTEM = {
     "libstdc++.so.6": "libstdc++6",
     "libz.so.1": "zlib1g",
     "libzstd.so.1": "libzstd1",
-    # What Qt draws with.
+    # Qt: drawing.
     "libEGL.so.1": "libegl1",
     "libGL.so.1": "libgl1",
     "libdbus-1.so.3": "libdbus-1-3",
@@ -47,7 +47,7 @@ SYSTEM = {
     "libglib-2.0.so.0": "libglib2.0-0",
     "libgthread-2.0.so.0": "libglib2.0-0",
     "libxkbcommon.so.0": "libxkbcommon0",
-    # Qt on X.
+    # Qt on X11.
     "libX11-xcb.so.1": "libx11-xcb1",
     "libX11.so.6": "libx11-6",
     "libxcb-cursor.so.0": "libxcb-cursor0",
@@ -71,14 +71,14 @@ SYSTEM = {
     "libwayland-cursor.so.0": "libwayland-cursor0",
     "libwayland-egl.so.1": "libwayland-egl1",
 }
-"""Libraries that belong to the system, since its drivers and its display use them too, and the
-Debian packages that have them."""
+"""Libraries that the system must provide, because its drivers and its display also use them, with
+the Debian packages that contain them."""
 FOUR_BYTES = b"\x7fELF"
 GLIBC = re.compile(rb"\0GLIBC_2\.(\d+)(?:\.\d+)?(?=\0)")
 
 
 def elf_files(root: Path) -> list[Path]:
-    """Return all programs and shared libraries below a folder."""
+    """Return all executables and shared libraries in a folder and its subfolders."""
     found = []
     for path in sorted(root.rglob("*")):
         if path.is_file() and not path.is_symlink():
@@ -89,21 +89,21 @@ def elf_files(root: Path) -> list[Path]:
 
 
 def needed_by(path: Path) -> list[str]:
-    """Return the names of the libraries that a program or library names as needed."""
+    """Return the names of the libraries on which an executable or library depends."""
     return run(["patchelf", "--print-needed", path]).split()
 
 
 def carry_libraries_of_interpreter(root: Path, program: Path, beside: Path, unpacked: Path) -> None:
-    """Copy what an interpreter needs into the bundle's ``lib``, and make it look there.
+    """Copy the libraries of an interpreter to the bundle's ``lib``, and set its search path.
 
     Parameters
     ----------
     root : Path
-        The folder of the bundle, with nothing but the interpreter in it.
+        The folder of the bundle, which must contain only the interpreter.
     beside : Path
-        The folder of the interpreter's own shared libraries.
+        The original folder of the interpreter's shared libraries.
     unpacked : Path
-        Debian packages are unpacked here.
+        The folder in which Debian packages are unpacked.
     """
     library = root / "lib"
     waiting = [program, *elf_files(library)]
@@ -125,7 +125,8 @@ def _copied(name: str, library: Path, beside: Path, unpacked: Path) -> Path:
     if not (source := beside / name).exists():
         if name not in CARRIED:
             raise InputError(
-                "interpreter", f"The interpreter needs {name}, of which no package is known."
+                "interpreter",
+                f"The interpreter requires {name}, but its package is not in CARRIED.",
             )
         unpack_debian_packages([CARRIED[name]], unpacked)
         (source,) = (path for path in unpacked.rglob(name) if path.exists())
@@ -135,12 +136,12 @@ def _copied(name: str, library: Path, beside: Path, unpacked: Path) -> Path:
 
 
 def system_packages(root: Path) -> list[str]:
-    """Return the Debian packages whose libraries a bundle needs.
+    """Return the Debian packages on which a bundle depends.
 
     Raises
     ------
     InputError
-        When a library is neither in the bundle nor known as one of the system.
+        If a library is neither in the bundle nor in `SYSTEM`.
     """
     files = elf_files(root)
     inside = {path.name for path in files}
@@ -153,14 +154,14 @@ def system_packages(root: Path) -> list[str]:
             elif name not in inside:
                 raise InputError(
                     "libraries",
-                    f"{path.relative_to(root)} needs {name}, which is neither inside nor named in "
-                    "SYSTEM of installers/linux/shared_libraries.py.",
+                    f"{path.relative_to(root)} requires {name}, which is neither in the bundle nor "
+                    "in SYSTEM in installers/linux/shared_libraries.py.",
                 )
     versions = {"libc6": f"libc6 (>= 2.{newest})"}
     return [versions.get(package, package) for package in sorted(packages)]
 
 
 def glibc_of(path: Path) -> int:
-    """Return the x of the newest version 2.x of the C library that a file names."""
+    """Return the minor version of the newest glibc 2.x that a file requires."""
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         return max((int(found) for found in GLIBC.findall(content)), default=0)

@@ -1,4 +1,4 @@
-// Colours, marks and numbers of cells, as the window draws them.
+// Draws the colours, marks and values of cells as in the window.
 
 function paint(panel) {
   const {colours: base, bar, dot} = panel.box, table = colours(panel);
@@ -7,12 +7,12 @@ function paint(panel) {
   picture(bar, LARGEST + 1, 1, (at) => table.words(at));
   const heads = theme().heads;
   if (dot) dot.style.background = heads[panel.head % heads.length];
-  const sharpness = isPrinting ? 2 : devicePixelRatio; // Chromium misplaces thirds on paper
+  const sharpness = isPrinting ? 2 : devicePixelRatio; // Chromium misplaces fractional pixels in print
   const canvas = panel.box.drawn, ink = canvas.getContext("2d");
   canvas.width = Math.round(columns * panel.width * sharpness);
   canvas.height = Math.round(rows * panel.height * sharpness);
   ink.scale(canvas.width / (columns * panel.width), canvas.height / (rows * panel.height));
-  if (isPrinting) { // paper has no cells that are whole pixels, and would blur them
+  if (isPrinting) { // in print, cells are not whole pixels
     const large = document.createElement("canvas"), {width, height} = canvas;
     Object.assign(large, {width, height});
     const copy = large.getContext("2d");
@@ -25,7 +25,7 @@ function paint(panel) {
   numbers(panel, ink, table);
 }
 
-/** Make a picture of one pixel a cell. */
+/** Draw an image with one pixel per cell. */
 function picture(canvas, width, height, word) {
   Object.assign(canvas, {width, height});
   const ink = canvas.getContext("2d"), image = ink.createImageData(width, height);
@@ -60,7 +60,7 @@ function marks(panel, ink, table) {
   });
 }
 
-/** Tint masked cells, and strike each through beside its number; small ones share a pattern. */
+/** Tint masked cells and draw a line through each, or a common pattern if they are small. */
 function mask(panel, ink) {
   const {width, height, marks, values} = panel, columns = panel.shape[1];
   const side = Math.min(width, height), part = width < 24 ? 0.5 : 0.26;
@@ -84,7 +84,7 @@ function mask(panel, ink) {
   ink.globalAlpha = 1;
 }
 
-/** Hatch the cells with a mark, those side by side as one, along so much of their height. */
+/** Hatch a share of the height of all cells that have a mark; adjacent cells are combined. */
 function hatch(panel, ink, mark, colour, share) {
   const {width, height, marks} = panel, [rows, columns] = panel.shape;
   ink.beginPath();
@@ -100,7 +100,7 @@ function hatch(panel, ink, mark, colour, share) {
   ink.stroke();
 }
 
-/** Draw the diagonals that cross an area; those of areas side by side meet. */
+/** Draw diagonal lines across an area; the lines of adjacent areas are continuous. */
 function diagonals(ink, left, top, right, bottom) {
   for (let sum = Math.ceil((left + top) / 8) * 8; sum < right + bottom; sum += 8) {
     const start = Math.max(left, sum - bottom), end = Math.min(right, sum - top);
@@ -121,7 +121,7 @@ function cross(ink, left, top, width, height) {
   ink.stroke();
 }
 
-/** Cut a corner: the upper right one, or the lower right one for a negative height. */
+/** Cut the upper right corner or, if the height is negative, the lower right corner. */
 function notch(ink, right, edge, height) {
   ink.globalAlpha = 0.7;
   ink.beginPath();
@@ -148,14 +148,14 @@ function numbers(panel, ink, table) {
   ink.textBaseline = "middle";
   texts.forEach((text, at) => {
     const entry = panel.entries[at];
-    if (entry >= BLANK && text !== "−∞") return; // the mark says it
+    if (entry >= BLANK && text !== "−∞") return; // the mark is sufficient
     ink.fillStyle = entry >= BLANK ? theme().quiet : table.isLight(entry) ? "#000000" : "#FFFFFF";
     const row = Math.floor(at / panel.shape[1]), column = at % panel.shape[1];
     ink.fillText(text, (column + 0.5) * panel.width, (row + 0.5) * panel.height + 0.5);
   });
 }
 
-/** Choose the size at which every number fits its cell; 0 where none is readable. */
+/** Return the font size at which all values fit in their cells; 0 if it would be unreadable. */
 function fittingSize(texts, width, usual) {
   const longest = texts.reduce((most, text) => (text.length > most.length ? text : most), usual);
   const size = Math.floor(Math.min(18, 12 * (width - 4) / textWidth(longest)));

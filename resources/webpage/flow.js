@@ -1,7 +1,7 @@
-// The flow board: a picture of all around the cells, and over them what a cell is computed from.
+// The flow board: an image of everything around the cells, and the inputs of the current cell.
 
 const LEAST_SCALE = 0.6, MOST_SCALE = 2, OTHER_HEIGHT = 130;
-const SHOWN_TERMS = 5, MOST_PLAIN = 5; // of exponents, as in the window
+const SHOWN_TERMS = 5, MOST_PLAIN = 5; // maximum exponent, as in the window
 const pictures = {};
 const flowMarks = document.getElementById("marks");
 let flowArea = null, flowImage = null;
@@ -31,7 +31,7 @@ function layFlow() {
   density = isPrinting ? 1 : devicePixelRatio;
   const room = isPrinting ? PAPER_WIDTH : document.getElementById("panels").clientWidth - 4;
   const across = Math.min(MOST_SCALE, Math.max(LEAST_SCALE, room / width));
-  const whole = (innerHeight - OTHER_HEIGHT) / height; // at least 1 to 1, even if it is scrolled
+  const whole = (innerHeight - OTHER_HEIGHT) / height; // not reduced further: the page scrolls
   const scale = isPrinting ? across : Math.max(Math.min(across, whole), Math.min(across, 1));
   const size = {width: `${width * scale}px`, height: `${height * scale}px`};
   for (const one of [flowArea, flowImage, flowMarks]) Object.assign(one.style, size);
@@ -45,13 +45,13 @@ function layFlow() {
   });
 }
 
-// ----------------------------------------------------------------- what a cell is computed from
+// ----------------------------------------------------------------------------- inputs of a cell
 
 function columnOf(panel) {
   return board.flow.columns.find((column) => panels[column.panel] === panel);
 }
 
-/** Find the column that a row of a panel is multiplied into, such as weights into values. */
+/** Return the column that multiplies the rows of a panel with another panel, such as the context. */
 function columnBelow(panel) {
   return board.flow.columns.find(({row, above}) => above !== null && panels[row] === panel);
 }
@@ -90,7 +90,7 @@ function outline(panel, row, column, rows, columns, className = "") {
   flowMarks.append(made);
 }
 
-/** Draw the shares of a row, stacked at its right edge and together as high as it. */
+/** Draw a ribbon for each weight of a row; next to the row, they are together as high as the row. */
 function ribbons(from, row, chosen) {
   const weights = panels[from.row], values = panels[from.above], keys = weights.shape[1];
   if (values.shape[0] !== keys) return;
@@ -112,7 +112,7 @@ function ribbons(from, row, chosen) {
   });
 }
 
-/** Say how a number is computed, from the numbers on the page: lines of text. */
+/** Return lines of text that show how a value is computed from the values on the page. */
 function calculation({panel, row, column}) {
   const from = columnOf(panel), at = row * panel.shape[1] + column;
   if (!from || panel.marks[at] & (FORBIDDEN | DROPPED | HIDDEN)) return [];
@@ -129,7 +129,7 @@ function softmaxLines(scores, row, column) {
   const sum = powers.reduce((total, one) => total + one, 0);
   const score = written(line[column]) + (shift ? ` − ${signed(shift)}` : "");
   return [`exp(${score}) = ${written(powers[column])}`,
-    `÷ the sum of the row: ${written(powers[column])} ÷ ${written(sum)}`];
+    `÷ sum of the row: ${written(powers[column])} ÷ ${written(sum)}`];
 }
 
 function productLines(from, row, column) {
@@ -138,7 +138,7 @@ function productLines(from, row, column) {
     const one = left.values[row * count + at], other = top.values[at * across + column];
     return {one, other, at, product: one * other};
   });
-  const terms = all.filter(({one}) => one !== 0); // masked keys have no weight
+  const terms = all.filter(({one}) => one !== 0); // masked keys have weight 0
   const order = [...terms].sort((a, b) => Math.abs(b.product) - Math.abs(a.product));
   const shown = order.slice(0, SHOWN_TERMS).sort((a, b) => a.at - b.at);
   const lines = shown.map(({one, other, product}) =>

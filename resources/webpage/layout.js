@@ -1,4 +1,4 @@
-// The parts of a panel, and where they go.
+// Creates and lays out the parts of a panel.
 
 function add(parent, name, className = "", text = "") {
   const made = document.createElement(name);
@@ -108,7 +108,7 @@ function outer(panel, cell) {
   return gutter(panel) + Math.max(cells, panel.least) + (panel.sums ? 60 : 0);
 }
 
-/** Find the largest cell, in whole device pixels, with which all stages fit side by side. */
+/** Return the largest cell size, in whole device pixels, at which all stages fit side by side. */
 function fittingCell(width) {
   const rows = Math.max(...board.columns.map((column) => column[0].shape[0]));
   const height = isPrinting ? 480 : Math.max(240, innerHeight - 240);
@@ -151,7 +151,7 @@ function lay() {
   }
 }
 
-/** Choose the labels that have room: all of them, or evenly fewer. */
+/** Choose the labels that fit: all labels, or every n-th label. */
 function shownLabels(axis, cell, needed) {
   let step = axis.block * Math.max(1, Math.ceil(needed / cell - 0.25));
   const isNamed = axis.isToken || step === 1;

@@ -1,4 +1,4 @@
-// Pointing and walking, the tables, and how all begins.
+// Interaction with the pointer and the keyboard, the tables, and the start of the page.
 
 function listen(panel) {
   const cells = panel.box.cells;
@@ -32,7 +32,7 @@ function isSame(one, other) {
   return one?.panel === other?.panel && one?.row === other?.row && one?.column === other?.column;
 }
 
-/** Go a drawn cell down or right; over an edge into the next head or stage. */
+/** Move by one displayed cell; beyond an edge, move to the adjacent head or stage. */
 function walk(panel, down, right) {
   const isThere = pinned?.panel === panel;
   let row = isThere ? pinned.row + down : 0, column = isThere ? pinned.column + right : 0;
@@ -60,7 +60,7 @@ function point(cell) {
   light();
 }
 
-/** Give the first and last row or column of the stage that a drawn cell holds. */
+/** Return the first and the last row or column of the stage that a displayed cell represents. */
 function span(axis, cell) {
   const first = axis.start + cell * axis.block;
   return {first, last: Math.min(first + axis.block, axis.stop) - 1};
@@ -106,7 +106,7 @@ function band(panel, lit, isRow) {
   else if (panel.isLabelled) lightLabel(rowLabel(panel, at), LINE);
 }
 
-/** Write a label in the accent, in place of those that it would touch. */
+/** Highlight a label, and hide the labels that it would overlap. */
 function lightLabel(made, around) {
   made.classList.add("lit");
   const near = around || made.offsetWidth / 2 + 4;
@@ -175,7 +175,7 @@ function hasTable(panel) {
   return !panel.pooled && panel.shape[0] * panel.shape[1] <= MOST_IN_A_TABLE;
 }
 
-// ---------------------------------------------------------------------------------- the whole
+// -------------------------------------------------------------------------------------- page
 
 function title(panel, container) {
   const made = add(container, "div", "title");

@@ -1,9 +1,10 @@
 "use strict";
-// Draws the heatmaps that stand in this page as data, and lights them up under the pointer and the
-// keys. Text is only ever put in as text. First what all share, and the words.
+// Draws the heatmaps from the data in this page, and highlights the cell that the user selects with
+// the pointer or the keyboard. Text is always inserted as plain text.
+// This file contains values that the other files share, and texts.
 
 const FORBIDDEN = 1, DROPPED = 2, HIDDEN = 4, UNEVEN = 8, BELOW = 16, ABOVE = 32;
-const LARGEST = 252, BLANK = 254; // of the colours: the last number's, and the first mark's
+const LARGEST = 252, BLANK = 254; // the last index of values, and the first of marks
 const GAP = 24, LINE = 16, LONGEST_LABEL = 88, NARROWEST = 100, SMALLEST_SIDE = 130;
 const LARGEST_CELL = 88, PAPER_WIDTH = 1000, MOST_IN_A_TABLE = 1000;
 const STEPS = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
@@ -16,9 +17,9 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 let chosen = board.theme, isPrinting = false, density = 1;
 let pointed = null, pinned = null;
 
-// ------------------------------------------------------------------------------------- words
+// --------------------------------------------------------------------------------------- text
 
-/** Write a number as the program does: a tie goes to the even digit, which toFixed does not. */
+/** Format a number as in the program, which, unlike toFixed, rounds ties to even digits. */
 function written(value, decimals = 4) {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
@@ -28,7 +29,7 @@ function written(value, decimals = 4) {
   return value < 0 && /[^0.]/.test(text) ? `−${text}` : text;
 }
 
-/** Separate thousands; no plain number has more than five digits before its decimals. */
+/** Insert a thousands separator; the number has at most five digits before the decimal point. */
 function grouped(text) {
   return text.replace(/^(\d+)(\d{3})(?=\.|$)/, "$1,$2");
 }
@@ -56,7 +57,7 @@ function axisName(name) {
   return {d_head: "column", d_in: "column", d_out: "column"}[name] ?? name;
 }
 
-/** Say what rows and columns are, and which of the tokens are seen where not all are. */
+/** Describe the axes of a panel and, if only some tokens are displayed, their range. */
 function axesOf(panel) {
   const axes = `${axisName(panel.rows.name)} ↓  ${axisName(panel.columns.name)} →`;
   const seen = [panel.rows, panel.columns].filter((axis) => axis.stop - axis.start < axis.count);
@@ -67,7 +68,7 @@ function axesOf(panel) {
   return [axes, parts.map((part, at) => `${part} ${counts[at]}`).join(" × ")];
 }
 
-/** Say which token or column a drawn cell is of: its parts, tokens as objects. */
+/** Describe a cell's position on an axis as a list of parts, in which tokens are objects. */
 function place(axis, cell) {
   const first = axis.start + cell * axis.block, last = Math.min(first + axis.block, axis.stop) - 1;
   const labels = board.labels[axis.labels];
@@ -82,16 +83,16 @@ function place(axis, cell) {
     {token: labels[last]}, "”"];
 }
 
-/** Say what the number of a cell is, or what it is instead of a number of its scale. */
+/** Return the value of a cell as text, or the reason why it has none. */
 function told(panel, row, column) {
   const at = row * panel.shape[1] + column, mark = panel.marks[at];
   const value = written(panel.values[at]);
-  if (mark & FORBIDDEN) return value === "−∞" ? "−∞, forbidden" : "forbidden";
+  if (mark & FORBIDDEN) return value === "−∞" ? "−∞, masked" : "masked";
   if (mark & DROPPED) return "dropped";
   if (mark & HIDDEN) return "hidden";
   const pooled = panel.pooled ? `, ${panel.pooled}` : "";
   const sign = panel.isChange && panel.values[at] > 0 ? "+" : "";
-  return sign + value + pooled + (mark & UNEVEN ? ", forbidden in one of the two" : "");
+  return sign + value + pooled + (mark & UNEVEN ? ", masked in one of the two" : "");
 }
 
 function sentence(panel, row, column) {

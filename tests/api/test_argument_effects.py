@@ -1,4 +1,4 @@
-"""No argument of the notebook API is ignored: one without effect is an error that names it."""
+"""The Python API ignores no argument: an argument without effect is an error that names it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ALL_OWN: dict[str, np.ndarray] = {
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """Compute on one thread: waking others takes longer than so little work."""
+    """Compute on one thread, because starting others takes longer than so little work."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -234,7 +234,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "route": ("before", "after"),
     "tokenizer": ("words", "characters"),
 }
-"""Values of each argument that differ in the numbers wherever the argument has an effect."""
+"""Values of each argument that change the results whenever the argument has an effect."""
 
 MODULES: list[dict[str, Any]] = [
     {},
@@ -264,11 +264,11 @@ MODULES: list[dict[str, Any]] = [
 
 
 TURNED_OFF = ("dropout", {"dropout": 0.5, "mode": "eval"})
-"""Taken without an effect: the mode is there to turn dropout off."""
+"""Arguments that are accepted without an effect, because the mode turns dropout off."""
 
 
 def numbers_of(arguments: dict[str, Any]) -> dict[str, tuple[Any, bytes]] | str:
-    """Compute a call's stages and parameters, or return the sentence that refuses it."""
+    """Return the stages and parameters of a call, or the error message if it is rejected."""
     try:
         attention = attend(**{"text": TEXT, "device": "cpu", **arguments})
     except InputError as refused:

@@ -1,4 +1,4 @@
-"""The notebook API returns the book's numbers, their explanations and figures of them."""
+"""The Python API returns the book's values with their explanations and figures."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SENTENCE = " ".join(BOOK["tokens"])
 
 @pytest.fixture(autouse=True)
 def one_application(qapp: QGuiApplication) -> None:
-    """Draw with the application of the tests, as in a notebook that has one."""
+    """Draw with the QApplication of the tests, like a notebook that has an application."""
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -300,7 +300,7 @@ def test_a_number_is_explained_in_words() -> None:
 def test_an_explanation_in_a_notebook_shows_a_text_as_it_is() -> None:
     shown = attend("<i> b").explain("weights", head=0, query=1, key=0)._repr_html_()
     assert "<i>" not in shown
-    assert shown.count("<tr>") == 2  # the other two of the four tokens are masked
+    assert shown.count("<tr>") == 2  # the other two tokens are masked
 
 
 def test_every_cell_of_every_stage_has_an_explanation() -> None:

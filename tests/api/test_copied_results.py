@@ -1,4 +1,4 @@
-"""Results are copied and pickled with equal numbers, and unpickling starts no Qt."""
+"""Copied and unpickled results have equal values, and unpickling does not import Qt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def one_application(qapp: QGuiApplication) -> None:
-    """Draw with the application of the tests."""
+    """Draw with the QApplication of the tests."""
 
 
 def pickled(result: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What `help` says of the keyword arguments is what they take."""
+"""The keyword arguments accept the values that `help` lists."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIELDS = {argument: field for field, argument in ARGUMENT_NAMES.items()}
 
 
 def said(kind: type) -> dict[str, str]:
-    """What `help` says of each argument, after the line of its name and type."""
+    """Return the description of each argument in `help`, without the line of its name and type."""
     text = pydoc.plain(pydoc.render_doc(kind))
     parts = re.split(r"^ \|  (\w+(?:, \w+)*) : .*\n", text.split("----------\n", 1)[1], flags=re.M)
     words = (part.replace(" |  ", " ") for part in parts[2::2])
@@ -37,7 +37,7 @@ def said(kind: type) -> dict[str, str]:
 
 
 def choices() -> dict[str, tuple[str, ...]]:
-    """The choices of each setting that has some, from its enumeration."""
+    """Yield the choices of each setting that has an enumeration."""
     kinds = {
         name: type(DEFAULT.get(FIELDS.get(name, name))) for name in AttendArguments.__annotations__
     }

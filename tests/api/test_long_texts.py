@@ -1,4 +1,4 @@
-"""Attention of a long text: a part is read, explained and drawn, and never a whole matrix."""
+"""For a long text, only parts are read, explained and drawn, never an entire matrix."""
 
 from __future__ import annotations
 

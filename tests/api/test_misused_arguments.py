@@ -1,4 +1,4 @@
-"""Every misuse of the notebook API is an `InputError` in a sentence, never an error from inside."""
+"""Every misuse of the Python API raises an `InputError` with a sentence, not an internal error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SETTINGS = f"The settings are {', '.join(AttendArguments.__annotations__)}."
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """Compute on one thread: waking others takes longer than so little work."""
+    """Compute on one thread, because starting others takes longer than so little work."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -48,7 +48,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def one_application(qapp: QGuiApplication) -> None:
-    """Draw with the application of the tests."""
+    """Draw with the QApplication of the tests."""
 
 
 MISUSED: list[tuple[Callable[[], Any], str]] = [
@@ -469,7 +469,7 @@ def test_a_misuse_is_refused_in_a_sentence(ask: Callable[[], Any], sentence: str
 
 
 class Unequal:
-    """An object that can neither be compared nor described nor made an array."""
+    """An object that cannot be compared, described or converted to an array."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -484,7 +484,7 @@ class Unequal:
 
 
 def values() -> dict[str, Any]:
-    """Values of every kind, made anew: some can be read once."""
+    """Return new values of every kind, because some can be read only once."""
     needs_grad = torch.rand(3, 3, requires_grad=True)
     return {
         "True": True,
@@ -545,7 +545,7 @@ PLACE = {"head": 0, "query": 0, "key": 0}
 
 
 def by_name(ask: Any, name: str, beside: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a call that gives a value to one argument."""
+    """Return a function that calls `ask` with a value for one argument."""
     return lambda value: ask(**(beside | {name: value}))
 
 

@@ -1,4 +1,4 @@
-"""A model is opened or captured in a notebook, and read by layer, head, query and key."""
+"""A notebook opens or captures a model and reads it by layer, head, query and key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from visualizer.models import text_reading
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 TEXT = "the cat sat on the mat the cat sat"
 
 
@@ -34,7 +34,7 @@ def seen(model: Model) -> ModelAttention:
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> ModelAttention:
-    """Layers whose scores are not scaled alike."""
+    """A model whose layers scale the scores differently."""
     settings = {"scale_attn_by_inverse_layer_idx": True}
     folder = save_tiny_model(tmp_path_factory.mktemp("models") / "mixed", "gpt2", **settings)
     return visualizer.open_model(folder).attend(TEXT)
@@ -62,7 +62,7 @@ def test_several_texts_are_read_as_each_alone(
     read = model.attend(texts)
     assert [each.tokens for each in read] == [("<s>", *text.split()) for text in texts]
     np.testing.assert_array_equal(read[1]["weights"], seen["weights"])
-    import transformers  # late: some tests do without it
+    import transformers  # imported here, because some tests do not need it
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_model_folder)
     ids = tokenizer(texts[0], return_tensors="pt")
@@ -121,7 +121,7 @@ def test_each_layer_has_its_own_mask_and_capped_scores(tmp_path: Path) -> None:
     assert [each.group.layers for each in found.runs] == [(0, 1)]
     assert found.notices == ()
     weights, scaled = found["weights"], found["scaled"].astype(np.float64)
-    assert not weights[0, :, 9, :6].any()  # outside of the window of 4
+    assert not weights[0, :, 9, :6].any()  # outside the window of 4
     assert weights[1, :, 9, :6].all()
     captured = found.runs[0].captured
     assert captured

@@ -1,4 +1,4 @@
-"""Reading a text with a model takes about the memory of its own eager attention."""
+"""Processing a text takes about as much memory as the model's own eager attention."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def test_memory_of_a_text_is_that_of_eager_attention(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama", **SIZES)
     eager = growth(folder, 512, "eager")
     assert eager > 12 * 9 * 512**2 * 4 / 2
-    # Before, it was six times as much; now it is about four fifths, and less of more tokens.
+    # The ratio was once six; it is now about 0.8, and lower for longer texts.
     assert growth(folder, 512, "read") <= 1.3 * eager

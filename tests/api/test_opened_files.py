@@ -1,4 +1,4 @@
-"""Files opened from the command line and from a notebook: attention, weights and texts."""
+"""The command line and notebooks open files with attention, weights and texts."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ CARRYING = {FormatKind.FIGURE, FormatKind.DOCUMENT}
 
 @pytest.fixture(autouse=True)
 def one_application(qapp: QGuiApplication) -> None:
-    """Draw with the application of the tests."""
+    """Draw with the QApplication of the tests."""
 
 
 @pytest.fixture
 def rectangle(tmp_path: Path) -> Path:
-    """Two layers of attention of three queries and five keys, in a file of numpy."""
+    """Write a NumPy file with two layers of attention with three queries and five keys."""
     tokens = {"query_tokens": np.array(QUERIES), "key_tokens": np.array(KEYS)}
     np.savez(tmp_path / "attn.npz", attention=elsewhere().array(), **tokens)  # type: ignore[arg-type]
     return tmp_path / "attn.npz"
@@ -94,7 +94,7 @@ def test_a_number_is_found_by_its_layer(attention: Attention) -> None:
 
 
 UNWRITABLE = pytest.mark.filterwarnings("ignore:No installed font:UserWarning")
-"""Not every system has a font for each of the tokens."""
+"""Tokens for which some systems have no font."""
 
 
 @UNWRITABLE
@@ -174,7 +174,7 @@ def test_every_format_that_there_is_can_be_written(
     for name in (f"b{each.suffix}" for each in written if each.kind in CARRYING):
         captured = open_document(tmp_path / name).document.captured
         assert captured is not None
-        shown = elsewhere().array()[: captured.layers]  # a picture has the layer that it shows
+        shown = elsewhere().array()[: captured.layers]  # an image embeds the layer that it shows
         np.testing.assert_array_equal(captured.array(), shown)
 
 

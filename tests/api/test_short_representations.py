@@ -1,4 +1,4 @@
-"""Everything that the interface for notebooks returns has a short representation."""
+"""All objects that the Python API returns have a short representation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.usefixtures("application"),
-    pytest.mark.filterwarnings("ignore"),  # what the libraries say of such small models
+    pytest.mark.filterwarnings("ignore"),  # libraries warn about small models
 ]
 MOST = 400
 TEXT = "the cat sat on the mat . the dog ran to a log and the cat sat " * 6
@@ -30,7 +30,7 @@ BUILT_IN = {"None", "Any", "Iterator", "Sequence", "Mapping", "Iterable", "Self"
 
 
 def returned(folder: Path) -> Iterator[Any]:
-    """Yield what the functions and methods of the interface return."""
+    """Yield the results of the functions and methods of the API."""
     attention = visualizer.attend(TEXT, heads=2, embedding_size=8)
     yield attention
     yield visualizer.attend(["a b c", TEXT], heads=2, embedding_size=8)
@@ -54,14 +54,14 @@ def returned(folder: Path) -> Iterator[Any]:
     yield model.logit_parts(TEXT)
     pair = tiny_model("bart")
     with visualizer.capture(pair) as seen, torch.no_grad():
-        yield seen  # before it has run
+        yield seen  # before the model has run
         pair(input_ids=torch.arange(3, 20)[None], decoder_input_ids=torch.arange(3, 9)[None])
     yield seen
 
 
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """What is returned, and all objects of the program that their public attributes lead to."""
+    """Return the results, and all objects of the program that their public attributes reference."""
     waiting = [*returned(tmp_path_factory.mktemp("returned"))]
     found: dict[int, Any] = {}
     while waiting:
@@ -69,7 +69,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
         if isinstance(one, tuple | list) and len(one) <= 100:
             waiting += one
         is_own = type(one).__module__.startswith("visualizer.")
-        # A module of torch has the representation of all modules of torch.
+        # A torch module has the usual representation of torch modules.
         if id(one) in found or not is_own or isinstance(one, torch.nn.Module):
             continue
         found[id(one)] = one
@@ -83,7 +83,7 @@ def _attributes(one: Any) -> Iterator[Any]:
             continue
         try:
             yield getattr(one, name)
-        except (InputError, AttributeError):  # not every kind of attention has a spec
+        except (InputError, AttributeError):  # some kinds of attention have no spec
             continue
 
 

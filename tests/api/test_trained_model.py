@@ -1,4 +1,4 @@
-"""A training run is loaded with its settings, losses and weights, and continues a text."""
+"""A training run is loaded with its settings, losses and weights, and generates text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Machine
 
-pytestmark = pytest.mark.slow  # trains
+pytestmark = pytest.mark.slow  # trains a model
 
 LAYER = ("W_query.weight", "W_key.weight", "W_value.weight", "out_proj.weight", "out_proj.bias")
 POEM = "the cat sat on the mat . the dog sat on the log .\n" * 60
@@ -41,7 +41,7 @@ POEM = "the cat sat on the mat . the dog sat on the log .\n" * 60
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run on characters of a file, which is gone."""
+    """Return a finished run on the characters of a file that no longer exists."""
     parent = tmp_path_factory.mktemp("runs")
     text = parent / "poems.txt"
     text.write_text(POEM, encoding="utf-8")
@@ -213,7 +213,7 @@ def test_the_code_of_the_description_loads_the_same_weights(
     shutil.copytree(folder, folder.parent / "here" / "runs" / "poems", dirs_exist_ok=True)
     monkeypatch.chdir(folder.parent / "here")
     names: dict[str, Any] = {}
-    exec(re.sub(r"^ {8}", "", found[1], flags=re.MULTILINE), names)  # the documented code itself
+    exec(re.sub(r"^ {8}", "", found[1], flags=re.MULTILINE), names)  # runs the documented code
     assert tuple(names["state"]) == tuple(sorted(LAYER))
     for name, tensor in trained.attention_states[0].items():
         assert torch.equal(names["state"][name], tensor)
@@ -242,7 +242,7 @@ def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
     assert at_snapshot.step == opened.folder.snapshots()[-1]
     opened.running.save()
     finish(opened, 8)
-    opened.running.collect_rows()  # which writes them
+    opened.running.collect_rows()  # the run that writes the losses
     trained = load(tmp_path / "run")
     opened.close()
     assert trained.step == 5

@@ -145,7 +145,7 @@ def _save_again(folder: Path, document: Path) -> None:
 
 
 def is_described(file: Path) -> bool:
-    """Whether a file is compared by what is in it, as its bytes depend on more than that."""
+    """Return whether a file is compared by what is in it, as its bytes depend on more than that."""
     return file.suffix in {".npz", ".attention", ".safetensors", ".pdf"}
 
 

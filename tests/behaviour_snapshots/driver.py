@@ -90,7 +90,7 @@ class Driver:
     # ------------------------------------------------------------------ waiting
 
     def is_idle(self) -> bool:
-        """Whether all that was asked for has been answered."""
+        """Return whether all that was asked for has been answered."""
         return not any(
             worker.is_working for worker in self.window.findChildren(NewestRequestWorker)
         )

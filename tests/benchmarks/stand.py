@@ -331,7 +331,7 @@ class Stand:
     # ------------------------------------------------------------------ what is really shown
 
     def has_numbers(self) -> bool:
-        """Whether the board holds the heatmaps made of the present run, and drew them."""
+        """Return whether the board holds the heatmaps made of the present run, and drew them."""
         run, board = self.workspace.run, self.workspace.screen.panel(BOARD_CONTENTS).board
         if run is None or self.workspace.computed != self.workspace.document:
             return False

@@ -1,4 +1,4 @@
-"""Bad command lines of every command are refused with one sentence and the exit status 2."""
+"""Invalid command lines of every command fail with one sentence and exit status 2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MADE = "world, repeat, copy, brackets, sorting, addition"
 NEW = "train repeat --out new"
 
 BAD = [
-    # Of what is opened.
+    # Opened files and settings.
     ("nowhere.attention", "argument FILE: “nowhere.attention” "),
     ("empty", "argument FILE: “empty” "),
     ("picture.bmp", "argument FILE: “picture.bmp” "),
@@ -33,7 +33,7 @@ BAD = [
         "--causal --no-causal",
         "argument --no-causal: not allowed with argument --causal",
     ),
-    # Of exports.
+    # Exports.
     ("--title a --title b --export a.png", "argument --title: can be given only once"),
     ("--title=", "--title has no effect without --export. Remove it."),
     ("--layer 2", "--layer has no effect without --export. Remove it."),
@@ -112,7 +112,7 @@ BAD = [
     ),
     ("--layout stages --export a.gif", "--layout only affects .png, .svg, .pdf, .html, .csv "),
     ("a.txt --text one", "--text cannot be combined with a text file. Remove one of them."),
-    # Of runs.
+    # Runs.
     ("run --layer 3", "argument --layer: Layer 3 does not exist: this model has 2 layers."),
     (
         "run --layer all",
@@ -138,7 +138,7 @@ BAD = [
     ),
     ("lab nowhere", "argument RUN: 'nowhere' is not the folder of a training run"),
     ("lab run more", "unrecognized argument: more. See --help."),
-    # Of training.
+    # Training.
     (
         "train --out new",
         f"the following argument is required: SOURCE, a text file or one of {MADE}",
@@ -195,7 +195,7 @@ BAD = [
     ("train --resume run --width 3", "--width cannot be combined with --resume."),
     ("train --resume run --preset repeat", "--preset cannot be combined with --resume."),
     (f"{NEW} --learning-rate 1", "unrecognized argument: --learning-rate. See --help."),
-    # Of generating.
+    # Generation.
     ("generate", "the following argument is required: FOLDER, the folder of a run or a model"),
     ("generate nowhere", "argument FOLDER: 'nowhere' is not the folder of a training run"),
     (

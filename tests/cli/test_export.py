@@ -1,4 +1,4 @@
-"""The command line exports the book's numbers and pictures of them, without a window."""
+"""The command line exports the book's values and images of them, without a window."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def without_fonts(factory: pytest.TempPathFactory) -> str:
-    """Return the file of settings of a system without fonts."""
+    """Return the fontconfig file of a system without fonts."""
     file = factory.mktemp("fonts") / "fonts.conf"
     file.write_text('<?xml version="1.0"?><fontconfig></fontconfig>')
     return str(file)
@@ -93,7 +93,7 @@ def without_fonts(factory: pytest.TempPathFactory) -> str:
 def test_the_numbers_of_a_shell_without_a_screen_and_a_home(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    fonts = without_fonts(tmp_path_factory)  # which numbers do not need
+    fonts = without_fonts(tmp_path_factory)  # which data exports do not need
     options = ["--export", "numbers.npz", "--mechanism", "causal", "--heads", "2"]
     ended = run(options, tmp_path, FONTCONFIG_FILE=fonts)
     assert (ended.returncode, ended.stdout) == (0, "")
@@ -212,7 +212,7 @@ def test_a_terminal_has_one_line_that_is_written_anew(
 
 @pytest.fixture(autouse=True)
 def one_application(qapp: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")  # it will be set, so it is put back
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")  # the program sets it; restore it
 
 
 @pytest.mark.parametrize(("options", "section", "name", "stage"), PRINTED)
@@ -438,7 +438,7 @@ def test_how_far_it_is_has_a_line_a_quarter(capsys: pytest.CaptureFixture[str]) 
 
 
 def saved(path: Path, options: str, *, has_numbers: bool = False) -> Run:
-    """Save the document that options describe, looked at in its own way."""
+    """Save the document that the options describe, with a view that is not the default."""
     made = document(*options.split(), "--device", "cpu")
     made_of = compute(made.tokens(), made.spec)
     view = View(stages=frozenset({"weights"}), heads=frozenset({1}))

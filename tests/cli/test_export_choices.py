@@ -1,4 +1,4 @@
-"""Exports of one layer or text or of each, in chosen colours and sizes, and to standard output."""
+"""Exports of one or all layers and texts, in chosen colours and sizes, and to standard output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from visualizer.session.view_options import COLOUR_MAPS, DEFAULT_MAP
 
 @pytest.fixture(autouse=True)
 def one_application(qapp: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")  # it will be set, so it is put back
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")  # the program sets it; restore it
     monkeypatch.chdir(tmp_path)
 
 
@@ -112,7 +112,7 @@ OPTION_VALUES = {
     "--grain": ("stage",),
     "--speed": ("2",),
 }
-"""Values of the options for exported files; the others are switches."""
+"""Values of the options for exported files; the other options are flags."""
 FILM_SUFFIXES = {each.suffix for each in FORMATS if each.kind is FormatKind.FILM}
 FILE_OPTIONS = [
     option

@@ -1,4 +1,4 @@
-"""Text of a trained model on standard output, and its layers as documents to be exported."""
+"""A trained model's text on standard output, and its layers as documents for export."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
     opened = OpenRun(RunFolder(trained), is_held=False)
     vocabulary, (model, _) = opened.about.vocabulary, opened.model_at(None)
     tree = GenerationTree(tuple("abc"), seed=5)
-    for _ in range(15):  # longer than the block
+    for _ in range(15):  # longer than the block size
         probe = language_probe.ProbeText.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
         logits = language_probe.run_probe(model, probe)["logits"][-1]
         chosen = sampling_probabilities(logits, 0.7, 4, 0.9)
@@ -147,7 +147,7 @@ def test_a_terminal_gets_no_orders_of_tokens(
 
 @contextmanager
 def writing_on(run: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has begun to write a very long text."""
+    """Start a process that writes a very long text, and wait until it has begun."""
     command = [sys.executable, "-m", "visualizer", "generate", str(run), "--tokens=1000000"]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -186,7 +186,7 @@ def test_it_ends_with_whoever_reads_it(trained: Path) -> None:
 
 @pytest.fixture
 def offscreen(qapp: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")  # it will be set, so it is put back
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")  # the program sets it; restore it
 
 
 @pytest.mark.usefixtures("offscreen")

@@ -1,4 +1,4 @@
-"""``attention-visualizer generate`` lets real models continue a text, as it does the lab's."""
+"""``attention-visualizer generate`` generates text with real models, as with models of the lab."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from visualizer.cli.generate import generate
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 TEXT = "the cat sat"
 
 
@@ -47,7 +47,7 @@ def test_a_model_stops_with_whoever_reads_it(
 
 
 def _numbers(model: visualizer.Model, tokens: tuple[str, ...]) -> list[int]:
-    """The numbers of tokens, as the vocabulary of the tiny model has each token once."""
+    """Return the ids of tokens; the vocabulary of the tiny model contains each token once."""
     known = {model.opened.token(number): number for number in range(VOCABULARY)}
     return [known[token] for token in tokens]
 

@@ -1,4 +1,4 @@
-"""A real model is read from the command line: figures of its layers, a table of its heads."""
+"""The command line runs a real model and writes figures of its layers and a table of its heads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Machine
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 EXAMPLE_TEXT = "the cat sat on the mat the cat"
 
 

@@ -1,4 +1,4 @@
-"""Command-line options make the document they describe, or are refused with a sentence."""
+"""Command-line options create the document that they describe, or fail with a sentence."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def document(*arguments: str) -> Document:
 def run(
     arguments: Sequence[str], folder: Path, *, typed: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program as a shell without a screen and without a home does."""
+    """Run the program without a screen and without a home directory."""
     kept = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
     return subprocess.run(
         [sys.executable, str(ROOT / "main.py"), *arguments],

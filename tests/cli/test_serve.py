@@ -1,4 +1,4 @@
-"""What keeps a model from being served is said as what it is."""
+"""Error messages of ``serve`` state the actual reason."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_full_standard_output_is_no_port_that_cannot_be_used(folder: Path) -> 
 def test_a_port_that_is_taken_is_said_before_the_model_is_loaded(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(folder / "none"))  # nothing could be loaded
+    monkeypatch.setattr(sys, "executable", str(folder / "none"))  # no model could be loaded
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert main(["serve", str(folder), "--port", port, "--quiet"]) == 1

@@ -1,4 +1,4 @@
-"""Every setting of a document has an option, which sets it or is refused where it would not act."""
+"""Each document setting has an option that sets it, or is rejected if it has no effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FROM_THE_TEXTS = {"lengths"}
-"""Fields of a spec that follow from the texts."""
+"""Fields of a spec that are derived from the texts."""
 
 
 def opened(*arguments: str) -> Document:

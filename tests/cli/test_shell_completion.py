@@ -1,4 +1,4 @@
-"""The script of a shell completes commands, options, names and files."""
+"""The completion script completes commands, options, names and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and tokens are printed without the orders that they may give to a terminal."""
+"""Names and tokens are printed without the control sequences that they may contain."""
 
 from __future__ import annotations
 

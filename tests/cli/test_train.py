@@ -1,4 +1,4 @@
-"""Training from the command line: into a new folder, and resumed from one."""
+"""Training from the command line, in a new folder or resumed from an existing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README and documentation lead where they say, and what they show can be done."""
+"""The links in the README and the documentation are valid, and the examples work."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ FILES = [README, ROOT / "CONTRIBUTING.md", *PAGES]
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in FILES}
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 MOST_BYTES = 3_000_000
-"""Of the film in README, which is loaded while it is read."""
+"""Maximum size, in bytes, of the README's animation, which is loaded with the page."""
 POEMS = "The cat sat on the mat.\n" * 500
 LONGEST_LINE = 92
-"""Of code, in characters: longer ones do not fit beside the contents."""
+"""Maximum length of a line of code, in characters; longer lines do not fit next to the contents."""
 HOSTS = {
     "briefcase.readthedocs.io", "github.com", "huggingface.co", "nnsight.net",
     "www.conventionalcommits.org", "www.youtube.com",
 }  # fmt: skip
-"""Where links of the text lead outside; no test goes there."""
+"""Hosts to which the text may link; the tests do not open these links."""
 
 
 class Block(NamedTuple):
@@ -121,18 +121,18 @@ NOT_RUN = {
         "from nnsight import CONFIG, TransformersModel": "needs a key of NDIF and its servers",
     },
 }  # fmt: skip
-"""Blocks that no test runs, by page and first line, and why; those of a page in its order."""
+"""The blocks that no test runs, by page and first line, with the reason; in order of the page."""
 
 
 def run_blocks(name: str, language: str) -> list[str]:
-    """List the blocks of a language on a page that are run."""
+    """List the blocks in the given language on a page that the tests run."""
     found = blocks_of(TEXTS[name])
     kept = [block for block in found if block.first_line not in NOT_RUN.get(name, {})]
     return [block.code for block in kept if block.language == language]
 
 
 def given_by_nnsight() -> dict[str, Any]:
-    """Return random weights in the types that nnsight gives, of two layers, and tokens."""
+    """Return random weights of two layers, in the types that nnsight returns, and tokens."""
     drawn = torch.Generator().manual_seed(0)
     scores = torch.randn(2, 3, 4, 4, generator=drawn, requires_grad=True)  # layer head query key
     weights = [*scores.softmax(-1).bfloat16()]
@@ -140,11 +140,11 @@ def given_by_nnsight() -> dict[str, Any]:
 
 
 GIVEN = {"nnsight.md": given_by_nnsight}
-"""What blocks that are not run leave to those after them, by page."""
+"""Variables that untested blocks would define for later blocks, by page."""
 
 
 def rows(text: str, heading: str) -> list[list[str]]:
-    """List the cells of the first table below a heading, its head left out."""
+    """List the cells of the first table below a heading, without the header row."""
     below = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in below.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines[2:]]
@@ -301,7 +301,7 @@ def test_every_option_that_is_named_is_there() -> None:
 
 
 def commands() -> Iterator[list[str]]:
-    """Give the arguments of each call of the program in a block of the documentation."""
+    """Yield the arguments of each call of the program in the documentation."""
     for text in TEXTS.values():
         for block in blocks(text, "sh"):
             for line in block.replace("\\\n", " ").splitlines():
@@ -313,7 +313,7 @@ def commands() -> Iterator[list[str]]:
 
 @pytest.fixture
 def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that the examples work in, with the files that they read."""
+    """Return the folder in which the examples run, with the files that they read."""
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "attn.npz", weights=rng.dirichlet(np.ones(3), size=3).astype("float32"))
     np.save(tmp_path / "vectors.npy", rng.normal(size=(3, 3)).astype("float32"))
@@ -325,14 +325,14 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def with_model(examples: Path, tiny_model_folder: Path) -> Path:
-    """The folder that the examples work in, with a real model."""
+    """Return the folder in which the examples run, with a real model."""
     shutil.copytree(tiny_model_folder, examples / "models" / "Llama-3.1-8B")
     return shutil.copytree(tiny_model_folder, examples / "models" / "SmolLM2-135M")
 
 
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that was trained on the poems."""
+    """Return the folder of a model that was trained on the poems."""
     parent = tmp_path_factory.mktemp("runs")
     (parent / "poems.txt").write_text(POEMS, encoding="utf-8")
     source = CorpusSource(CorpusKind.FILE, path=str(parent / "poems.txt"))
@@ -344,7 +344,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def trained(examples: Path, run_folder: Path) -> Path:
-    """The folder that the examples work in, with the trained models."""
+    """Return the folder in which the examples run, with the trained models."""
     for name in ("poems", "shared"):
         shutil.copytree(run_folder, examples / "runs" / name)
     return examples
@@ -370,7 +370,7 @@ TORCHRUN = "torchrun --standalone --nproc-per-node 2 -m visualizer "
 
 
 def run_shell_command(line: str) -> None:
-    """Run a line in a shell, which starts the program or torchrun."""
+    """Run a line in a shell, because it starts the program or torchrun."""
     program = f'attention-visualizer() {{ "{sys.executable}" "{ROOT / "main.py"}" "$@"; }}'
     torchrun = f'torchrun() {{ "{sys.executable}" -m torch.distributed.run "$@"; }}'
     done = subprocess.run(
@@ -384,10 +384,10 @@ def run_shell_command(line: str) -> None:
 
 
 def run_command_line(line: str) -> None:
-    """Run a line: in this process, unless it needs a shell or several processes.
+    """Run a line in this process, unless it requires a shell or several processes.
 
     Resuming with several processes is tested in ``tests/language/test_distributed_training.py``, so
-    this process resumes what they trained.
+    this process resumes such runs.
     """
     line = re.sub(f"^{TORCHRUN}(train --resume )", r"attention-visualizer \1", line)
     words = shlex.split(line)
@@ -400,7 +400,7 @@ def run_command_line(line: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TEXTS if run_blocks(name, "sh")])
 @pytest.mark.usefixtures("application")
-@pytest.mark.filterwarnings("ignore::UserWarning")  # what the libraries say of small models
+@pytest.mark.filterwarnings("ignore::UserWarning")  # libraries warn about small models
 def test_every_block_of_commands_runs(name: str, with_model: Path) -> None:
     folder = with_model.parents[1]
     if name in GIVEN:
@@ -441,14 +441,14 @@ def test_the_command_that_serves_a_model_serves_it(with_model: Path) -> None:
 
 
 def run_python(name: str) -> None:
-    """Run the Python of a page, block after block, with what is given in place of others."""
+    """Run the Python blocks of a page in order, with variables that replace untested blocks."""
     code = "\n".join(run_blocks(name, "python"))
     exec(compile(code, name, "exec"), GIVEN.get(name, dict)())
 
 
 @pytest.mark.parametrize("name", [name for name in TEXTS if run_blocks(name, "python")])
 @pytest.mark.usefixtures("application", "trained", "with_model")
-@pytest.mark.filterwarnings("ignore::UserWarning")  # what the libraries say of small models
+@pytest.mark.filterwarnings("ignore::UserWarning")  # libraries warn about small models
 def test_every_block_of_python_runs(name: str) -> None:
     run_python(name)
     opened = visualizer.load("attn.npz")
@@ -483,7 +483,7 @@ def test_every_block_is_run_or_stands_in_the_table() -> None:
         assert len(fences) == 2 * len(found), name
         tried = ["python", "sh", *(["toml"] if name == "lessons.md" else [])]
         lines = [block.first_line for block in found if block.first_line in NOT_RUN.get(name, {})]
-        assert lines == [*NOT_RUN.get(name, {})], name  # each is there, and once
+        assert lines == [*NOT_RUN.get(name, {})], name  # each exists exactly once
         run = sum(len(run_blocks(name, language)) for language in tried)
         assert run + len(lines) == len(found), name
 

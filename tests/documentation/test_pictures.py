@@ -1,4 +1,4 @@
-"""Every picture of README and documentation is made by one command, and is used."""
+"""One command creates all images in the README and the documentation, and all are used."""
 
 from __future__ import annotations
 

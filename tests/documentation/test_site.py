@@ -1,4 +1,4 @@
-"""The site of the documentation is whole, and asks nothing of another host."""
+"""The documentation site is complete and loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CONFIGURATION = ROOT / "docs" / "site" / "mkdocs.yml"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 BESIDE = ROOT / "CONTRIBUTING.md"
 LOADED = {"link", "script", "img", "source", "iframe"}
-"""Tags whose address a browser loads without a click."""
+"""Tags whose URL a browser loads without a click."""
 
 
 class Page(HTMLParser):
-    """What a page of the site refers to, and the places in it that links lead to."""
+    """References on a page of the site, and its anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the site, built so that any warning is an error."""
+    """Build the site with warnings as errors, and return its folder."""
     if find_spec("mkdocs") is None and "CI" not in os.environ:
         pytest.skip("the extra [docs] is not installed here")
     folder = tmp_path_factory.mktemp("site")
@@ -62,7 +62,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[str, Page]:
-    """The pages of the site by the names of their files."""
+    """Return the pages of the site by file name."""
     return {path.name: Page(path.read_text(encoding="utf-8")) for path in site.glob("*.html")}
 
 

@@ -1,4 +1,4 @@
-"""Captured attention as pictures, films, pages and documents."""
+"""Export of captured attention as images, animations, web pages and documents."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FILMS = [each.suffix for each in FORMATS if each.kind is FormatKind.FILM and not
 
 @pytest.fixture(autouse=True)
 def drawn(application: QApplication) -> None:
-    """Fonts need an application."""
+    """Provide an application, which fonts require."""
 
 
 def shot(**fields: object) -> Snapshot:

@@ -1,4 +1,4 @@
-"""What is left of an export once it is written."""
+"""An export leaves nothing in memory after it has finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Export settings: described in words, measured in three units, and remembered."""
+"""Export settings are described in words, support three units, and are stored."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_what_is_not_possible_is_as_usual(changes: dict[str, Any]) -> None:
 
 
 def _changed(parts: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Change leaves of a tree, and nothing beside them."""
+    """Change some leaves of a tree and nothing else."""
     inner = {
         name: _changed(parts[name], value)
         for name, value in changes.items()

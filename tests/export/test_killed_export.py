@@ -1,4 +1,4 @@
-"""A program killed during an export, of a long text as well, leaves the old file or the new one."""
+"""If a program is killed during an export, the file is unchanged or complete."""
 
 from __future__ import annotations
 

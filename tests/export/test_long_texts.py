@@ -1,4 +1,4 @@
-"""Texts whose matrices are not held are exported with exact numbers, of which no matrix is read."""
+"""Long texts are exported with exact values, without reading an entire matrix."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SMALL = FigureSettings(width_mm=120, dpi=96)
 
 
 def assert_exact(figure: FigureContent, snapshot: Snapshot) -> None:
-    """Compare a figure's cells with those of numbers read a row at a time."""
+    """Compare a figure's cells with values that are read row by row."""
     assert figure.board.heatmaps
     for heatmap in figure.board.heatmaps:
         trace, lens = snapshot.run.trace, snapshot.view.lens
@@ -114,10 +114,10 @@ def test_dropped_cells_are_those_of_the_held_text() -> None:
 def test_pictures_are_those_of_the_held_text() -> None:
     view = View(stages=frozenset({"weights", "scaled"}), heads=frozenset({0}))
     held, long = held_shot(256, view), long_shot(256, view)
-    wide = replace(SMALL, dpi=500)  # not pooled, which is by other blocks
+    wide = replace(SMALL, dpi=500)  # without pooling, which would use different blocks
     found, wanted = (render_pixels(each, wide).astype(int) for each in (long, held))
     assert found.shape == wanted.shape
-    # The caption says how they are read, and colours of equal numbers may round otherwise.
+    # The caption differs, and the colours of equal values can be rounded differently.
     body = slice(0, found.shape[0] - 300)
     assert (np.abs(found - wanted)[body].max(-1) > 2).mean() < 1e-3
 
@@ -164,7 +164,7 @@ def test_a_cancelled_export_leaves_nothing(suffix: str, tmp_path: Path) -> None:
 
     with pytest.raises(CancelledError):
         export_file(tmp_path / f"a{suffix}", one, SMALL, progress)
-    assert len(calls) == 4  # while pictures were drawn, a band of rows after the other
+    assert len(calls) == 4  # while the panels were drawn, one band of rows after another
     assert not [*tmp_path.iterdir()]
 
 
@@ -195,4 +195,4 @@ def test_a_pickled_run_is_as_large_as_its_vectors() -> None:
     run = long_shot(2_000).run
     size, numbers = len(pickle.dumps(run)), run.trace.bytes
     assert size < 2 * numbers
-    assert size < 2**21  # of one matrix it would be 16 MB
+    assert size < 2**21  # a single matrix would take 16 MB

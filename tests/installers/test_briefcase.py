@@ -1,4 +1,4 @@
-"""Briefcase can read how the program is installed on Windows and macOS, and finds its icons."""
+"""Briefcase can read the configuration for Windows and macOS, and finds the icons."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_it_brings_the_extras_that_the_debian_package_brings() -> None:
 
 
 def ask_here(ask: Callable[..., Any], sources: Path, *, isolated: bool) -> Any:
-    """Ask for metadata without an environment of its own."""
+    """Call a build hook without an isolated environment."""
     assert isolated
     return ask(sources, isolated=False)
 
@@ -58,7 +58,7 @@ def test_briefcase_reads_the_configuration(
     from briefcase import config
     from briefcase.console import Console
 
-    # The version is asked of the build that is installed here, without an index of packages.
+    # The installed build backend returns the version, so no package index is required.
     ask = config.project_wheel_metadata
     monkeypatch.setattr(config, "project_wheel_metadata", partial(ask_here, ask))
     _, apps = config.parse_config(ROOT / "pyproject.toml", platform, output_format, Console())

@@ -1,4 +1,4 @@
-"""Desktops can read the menu entry, the description, the file types and the icons."""
+"""The menu entry, the description, the file types and the icons are valid."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 IN_CI = "CI" in os.environ
-"""There, the programs that check are installed, and nothing is skipped."""
+"""Whether the tests run in CI, where the checkers are installed and no test is skipped."""
 BUILT = datetime(2026, 5, 17, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
 def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with all files."""
+    """Return a folder with all desktop files."""
     folder = tmp_path_factory.mktemp("share")
     write_desktop_files(folder, BUILT)
     return folder
 
 
 def checked_by(program: str, *arguments: str | Path) -> str:
-    """Run a program that checks a file, and return what it says where it finds nothing wrong."""
+    """Run a checker on a file, and return its output if it finds no errors."""
     if not shutil.which(program) and not IN_CI:
         pytest.skip(f"{program} is not installed here")
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
@@ -137,7 +137,7 @@ def test_icons_of_each_size_show_the_drawing(side: int, share: Path) -> None:
     image = QImage(str(program))
     assert (image.width(), image.height()) == (side, side)
     assert image.pixelColor(0, 0).alpha() == 0
-    # The lightest cell of the drawing, at a fifth of its sides.
+    # The lightest cell of the icon is at a fifth of its width and height.
     at = round(54.5 / 256 * side)
     colour = image.pixelColor(at, at)
     assert (colour.red(), colour.green(), colour.blue()) == pytest.approx((228, 241, 255), abs=12)

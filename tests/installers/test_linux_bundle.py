@@ -1,4 +1,4 @@
-"""The parts of the build: interpreters, libraries, bytecode, licences, equal archives."""
+"""Parts of the build: interpreters, libraries, bytecode, licences and reproducible archives."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no Deb
 
 
 def interpreter_folder(folder: Path, version: str) -> Path:
-    """Make a folder that looks like one of an interpreter."""
+    """Create a folder with the layout of an interpreter."""
     for file in (folder / "bin" / f"python{version}", folder / "lib" / f"python{version}/os.py"):
         file.parent.mkdir(parents=True)
         file.touch()
@@ -52,7 +52,7 @@ def test_an_interpreter_is_found_in_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_an_interpreter_or_with_one_too_old_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no Python 3\.11 or later"):
+    with pytest.raises(InputError, match=r"Python 3\.11 or later"):
         interpreter_in(tmp_path)
     with pytest.raises(InputError, match=r"bin/python3\.X and lib/python3\.X"):
         interpreter_in(interpreter_folder(tmp_path, "3.10"))
@@ -64,7 +64,7 @@ def test_a_torch_with_cuda_is_refused(tmp_path: Path) -> None:
     (library / "libtorch_cpu.so").touch()
     require_processor_build(tmp_path)
     (library / "libtorch_cuda.so").touch()
-    with pytest.raises(InputError, match="torch for accelerators"):
+    with pytest.raises(InputError, match="CPU-only"):
         require_processor_build(tmp_path)
 
 
@@ -99,7 +99,7 @@ def test_an_interpreter_with_a_file_of_paths_heeds_no_environment(tmp_path: Path
 
 
 def code_objects(code: CodeType) -> list[CodeType]:
-    """Return a code object and all inside."""
+    """Return a code object and all code objects in it."""
     return [code, *(one for each in code.co_consts if isinstance(each, CodeType)
                     for one in code_objects(each))]  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_bytecode_is_equal_in_every_build_and_names_the_place_of_installation(
         cached = sorted((root / "__pycache__").iterdir())
         built.append({path.name: path.read_bytes() for path in cached})
     assert built[0] == built[1]
-    assert len(built[0]) == 20  # the template is no module
+    assert len(built[0]) == 20  # the template is not a module
     for name, content in built[0].items():
         assert int.from_bytes(content[4:8], "little") == 1, "to be compared with its source"
         module = name.partition(".")[0]
@@ -162,12 +162,12 @@ def test_licences_are_collected_and_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lines", [(), ("License: MIT",)])
 def test_what_has_no_licence_is_refused(lines: tuple[str, ...], tmp_path: Path) -> None:
     distribution(tmp_path / "packages", "three", *lines)
-    with pytest.raises(InputError, match="three comes without a licence"):
+    with pytest.raises(InputError, match=r"three .* licence"):
         write_licences(tmp_path / "packages", tmp_path, tmp_path / "doc")
 
 
 def small_tree(folder: Path) -> Path:
-    """Make a tree with a launcher, a menu entry, icons and a document, as a build has."""
+    """Create a tree with a launcher, a menu entry, icons and a document, like a build."""
     tree = folder / "tree"
     (tree / "usr" / PROGRAM / "lib").mkdir(parents=True)
     write_launcher(tree, "python3.11")

@@ -1,4 +1,4 @@
-"""The man page has every command and option of the parsers, and is sound roff."""
+"""The man page contains every command and option of the parsers, and is valid roff."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IN_CI = "CI" in os.environ
 
 
 def section(name: str) -> str:
-    """Return the plain text of a section, or of the whole page for an empty name."""
+    """Return the plain text of a section, or of the entire page if the name is empty."""
     plain = PAGE.replace("\\-", "-").replace("\\e", "\\").replace("\\&", "")
     found = re.search(rf"^\.SH {re.escape(name)}$(.*?)(?=^\.SH |\Z)", plain, re.M | re.S)
     assert found, name
@@ -45,7 +45,7 @@ def test_every_option_has_its_help_in_its_section(name: str) -> None:
 
 def test_head_and_exit_statuses() -> None:
     assert PAGE.startswith('.TH ATTENTION-VISUALIZER 1 "2026-05-17" "Attention Visualizer ')
-    assert "Stopped by Ctrl+C" in section("EXIT STATUS")
+    assert "Ctrl+C" in section("EXIT STATUS")
     assert "attention-visualizer train SOURCE --out FOLDER [options]" in section("SYNOPSIS")
 
 

@@ -1,4 +1,4 @@
-"""What goes to a package index: a wheel and a source archive that are whole, valid and equal."""
+"""The wheel and the source distribution are complete, valid and reproducible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [
 
 
 def python(*arguments: str | Path, folder: Path = ROOT, path: Path | None = None) -> str:
-    """Run Python and return what it prints."""
+    """Run Python and return its output."""
     environment = dict(os.environ)
     if path:
         environment["PYTHONPATH"] = os.pathsep.join(
@@ -50,7 +50,7 @@ def python(*arguments: str | Path, folder: Path = ROOT, path: Path | None = None
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel, built from the source archive beside it."""
+    """Return the wheel, which is built from the source distribution."""
     folder = tmp_path_factory.mktemp("dist")
     python("-m", "build", "--no-isolation", "--outdir", folder, ROOT)
     (made,) = folder.glob("*.whl")

@@ -1,4 +1,4 @@
-"""What is left out of a bundle is never read by the running program."""
+"""The running program never reads the files that are removed from a bundle."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ print(json.dumps([
     if Path(one).is_relative_to(packages)
 ]))
 """
-"""Imports every module, computes, draws and opens a model; prints the files of packages it read."""
+"""Script that uses all parts of the program and prints the package files that it has read."""
 
 
 @pytest.mark.slow

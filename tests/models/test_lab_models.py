@@ -200,7 +200,7 @@ def test_every_step_of_a_layer_is_known(folder: Path, example: OpenedModel) -> N
 
 def test_what_there_is_of_real_models_there_is_of_the_labs(example: OpenedModel) -> None:
     model = visualizer.Model(example)
-    assert repr(model) == "<Model: trained_example · attention-only · 38,682 numbers>"
+    assert repr(model) == "<Model: trained_example · attention-only · 38,682 parameters>"
     ((token, most), *_) = model.next_tokens(EXAMPLE_TEXT)
     assert (token, most > 0.99) == ("j", True)
     parts = model.logit_parts(EXAMPLE_TEXT)

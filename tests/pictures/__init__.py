@@ -1,1 +1,1 @@
-"""The pictures and the film of README and documentation."""
+"""Creates the images and the animation in the README and the documentation."""

@@ -1,4 +1,4 @@
-"""Makes the pictures of README and documentation: ``python -m tests.pictures --help``."""
+"""Creates the images in the README and the documentation: ``python -m tests.pictures --help``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 
 class PictureModule(Struct, frozen=True):
-    """What makes some of the pictures, in a process of its own.
+    """A module that creates some of the images in a separate process.
 
     Parameters
     ----------
     scale : float
-        Pixels of a picture to one of the window, beside which a picture of many cells is too large.
+        Pixels of an image per pixel of the window; images with many cells would otherwise be too
+        large.
     """
 
     name: str
@@ -48,7 +49,7 @@ PICTURES = {picture: module for module in MODULES for picture in module.pictures
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the parser of the options."""
+    """Create the argument parser."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.pictures",
         description="Makes the pictures of README and documentation.",
@@ -77,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the pictures that are named."""
+    """Create the images that are given as arguments."""
     parser = build_parser()
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.pictures if name not in PICTURES]:

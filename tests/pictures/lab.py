@@ -1,6 +1,6 @@
-"""Draws the lab and makes the README's film; started by ``python -m tests.pictures``.
+"""Draws the lab and creates the README's animation; started by ``python -m tests.pictures``.
 
-It trains the model shown.
+The module trains the model that is shown.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
 FORMED = 0.9
-"""Mean weight of a head on what it should read."""
+"""Mean weight on the target above which a head counts as formed."""
 FIRST_STEP = 60
-"""The film's first; before it the heads read all alike."""
+"""First step of the animation; before this step, all heads have the same weights."""
 FILM = TrainingFilmSettings(
     ms=200.0, width=720, title="A language model learns to repeat what came before"
 )
 
 
 def main(folder: Path, names: Collection[str]) -> None:
-    """Train what the lab begins with until a head reads what it should, and draw how it came."""
+    """Train the lab's default model until a head attends to the target, and draw its formation."""
     application = make_application()
     application.setApplicationName("Attention Visualizer pictures")
     with tempfile.TemporaryDirectory() as home:
@@ -56,18 +56,18 @@ def main(folder: Path, names: Collection[str]) -> None:
             _pause(200)
         _pin_best(window)
         window.attention.setFocus()
-        _pause(1000)  # what it makes of the text now is on its way
+        _pause(1000)  # the current attention to the text is being computed
         if "lab.png" in names:
             window.grab().save(str(folder / "lab.png"))
         if "head-forming.webp" in names:
             _film(window, folder / "head-forming.webp")
         window.lab.close_run()
         window.close()
-        _pause(2000)  # its process writes a checkpoint
+        _pause(2000)  # the training process writes a checkpoint
 
 
 def _film(window: LabWindow, path: Path) -> None:
-    """Film how the heads came, from the steps that are kept of the training."""
+    """Write an animation of the formation of the heads from the saved training steps."""
     run = window.lab.run
     assert run
     readings: list[ProbeResult] = []
@@ -95,7 +95,7 @@ def _has_formed(window: LabWindow) -> bool:
 
 
 def _pin_best(window: LabWindow) -> None:
-    """Pin what the head reads most that reads best, of a query in the middle."""
+    """Pin the largest weight of the best head for a query in the middle."""
     reading = window.probe_controller.result
     assert reading
     assert reading.best_head

@@ -1,6 +1,6 @@
 """Draws the window with a real model; started by ``python -m tests.pictures``.
 
-The folder is that of SmolLM2-135M-Instruct, which the project does not have.
+The folder must contain SmolLM2-135M-Instruct, which is not a part of the project.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from visualizer.widgets import app_settings
 
 TEXT = "Tell Vorzik to wait. I saw Vor"
 INDUCTION = (18, 6)
-"""An induction head, by layer and head from 0."""
+"""Indices of the layer and of the head of an induction head."""
 
 
 def main(model: Path, picture: Path) -> None:
-    """Draw the window with an induction head of the model, its overview and its next tokens."""
+    """Draw the window with an induction head, the overview and the next tokens of a model."""
     application = make_application()
     application.setApplicationName("Attention Visualizer pictures")
     app_settings.clear_settings()

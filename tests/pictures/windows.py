@@ -24,7 +24,7 @@ SENTENCE = "The cat sat on the mat because it was tired"
 
 
 def main(folder: Path, names: Collection[str]) -> None:
-    """Lead a window through all of its pictures, and save those that are named."""
+    """Show the content of all images in a window, and save the requested images."""
     application = make_application()
     application.setApplicationName("Attention Visualizer pictures")
     app_settings.clear_settings()
@@ -103,24 +103,24 @@ def _take(window: MainWindow, scheme: str, prepare: Callable[[MainWindow], None]
 def _take_dialog(window: MainWindow) -> QPixmap:
     window.controllers.export_controller.export()
     while window.controllers.export_controller.dialog is None:
-        pause(10)  # its modules are loaded beside
+        pause(10)  # the dialog's modules are loaded on a thread
     dialog = window.controllers.export_controller.dialog
     settle(window)
-    pause(1000)  # its preview is made beside
+    pause(1000)  # the dialog's preview is rendered on a thread
     taken = dialog.grab()
     dialog.reject()
     return taken
 
 
 def pause(length_ms: int) -> None:
-    """Let the window work for so long."""
+    """Process events for the given time in ms."""
     loop = QEventLoop()
     QTimer.singleShot(length_ms, loop.quit)
     loop.exec()
 
 
 def settle(window: MainWindow) -> None:
-    """Wait until a window has shown all that it computes."""
+    """Wait until a window shows all results."""
     workspace, quiet = window.workspace, 0
     while quiet < 4:
         pause(50)

@@ -1,4 +1,4 @@
-"""Screen readers get roles, names, values, and what the keyboard leads to."""
+"""Screen readers receive roles, names, values, and the elements that the keyboard reaches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48%."
 
 @pytest.fixture
 def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a reader of the screen is asked to say, in order."""
+    """Collect the announcements to screen readers in order."""
     said: list[str] = []
 
     def update(event: object) -> None:
@@ -92,7 +92,7 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
 
 
 def test_a_list_without_words_beside_it_says_what_it_is_for(hand: Hand) -> None:
-    """To readers of the screen the name of a list is what is chosen in it, on Linux."""
+    """On Linux, screen readers use the chosen entry of a list as the list's name."""
     for pane in hand.window.docks.by_id.values():
         pane.show()
     hand.settle()
@@ -106,7 +106,7 @@ WIDGET_MODULES = ("widget", "paint", "dialog", "controller", "window", "presente
 
 
 def test_every_widget_that_paints_itself_has_a_role(qapp: QApplication) -> None:
-    """Where Qt has none for what it is derived from, as it has for buttons and texts."""
+    """Qt provides the roles of buttons and texts, but none for other base classes."""
     for module in walk_packages(visualizer.__path__, "visualizer."):
         if module.name.endswith(WIDGET_MODULES):
             import_module(module.name)
@@ -125,7 +125,7 @@ def test_every_widget_that_paints_itself_has_a_role(qapp: QApplication) -> None:
 
 
 def _derived(kind: type) -> Iterator[type]:
-    """Our classes that are derived from one."""
+    """Yield the program's subclasses of a class."""
     below: list[type] = kind.__subclasses__()
     for derived in below:
         if derived.__module__.startswith("visualizer."):
@@ -138,7 +138,7 @@ def test_the_role_of_a_class_is_what_readers_are_told(hand: Hand) -> None:
     hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
     lab = LabWindow(("never started",))
     hand.qtbot.addWidget(lab)
-    assert all(hand.window.panes[pane.id] for pane in PANES)  # made when asked for
+    assert all(hand.window.panes[pane.id] for pane in PANES)  # created on demand
     widgets = [*hand.window.findChildren(QWidget), *lab.findChildren(QWidget)]
     roles = {widget: getattr(widget, "ACCESSIBLE_ROLE", None) for widget in widgets}
     told = {widget: heard(widget).role for widget, role in roles.items() if role}
@@ -267,7 +267,7 @@ def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> No
     assert len(set(announced)) == len(announced)
     assert "dropout rate must be" in announced[-1]
     before = list(announced)
-    hand.window.set_scheme("dark")  # shown anew, and not said again
+    hand.window.set_scheme("dark")  # updated, but not announced again
     assert announced == before
 
 
@@ -280,7 +280,7 @@ def test_what_is_told_goes_with_its_widget(qapp: QApplication) -> None:
         board = BoardView()
         told = QAccessible.queryAccessibleInterface(board)
         assert told.isValid()
-        gc.collect(1)  # all that is young; a whole collection looks through the other tests' too
+        gc.collect(1)  # only young objects; a full collection would also visit those of other tests
         assert heard(board).name == "Heatmaps"
         board.deleteLater()
         del board

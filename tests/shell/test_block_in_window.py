@@ -1,4 +1,4 @@
-"""A transformer block of the user's own sizes: chosen, mended, stepped through, undone, saved."""
+"""The user chooses, corrects, steps through, undoes and saves a transformer block."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_its_own_settings_count_with_it_alone(hand: Hand) -> None:
     trace = hand.window.workspace.run.trace
     assert trace.tensor("hidden").shape[-1] == 5
     assert trace.stage("hidden").symbol == "GELU(up)"
-    assert (trace.read("hidden") < 0).any()  # which ReLU leaves not
+    assert (trace.read("hidden") < 0).any()  # which ReLU does not keep
 
 
 def test_without_the_output_projection_the_heads_are_added_as_they_are(hand: Hand) -> None:

@@ -1,4 +1,4 @@
-"""Captured attention in the window: viewed, labelled and left again."""
+"""Captured attention is displayed, labelled and closed in the window."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def weights(*shape: int) -> np.ndarray:
 
 @pytest.fixture
 def opened(open_window: Open, qtbot: QtBot) -> Opened:
-    """Opens a window on captured attention."""
+    """Return a function that opens a window with captured attention."""
 
     def open_(array: np.ndarray) -> Hand:
         window = open_window(Document(captured=CapturedAttention.of("attn.npz", array)))

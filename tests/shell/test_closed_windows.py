@@ -1,4 +1,4 @@
-"""What a closed window held is freed."""
+"""The memory of closed windows is freed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROWTH = 1.025
 
 @pytest.mark.slow
 def test_what_closed_windows_held_is_freed() -> None:
-    """Also what the first window computed; and memory stays while windows open and close."""
+    """The results of the first window are included; memory does not grow with further windows."""
     kept = children.python("-m", MODULE, str(TIMES))
     assert (kept["first"], kept["others"]) == (0, 0)
     taken = kept["bytes"]

@@ -1,4 +1,4 @@
-"""A window is closed while its model reads a long text, and a pane waits for the model."""
+"""A window is closed while its model processes a long text and a pane waits for the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.shell.window import MainWindow
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def test_no_pane_is_opened_once_the_window_is_closed(hand: Hand, tiny_model_fold
         window.close()
 
     seen = window.docks.by_id["Next token"].visibilityChanged
-    seen.connect(lambda: QTimer.singleShot(0, close))  # before the next pane's turn
+    seen.connect(lambda: QTimer.singleShot(0, close))  # before the next pane is updated
     window.controllers.document_controller.open(tiny_model_folder)
     hand.until(lambda: not window.isVisible())
     later: list[bool] = []
-    QTimer.singleShot(5, lambda: later.append(True))  # after the next pane's turn
+    QTimer.singleShot(5, lambda: later.append(True))  # after the next pane is updated
     hand.until(lambda: bool(later))
     assert "Next token" in window.panes
     assert "Layers" not in window.panes

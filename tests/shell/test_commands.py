@@ -1,4 +1,4 @@
-"""Every feature has an action with its own shortcut, and every action works."""
+"""Every feature has an action with a unique shortcut, and every action works."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 OPENING_BOXES = {"documentation.open", "shortcuts.show", "about.show"}
-"""Commands that open boxes over the window, and call no controller."""
+"""Commands that open dialogs and call no controller."""
 
 
 def controller_name(command: Command[Any, Any]) -> str:
@@ -58,7 +58,7 @@ COMMAND_GROUPS = {
     group: [command.id for command in commands]
     for group, commands in groupby(sorted(COMMANDS, key=controller_name), key=controller_name)
 }
-"""Ids of the commands of each controller, which are used in one window, one after the other."""
+"""Command ids by controller; the commands of a controller are used in one window in order."""
 
 
 @pytest.mark.slow
@@ -66,7 +66,7 @@ COMMAND_GROUPS = {
 def test_every_action_can_be_used(hand: Hand, group: str) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.press(Qt.Key.Key_M)
-    hand.press(Qt.Key.Key_Z)  # so that there is something to redo, and to undo
+    hand.press(Qt.Key.Key_Z)  # so that there are changes to redo and to undo
     hand.press(Qt.Key.Key_T)
     hand.settle()
     for key in COMMAND_GROUPS[group]:
@@ -91,7 +91,7 @@ def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:
     worker = hand.window.workspace.requests.worker
     hand.press(Qt.Key.Key_W)
     assert not hand.window.isVisible()
-    hand.until(lambda: not isValid(worker))  # its thread has ended
+    hand.until(lambda: not isValid(worker))  # wait until its thread has ended
 
 
 def every_action(window: MainWindow) -> list[QAction]:
@@ -225,7 +225,7 @@ def test_light_and_dark_by_keys(hand: Hand) -> None:
     for key, theme in ((Qt.Key.Key_D, DARK), (Qt.Key.Key_L, LIGHT)):
         hand.press(key, alt)
         assert hand.window.theme is theme
-        hand.until(hand.window.updatesEnabled)  # it is painted a little later
+        hand.until(hand.window.updatesEnabled)  # painting is delayed
         image = hand.window.grab().toImage()
         inside = hand.board.mapTo(hand.window, hand.board.rect().bottomRight() - QPoint(4, 4))
         ratio = image.devicePixelRatio()
@@ -255,7 +255,7 @@ def test_every_setting_by_keys(hand: Hand) -> None:
     assert seed
     assert not seed.isVisible()
     hand.press(Qt.Key.Key_Comma, CONTROL | Qt.KeyboardModifier.AltModifier)
-    assert hand.window.settings_bar.tokenizer.hasFocus()  # the first of them
+    assert hand.window.settings_bar.tokenizer.hasFocus()  # the first editor
     hand.until(lambda: not seed.visibleRegion().isEmpty())
     hand.key(Qt.Key.Key_Escape)
     assert not seed.isVisible()
@@ -263,7 +263,7 @@ def test_every_setting_by_keys(hand: Hand) -> None:
 
 
 def in_turn(kind: MapKind) -> list[ColourMap]:
-    """Give the maps of a kind, the usual one last, so that every key has something to change."""
+    """Return the maps of a kind, the default last, so that every shortcut changes the map."""
     usual, *others = maps_of_kind(kind)
     return [*others, usual]
 
@@ -297,7 +297,7 @@ def test_what_is_on_has_a_tick(hand: Hand) -> None:
 def test_panes_by_keys(hand: Hand) -> None:
     for key, pane in ((Qt.Key.Key_F4, "Tokens"), (Qt.Key.Key_F3, "Explain")):
         if pane not in hand.window.docks.visible_pane_ids:
-            hand.key(key)  # which brings its tab to the front
+            hand.key(key)  # this brings the pane's tab to the front
         hand.until(hand.window.docks.actions[pane].isChecked)
         hand.key(key)
         hand.until(hand.window.docks.by_id[pane].isHidden)

@@ -1,4 +1,4 @@
-"""Input faster than saving and computing: no request is lost."""
+"""If input is faster than saving and computing, no request is lost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
 
-pytestmark = pytest.mark.slow  # programs side by side
+pytestmark = pytest.mark.slow  # parallel programs
 
 
 __all__ = ["crashed"]
@@ -55,12 +55,12 @@ LOOKED = View(pinned=Cell("weights", (0, 1, 1)))
 
 @pytest.fixture
 def window(fresh_window: MainWindow) -> MainWindow:
-    """A window that has no file yet, and may be closed."""
+    """Open a window that has no file yet and that the test may close."""
     return fresh_window
 
 
 class SlowDisk:
-    """Holds back what is written, by name, until it is let go."""
+    """Delays writes to a file until they are released by name."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._goes_on, self.write = threading.Event(), atomic_file.write_atomically
@@ -86,7 +86,7 @@ def change(hand: Hand) -> None:
 
 
 def hold_a_save(hand: Hand, path: Path, monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
-    """Save a document, change it and save it again, which the disk holds back."""
+    """Save a document, change it and save it again, while the disk delays both writes."""
     save_as(hand, path)
     hand.activate()
     disk = SlowDisk(monkeypatch)
@@ -274,7 +274,7 @@ def test_what_is_changed_while_a_closing_window_saves_is_asked_about(
 def waiting(
     open_window: Callable[[], MainWindow], gate: Gate, tmp_path: Path, qtbot: QtBot
 ) -> Hand:
-    """A window that saves “mine” with numbers which the gate holds back."""
+    """Open a window that saves “mine” with numbers that the gate delays."""
     gate.let_through()
     hand = Hand(qtbot, open_window())
     hand.settle()
@@ -332,7 +332,7 @@ def test_typing_before_the_numbers_of_a_document_keeps_how_it_is_looked_at(
     open_window: Callable[[], MainWindow], gate: Gate, tmp_path: Path, qtbot: QtBot
 ) -> None:
     path = written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="one two three"), LOOKED)
-    hand = Hand(qtbot, open_window())  # its first numbers are held back, those of the file wait
+    hand = Hand(qtbot, open_window())  # the gate delays its results
     hand.until(lambda: len(gate.asked) == 1)
     hand.window.controllers.document_controller.open(path)
     at_rest(hand)
@@ -399,7 +399,7 @@ def test_a_file_is_open_in_one_window_only(
     (box,) = second.boxes()
     assert "another window" in box.text()
     assert read(path).document.text == "only here"
-    first.window.controllers.document_controller.save_to(str(path))  # its own
+    first.window.controllers.document_controller.save_to(str(path))  # the window's own file
     at_rest(first)
     assert first.boxes() == []
 

@@ -1,4 +1,4 @@
-"""Documents are saved, opened, asked about once, and recovered after a crash."""
+"""Documents are saved, opened and recovered after a crash, and the user is asked only once."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ ALT = Qt.KeyboardModifier.AltModifier
 
 
 def asked(hand: Hand) -> list[QFileDialog]:
-    """The boxes that ask for a file."""
+    """Return the visible file dialogs."""
     return [each for each in hand.window.findChildren(QFileDialog) if each.isVisible()]
 
 
 def type_name(hand: Hand, path: Path) -> None:
-    """Give a file's name to the box that asks for one, and press Enter."""
+    """Enter a file name in the file dialog and press Enter."""
     hand.until(lambda: bool(asked(hand)))
     (dialog,) = asked(hand)
     name_file(dialog, path)
@@ -100,7 +100,7 @@ def read(path: Path) -> SavedDocument:
 
 
 def answer(hand: Hand, words: str) -> None:
-    """Press a button of the one box that asks."""
+    """Click a button of the only message box."""
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     (button,) = (each for each in box.buttons() if each.text().replace("&", "") == words)
@@ -109,7 +109,7 @@ def answer(hand: Hand, words: str) -> None:
 
 
 def drop(hand: Hand, data: QMimeData) -> None:
-    """Drop something onto the heatmaps."""
+    """Drop data on the heatmaps."""
     window, place = hand.window, hand.window.rect().center()
     left, copy = Qt.MouseButton.LeftButton, Qt.DropAction.CopyAction
     none = Qt.KeyboardModifier.NoModifier
@@ -270,7 +270,7 @@ def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_pat
 
 
 def assert_asks_before_replacing(hand: Hand, path: Path, typed: Path) -> None:
-    """Save as a name that a suffix completes, and cancel the question about that file."""
+    """Save under a name without a suffix, and cancel the question about the existing file."""
     content = path.read_bytes()
     save_as(hand, typed)
     hand.until(lambda: bool(hand.boxes()))
@@ -384,14 +384,14 @@ ELSEWHERE = Document(text="written elsewhere")
 
 
 def retype(hand: Hand, text: str) -> None:
-    """Type another sentence, after a dialog may have had the focus."""
+    """Type another sentence; restore the focus first, which a dialog may have had."""
     hand.activate()
     hand.type_sentence(text)
     hand.settle()
 
 
 def change_elsewhere(hand: Hand, path: Path) -> bytes:
-    """Change the document here, and its file by another program; return the file's content."""
+    """Change the document, and its file as another program would; return the file's content."""
     save_as(hand, path)
     retype(hand, "changed here")
     return written(path, ELSEWHERE).read_bytes()
@@ -427,7 +427,7 @@ def test_what_another_program_wrote_is_overwritten_only_if_that_is_wished(
     hand.until(lambda: not hand.window.isWindowModified())
     assert read(path).document.text == "changed here"
     retype(hand, "changed again")
-    press_save(hand)  # which does not ask about what was written here
+    press_save(hand)  # does not ask about a file that this window has written
     assert hand.boxes() == []
     assert read(path).document.text == "changed again"
 
@@ -455,7 +455,7 @@ def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(hand: Hand, tmp_p
     hand.until(lambda: not hand.window.isWindowModified())
     assert read(path).document.text == "changed here"
     retype(hand, "changed again")
-    save_as(hand, tmp_path / "report.v2")  # which is its own file now
+    save_as(hand, tmp_path / "report.v2")  # the file now belongs to this window
     assert hand.boxes() == []
     assert read(path).document.text == "changed again"
 
@@ -544,9 +544,9 @@ def revert(hand: Hand) -> None:
 def test_changes_are_reverted_and_brought_back(hand: Hand, tmp_path: Path) -> None:
     action = hand.window.actions_.by_id["document.revert"]
     retype(hand, "as it was saved")
-    assert not action.isEnabled()  # there is no file yet
+    assert not action.isEnabled()  # the document has no file yet
     save_as(hand, tmp_path / f"a{DOCUMENT_SUFFIX}")
-    assert not action.isEnabled()  # there is no change
+    assert not action.isEnabled()  # the document is unchanged
     retype(hand, "changed here")
     hand.until(action.isEnabled)
     revert(hand)
@@ -629,7 +629,7 @@ def test_what_was_undone_before_is_not_redone_in_an_opened_document(
 def test_what_is_dropped_is_copied_though_moving_it_was_proposed(
     hand: Hand, tmp_path: Path, proposed: Qt.DropAction
 ) -> None:
-    """A file manager deletes a file that was moved somewhere else."""
+    """After a move, the file manager would delete the original file."""
     data = of_files(written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="dropped words")))
     left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     place, actions = hand.window.rect().center(), Qt.DropAction.CopyAction | proposed
@@ -747,7 +747,7 @@ def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(
     hand.type_sentence("kept words")
     hand.settle()
     hand.until(lambda: bool(list(recovery().glob("*.recovery"))))
-    assert find_crash_recovery_files(recovery()) == []  # it is this program's own
+    assert find_crash_recovery_files(recovery()) == []  # the file belongs to this program
     save_as(hand, tmp_path / "mine")
     hand.until(lambda: not list(recovery().glob("*.recovery")))
 
@@ -786,7 +786,7 @@ def test_closing_leaves_nothing_behind(fresh_window: MainWindow, qtbot: QtBot) -
 
 @pytest.fixture
 def crashed(tmp_path: Path) -> Document:
-    """What a program that was killed was working on."""
+    """Return the document on which a killed program was working."""
     document = Document(text="what was lost")
     file = RecoveryFile(recovery())
     file.write(
@@ -794,7 +794,7 @@ def crashed(tmp_path: Path) -> Document:
     )
     left = {path: path.read_bytes() for path in recovery().iterdir()}
     file.close()
-    for path, content in left.items():  # a program that was killed removes nothing
+    for path, content in left.items():  # a killed program removes nothing
         path.write_bytes(content)
         path.chmod(0o600)
     return document
@@ -1007,7 +1007,7 @@ def test_what_was_asked_for_goes_before_what_was_open_last(
     monkeypatch: pytest.MonkeyPatch,
     qtbot: QtBot,
 ) -> None:
-    """An option counts as given whatever its value, also if that is the default."""
+    """An option counts as given even if its value is the default."""
 
     def show(saved: SavedDocument | None, path: Path | None) -> int:
         windows.begin(saved, path)
@@ -1107,7 +1107,7 @@ def test_exported_numbers_are_dropped_and_opened_as_their_document(
     assert hand.window.workspace.document == OWN
     assert (
         hand.window.controllers.document_controller.path is None
-    )  # saving does not replace the export
+    )  # saving does not overwrite the exported file
     assert not hand.window.isWindowModified()
 
 

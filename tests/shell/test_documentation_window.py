@@ -1,4 +1,4 @@
-"""The documentation is read in the program, by mouse and by keys, in its theme."""
+"""The documentation window works by mouse and keyboard, and in the program's theme."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAGES = [page.name for page in read_pages(documentation_path())]
 
 @pytest.fixture
 def pages(hand: Hand) -> Iterator[DocumentationWindow]:
-    """The documentation, opened by its keys."""
+    """Open the documentation by its shortcut."""
     hand.press(Qt.Key.Key_F1)
     (opened,) = hand.window.findChildren(DocumentationWindow)
     hand.until(opened.isActiveWindow)
@@ -43,24 +43,24 @@ def pages(hand: Hand) -> Iterator[DocumentationWindow]:
 
 
 def shown(pages: DocumentationWindow) -> str:
-    """Return the first line of the page that is shown."""
+    """Return the first line of the displayed page."""
     return pages.browser.document().firstBlock().text()
 
 
 def top_of(pages: DocumentationWindow) -> str:
-    """Return the first line that is seen."""
+    """Return the first visible line."""
     return pages.browser.cursorForPosition(QPoint(30, 5)).block().text()
 
 
 def visible_lines(pages: DocumentationWindow) -> list[str]:
-    """Return the first line of each paragraph that is seen."""
+    """Return the first line of each visible paragraph."""
     height = pages.browser.viewport().height()
     points = (QPoint(30, y) for y in range(0, height, 10))
     return [pages.browser.cursorForPosition(point).block().text() for point in points]
 
 
 def focused(pages: DocumentationWindow) -> QWidget:
-    """Return the widget that keys go to."""
+    """Return the widget that has the focus."""
     widget = pages.focusWidget()
     assert widget is not None
     return widget
@@ -71,7 +71,7 @@ def press(pages: DocumentationWindow, key: Qt.Key, modifiers: Qt.KeyboardModifie
 
 
 def place_of(pages: DocumentationWindow, text: str) -> QPoint:
-    """Return where a text stands in the view, scrolled to it."""
+    """Scroll to a text and return its position in the view."""
     cursor = pages.browser.document().find(text)
     cursor.setPosition(cursor.selectionStart() + 1)
     pages.browser.setTextCursor(cursor)
@@ -91,7 +91,7 @@ def click(pages: DocumentationWindow, text: str) -> None:
 
 
 def listed(pages: DocumentationWindow) -> list[str]:
-    """List the sections that the contents show, pages left out."""
+    """List the sections in the table of contents, without the pages."""
     tops = [pages.contents.topLevelItem(at) for at in range(pages.contents.topLevelItemCount())]
     found = []
     for top in filter(None, tops):
@@ -349,7 +349,7 @@ def test_pictures_and_lines_fit_a_narrow_window(pages: DocumentationWindow) -> N
     assert picture_width(pages) < wide
     assert picture_width(pages) <= pages.browser.viewport().width()
     pages.resize(1600, 900)
-    assert picture_width(pages) < 1000  # a longer line would be hard to read
+    assert picture_width(pages) < 1000  # longer lines would be hard to read
 
 
 def picture_width(pages: DocumentationWindow) -> float:

@@ -1,4 +1,4 @@
-"""No control is set back by a screen that is older than what was last entered in it."""
+"""A screen that is older than the last input does not reset any control."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ TEXT = "the cat sat on the mat and the dog ran to a log"
 
 @pytest.fixture
 def long(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
-    """A window in which a model has read a text block by block."""
+    """Open a window in which a model has processed a text in blocks."""
     monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     model_window.type_sentence(TEXT)
     model_window.settle()
     return model_window
 
 
-@pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+@pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 def test_letters_typed_between_the_heatmaps_and_the_panes_stay(long: Hand) -> None:
-    """The panes are shown after the heatmaps of a long text: here a letter is typed in between."""
+    """For a long text, panes are updated after the heatmaps; a letter is typed in between."""
     window, letters = long.window, [*"orful"]
 
     def type_next() -> None:
@@ -59,7 +59,7 @@ def test_a_change_of_colours_leaves_letters_that_are_being_typed(hand: Hand) -> 
     hand.type_sentence("one two")
     hand.settle()
     QTest.keyClicks(hand.sentence, " three")
-    hand.window.set_scheme(ColourScheme.DARK)  # before the screen with these letters is made
+    hand.window.set_scheme(ColourScheme.DARK)  # before the screen with these letters is created
     QTest.keyClicks(hand.sentence, "!")
     hand.settle()
     hand.window.set_scheme(ColourScheme.SYSTEM)
@@ -67,7 +67,7 @@ def test_a_change_of_colours_leaves_letters_that_are_being_typed(hand: Hand) -> 
 
 
 class HeldPrefetch:
-    """The reading of what a view needs, which waits until it is released."""
+    """A prefetch that waits until it is released."""
 
     def __init__(self) -> None:
         self._read = PanelPresenters.prefetch
@@ -85,7 +85,7 @@ class HeldPrefetch:
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], HeldPrefetch]]:
-    """Begins to hold the reading of what a view needs."""
+    """Return a function that delays all prefetches from then on."""
     made: list[HeldPrefetch] = []
 
     def hold() -> HeldPrefetch:
@@ -139,7 +139,7 @@ VIEW_CONTROLS: dict[str, tuple[str, Callable[[Hand], QWidget], Callable[[Hand], 
 def test_a_control_of_the_view_keeps_what_was_chosen_while_numbers_are_read(
     hand: Hand, held: Callable[[], HeldPrefetch], name: str
 ) -> None:
-    """Two steps by key arrive as two, although a screen of the view before comes in between."""
+    """Two key presses are two steps, although a screen of the previous view arrives in between."""
     pane, control, wanted = VIEW_CONTROLS[name]
     window, workspace = hand.window, hand.window.workspace
     workspace.set("dropout", 0.5)
@@ -161,7 +161,7 @@ def test_a_control_of_the_view_keeps_what_was_chosen_while_numbers_are_read(
     for cell in (Cell("weights", (0, 1, 0)), Cell("weights", (0, 2, 0))):
         QTest.keyClick(control(hand), key)
         seen.append(wanted(hand))
-        workspace.change_view(hovered=cell)  # shown at once, with the view as far as it is read
+        workspace.change_view(hovered=cell)  # shown immediately, with the data that has been read
     prefetch.release()
     hand.settle()
     assert len(set(seen)) == 3, seen

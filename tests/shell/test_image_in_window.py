@@ -1,4 +1,4 @@
-"""A vision model is opened in the window, and given images: chosen, dropped, saved."""
+"""A vision model is opened in the window, and images are chosen, dropped and saved."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.features.token_strip.patch_strip_widget import PatchStrip
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 ASKED = "tiny_vit takes images. Choose an image, or drop an image file on the window."
 
 
@@ -47,7 +47,7 @@ def image(tmp_path: Path) -> Path:
 
 
 def open_model(hand: Hand, folder: Path) -> None:
-    """Open a vision model, and leave the question for its image unanswered."""
+    """Open a vision model and leave its image dialog open."""
     hand.window.controllers.document_controller.open(folder)
     hand.until(lambda: hand.window.workspace.document.takes_image)
     hand.until(lambda: bool(hand.window.findChildren(QFileDialog)))
@@ -88,7 +88,7 @@ def strip_of(hand: Hand) -> PatchStrip:
     strip: PatchStrip | None = hand.window.panes["Tokens"].patches
     assert strip
     hand.until(strip.isVisible)
-    QApplication.processEvents()  # it takes its place
+    QApplication.processEvents()  # the new image replaces it
     hand.window.panes["Tokens"].ensureWidgetVisible(strip)
     return strip
 
@@ -254,7 +254,7 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     assert "computed when the document was saved" in words(notice)
     hand.window.controllers.head_edit_controller.toggle_ablation(
         0, 1
-    )  # which takes reading it again
+    )  # this requires processing the image again
     setup = hand.window.settings_bar
     hand.until(setup.image_problem.isVisible)
     assert words(setup.image_problem).startswith("Image not found: “noise.png” in ")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def reachable_with_editors(hand: Hand) -> list[QWidget]:
-    """Go round by the tab key, once with each editor of settings open."""
+    """Return the names of all tab stops, with each settings editor open in turn."""
     found = []
     for chip in hand.window.settings_bar.chips.values():
         chip.setChecked(True)
@@ -39,13 +39,13 @@ def reachable_with_editors(hand: Hand) -> list[QWidget]:
 
 
 def reachable(hand: Hand, start: QWidget | None = None) -> list[QWidget]:
-    """Go round by the tab key."""
+    """Return the names of all tab stops."""
     (start or hand.sentence).setFocus()
     found: list[QWidget] = []
     while (widget := QApplication.focusWidget()) is not None:
         if found and widget is found[0]:
             break
-        if widget not in found:  # else it goes from link to link within
+        if widget not in found:  # otherwise, Tab moves between the links in this widget
             found.append(widget)
         hand.key(Qt.Key.Key_Tab)
     return found
@@ -96,7 +96,7 @@ def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str
     dim = []
     for widget in dict.fromkeys(reachable_with_editors(hand)):
         window.settings_bar.reveal(widget)
-        QApplication.processEvents()  # the settings that were opened take their places
+        QApplication.processEvents()  # the editors of the settings appear in their places
         window.settings_bar.reveal(widget)
         widget.setFocus(Qt.FocusReason.TabFocusReason)
         there = _picture(widget)
@@ -173,7 +173,7 @@ def _picture(widget: QWidget) -> QImage:
 
 
 def _stands_out(one: QImage, other: QImage) -> bool:
-    """Whether some of it changes as much as a mark differs from its paper (WCAG 2.2, 1.4.11)."""
+    """Return whether two images differ in a contrast of about 3:1 or more (WCAG 2.2, 1.4.11)."""
     pairs = np.unique(rgb_of(one).astype(np.uint64) << 24 | rgb_of(other)).tolist()
     return max(contrast(f"#{pair >> 24:06x}", f"#{pair & 0xFFFFFF:06x}") for pair in pairs) >= 2.9
 
@@ -210,7 +210,7 @@ def test_who_clicks_sees_no_ring(hand: Hand) -> None:
 
 
 def test_a_pane_that_closes_leaves_the_focus_to_the_heatmaps(hand: Hand) -> None:
-    """Qt would give it to the next widget in the tab order, with a ring around it."""
+    """Qt would move the focus to the next widget in tab order, with a focus frame."""
     docks = hand.window.docks
     for pane in PANES:
         docks.open(pane.id)
@@ -238,12 +238,12 @@ def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
     scroll.setValue(scroll.value() - 10)
     assert ring.geometry() == before.translated(0, 10)
     scroll.setValue(scroll.minimum())
-    assert not ring.isVisible()  # what it is around is scrolled away
+    assert not ring.isVisible()  # the focused widget has been scrolled out of view
     bar.reveal(last)
     assert ring.isVisible()
     there = ring.geometry()
     hand.key(Qt.Key.Key_Escape)
-    assert not ring.isVisible() or ring.geometry() != there  # the focus goes elsewhere
+    assert not ring.isVisible() or ring.geometry() != there  # the focus moves elsewhere
 
 
 def test_the_ring_outlives_what_it_was_around(application: QApplication, qtbot: QtBot) -> None:

@@ -1,4 +1,4 @@
-"""A program killed while it draws and exports a long text leaves only what is whole."""
+"""If a program is killed while it draws and exports a long text, its files are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening the lab from the main window, and a trained layer from the lab."""
+"""The main window opens the lab, and the lab opens a trained layer in the main window."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def opened(windows: WindowManager, qtbot: QtBot) -> LabWindow:
 def meanwhile(
     windows: WindowManager, is_there: bool, act: Callable[[], object]
 ) -> tuple[list[bool], IncrementalTask]:
-    """Open the lab, and do something between two parts of making it: as it is there, or before."""
+    """Open the lab and act between two steps of its creation, before or after the lab exists."""
     windows.open_lab()
     (making,) = windows.findChildren(IncrementalTask)
     done = list[bool]()
@@ -69,7 +69,7 @@ def meanwhile(
 def test_the_lab_is_opened_by_keys_once(windows: WindowManager, qtbot: QtBot) -> None:
     _, hand = first(windows, qtbot)
     hand.press(Qt.Key.Key_A, CONTROL | ALT)
-    hand.press(Qt.Key.Key_A, CONTROL | ALT)  # while it is still being made
+    hand.press(Qt.Key.Key_A, CONTROL | ALT)  # while the lab is still being created
     lab = opened(windows, qtbot)
     qtbot.waitExposed(lab)
     hand.activate()
@@ -138,7 +138,7 @@ def test_quitting_that_is_called_off_leaves_the_lab_as_it_was(
     hand.activate()
     window.workspace.set("causal", False)
     hand.press(Qt.Key.Key_Q)
-    assert not lab.findChildren(QMessageBox)  # the document is asked about first
+    assert not lab.findChildren(QMessageBox)  # the user is first asked about the document
     press_in(window, "Cancel")
     assert lab.isVisible()
     assert lab.lab.is_training
@@ -194,7 +194,7 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     hand = Hand(qtbot, windows.all[-1])
     hand.settle()
     assert hand.chips == ("a", "␣", "b")
-    queries = (arrays["input"] @ arrays["W_query"])[:, 3:]  # of head 2
+    queries = (arrays["input"] @ arrays["W_query"])[:, 3:]  # the second head
     keys = (arrays["input"] @ arrays["W_key"])[:, 3:]
     scores = np.where(np.tri(3, dtype=bool), queries @ keys.T / np.sqrt(3), -np.inf)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -211,7 +211,7 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
     dialog = hand.window.controllers.export_controller.dialog
     assert dialog
-    assert dialog.settings.look.title == "repeat-1, layer 2, step 1,500"  # of a figure of it
+    assert dialog.settings.look.title == "repeat-1, layer 2, step 1,500"  # the title of a figure
     dialog.reject()
     assert hand.window.controllers.export_controller.settings.look.title == ""
     hand.window.activateWindow()
@@ -224,9 +224,9 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # what transformers says of such small models
+@pytest.mark.filterwarnings("ignore")  # transformers warns about small models
 def test_a_model_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBot) -> None:
-    pytest.importorskip("transformers.modeling_utils")  # its first import takes long
+    pytest.importorskip("transformers.modeling_utils")  # the first import takes long
     first(windows, qtbot)
     windows.open_lab()
     lab = opened(windows, qtbot)

@@ -1,4 +1,4 @@
-"""A model of the language lab is opened in the window as any model is."""
+"""A model of the language lab is opened in the window like any other model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from tests.support.window_input import Hand
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 
 
 @pytest.fixture(scope="module", autouse=True)
 def transformers() -> object:
-    """The library, whose first import takes long and is none of what is waited for."""
+    """Import the library before the tests, because the first import takes long."""
     return pytest.importorskip("transformers.modeling_utils")
 
 

@@ -1,6 +1,6 @@
-"""A text of which no matrix is held is read in the window like any other; nothing stale is shown.
+"""The window shows a text without stored matrices like any other text, and nothing outdated.
 
-Its texts are short: what counts as long is set to nothing.
+The texts are short, but the limit for long texts is set to 0.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def every_band_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def rest_timer(hand: Hand) -> Iterator[QTimer]:
-    """Runs out when exact pictures are drawn again after the user has acted."""
+    """Return the timer after which refinement resumes when the user has acted."""
     timer = hand.window.workspace.requests.rest_timer
     yield timer
     timer.setInterval(REFINEMENT_DELAY_MS)
@@ -66,7 +66,7 @@ def until_drawn(hand: Hand) -> None:
 
 
 def numbers_of(hand: Hand, panel: Heatmap) -> np.ndarray:
-    """What a panel is to show, by reading all numbers of its head and pooling them here."""
+    """Return the expected values of a panel, by reading and pooling all values of its head."""
     run = hand.window.workspace.run
     assert run
     whole = run.trace.read(panel.stage, (*panel.leading, panel.head or 0))
@@ -137,12 +137,12 @@ def test_what_takes_little_is_exact_while_the_hand_acts(
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
     workspace = hand.window.workspace
-    rest_timer.setInterval(10**6)  # it never rests
+    rest_timer.setInterval(10**6)  # refinement never resumes
     hand.window.controllers.view_controller.zoom(2, (300, 100))
     until_drawn(hand)
     assert workspace.requests.is_resting
     monkeypatch.setattr(board_presenter, "CELLS_PER_CHECK", 520 * 100)
-    hand.window.controllers.view_controller.pan_by(-200, 200)  # to what was not seen yet
+    hand.window.controllers.view_controller.pan_by(-200, 200)  # a new part
     hand.until(lambda: not workspace.requests.worker.is_working)
     resolved = workspace.screen.resolved
     assert resolved
@@ -168,7 +168,7 @@ def test_drawing_is_not_interrupted_by_asking_for_the_same(
     monkeypatch.setattr(worker, "ask", note)
     hand.window.controllers.setup.toggle_mask()
     until_drawn(hand)
-    # The numbers, at most two for what is pointed at and for first pictures, and the rest.
+    # The results, at most two requests for the pointer and for initial images, and the rest.
     assert len(asked) <= 4
 
 
@@ -189,7 +189,7 @@ def test_a_picture_that_cannot_be_drawn_is_not_tried_for_ever(
     hand.until(lambda: bool(hand.text_problem or hand.boxes()))
     hand.until(lambda: not workspace.requests.worker.is_working)
     count = len(asked)
-    assert count in (1, 2)  # one may have been asked for while the first was under way
+    assert count in (1, 2)  # another request may have been made while the first was running
     workspace.refresh_screen()
     assert not workspace.requests.worker.is_working
     if isinstance(error, MemoryError):
@@ -255,11 +255,11 @@ def test_six_tokens_are_held_whole_again(hand: Hand, use_usual_limits: Callable[
 def test_a_dialog_over_it_has_the_cores_until_it_is_closed(
     hand: Hand, rest_timer: QTimer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(board_presenter, "CELLS_PER_CHECK", 0)  # so that nothing is exact at once
+    monkeypatch.setattr(board_presenter, "CELLS_PER_CHECK", 0)  # nothing is exact yet
     hand.paste_sentence(WORDS * 40)
     hand.settle()
     workspace = hand.window.workspace
-    rest_timer.setInterval(10**6)  # it never rests by itself
+    rest_timer.setInterval(10**6)  # refinement never resumes by itself
     workspace.requests.end_rest()
     workspace.requests.pause_refinement(True)
     hand.until(lambda: not workspace.requests.worker.is_working)

@@ -1,4 +1,4 @@
-"""A model reads a text too long for its weights to be held: what the window shows of it."""
+"""The window shows a model's text that is too long to store the weights."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from tests.support.window_input import Hand
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 TEXT = "the cat sat on the mat and the dog ran to a log"
 
 
 @pytest.fixture
 def long(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
-    """A window in which a model has read a text block by block."""
+    """Open a window in which a model has processed a text in blocks."""
     monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     hand = model_window
     hand.type_sentence(TEXT)
@@ -111,7 +111,7 @@ def test_a_saved_document_has_no_numbers_and_is_read_again(long: Hand, tmp_path:
 
 @pytest.fixture
 def slowly(long: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
-    """The same window, where a text is read by few tokens at once, and all progress is told."""
+    """Process the text a few tokens at a time, and report all progress."""
     read_few_tokens_at_once(monkeypatch)
     return long
 

@@ -1,4 +1,4 @@
-"""The panes that ask a model about a text that it has read, in the window."""
+"""Panes in the window run a model again to answer questions about its text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.attention.model_reading import ModelAnswer
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_that_numbers_of_a_server_cannot_be_had_is_said_until_they_come(
 
 @pytest.fixture
 def numbers_on_their_way(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Stages whose numbers a server has not sent yet."""
+    """Delay the values of stages as if a server had not sent them yet."""
     read, late = Trace.read, ["weights"]
 
     def read_later(self: Trace, *given: Any) -> Any:

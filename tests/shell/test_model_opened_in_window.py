@@ -1,4 +1,4 @@
-"""A model's folder is opened in the window: it reads the text that stands there."""
+"""A model folder is opened in the window, and the model processes the current text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.features.layer_overview.widget import LayerOverviewPage
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def folder(tiny_model_folder: Path) -> Path:
 
 
 def pick(box: QComboBox, value: str) -> None:
-    """Choose a value by keys."""
+    """Choose a value by keyboard."""
     box.setFocus()
     steps = box.findData(value) - box.currentIndex()
     for _ in range(abs(steps)):
@@ -161,7 +161,7 @@ def open_layers(hand: Hand) -> LayerOverviewPage:
 
 
 def head_in_front(hand: Hand) -> tuple[int, int]:
-    """The layer and the head that the flow board shows."""
+    """Return the layer and the head that the flow board shows."""
     resolved = hand.window.workspace.screen.resolved
     assert resolved
     assert resolved.flow
@@ -333,7 +333,7 @@ def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand
     hand.leave()
     met = [(workspace.view.layer, workspace.view.pinned)]
     while "href" in pane.terms.text():
-        QApplication.processEvents()  # the pane takes its shape
+        QApplication.processEvents()  # wait until the pane is laid out
         pane.scroll_area.ensureWidgetVisible(pane.terms)
         hand.click(pane.terms, link_in(pane.terms))
         hand.settle()
@@ -433,7 +433,7 @@ def test_edges_of_a_head_are_cut_by_painting(model_window: Hand, folder: Path) -
     assert panel.forbidden is not None
     assert panel.forbidden[5, 3]
     assert pane.edits.text() == "Cut in layer 1, head 2: “the” (6) no longer attends to “sat” (4)."
-    hand.click_cell(Cell("weights", (1, 2, 4)))  # which no query may read
+    hand.click_cell(Cell("weights", (1, 2, 4)))  # which no query attends to
     hand.settle()
     assert workspace.document.model == source
     hand.window.actions_.by_id["workspace.undo"].trigger()
@@ -515,7 +515,7 @@ def test_more_cut_edges_than_are_kept_are_refused_at_the_place(
     hand.until(lambda: said in hand.window.mask_edit_bar.notes.toolTip())
     assert hand.window.panes["Next token"].problem.text() == said
     assert workspace.document.model == source
-    hand.click_cell(Cell("weights", (0, 5, 3)))  # which joins
+    hand.click_cell(Cell("weights", (0, 5, 3)))  # this joins the heads
     hand.settle()
     assert hand.window.panes["Next token"].problem.text() == ""
 
@@ -548,7 +548,7 @@ def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) 
 
 
 def open_and_fail(hand: Hand, folder: Path) -> str:
-    """Open a model that cannot read the text; close the box that says why and return that."""
+    """Open a model that rejects the text; close the message box and return its text."""
     hand.window.controllers.document_controller.open(folder)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()

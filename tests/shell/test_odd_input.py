@@ -1,4 +1,4 @@
-"""Odd, empty and huge input is refused where it was given; the last picture stays."""
+"""Unusual, empty and huge input is rejected next to its control; the last result remains."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from visualizer.session.document import Document, LineSplit, truncate_text_to_to
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
 
-pytestmark = pytest.mark.slow  # texts as long as may be
+pytestmark = pytest.mark.slow  # texts of the maximum length
 
 
 # --------------------------------------------------------------------------------------- texts
@@ -103,7 +103,7 @@ def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch)
 
 
 def mend_text(hand: Hand) -> None:
-    """Click on the offer at the end of the text's problem."""
+    """Click the suggested fix at the end of the error message of the text."""
     label = hand.window.settings_bar.problem
     hand.until(lambda: label.isVisible() and label.height() > label.fontMetrics().height())
     hand.window.settings_bar.reveal(label)
@@ -257,7 +257,7 @@ def test_a_wrong_number_is_said_where_it_stands(
 
 
 def mend(hand: Hand, setting: str) -> None:
-    """Click on the offer to mend a setting, which stands at the end of its problem."""
+    """Click the suggested fix at the end of the error message of a setting."""
     label = hand.window.settings_bar.rows[setting].problem
     row = next(row for row in SETTINGS if row.name == setting)
     assert re.search(rf" Set (output size|{row.label.lower()}) to \d\S*$", words(label))

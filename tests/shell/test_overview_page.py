@@ -1,4 +1,4 @@
-"""The overview of all heads takes the place of the heatmaps, and gives it back."""
+"""The overview of all heads replaces the heatmaps, and they can be restored."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from tests.support.window_fixtures import Open
     from visualizer.features.layer_overview.widget import LayerOverviewPage
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 TOKENS = ("a", "b", "c", "d", "e")
-"""None is repeated, so no head can attend to an earlier occurrence."""
+"""Tokens without repetition, so no head can attend to an earlier occurrence."""
 
 
 def three_layers() -> np.ndarray:
-    """Weights of uniform heads, except for the second head of the third layer: previous token."""
+    """Return the weights of uniform heads and of one previous-token head (layer 3, head 2)."""
     uniform = np.tri(5) / np.arange(1, 6)[:, None]
     weights = np.tile(uniform, (3, 2, 1, 1)).astype(np.float32)
     weights[2, 1] = np.eye(5, k=-1)
@@ -44,7 +44,7 @@ def three_layers() -> np.ndarray:
 
 @pytest.fixture
 def captured(open_window: Open, qtbot: QtBot) -> Hand:
-    """A window on attention of three layers."""
+    """Open a window with attention of three layers."""
     document = Document(captured=CapturedAttention.of("made", three_layers(), TOKENS))
     hand = Hand(qtbot, open_window(document))
     hand.until(lambda: overview(hand).isVisible())
@@ -59,7 +59,7 @@ def overview(hand: Hand) -> LayerOverviewPage:
 
 
 def is_overview_shown(hand: Hand) -> bool:
-    """Whether the overview is in front; then the heatmaps are not."""
+    """Return whether the overview is displayed instead of the heatmaps."""
     is_shown = overview(hand).isVisible()
     assert hand.board.isVisible() != is_shown
     assert ("Layers" in hand.window.workspace.wanted.panes) == is_shown

@@ -1,4 +1,4 @@
-"""The rows of panels and panes agree with each other."""
+"""The tables of panels and panes are consistent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from visualizer.session.pane_spec import PanelPresenter
 from visualizer.shell.pane_table import PANELS, PANES
 
 SMALL = {PLAYBACK_PANEL.name}
-"""Rows whose prefetch reads what another row's key names already."""
+"""Rows whose prefetch reads data that the key of another row already covers."""
 
 
 def test_the_panes_of_panels_are_panes_of_the_window() -> None:

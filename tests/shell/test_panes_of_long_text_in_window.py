@@ -1,4 +1,4 @@
-"""A text of which no matrix is held, in the window: every pane shows it or says what it lacks."""
+"""For a text without stored matrices, every pane shows its content or states what is missing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TEXT = "the cat sat on the mat and the dog sat on the cat " * 8
 
 @pytest.fixture
 def long_text(every_text_is_long: Mapping[str, int], hand: Hand) -> Hand:
-    """A window with a text that is read as long ones are."""
+    """Open a window with a text that is processed like a long text."""
     hand.type_sentence(TEXT)
     hand.settle()
     assert run_of(hand).trace.is_blockwise
@@ -53,7 +53,7 @@ def run_of(hand: Hand) -> Run:
 
 
 def open_pane(hand: Hand, id_: str) -> Any:
-    """Open a pane as the View menu does."""
+    """Open a pane like the View menu."""
     if id_ not in hand.window.docks.visible_pane_ids:
         hand.window.docks.actions[id_].trigger()
     hand.until(lambda: id_ in hand.window.docks.visible_pane_ids)
@@ -151,7 +151,7 @@ def test_a_mask_is_not_painted_and_no_brush_makes_a_matrix(
     assert said in hand.status
     for button in bar.buttons.values():
         assert not button.isVisible()
-        QTest.mouseClick(button, Qt.MouseButton.LeftButton)  # as from a menu
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)  # like a menu
     hand.click_cell(Cell("weights", (0, 50, 20)))
     hand.key(Qt.Key.Key_X)
     hand.settle()
@@ -241,7 +241,7 @@ def test_heads_are_measured_when_that_is_asked_for(
 
 
 class Slow:
-    """Measures in two steps, the second when it is let go on."""
+    """A measurement in two steps; the second step waits until it is released."""
 
     def __init__(self) -> None:
         self.has_begun, self.goes_on = threading.Event(), threading.Event()

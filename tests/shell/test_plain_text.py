@@ -1,4 +1,4 @@
-"""Text from files or typing is shown literally in every pane, tool tip, box and export."""
+"""Text from files and users appears literally in all panes, tooltips, dialogs and exports."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from tests.support.window_fixtures import Open
 
-pytestmark = pytest.mark.slow  # each pane in a window of its own
+pytestmark = pytest.mark.slow  # each pane in a separate window
 
 ALT, SHIFT = Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ShiftModifier
 NAME = "<img zqfile>.npz"
@@ -61,7 +61,7 @@ BOLD, FILE = HOSTILE[:2]
 
 @pytest.fixture
 def captured(open_window: Open, qtbot: QtBot) -> Hand:
-    """A window on captured attention with a hostile name and hostile tokens, all panes open."""
+    """Open a window with captured attention, a hostile name, hostile tokens and all panes."""
     size = len(TOKENS)
     weights = np.full((2, 2, size, size), 1 / size, np.float32)
     document = Document(captured=CapturedAttention.of(NAME, weights, TOKENS))
@@ -108,7 +108,7 @@ def test_a_label_is_plain_or_rich_and_never_guesses(application: QApplication) -
     label = PlainLabel(BOLD)
     assert label.textFormat() is Qt.TextFormat.PlainText
     assert RichLabel().textFormat() is Qt.TextFormat.RichText
-    assert label.sizeHint().width() > PlainLabel("zqbold").sizeHint().width()  # all is written
+    assert label.sizeHint().width() > PlainLabel("zqbold").sizeHint().width()  # tags are visible
 
 
 def test_the_eye_sees_what_qt_takes_for_html(application: QApplication) -> None:
@@ -307,7 +307,7 @@ def test_the_file_dialog_asks_about_a_file_of_any_name(
         asked.append((box.text(), box.textFormat()))
         box.button(QMessageBox.StandardButton.No).click()
 
-    QTimer.singleShot(0, answer)  # it is asked in a loop of its own
+    QTimer.singleShot(0, answer)  # the dialog runs its own event loop
     dialog.accept()
     dialog.reject()
     ((said, form),) = asked
@@ -320,7 +320,7 @@ def test_the_file_dialog_asks_about_a_file_of_any_name(
 
 
 class Elements(html.parser.HTMLParser):
-    """Collects the elements of a page, and the text of its board."""
+    """Parser that collects the elements of a page and the text of its board."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -335,7 +335,7 @@ class Elements(html.parser.HTMLParser):
 
 @pytest.fixture
 def exported(captured: Hand, tmp_path: Path) -> dict[str, str]:
-    """Every export that is text, with hostile tokens, a hostile title and a hostile caption."""
+    """Return all text exports, with hostile tokens, a hostile title and a hostile caption."""
     snapshot = captured.window.workspace.snapshot
     assert snapshot
     files = {}
@@ -349,7 +349,7 @@ def test_a_web_page_holds_tokens_as_data(exported: dict[str, str]) -> None:
     text = exported[".html"]
     page = Elements(text)
     assert not page.found & {"b", "img", "a", "iframe", "object"}
-    assert text.count("<svg") == 1  # the page's own, over the heatmaps
+    assert text.count("<svg") == 1  # the heading of the page above the heatmaps
     assert not any(is_hostile(value or "") for value in page.attributes)
     assert (
         text.count("<script")
@@ -396,4 +396,4 @@ def test_what_a_notebook_shows_is_escaped(captured: Hand) -> None:
     shown = Explained(readout, 0.5)._repr_html_()
     assert is_hostile(shown)
     assert is_escaped(shown)
-    assert shown.count("<b>") == 2  # of the two tokens
+    assert shown.count("<b>") == 2  # one for each of the two tokens

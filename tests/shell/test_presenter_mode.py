@@ -1,4 +1,4 @@
-"""Presenter mode by a clicker's keys: large, thick, without panes; fully restored afterwards."""
+"""Presenter mode, controlled by a clicker's keys, enlarges text, hides panes and restores all."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from tests.support.window_fixtures import Open
     from visualizer.shell.window import MainWindow
 
-pytestmark = pytest.mark.slow  # each changes its window for good
+pytestmark = pytest.mark.slow  # each test changes its window permanently
 
 
 Key = Qt.Key
 CELL = Cell("weights", (0, 1, 0))
 FRAME = 48
-"""A window of another frame than it was closed in may be so much lower."""
+"""Maximum difference in height, in pixels, if a window is restored with a different frame."""
 SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48%."
 
 
 @pytest.fixture
 def window(fresh_window: MainWindow) -> MainWindow:
-    """A window that nobody has shown to a class."""
+    """Open a window that has not been in presenter mode."""
     return fresh_window
 
 
 @pytest.fixture
 def usual_size(application: QApplication) -> Iterator[None]:
-    """Keep a larger type out of the tests that come after."""
+    """Restore the text size after each test."""
     usual = application.font()
     yield
     assert application.font() == usual
@@ -53,7 +53,7 @@ def usual_size(application: QApplication) -> Iterator[None]:
 
 @pytest.fixture
 def teacher(usual_size: None, hand: Hand) -> Hand:
-    """A hand at a window with its numbers, in presenter mode."""
+    """Return a hand for a window with results in presenter mode."""
     hand.settle()
     hand.board.setFocus()
     hand.key(Key.Key_F5)
@@ -66,7 +66,7 @@ def panes(window: MainWindow) -> dict[str, bool]:
 
 
 def edges(window: MainWindow) -> list[int]:
-    """Where the panes that can be seen begin and end."""
+    """Return the start and end positions of the visible panes."""
     shown = [window.docks.by_id[name] for name in sorted(window.workspace.wanted.panes)]
     return [edge for dock in shown for edge in _ends(dock.geometry())]
 
@@ -78,7 +78,7 @@ def _ends(area: QRect) -> tuple[int, ...]:
 def arrangement(window: MainWindow) -> dict[str, object]:
     return {
         "panes": panes(window),
-        "seen": window.workspace.wanted.panes,  # of tabs, the one in front
+        "seen": window.workspace.wanted.panes,  # of tabbed panes, only the front one
         "window": (window.geometry(), window.windowState()),
         "menu": window.menuBar().height(),
         "type": (QApplication.font(), text_scale()),
@@ -102,7 +102,7 @@ def test_a_room_sees_the_heatmaps_large(teacher: Hand) -> None:
 
 def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
     hand.settle()
-    hand.key(Key.Key_F4)  # one of the panes is closed, and one in front of another
+    hand.key(Key.Key_F4)  # one pane is closed, and another is in front of a tabbed pane
     hand.window.docks.by_id["Heads"].hide()
     hand.board.setFocus()
     QApplication.processEvents()
@@ -114,7 +114,7 @@ def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
     hand.key(Key.Key_F5)
     hand.until(lambda: not hand.window.isFullScreen())
     hand.until(lambda: arrangement(hand.window) == before)
-    hand.until(lambda: edges(hand.window) == pytest.approx(places, abs=1))  # as Qt rounds
+    hand.until(lambda: edges(hand.window) == pytest.approx(places, abs=1))  # rounded like in Qt
 
 
 def test_escape_lets_go_first_and_then_leaves(teacher: Hand) -> None:
@@ -182,7 +182,7 @@ def test_the_sentence_of_a_cell_is_large(teacher: Hand) -> None:
     teacher.leave()
     assert teacher.caption == heard(told).name == SENTENCE
     large = told.height()
-    assert teacher.board.height() == height  # so that the heatmaps stay where they are
+    assert teacher.board.height() == height  # so that the heatmaps do not move
     teacher.key(Key.Key_F5)
     teacher.until(lambda: told.height() < large)
 
@@ -218,7 +218,7 @@ def test_a_clicker_blanks_the_screen_until_a_key(teacher: Hand, key: Key, back: 
     teacher.key(key)
     whole = window.grab(window.rect().adjusted(0, 0, 0, -window.statusBar().height())).toImage()
     (colour,) = _colours(whole)
-    assert contrast(colour, window.theme.paper) < 1.05  # some screens round it
+    assert contrast(colour, window.theme.paper) < 1.05  # some screens round the value
     assert "any key" in teacher.status
     teacher.key(back)
     assert not window.controllers.presenter.blank_screen_widget.isVisible()
@@ -245,7 +245,7 @@ def test_b_is_a_letter_elsewhere(usual_size: None, hand: Hand) -> None:
     hand.key(Key.Key_B)
     assert not hand.window.controllers.presenter.blank_screen_widget.isVisible()
     hand.key(Key.Key_F5)
-    hand.key(Key.Key_F2)  # to type in front of all
+    hand.key(Key.Key_F2)  # to type in presenter mode
     hand.type_sentence("A big cab.")
     hand.settle()
     assert not hand.window.controllers.presenter.blank_screen_widget.isVisible()

@@ -1,4 +1,4 @@
-"""A second text is given to a model in the window, and another kind of attention is shown."""
+"""The user enters a second text for a model, and the window shows another kind of attention."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.attention.run import Run
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 TEXT, SECOND = "the cat sat on the mat", "a dog ran"
 MOST = VOCABULARY
-"""How many tokens the small models read."""
+"""Maximum number of tokens of the small models."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def open_model(hand: Hand, folder: Path) -> None:
 
 
 def type_second(hand: Hand, text: str) -> None:
-    """Go to the second text by its command, and type over what is there."""
+    """Focus the second text by its command and replace it."""
     hand.window.actions_.by_id["text.edit_second"].trigger()
     field = hand.window.settings_bar.second
     hand.until(field.hasFocus)
@@ -76,7 +76,7 @@ def test_a_pair_is_read_as_it_is_typed_and_taken_back(hand: Hand, encoder: Path)
     np.testing.assert_allclose(run_of(hand).trace.read("weights"), expected["weights"], atol=1e-6)
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
-    assert setup.second.toPlainText() == "a dog "  # word by word, as in the first text
+    assert setup.second.toPlainText() == "a dog "  # word by word, like the first text
     while setup.second.toPlainText():
         hand.window.actions_.by_id["workspace.undo"].trigger()
         hand.settle()
@@ -121,7 +121,7 @@ def test_each_kind_of_attention_of_a_decoder_is_shown(
     assert box.currentText() == "Encoder"
     assert not any("Shown:" in notice for notice in run_of(hand).notices)
     type_second(hand, SECOND)
-    assert box.currentText() == "Decoder"  # what was typed is what is shown
+    assert box.currentText() == "Decoder"  # the entered text is displayed
     seen = visualizer.open_model(with_decoder).attend(TEXT, SECOND)
     for kind, name in zip(kinds, seen.parts, strict=True):
         hand.choose("part", kind)

@@ -1,4 +1,4 @@
-"""What is chosen in the Settings window acts at once and is remembered, as from the menus."""
+"""Changes in the Settings window take effect immediately and are stored, like those in menus."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ ALT = Qt.KeyboardModifier.AltModifier
 
 @pytest.fixture
 def window(fresh_window: MainWindow) -> MainWindow:
-    """A window of its own, as its settings outlive it."""
+    """Open a separate window, because its settings outlive it."""
     return fresh_window
 
 
 @pytest.fixture
 def usual_text() -> Iterator[None]:
-    """Leave the application's font as it was."""
+    """Restore the application's font."""
     before = QGuiApplication.font()
     yield
     QApplication.setFont(before)
@@ -67,7 +67,7 @@ def settings(hand: Hand) -> SettingsDialog:
 
 
 def choose(box: QComboBox, words: str) -> None:
-    """Choose from a list by its keys."""
+    """Choose from a list by keyboard."""
     target = box.findText(words)
     assert target >= 0
     while box.currentIndex() != target:
@@ -129,7 +129,7 @@ def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
     explain = hand.window.docks.by_id["Explain"]
     assert explain.width() >= 1.4 * DEFAULT_WIDTHS_PX[Area.RIGHT]
     switch = dialog.autosave
-    assert switch.width() >= switch.sizeHint().width()  # the dialog has grown, too
+    assert switch.width() >= switch.sizeHint().width()  # the dialog has also grown
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
     app.apply_stored_text_size()
     assert text_scale() == pytest.approx(1.5, abs=0.05)
@@ -201,7 +201,7 @@ def test_unsaved_changes_are_kept_only_where_they_are_wanted(hand: Hand) -> None
     folder = app_settings.user_data_folder() / app_settings.RECOVERY
 
     def kept() -> bool:
-        with suppress(FileNotFoundError):  # each may go meanwhile
+        with suppress(FileNotFoundError):  # each folder may have been deleted in the meantime
             return any(each.stat().st_size for each in folder.iterdir())
         return False
 
@@ -267,10 +267,10 @@ def test_other_windows_follow_one_after_the_other(
     hand = Hand(qtbot, first)
     hand.settle()
     themes: list[list[Theme]] = []
-    """Those of the others, before each of them is styled."""
+    """The themes of all other windows before each window is styled."""
     turns: list[None] = []
     styled_in: list[int] = []
-    """The turn of the event loop in which each was styled."""
+    """The iteration of the event loop in which each window was styled."""
     clock = QTimer(first, interval=0)
     clock.timeout.connect(lambda: turns.append(None))
     clock.start()
@@ -284,10 +284,10 @@ def test_other_windows_follow_one_after_the_other(
         monkeypatch.setattr(window, "set_scheme", partial(styled, window.set_scheme))
     choose_dark(hand)
     assert first.theme == DARK
-    assert [window.theme for window in others] == [LIGHT, LIGHT]  # the first is not held up
+    assert [window.theme for window in others] == [LIGHT, LIGHT]  # the first window is not delayed
     hand.until(lambda: others[1].theme == DARK)
     assert themes == [[LIGHT, LIGHT], [DARK, LIGHT]]
-    assert len(set(styled_in)) == 2  # other events come in between
+    assert len(set(styled_in)) == 2  # other events are processed in between
 
 
 @pytest.mark.slow
@@ -303,7 +303,7 @@ def test_a_window_may_be_closed_while_others_are_styled(
         second.set_scheme = lambda scheme: second.close()  # type: ignore[assignment, method-assign]
     choose_in_menu(hand)
     if not is_styled:
-        second.close()  # what is done with it now raises an error, as it is deleted
+        second.close()  # the window is deleted, so using it raises an error
     (styling,) = windows.findChildren(IncrementalTask)
     with qtbot.waitSignal(styling.ended):
         pass

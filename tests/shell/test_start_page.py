@@ -1,4 +1,4 @@
-"""The start page comes first, opens what its pictures show, and makes room for documents."""
+"""The start page appears first, opens the content of its images, and closes for documents."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEFT = Qt.MouseButton.LeftButton
 
 @pytest.fixture
 def hand(windows: WindowManager, qtbot: QtBot) -> Hand:
-    """The hand on the window of a first start."""
+    """Return a hand for a window at the first start."""
     windows.begin(None, None)
     window = windows.all[0]
     window.resize(1280, 800)
@@ -61,7 +61,7 @@ def choose(hand: Hand, example: Example) -> None:
 def test_the_first_start_shows_the_page_over_the_starting_document(hand: Hand) -> None:
     page = page_of(hand.window)
     assert hand.window.workspace.document == default_document()
-    assert hand.window.workspace.run is not None  # computed behind it
+    assert hand.window.workspace.run is not None  # computed behind the start page
     top = page.mapTo(hand.window, page.rect().topLeft())
     assert top.y() == hand.window.menuBar().geometry().bottom() + 1
     assert page.width() == hand.window.width()
@@ -106,7 +106,7 @@ def test_page_and_settings_agree_on_whether_it_comes_at_the_start(hand: Hand) ->
 
 
 def test_the_lesson_opens_before_lessons_are_loaded(hand: Hand) -> None:
-    hand.window.controllers.lesson_controller.lessons = ()  # as until the window was painted
+    hand.window.controllers.lesson_controller.lessons = ()  # as before the window was painted
     choose(hand, Example.LESSON)
     hand.settle()
     assert hand.window.panes["Lesson"].isVisible()
@@ -151,9 +151,9 @@ def test_the_book_opens_beside_what_would_be_lost(hand: Hand, windows: WindowMan
     assert hand.window.workspace.document != default_document()
 
 
-@pytest.mark.filterwarnings("ignore")  # what transformers says of such small models
+@pytest.mark.filterwarnings("ignore")  # transformers warns about small models
 def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand: Hand) -> None:
-    pytest.importorskip("transformers.modeling_utils")  # its first import takes long
+    pytest.importorskip("transformers.modeling_utils")  # the first import takes long
     choose(hand, Example.TRAINED)
     assert hand.window.controllers.start_page.page is None
     hand.until(lambda: hand.chips[:7] == tuple("journey"))
@@ -163,7 +163,7 @@ def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand
     assert hand.panel("weights", head).values[EXPECTED_CELL] > 0.95
     said = " ".join(label.text() for label in hand.window.panes["Explain"].findChildren(QLabel))
     assert "with weight more than 99.9%" in said
-    assert not hand.window.isWindowModified()  # it can be opened again at any time
+    assert not hand.window.isWindowModified()  # the page can be reopened at any time
     assert recent_files.load_recent_files(app_settings.user_data_folder()) == ()
     hand.until(hand.window.panes["Next token"].isVisible)
     hand.until(hand.window.panes["Layers"].isVisible)
@@ -211,7 +211,7 @@ def test_the_lab_opens_and_trains(hand: Hand, windows: WindowManager, qtbot: QtB
     qtbot.waitUntil(lambda: lab.lab.run is not None, timeout=PATIENCE_MS)
     qtbot.waitUntil(lambda: bool(lab.lab.run and lab.lab.run.step > 0), timeout=6 * PATIENCE_MS)
     run = lab.lab.run
-    choose(hand, Example.TRAINING)  # the page is still there; nothing begins anew
+    choose(hand, Example.TRAINING)  # the page is still open and does not restart
     assert lab.lab.run is not None
     assert run is not None
     assert lab.lab.run.folder == run.folder
@@ -236,7 +236,7 @@ def test_another_document_can_be_looked_for(hand: Hand) -> None:
     QTest.mouseClick(page_of(hand.window).open, LEFT)
     (dialog,) = hand.window.findChildren(QFileDialog)
     dialog.close()
-    assert hand.window.controllers.start_page.page is page_of(hand.window)  # until one is opened
+    assert hand.window.controllers.start_page.page is page_of(hand.window)  # still open
 
 
 def test_the_keyboard_stays_on_the_page(hand: Hand) -> None:
@@ -250,7 +250,7 @@ def test_the_keyboard_stays_on_the_page(hand: Hand) -> None:
         assert heard(focused).name
         seen.append(focused)
         hand.key(Qt.Key.Key_Tab)
-    assert len(set(seen)) == len(EXAMPLE_TEXTS) + 3  # and round
+    assert len(set(seen)) == len(EXAMPLE_TEXTS) + 3  # and back to the first
     hand.press(Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
     page.cards[Example.LESSON].setFocus()
     hand.key(Qt.Key.Key_Return)
@@ -258,7 +258,7 @@ def test_the_keyboard_stays_on_the_page(hand: Hand) -> None:
 
 
 def test_a_command_for_what_is_covered_uncovers_it(hand: Hand) -> None:
-    hand.press(Qt.Key.Key_D, CONTROL | ALT)  # the theme covers nothing
+    hand.press(Qt.Key.Key_D, CONTROL | ALT)  # a change of theme hides nothing
     page = page_of(hand.window)
     hand.press(Qt.Key.Key_L, CONTROL | ALT)
     assert page_of(hand.window) is page

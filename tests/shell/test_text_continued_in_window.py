@@ -1,4 +1,4 @@
-"""A model continues the text in the window: token by token, with branches, and as a text again."""
+"""A model generates text in the window: token by token, with branches, and as a new text."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from visualizer.features.model_generation.controller import ModelGenerationController
     from visualizer.features.model_generation.widget import ModelGenerationPane
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 TEXT = "the cat sat on the mat"
 
 
 class Continuing:
-    """A window in which a model reads a text, with its Continue pane open."""
+    """A window with a model and a text, with the Continue pane open."""
 
     def __init__(self, hand: Hand, folder: Path) -> None:
         self.hand, self.folder = hand, folder
@@ -65,7 +65,7 @@ class Continuing:
         QTest.mouseClick(button, Qt.MouseButton.LeftButton)
 
     def rest(self) -> None:
-        """Wait until nothing is asked for any more, nor shown anew."""
+        """Wait until there are no requests and no pending updates."""
         for _ in range(2):
             self.hand.settle()
             self.hand.until(
@@ -89,7 +89,7 @@ class Continuing:
         return [tree.nodes[node].token for node in tree.path]
 
     def expected(self, count: int, numbers: list[int] | None = None) -> list[int]:
-        """What transformers itself writes after the text and some tokens."""
+        """Return the continuation that transformers generates after the text and some tokens."""
         opened = visualizer.open_model(self.folder).opened
         ids = tokenizer_of(opened)(TEXT, return_tensors="pt")["input_ids"]
         ids = torch.cat([ids, torch.tensor([numbers or []], dtype=ids.dtype)], -1)
@@ -100,19 +100,19 @@ class Continuing:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model of which the cache has no window."""
+    """Return the folder of a small model whose cache has no sliding window."""
     return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny", sliding_window=None)
 
 
 @pytest.fixture(scope="module")
 def bloom_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model that computes its attention by itself."""
+    """Return the folder of a small model with its own attention implementation."""
     return save_tiny_model(tmp_path_factory.mktemp("models") / "bloom", "bloom")
 
 
 @pytest.fixture(scope="module")
 def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model with a chat template."""
+    """Return the folder of a small model with a chat template."""
     saved = save_tiny_model(tmp_path_factory.mktemp("models") / "chat", sliding_window=None)
     template = "{{ bos_token }}the {{ messages[0]['content'] }} </s> a"
     (saved / "chat_template.jinja").write_text(template, encoding="utf-8")
@@ -243,7 +243,7 @@ def test_a_text_that_is_typed_is_not_replaced_by_what_was_generated(
     hand.click(hand.sentence.viewport())
     hand.press(Qt.Key.Key_End)
     controller.use_as_text()
-    QTest.keyClicks(hand.sentence, "s")  # before the worker has answered
+    QTest.keyClicks(hand.sentence, "s")  # before the worker has a result
     continuing.rest()
     assert hand.window.workspace.document.text == hand.sentence.toPlainText() == f"{TEXT}s"
 
@@ -335,7 +335,7 @@ def test_what_is_read_of_an_earlier_text_is_stopped(
 
 def test_too_long_a_text_is_refused_in_a_sentence(continuing: Continuing) -> None:
     hand, controller = continuing.hand, continuing.controller
-    hand.type_sentence("cat " * 65)  # 66 tokens, of 67 which are all that it reads
+    hand.type_sentence("cat " * 65)  # 66 of the maximum of 67 tokens
     hand.settle()
     hand.until(lambda: len(controller.tree.prompt) == 66)
     controller.pick(9)
@@ -350,7 +350,7 @@ def test_too_long_a_text_is_refused_in_a_sentence(continuing: Continuing) -> Non
     assert continuing.pane.problem.isVisible()
     assert len(continuing.controller.tree.tokens) == 67
     before = controller.panel.bars.bars
-    controller.set_sampling(Sampling(1.75))  # the bars up to here follow
+    controller.set_sampling(Sampling(1.75))  # the bars of the tokens up to this one follow
     continuing.rest()
     assert controller.panel.bars.bars != before
 
@@ -425,7 +425,7 @@ def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     assert strip.tip(8) == "</s>, token 9 (EOS: end of the text)"
     continuing.controller.pick(9)
     continuing.rest()
-    hand.until(lambda: continuing.controller.panel.can_use_as_text)  # else its command is greyed
+    hand.until(lambda: continuing.controller.panel.can_use_as_text)  # to enable its command
     continuing.controller.use_as_text()
     hand.until(lambda: hand.window.workspace.document.text != TEXT)
     hand.settle()

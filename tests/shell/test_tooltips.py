@@ -1,4 +1,4 @@
-"""Tool tips of buttons add something to what the buttons say, and name the shortcuts."""
+"""Tooltips of buttons add information to the buttons' texts, and name the shortcuts."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ LIKE = {
     "Next": "lesson.step 1",
     "Back": "lesson.step -1",
 }
-"""Buttons that do what a command does under another name."""
+"""Buttons with the same function as a command that has another name."""
 
 
 def plain(text: str) -> str:
-    """Leave out what does not tell two texts apart."""
+    """Remove characters that are irrelevant when two texts are compared."""
     return re.sub(r"[^\w ]", "", text.replace("&", "")).strip().casefold()
 
 
 UNLIKE = {"Causal"}
-"""Buttons with the name of a command that do something else: they begin an own mask."""
+"""Buttons with the same name as a command but another function: they start a custom mask."""
 COMMAND = {row.id: row for row in COMMANDS}
 KEYS = {
     **{plain(name): row.shortcuts for row in COMMANDS for name in (row.description, row.text)},
@@ -48,7 +48,7 @@ KEYS = {
 
 
 def buttons(hand: Hand) -> Iterator[QAbstractButton]:
-    """Yield the program's own buttons: those that Qt adds are hidden, or of kinds of its own."""
+    """Yield the program's own buttons; Qt's buttons are hidden or have other classes."""
     for button in hand.window.findChildren(QAbstractButton):
         is_qts = button.objectName().startswith("qt_") or type(button) is QAbstractButton
         if not is_qts and button.isVisible():
@@ -56,7 +56,7 @@ def buttons(hand: Hand) -> Iterator[QAbstractButton]:
 
 
 def tip(button: QAbstractButton) -> str:
-    """Return the tool tip that is shown: a part without one shows that of what it is part of."""
+    """Return the effective tooltip; a widget without a tooltip shows that of its parent."""
     widget: QWidget | None = button
     while widget is not None and not widget.toolTip():
         parent = widget.parentWidget()
@@ -65,7 +65,7 @@ def tip(button: QAbstractButton) -> str:
 
 
 def label(button: QAbstractButton) -> str:
-    """Return what can be read on it."""
+    """Return the visible text of a button."""
     kind = type(button)
     if kind.__module__.startswith("visualizer") and "paintEvent" in vars(kind):
         return button.accessibleName()
@@ -104,7 +104,7 @@ def test_tips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
             window.docks.by_id[pane.id].raise_()
             QApplication.processEvents()
             assert complaints(hand) == set(), pane.id
-    hand.press(Qt.Key.Key_U)  # samples of dropout are compared
+    hand.press(Qt.Key.Key_U)  # compare dropout samples
     hand.settle()
     assert complaints(hand) == set()
     window.controllers.comparison_controller.compare_heads()
@@ -128,7 +128,7 @@ def test_tips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
 
 
 def test_the_walk_sees_the_buttons_and_finds_what_is_wrong(hand: Hand) -> None:
-    hand.window.resize(1600, 800)  # nothing goes into a menu, with wide letters either
+    hand.window.resize(1600, 800)  # nothing overflows into a menu, even with wide letters
     seen = {button.accessibleName() or button.text() for button in buttons(hand)}
     assert {"Step back", "Heads: mean", "Copy as script", "Mask causal", "More"} <= seen
     bar = hand.window.view_bar.buttons

@@ -1,4 +1,4 @@
-"""Letters typed at any pace, over results that arrive at any time, are never lost."""
+"""Typed letters are never lost, whatever the typing speed and whenever results arrive."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),  # what the libraries say of such small models
+    pytest.mark.filterwarnings("ignore"),  # libraries warn about small models
 ]
 SHORT = "the cat sat on the mat"
 LONG = " ".join(f"word{at % 97}" for at in range(1_454))
 SENTENCE = "Tell Vorzik the dog"
 DELAY_S = 0.04
-"""The longest delay of a result."""
+"""Maximum delay of a result, in seconds."""
 
 
 class RandomDelays:
-    """Delays the computation and the reading of what a view needs, on the worker."""
+    """Delays computations and prefetches on the worker."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
         self._random, self._nothing = random.Random(seed), threading.Event()
@@ -68,7 +68,7 @@ class RandomDelays:
 
 
 def act_at_pace(hand: Hand, acts: list[Callable[[], object]], pace_ms: int) -> None:
-    """Do something every few milliseconds, whatever else the window does."""
+    """Perform an action every few milliseconds, whatever the window does."""
     left = acts.copy()
     timer = QTimer(hand.window, interval=pace_ms, timerType=Qt.TimerType.PreciseTimer)
 
@@ -79,13 +79,13 @@ def act_at_pace(hand: Hand, acts: list[Callable[[], object]], pace_ms: int) -> N
 
     timer.timeout.connect(act_next)
     timer.start()
-    hand.until(lambda: not left, 6 * PATIENCE_MS)  # a loaded machine is slow, but loses nothing
+    hand.until(lambda: not left, 6 * PATIENCE_MS)  # a busy machine is slow but loses nothing
     timer.deleteLater()
 
 
 @pytest.fixture(scope="module")
 def roomy_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model with as many positions as the long text needs."""
+    """Return the folder of a small model with enough positions for the long text."""
     folder = tmp_path_factory.mktemp("models") / "roomy"
     return save_tiny_model(folder, max_position_embeddings=2_048)
 
@@ -114,7 +114,7 @@ def delayed_hand(
             ("long", LONG, "model", True, 30),
         )
     ],
-)  # every pair of the three
+)  # all pairs of the three
 def test_a_sentence_typed_over_a_text_stays_whole(
     delayed_hand: Hand,
     roomy_model_folder: Path,
@@ -125,7 +125,7 @@ def test_a_sentence_typed_over_a_text_stays_whole(
     count: int,
 ) -> None:
     hand, window = delayed_hand, delayed_hand.window
-    for module in (attention_run, long_text_reading):  # the long text is read block by block
+    for module in (attention_run, long_text_reading):  # the long text is processed in blocks
         monkeypatch.setattr(module, "MAX_FULL_MATRIX_BYTES", 2**20)
     if is_model:
         window.controllers.document_controller.open(roomy_model_folder)
@@ -153,7 +153,7 @@ STEPPED = [
 def test_a_number_that_is_stepped_counts_every_step(
     delayed_hand: Hand, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """A box that were set back to an older number would lose the steps made since."""
+    """If a box were reset to an older number, later steps would be lost."""
     hand, workspace = delayed_hand, delayed_hand.window.workspace
     monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 2**20)
     workspace.set_text(LONG)
@@ -161,7 +161,7 @@ def test_a_number_that_is_stepped_counts_every_step(
         workspace.set(setting, value)
     if name == "d_ff":
         workspace.set("block", BlockKind.PRE_NORM)
-        workspace.set("d_in", 4)  # and with it the size of the output
+        workspace.set("d_in", 4)  # this also changes the output size
     hand.settle()
     box: QAbstractSpinBox = getattr(hand.window.settings_bar.rows[name].control, "box")  # noqa: B009
     hand.window.settings_bar.open_more()

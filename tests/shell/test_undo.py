@@ -1,4 +1,4 @@
-"""Undo goes back by one user-visible change, wherever the focus is."""
+"""Undo reverts one user-visible change, regardless of the focus."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_each_edit_of_a_matrix_is_a_step(hand: Hand) -> None:
     while hand.window.workspace.document.spec.own_mask is not None:
         hand.press(Z)
         seen.append(box.toPlainText())
-    assert seen[0] == "1 0"  # “1 0, 1” has no shape, so it was never the matrix
+    assert seen[0] == "1 0"  # “1 0, 1” is not a matrix, so it was never set
     assert seen[-1] == ""
     assert hand.problem("own_mask").startswith("There is no matrix yet.")
 

@@ -1,4 +1,4 @@
-"""The vectors of a model's long text lie in a file: what the window says of it, when it is gone."""
+"""The vectors of a model's long text are stored in a file: display in the window and deletion."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.shell.window_manager import WindowManager
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore"),  # what the libraries say of such small models
+    pytest.mark.filterwarnings("ignore"),  # libraries warn about small models
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
 ]
 TEXT = "the cat sat on the mat and the dog ran to a log"
@@ -35,7 +35,7 @@ TEXT = "the cat sat on the mat and the dog ran to a log"
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the file in which the vectors of every text lie."""
+    """Store the vectors of every text in a file, and return the file's folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 0)
@@ -44,7 +44,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def long(cache: Path, model_window: Hand) -> Hand:
-    """A window in which a model has read a text whose vectors lie in a file."""
+    """Open a window in which a model has processed a text and stored its vectors in a file."""
     model_window.type_sentence(TEXT)
     model_window.settle()
     return model_window
@@ -57,7 +57,7 @@ def test_the_status_bar_says_it_and_texts_that_are_replaced_free_it(
     for text in (f"{TEXT} the cat", "the cat", TEXT):
         long.type_sentence(text)
         long.settle()
-        long.until(lambda: len(mapped_of(cache)) == 1)  # another thread frees what is replaced
+        long.until(lambda: len(mapped_of(cache)) == 1)  # another thread frees the replaced data
     while long.window.workspace.document.model is not None:
         long.window.workspace.undo()
     long.settle()
@@ -85,12 +85,12 @@ def test_a_full_disk_is_said_at_the_text_and_the_last_picture_stays(
 
 
 def shown_of_another(hand: Hand) -> list[object]:
-    """Current view of another text than the document that it is said to be of."""
+    """Return a snapshot in which the run belongs to a different text than the document."""
     resolved = hand.window.workspace.screen.resolved
     if resolved is None or resolved.computed is None:
         return []
     others: list[object] = [*panels_of_another_run(hand)]
-    words = [*resolved.run.texts[0][1:]]  # after <s>
+    words = [*resolved.run.texts[0][1:]]  # the token after <s>
     return others if words == resolved.computed.text.split() else [*others, words]
 
 
@@ -159,7 +159,7 @@ def test_a_closed_window_frees_it(
 
 
 def open_and_close(windows: WindowManager, qtbot: QtBot, folder: Path, cache: Path) -> None:
-    """Have a model read a text in a window, which nothing holds when this returns."""
+    """Process a text in a window, and close the window without keeping references."""
     hand = Hand(qtbot, windows.open(Document(text=TEXT)))
     hand.settle()
     hand.window.controllers.document_controller.open(folder)

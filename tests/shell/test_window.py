@@ -1,4 +1,4 @@
-"""The window follows what is typed, clicked and dragged."""
+"""The window follows typing, clicks and drags."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_dropout_has_a_panel_and_another_draw(hand: Hand) -> None:
     assert (hand.panel("dropped").values != first.values).any()
     np.testing.assert_array_equal(hand.panel("weights").values, weights.values)
     ends = [hand.panel(stage).colour.high for stage in ("weights", "dropped")]
-    assert 0 < ends[0] < ends[1]  # the kept weights are scaled up
+    assert 0 < ends[0] < ends[1]  # kept weights are scaled up
     hand.press(Qt.Key.Key_T)
     hand.settle()
     assert hand.window.workspace.document.spec.mode is DropoutMode.EVAL
@@ -241,7 +241,7 @@ def test_what_is_wrong_with_a_matrix_stays_until_it_changes(hand: Hand) -> None:
     hand.until(lambda: bool(hand.problem("own_mask")))
     said = hand.problem("own_mask")
     assert "1 × 1" in said
-    hand.key(Qt.Key.Key_Return)  # the same matrix
+    hand.key(Qt.Key.Key_Return)  # the matrix is unchanged
     assert hand.problem("own_mask") == said
     hand.key(Qt.Key.Key_X)
     said = "Row 2 contains “x”. Use only 0 and 1."
@@ -249,7 +249,7 @@ def test_what_is_wrong_with_a_matrix_stays_until_it_changes(hand: Hand) -> None:
     hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
     assert hand.problem("own_mask") == said
     assert said in words(hand.window.notice)
-    hand.press(Qt.Key.Key_M)  # with another mask it does not count
+    hand.press(Qt.Key.Key_M)  # it has no effect with another mask
     hand.settle()
     assert hand.problem("own_mask") == words(hand.window.notice) == ""
     hand.press(Qt.Key.Key_Z)
@@ -285,7 +285,7 @@ def scroll(widget: QWidget) -> None:
 
 
 def test_looking_closer_does_not_move_the_heatmaps(hand: Hand) -> None:
-    # Where there is little room, what is seen of the text is said shorter, and whole in its tip.
+    # In a narrow window, the summary of the text is shorter, and its tooltip is complete.
     bar, board = hand.window.view_bar, hand.board
     hand.window.docks.actions["Lines"].trigger()
     QApplication.processEvents()

@@ -1,4 +1,4 @@
-"""What is set in one window is that of all, and each is painted again."""
+"""Settings of one window apply to all windows, and all are repainted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def paper(window: MainWindow) -> str:
-    """Give the colour of the bar below the board, as it is painted."""
+    """Return the painted colour of the bar below the board."""
     bar = window.statusBar()
     image = QImage(bar.size(), QImage.Format.Format_RGB32)
     image.fill(0)
@@ -35,7 +35,7 @@ def paper(window: MainWindow) -> str:
 
 
 def are_alike(windows: list[MainWindow], theme: Theme) -> bool:
-    """Whether all have a theme, and are painted."""
+    """Return whether all windows have the given theme and are painted."""
     return all(
         window.updatesEnabled() and window.theme is theme and paper(window) == theme.side
         for window in windows

@@ -1,4 +1,4 @@
-"""The window is restored as it was; invalid settings are ignored."""
+"""The window's state is restored, and invalid settings are ignored."""
 
 from __future__ import annotations
 
@@ -38,40 +38,40 @@ if TYPE_CHECKING:
 
 DAMAGED_SETTINGS = 300
 CLOSED = {pane.id for pane in PANES if not pane.is_open}
-"""The panes that are closed at first."""
+"""Panes that are initially closed."""
 
 
 @pytest.fixture
 def open_window(open_window: Open) -> Open:
-    """Opens windows of the size that they choose."""
+    """Return a function that opens windows of their default size."""
     return partial(open_window, size=None)
 
 
 DOCKED = tuple(pane for pane in PANES if pane.area is not Area.CENTRE)
 AT_FIRST = {pane.id: not pane.is_open for pane in DOCKED if pane.id != "Lesson"}
-"""Which panes are hidden."""
+"""Whether each pane is hidden, by id."""
 
 
 def usual() -> tuple[int, int]:
-    """Give the usual size, or less where the screen has no room for that and a frame."""
+    """Return the default window size, or less if the screen is too small for it and the frame."""
     screen = QApplication.primaryScreen().availableGeometry()
     return min(1280, screen.width() - 8), min(800, screen.height() - 40)
 
 
 def at_first(window: MainWindow) -> dict[str, bool]:
-    """Which panes are hidden in a new window: all in a narrow one."""
+    """Return whether each pane is hidden in a new window; in a narrow window, all panes are."""
     return {id_: hidden or window.docks.is_narrow for id_, hidden in AT_FIRST.items()}
 
 
 def docks(window: MainWindow) -> dict[str, bool]:
-    """Which panes are hidden, of those that are there without a lesson."""
+    """Return whether each pane is hidden, except for panes that appear only with a lesson."""
     found = {dock.objectName(): dock.isHidden() for dock in window.findChildren(QDockWidget)}
     assert found.pop("Lesson")
     return found
 
 
 def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
-    """By ids that no title and no class decides: else it would be lost with the next version."""
+    """The ids do not depend on titles and classes, so that settings survive a new version."""
     window = open_window()
     ids = [dock.objectName() for dock in window.findChildren(QDockWidget)]
     assert sorted(ids) == sorted(pane.id for pane in DOCKED)
@@ -166,7 +166,7 @@ def test_a_state_that_was_changed_since_is_not_given_to_qt(open_window: Open) ->
     first.resize(780, 640)
     first.close()
     changed = bytearray(b64decode(str(app_settings.load_value("state"))))
-    for at, byte in ((235, 233), (168, 113), (208, 85)):  # Qt hung on such a one
+    for at, byte in ((235, 233), (168, 113), (208, 85)):  # with this value, Qt once hung
         changed[at % len(changed)] = byte
     app_settings.store_values({"state": b64encode(changed).decode()})
     window = open_window()
@@ -212,7 +212,7 @@ def test_what_the_program_keeps_is_the_users_alone() -> None:
     app_settings.user_data_folder().mkdir(parents=True)
     settings = app_settings.settings_file().path
     settings.parent.mkdir(parents=True)
-    for _ in range(2):  # when they are new, and when something is in them
+    for _ in range(2):  # new folders and folders that contain files
         app_settings.restrict_access()
         app_settings.save_scheme(ColourScheme.DARK)
         assert "dark" in settings.read_text(encoding="utf-8")
@@ -253,7 +253,7 @@ def test_the_layout_is_set_back(open_window: Open, qtbot: QtBot) -> None:
         changes = (now.x() - place.x(), now.width() - place.width(), now.height() - place.height())
         return max(map(abs, changes)) <= 2
 
-    # A pane that floats may be on its way, and the others take their places after that.
+    # A floating pane may still be moving; afterwards, the other panes are laid out.
     qtbot.waitUntil(lambda: docks(window) == hidden and all(map(is_back, places)))
     tabbed = window.tabifiedDockWidgets(window.docks.docks["Explain"])
     assert window.docks.docks["Heads"] in tabbed
@@ -286,5 +286,5 @@ def test_no_file_is_reopened_where_none_can_be(stored: str | list[str]) -> None:
 @pytest.mark.usefixtures("application")
 def test_the_program_starts_with_any_damaged_settings() -> None:
     outcome = spoil_settings(DAMAGED_SETTINGS)
-    assert outcome.opened > DAMAGED_SETTINGS // 4  # the damage is elsewhere
+    assert outcome.opened > DAMAGED_SETTINGS // 4  # the damage is in another value
     assert outcome.refused > DAMAGED_SETTINGS // 4

@@ -1,6 +1,6 @@
-"""Hides the optional packages, so that these tests find what an environment without extras does.
+"""Hides the optional packages, so that the tests run as in an environment without extras.
 
-`.ci/run` also runs them, with many others, in an environment that has none of the packages.
+`.ci/run` also runs these tests, with many others, in an environment without the packages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def no_extras(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that has the files of a model for transformers, and no numbers of use."""
+    """Return a folder with the files of a transformers model but without usable weights."""
     folder = tmp_path_factory.mktemp("models") / "bare"
     folder.mkdir()
     config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 1}

@@ -1,4 +1,4 @@
-"""Without the optional packages, the Python API raises an error that names what to install."""
+"""Without the optional packages, the Python API raises an error that names the missing package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Without the optional packages, the command line names what to install, and writes nothing."""
+"""Without the optional packages, the command line names the missing package and writes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMAND = re.compile(r'pip install "attention-visualizer\[(\w+)\]"$')
 
 
 def refused(arguments: Sequence[object], capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the message of a command that ends with the exit status 2 and without output."""
+    """Return the message of a command that exits with status 2 and has no output."""
     capsys.readouterr()
     assert main([*map(str, arguments)]) == 2
     told = capsys.readouterr()
@@ -29,7 +29,7 @@ def refused(arguments: Sequence[object], capsys: pytest.CaptureFixture[str]) -> 
 
 
 def assert_names(package: str, message: str) -> None:
-    """Assert that a message names a package, and the command that installs it."""
+    """Assert that a message names a package and the command that installs the package."""
     found = COMMAND.search(message)
     assert found, message
     assert found[1] == EXTRA_OF_PACKAGE[package]

@@ -1,4 +1,4 @@
-"""Every optional package has its extra, and nothing imports one before it is known to be there."""
+"""Each optional package has an extra and is imported only after it has been required."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ IMPORTS_AT_ONCE = {
     "visualizer/models/whole_text_cache.py",
     "visualizer/models/model_server/http_server.py",
 }
-"""Modules that import optional packages at the top; others import them where they are needed."""
+"""Modules that import optional packages at the top; other modules import them on demand."""
 
 
 def test_modules_that_import_optional_packages_are_known() -> None:

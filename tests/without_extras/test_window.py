@@ -1,4 +1,4 @@
-"""Without the optional packages, the window works, and its dialogs name what to install."""
+"""Without the optional packages, the window works, and dialogs name the missing package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODELS = 'pip install "attention-visualizer[models]"'
 
 
 def told_in(dialog: QWidget) -> str:
-    """Return the visible texts of a dialog, without the tags of rich text."""
+    """Return the visible texts of a dialog without rich-text tags."""
     labels = [label.text() for label in dialog.findChildren(QLabel) if label.isVisibleTo(dialog)]
     return re.sub("<[^>]+>", "", "\n".join(labels))
 

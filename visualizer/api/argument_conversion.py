@@ -1,4 +1,4 @@
-"""Keyword arguments of the notebook API, and their conversion to documents and figure settings."""
+"""Keyword arguments of the Python API and their conversion to documents and figure settings."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
 
 MAX_TEXT_CHARACTERS = 2**22
-"""Maximum number of characters in a text; the number of tokens can be far smaller."""
+"""Maximum number of characters in a text; the maximum number of tokens is far smaller."""
 _FIELDS = {argument: field for field, argument in ARGUMENT_NAMES.items()}
 _FIELD_ARGUMENTS = ARGUMENT_NAMES | {"painted": "own_mask", "size": "width"}
-"""Argument names of fields that have a different name in a document or figure settings."""
+"""Argument names of the fields that have a different name in documents or figure settings."""
 MAX_TITLE_LENGTH = 1_000
 
 
@@ -76,10 +76,10 @@ class AttendArguments(TypedDict, total=False):
         Number of attention heads; 2 by default for multi-head mechanisms.
     key_value_heads : int
         Number of key and value heads, each shared by a group of query heads (grouped-query
-        attention); must be a divisor of ``heads``. 1 is multi-query attention. Equal to ``heads``
-        by default.
+        attention); must be a divisor of ``heads``, which is the default. 1 means multi-query
+        attention.
     causal : bool
-        Whether to mask later tokens; short for ``mask="causal"`` or ``mask="none"``.
+        Whether to mask later tokens; True stands for ``mask="causal"``, False for ``mask="none"``.
     dropout : float
         Dropout rate for the attention weights, at least 0 and less than 1; 0 by default.
     seed : int
@@ -94,10 +94,10 @@ class AttendArguments(TypedDict, total=False):
         all three.
     bias : bool
         Whether the linear layers for queries, keys and values have biases; the output projection
-        always has a bias. False by default, and True if such biases are given.
+        always has a bias. The default is True if such biases are given, and False otherwise.
     arrangement : str
-        ``"split"`` heads share the output size; each of the ``"stacked"`` heads has the full output
-        size.
+        Arrangement of the heads: ``"split"`` heads share the output size; each ``"stacked"`` head
+        has the full output size.
     output_projection : bool
         Whether a final linear layer combines the heads.
     block : str
@@ -113,10 +113,10 @@ class AttendArguments(TypedDict, total=False):
         untrained) or ``"sinusoidal"``; linear biases of the scores, ``"alibi"``; or rotated queries
         and keys, ``"rotary"``, for which the size of a head must be even.
     scale : str
-        The scores are divided by the square root of this size: ``"d_head"``, ``"d_model"`` (the
-        embedding size) or ``"none"``.
+        Scaling of the scores: division by the square root of ``"d_head"`` or of ``"d_model"`` (the
+        embedding size), or ``"none"``.
     temperature : float
-        Additional divisor of the scores, more than 0; 1 by default.
+        Additional divisor of the scores, greater than 0; 1 by default.
     normalisation : str
         Method of converting a row of scores to weights: ``"softmax"``, ``"naive"`` (softmax without
         subtracting the maximum), ``"sum"`` (division by the sum) or ``"uniform"`` (equal weights);
@@ -183,27 +183,27 @@ class FigureArguments(TypedDict, total=False):
     Parameters
     ----------
     layout : str
-        ``"shown"`` for exactly the given stages and heads, which is the default; ``"flow"`` for the
-        whole computation of one head; ``"panel"`` for one stage of one head, ``"head"`` for one
-        head, ``"heads"`` for all heads, ``"stages"`` for all stages, ``"all"`` for all stages of
-        all heads; ``"cells"`` for one panel as a PNG with one pixel per cell, at most 16,384 per
-        side.
+        Content of the figure: ``"shown"`` (the default) for the given stages and heads; ``"flow"``
+        for the entire computation of one head; ``"panel"`` for one stage of one head; ``"head"``
+        for one head; ``"heads"`` for all heads; ``"stages"`` for all stages; ``"all"`` for all
+        stages of all heads; ``"cells"`` for one panel as a PNG with one pixel per cell and at most
+        16,384 pixels per side.
     theme : str
         ``"print"``, ``"light"`` or ``"dark"``.
     width : str
         A width such as ``"85mm"``, ``"7in"``, ``"8.5cm"`` or ``"1000px"``; a width and height, such
         as ``"1920x1080px"``; or a preset: ``"as-in-the-window"``, ``"paper-column"``,
-        ``"paper-page"``, ``"slide"`` or ``"poster"``. The width of the panels by default.
+        ``"paper-page"``, ``"slide"`` or ``"poster"``. The default is the width of the panels.
     dpi : int
         Pixels per inch, from 36 to 2,400; 192 by default, or the resolution of the preset.
     title : str
-        A title above the figure, on one line.
+        A one-line title above the figure.
     caption : bool
         Whether to add a line below the figure that describes the computation; True by default.
     all_layers : bool
-        Whether the embedded document contains the numbers of all layers of captured attention, so
-        that all layers can be shown again. By default it contains only the layers in the figure. A
-        document of more than 4 MB is rejected.
+        Whether the embedded document contains the values of all layers of captured attention, so
+        that all layers can be displayed again. By default, it contains only the layers in the
+        figure. A document of more than 4 MB is rejected.
     """
 
     layout: str
@@ -217,12 +217,12 @@ class FigureArguments(TypedDict, total=False):
 
 @contextmanager
 def rename_error_fields(arguments: Mapping[str, str] = _FIELD_ARGUMENTS) -> Iterator[None]:
-    """Rename the field of an `InputError` to the argument that caused it.
+    """Replace the field of an `InputError` with the argument that caused the error.
 
     Parameters
     ----------
     arguments : mapping of str to str
-        Argument names by field name, where the two differ.
+        Argument names by field name, if the two differ.
     """
     try:
         yield
@@ -244,7 +244,7 @@ def figure_settings_from_arguments(look: FigureArguments) -> FigureSettings:
     Raises
     ------
     InputError
-        If a figure with these arguments is not possible.
+        If no figure with these arguments can be created.
     """
     check_names(
         look, FigureArguments.__annotations__, "Unknown keyword argument", "The arguments are"
@@ -288,12 +288,12 @@ def document_from_arguments(
     weights: Mapping[str, ArrayLike] | None,
     settings: AttendArguments,
 ) -> Document:
-    """Create the document described by the arguments of `visualizer.attend`.
+    """Create the document that the arguments of `visualizer.attend` describe.
 
     Raises
     ------
     InputError
-        If an argument is invalid, or would have no effect.
+        If an argument is invalid or would have no effect.
     """
     check_names(
         settings, AttendArguments.__annotations__, "There is no setting", "The settings are"
@@ -302,7 +302,7 @@ def document_from_arguments(
         name: _convert_setting(name, each) for name, each in settings.items() if each is not None
     }
     texts = [] if text is None else _validate_texts(text, given.get("tokenizer"))
-    fields = _FIELDS | {"own_mask": "painted"}  # which also sets the mask
+    fields = _FIELDS | {"own_mask": "painted"}  # this also sets the mask
     values = {fields.get(name, name): each for name, each in given.items()}
     if vectors is not None:
         values["own_input"] = NumberMatrix.of(validate_numbers("vectors", vectors))
@@ -336,7 +336,7 @@ def _validate_texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
             raise invalid_argument_error(
                 "text", "a text with at least one character other than whitespace", item
             )
-        if len(item) > MAX_TEXT_CHARACTERS:  # counting its tokens would take minutes
+        if len(item) > MAX_TEXT_CHARACTERS:  # counting the tokens would take minutes
             sentence = (
                 f"text must have at most {MAX_TEXT_CHARACTERS:,} characters. It has {len(item):,}."
             )
@@ -365,7 +365,7 @@ def _convert_setting(name: str, value: Any) -> object:
 
 
 def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None:
-    """Reject ``mask="own"`` without a matrix, and matrices that do not match the text's length."""
+    """Reject ``mask="own"`` without a matrix, and matrices that do not fit the text's length."""
     if given.get("mask") is MaskKind.OWN and "own_mask" not in given:
         raise InputError("mask", 'mask="own" requires own_mask.')
     tokens = document.max_text_tokens

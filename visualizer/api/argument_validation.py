@@ -1,4 +1,4 @@
-"""Checks of notebook arguments: types, values, and effect on the numbers or the figure."""
+"""Checks of the Python API's arguments: types, values, and effect on the result or the figure."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 MAX_INTEGER = 2**63
 MAX_MATRIX_ELEMENTS = 2**28
-"""Maximum number of elements in a matrix: 2 GiB in float64."""
+"""Maximum number of elements in a matrix, which then takes 2 GiB in float64."""
 MAX_PATH_LENGTH = 4_096
 HALF_TYPES = ("bfloat16", "float16", "half")
 MAX_QUOTED_NAME_LENGTH = 60
-"""Maximum number of characters of an unknown name that are quoted in a message."""
+"""Maximum number of characters of an unknown name that a message quotes."""
 CUSTOM_WEIGHT_LAYERS = {**OWN_LAYERS, **OWN_BIASES}
-"""Names of weights and biases, with their layers."""
+"""The layer of each weight matrix and bias, by its name."""
 ARGUMENT_NAMES = {
     "d_in": "embedding_size",
     "d_out": "output_size",
@@ -66,10 +66,10 @@ _SHORT_REPR.maxother = 60
 
 
 def describe_value(value: object) -> str:
-    """Describe any value on one short line."""
+    """Describe any value in one short line."""
     try:
         return " ".join(_SHORT_REPR.repr(value).split())
-    except ValueError:  # an integer with more digits than Python converts to a string
+    except ValueError:  # Python does not convert an integer with so many digits to a string
         return f"an {type(value).__name__} of more than 4,300 digits"
 
 
@@ -116,7 +116,7 @@ def validate_seed(value: object) -> int:
 
 
 def validate_sampling(temperature: object, top_k: object, top_p: object) -> Sampling:
-    """Validate the types of sampling settings; their ranges are checked by `check_sampling`."""
+    """Validate the types of sampling settings; `check_sampling` checks their ranges."""
     return Sampling(
         validate_number("temperature", temperature),
         None if top_k is None else validate_integer("top_k", top_k),
@@ -125,7 +125,7 @@ def validate_sampling(temperature: object, top_k: object, top_p: object) -> Samp
 
 
 def validate_choice(name: str, kind: type[Choice], value: object) -> Choice:
-    """Return the member of an enumeration with this value."""
+    """Return the member of an enumeration that has the given value."""
     try:
         return kind(find_choice([*kind], value))
     except InvalidValueError as invalid:
@@ -133,7 +133,7 @@ def validate_choice(name: str, kind: type[Choice], value: object) -> Choice:
 
 
 def validate_device(value: object) -> Device:
-    """Return a device from its name or a ``torch.device``."""
+    """Return a device, given its name or a ``torch.device``."""
     name = str(value) if _is_torch_type("device", value) else value
     if isinstance(name, str):  # torch uses the first device if there is no index
         name = name.removesuffix(":0")
@@ -141,7 +141,7 @@ def validate_device(value: object) -> Device:
 
 
 def validate_dtype(value: object) -> Dtype:
-    """Return a floating-point type from its name, a ``torch.dtype`` or a NumPy dtype."""
+    """Return a floating-point type, given its name, a ``torch.dtype`` or a NumPy dtype."""
     name = value
     if _is_torch_type("dtype", value):
         name = str(value).removeprefix("torch.")
@@ -157,7 +157,7 @@ def validate_dtype(value: object) -> Dtype:
 
 
 def _is_torch_type(kind: str, value: object) -> bool:
-    """Whether a value has a torch type, without importing torch."""
+    """Return whether a value has the given torch type, without importing torch."""
     return (type(value).__module__, type(value).__name__) == ("torch", kind)
 
 
@@ -205,7 +205,7 @@ def validate_path(name: str, value: Any) -> Path:
 
 
 def validate_numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
-    """Return finite numbers in float64: a matrix, or with ``dims=1`` a vector."""
+    """Return finite numbers in float64, as a matrix or, if `dims` is 1, as a vector."""
     array = _as_array(name, values)
     if array.dtype.kind not in "iuf":
         raise InputError(
@@ -220,7 +220,7 @@ def validate_numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
 
 
 def validate_boolean_matrix(name: str, values: Any) -> np.ndarray:
-    """Return a boolean matrix, which may be given as ones and zeros."""
+    """Return a boolean matrix, which may be passed as ones and zeros."""
     array = _as_array(name, values)
     if array.dtype.kind not in "biuf":
         raise InputError(
@@ -272,7 +272,7 @@ def _describe_dtype(array: np.ndarray) -> str:
 
 
 def check_names(given: Iterable[str], known: Iterable[str], none: str, are: str) -> None:
-    """Reject unknown names of keyword arguments, listing the known ones."""
+    """Reject unknown names of keyword arguments with a message that lists the known names."""
     names = tuple(known)
     for name in given:
         if name not in names:
@@ -288,7 +288,7 @@ def _uses_random_numbers(spec: AttentionSpec) -> bool:
 
 
 def used_weight_names(spec: AttentionSpec) -> tuple[str, ...]:
-    """Return the names of the weights and biases that the spec's stages use."""
+    """Return the names of the weights and biases that the stages of a spec use."""
     layers = {layer for stage in stages(spec) for layer in stage.parameters}
     return tuple(name for name in spec.own_sizes if CUSTOM_WEIGHT_LAYERS[name] in layers)
 
@@ -303,7 +303,7 @@ def check_arguments_used(
     Parameters
     ----------
     spec : AttentionSpec
-        The spec built from the arguments.
+        The spec that was built from the arguments.
     given : mapping
         The given arguments.
     spec_from : callable
@@ -312,7 +312,7 @@ def check_arguments_used(
     Raises
     ------
     InputError
-        With the name of the argument and the reason why it has no effect.
+        With the name of the argument and the reason why the argument has no effect.
     """
     _check_conflicts(given)
     for name in SETTINGS_BY_NAME:

@@ -1,4 +1,4 @@
-"""Notebook API that computes, loads, explains, draws and saves attention.
+"""Python API that computes, loads, explains, draws and saves attention.
 
 Indices start at 0, as in NumPy; positions in sentences start at 1.
 """
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
 MAX_READ_BYTES = 2**29
-"""Maximum number of bytes read at once from a matrix that is not kept in memory."""
+"""Maximum number of bytes that are read together from a matrix that is not kept in memory."""
 
 
 def check_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str, Index]:
@@ -82,7 +82,7 @@ def check_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str,
     Raises
     ------
     InputError
-        If the part does not exist, or is too large and the stage is not kept in memory.
+        If the part does not exist, or it is too large and the stage is not kept in memory.
     """
     sizes = trace.shape(stage)
     if len(index) > len(sizes):
@@ -114,7 +114,7 @@ def _check_stage_index(at: object, size: int) -> int | slice:
 
 
 def _check_size(trace: Trace, stage: str, part: Index) -> None:
-    """Raise `InputError` if a part of a stage that is not kept would take too much memory."""
+    """Raise `InputError` if a part of a stage that is not kept in memory would be too large."""
     sizes = trace.shape(stage)
     counts = [
         1 if isinstance(at, int) else len(range(*at.indices(size)))
@@ -155,9 +155,9 @@ def attend(
     weights: Mapping[str, ArrayLike] | None = None,
     **settings: Unpack[AttendArguments],
 ) -> Attention:
-    """Compute an attention module on a text: ``attend("a b c", heads=2, embedding_size=8)``.
+    """Compute an attention module for a text: ``attend("a b c", heads=2, embedding_size=8)``.
 
-    torch's global random state, number of threads and settings are left unchanged.
+    The global random state, the number of threads and the settings of torch do not change.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def attend(
         ``"W_query.bias"`` and so on. Queries are ``x @ W_query + bias``. Weights that are not
         given are random.
     **settings
-        See `visualizer.AttendArguments`. Sizes default to those of the vectors and weights.
+        See `visualizer.AttendArguments`. The sizes of the vectors and weights are the defaults.
 
     Raises
     ------
@@ -200,16 +200,16 @@ def load(path: str | Path) -> Any:
     Parameters
     ----------
     path : str or path
-        A document; an exported picture, page, ``.npz`` or ``.json`` file with an embedded document;
-        attention from other programs or weights of the book's modules, in ``.npy``, ``.npz``,
-        ``.safetensors`` or ``.pt`` files; a ``.txt`` text; or the folder of a language model's
-        training run, such as ``runs/poems``.
+        A document; an exported image, web page, ``.npz`` or ``.json`` file with an embedded
+        document; attention from other programs or weights of the book's modules, in ``.npy``,
+        ``.npz``, ``.safetensors`` or ``.pt`` files; a ``.txt`` text; or the folder of a language
+        model's training run, such as ``runs/poems``.
 
     Returns
     -------
     Attention or TrainedModel
-        For a file, its attention, computed unless the file contains the numbers. For a folder, the
-        language model; see `TrainedModel` for how to load it with plain torch.
+        For a file, its attention, which is computed unless the file contains the values. For a
+        folder, the language model; see `TrainedModel` for how to load it with plain torch.
 
     Raises
     ------
@@ -225,27 +225,26 @@ def load(path: str | Path) -> Any:
 
 
 def _is_folder(path: Path) -> bool:
-    with suppress(OSError):  # opening the file reports the error
+    with suppress(OSError):  # the error is reported when the file is opened
         return path.is_dir()
     return False
 
 
-# A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
+# This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are
 # imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Attention:
-    """An attention module computed on a text, with its numbers, explanations and figures.
+    """The attention of a module for a text, with its values, explanations and figures.
 
-    The attention may also have been captured by another program; it then has only weights or
-    scores.
+    If another program has captured the attention, it has only weights or scores.
 
     ``attention["weights"]`` returns a stage as a read-only array with the dimensions
-    ``attention.dims("weights")``. In a batch, the texts are the first axis; if several layers were
-    opened, the layers are. ``attention["weights", 0, :10]`` returns part of a stage. Matrices of
-    long texts are not kept in memory and can only be read in parts.
+    ``attention.dims("weights")``. The first axis is the text in a batch, or the layer if several
+    layers were opened. ``attention["weights", 0, :10]`` returns part of a stage. Matrices of long
+    texts are not kept in memory and can only be read in parts.
 
     Objects of this class, their figures and their explanations can be copied and pickled, because
-    the numbers are stored as NumPy arrays on the CPU.
+    all values are stored as NumPy arrays on the CPU.
     """
 
     document: Document
@@ -264,7 +263,7 @@ class Attention:
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """Names of the stages, in order of computation."""
+        """Names of the stages in order of computation."""
         return self.run.trace.names
 
     @property
@@ -313,22 +312,22 @@ class Attention:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Notices about the numbers, as sentences."""
+        """Notices about the values, as sentences."""
         return self.run.notices
 
     def dims(self, stage: str) -> tuple[str, ...]:
-        """Return the dimensions of a stage: ``("head", "query", "key")`` for the weights."""
+        """Return the dimensions of a stage, for example ``("head", "query", "key")``."""
         return (*self.run.trace.axes, *self.run.trace.stage(self._check_stage(stage)).dims)
 
     def explain(self, stage: str, **place: int) -> Explained:
-        """Explain how one number is computed.
+        """Explain how a value is computed.
 
         Parameters
         ----------
         **place : int
-            Indices by the names of the stage's dimensions: ``head=0, query=2, key=1``. ``head`` can
-            be omitted if there is only one; the ``text`` of a batch and the ``layer`` default to
-            the first.
+            Indices by the names of the stage's dimensions, such as ``head=0, query=2, key=1``.
+            ``head`` can be omitted if there is only one head; ``text`` and ``layer`` are 0 by
+            default.
 
         Raises
         ------
@@ -365,14 +364,15 @@ class Attention:
         layer: int = 0,
         **look: Unpack[FigureArguments],
     ) -> Figure:
-        """Create a figure of the heatmaps of some stages and heads; notebooks display it.
+        """Create a figure with the heatmaps of some stages and heads; notebooks display the figure.
 
         Parameters
         ----------
         stages : str or iterable of str, optional
-            Scores, weights, weights after dropout and context vectors by default.
+            The stages to show; scores, weights, weights after dropout and context vectors by
+            default.
         heads : int or iterable of int, optional
-            Indices from 0; all heads by default.
+            Indices of the heads, from 0; all heads by default.
         text : int
             Index of the text in a batch.
         layer : int
@@ -383,8 +383,8 @@ class Attention:
         Raises
         ------
         InputError
-            If the module has no such stage or head, the figure is not possible, or an argument
-            would have no effect.
+            If a stage or head does not exist, the figure cannot be created, or an argument would
+            have no effect.
         """
         settings = figure_settings_from_arguments(look)
         trace = self.run.trace
@@ -401,7 +401,7 @@ class Attention:
         rows = None if heads is None else _check_heads(heads, trace.spec.heads)
         view = select_stages_and_heads(self.run, view, names, rows)
         if names or rows or text or layer or look.get("layout") is not None:
-            # The view saved in a loaded file could hide what was requested here.
+            # The view that is saved in a loaded file could hide the requested stages or heads.
             view = replace(view, playhead=Playhead(), guess=None, pinned=None, spread=False)
         if rows:
             view = replace(view, folds=frozenset())
@@ -429,7 +429,7 @@ def _check_index(name: str, at: object, size: int) -> int:
 
 
 def validate_stage_names(stages: str | Iterable[str]) -> frozenset[str]:
-    """Validate the name of a stage, or several names."""
+    """Validate the name of a stage or a list of names."""
     requirement = "the name of a stage or a list of names"
     found = (
         [stages] if isinstance(stages, str) else validate_sequence("stages", requirement, stages)

@@ -1,4 +1,4 @@
-"""Notebook API for transformers models, opened from a folder or already in memory."""
+"""Python API for transformers models that are opened from a folder."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def open_model(
     dtype : str or torch.dtype
         ``"float32"`` or ``"float64"``. 16-bit weights are converted without loss.
     from_disk : bool
-        Whether to leave the layers on disk and read them one at a time whenever they are needed;
-        only on the CPU. Use this for models that are larger than memory.
+        Whether to leave the layers on disk and read them one at a time, for models that are larger
+        than memory. The device must be the CPU.
 
     Raises
     ------
@@ -80,17 +80,17 @@ def open_model(
     return Model(opened(place, *where, is_from_disk=validate_bool("from_disk", from_disk)))
 
 
-# A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
+# This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are
 # imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Model:
-    """A transformers model opened from its folder; see `open_model`."""
+    """A transformers model that was opened from its folder; see `open_model`."""
 
     opened: OpenedModel
 
     def __repr__(self) -> str:
         folder = self.opened.folder
-        return truncate(f"<Model: {folder.name} · {folder.kind} · {folder.numbers:,} numbers>")
+        return truncate(f"<Model: {folder.name} · {folder.kind} · {folder.numbers:,} parameters>")
 
     @overload
     def attend(
@@ -131,20 +131,20 @@ class Model:
         Parameters
         ----------
         text : str or list of str, optional
-            The text. Several texts are processed one by one, without padding, and return one result
-            each.
+            The text. Several texts are processed one by one, without padding; there is one result
+            for each text.
         second : str, optional
             The second text of a pair. For an encoder-decoder model, the decoder's input after its
             first token.
         chat : bool
             Whether to format the text as a user message with the tokenizer's chat template.
         image : str or path, optional
-            An image file, instead of a text. The tokens are patches of the image, labelled by their
-            positions from the top left: ``row 3, column 5``.
+            An image file, instead of a text. The tokens are patches of the image; their labels are
+            their positions from the top left, such as ``row 3, column 5``.
         layers : int or iterable of int, optional
-            Indices of the layers to keep, from 0; all by default.
+            Indices of the layers to keep, from 0; all layers by default.
         stages : str or iterable of str, optional
-            The stages to keep in addition to the weights; all by default. A number cannot be
+            The stages to keep in addition to the weights; all stages by default. A value cannot be
             explained if it is computed from a stage that is not kept.
 
         Raises
@@ -212,10 +212,9 @@ class Model:
         Parameters
         ----------
         heads : iterable of (layer, head)
-            Heads whose context vectors are replaced with zeros.
+            Indices of the heads to ablate: their context vectors are replaced with zeros.
         mean : bool
-            Whether to replace them with the mean of the head's context vectors over the text
-            instead.
+            Whether to replace each head's context vectors with their mean over the text instead.
 
         Raises
         ------
@@ -258,8 +257,8 @@ class Model:
         Parameters
         ----------
         edges : iterable of (layer, head, query, key)
-            Edges whose scores are masked before the softmax, so that their weights are 0 and the
-            query's other weights sum to 1.
+            Indices of the edges to cut: their scores are masked before the softmax, so that their
+            weights are 0 and the query's other weights sum to 1.
 
         Raises
         ------
@@ -293,9 +292,9 @@ class Model:
         Parameters
         ----------
         source : str
-            A text with the same number of tokens, from which the heads' context vectors are taken.
+            A text with the same number of tokens, which supplies the heads' context vectors.
         heads : iterable of (layer, head)
-            The heads to patch.
+            Indices of the heads to patch.
 
         Raises
         ------
@@ -307,7 +306,7 @@ class Model:
         return self._predict_with_edits(text, edits, most)
 
     def logit_parts(self, text: str, token: str | None = None) -> LogitParts:
-        """Split the logit of a next token into the direct contributions of heads and layers.
+        """Split the logit of a next token into direct contributions of the heads and layers.
 
         ``heads`` [layer, head], ``rest`` [layer], ``embedding`` and ``bias`` sum to ``logit``. The
         direct contribution of a head differs from the effect of ablating it; see `ablations`.
@@ -315,7 +314,7 @@ class Model:
         Parameters
         ----------
         token : str, optional
-            A single token, with its leading space if it has one; the most likely one by default.
+            A single token, with its leading space if it has one; by default, the most likely token.
 
         Raises
         ------
@@ -329,7 +328,7 @@ class Model:
         return logit_parts(self.opened, validate_string("text", text), number)
 
     def logit_lens(self, text: str, most: int = 1) -> list[list[list[tuple[str, float]]]]:
-        """Return the next-token predictions after each layer (logit lens): [layer][query][rank].
+        """Return the next-token predictions after each layer (logit lens), [layer][query][rank].
 
         Each entry is a token with its probability. The predictions after the last layer are the
         model's output.
@@ -395,10 +394,10 @@ class Model:
     def ablations(self, text: str) -> np.ndarray:
         """Return the effect of ablating each head on the most likely next token, [layer, head].
 
-        Each number is the change in that token's log-probability, in nats, if only that head is
-        ablated: negative if the head supports the token, positive if it suppresses it. The model
-        runs once per head. The effect of ablating a head differs from its direct contribution to
-        the logit; see `logit_parts`. The array is read-only.
+        Each value is the change in the log-probability of this token, in nats, if only this head is
+        ablated: negative if the head supports the token, positive if the head suppresses it. The
+        model runs once per head. The effect of ablating a head differs from its direct contribution
+        to the logit; see `logit_parts`. The array is read-only.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The attention of a transformers model, layer by layer, and the recording of models in memory."""
+"""The attention of a transformers model, layer by layer, and recording of models in memory."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ def capture(
 
     If the model runs several times within the context, the last text is kept. Runs that continue
     the same text with a key/value cache are joined, so that ``model.generate()`` yields the rows of
-    the prompt and of all generated tokens. If the cache was filled before the context, only the
-    rows of the new tokens are recorded, which are the last of the keys, and a notice is added.
+    the prompt and of all generated tokens. If the cache already contained tokens before the
+    context, only the rows of the new tokens are recorded, and a notice is added.
 
-    For a batch, the attention is that of the first text, and ``seen.texts`` contains the attention
-    of all texts. Padding is removed according to ``attention_mask``. The model uses its eager
-    attention implementation within the context.
+    For a batch, ``seen`` is the attention of the first text, and ``seen.texts`` contains the
+    attention of all texts. Padding is removed according to ``attention_mask``. The model uses its
+    eager attention implementation within the context.
 
     Parameters
     ----------
     model : transformers.PreTrainedModel
-        The model, or any object that contains one: a PEFT model, a ``SentenceTransformer``, a
+        The model, or any object that contains a model: a PEFT model, a ``SentenceTransformer``, a
         pipeline, your own module, or a compiled model, which runs uncompiled within the context.
-    tokens : iterable of str, or iterable of those, optional
+    tokens : iterable of str, or iterable of iterables of str, optional
         Labels for the tokens of the whole text, instead of position numbers; for a batch, one list
         per text. Tokens in the form of the vocabulary are also accepted:
         ``tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])``.
@@ -78,7 +78,7 @@ def capture(
     Raises
     ------
     InputError
-        If the object contains no transformers model or several, or none of the model's attention
+        If the object contains no transformers model or several models, or no attention of the model
         was computed.
     """
     from visualizer.models.recorded_texts import RecordedBatch, record_texts
@@ -114,11 +114,11 @@ def _to_attention(layers: LayerRun) -> Attention:
     )
 
 
-# A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
+# This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are
 # imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ModelAttention:
-    """The attention of a model on a text, layer by layer.
+    """The attention of a model for a text, layer by layer.
 
     ``seen["weights"]`` is a read-only array [layer, head, query, key]. ``seen.stages`` lists the
     other stages that all layers have. An encoder-decoder model has several kinds of attention,
@@ -165,30 +165,30 @@ class ModelAttention:
         return part_names(self.runs)
 
     def part(self, name: str) -> ModelAttention:
-        """Return the attention of one part, by its name, a component of it or an abbreviation."""
+        """Return the attention of one part, given its name or an abbreviation of it."""
         return ModelAttention(find_part_runs(self._require_runs(), validate_string("name", name)))
 
     @property
     def texts(self) -> tuple[ModelAttention, ...]:
-        """The attention of each text in a recorded batch; for one text, only this object."""
+        """The attention of each text in a recorded batch; for a single text, only this object."""
         if self.batch is None:
             return (self,)
         return tuple(ModelAttention(self.batch.runs(at)) for at in range(len(self.batch)))
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """Names of the stages that all layers have, in order of computation."""
+        """Names of the stages that all layers have in common, in order of computation."""
         first, *others = (each.run.trace.names for each in self._require_runs())
         return tuple(name for name in first if all(name in each for each in others))
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Indices of the recorded layers, ascending."""
+        """Indices of the recorded layers in ascending order."""
         return layer_numbers(self._require_runs())
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The tokens of the queries, as split by the model's tokenizer."""
+        """The tokens of the queries, as returned by the model's tokenizer."""
         return self._runs_of_only_part()[0].run.texts[0]
 
     @property
@@ -198,26 +198,26 @@ class ModelAttention:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Notices about the numbers, as sentences."""
+        """Notices about the values, as sentences."""
         sentences = (notice for each in self.runs for notice in each.notices)
         return tuple(dict.fromkeys(sentences))
 
     def attention(self, layer: int) -> Attention:
-        """Return the attention of a layer, together with all layers of the same structure.
+        """Return the attention of a layer together with all layers that have the same structure.
 
         The axis ``layer`` of the result indexes these layers from 0.
         """
         return _to_attention(self._find_layer(layer)[0])
 
     def explain(self, stage: str, *, layer: int, **place: int) -> Explained:
-        """Explain how one number is computed.
+        """Explain how a value is computed.
 
         Parameters
         ----------
         layer : int
             Index of the layer in the model.
         **place : int
-            Indices by the names of the stage's dimensions: ``head=1, query=3, key=2``.
+            Indices by the names of the stage's dimensions, such as ``head=1, query=3, key=2``.
 
         Raises
         ------
@@ -245,9 +245,11 @@ class ModelAttention:
         Parameters
         ----------
         order : str
-            ``"layer"``; ``"induction"``, ``"duplicate"``, ``"previous"``, ``"first"`` or ``"own"``
-            to show the heads with the highest mean weight on these tokens first; ``"sharpest"`` or
-            ``"farthest"``; or ``"alike"``, which groups similar heads.
+            ``"layer"`` for the order in the model; ``"induction"``, ``"duplicate"``,
+            ``"previous"``, ``"first"`` or ``"own"`` to show the heads with the highest mean weight
+            on these tokens first; ``"sharpest"`` or ``"farthest"`` to show the heads with the
+            lowest entropy or the longest mean distance first; or ``"alike"`` to group similar
+            heads.
 
         Raises
         ------
@@ -294,7 +296,7 @@ class ModelAttention:
 
 
 def _describe_layers(layers: LayerRun) -> str:
-    """Describe the layers of a run: their kind and the sizes of their attention."""
+    """Describe the layers of a run: their kind, their number and the size of their attention."""
     trace, count = layers.run.trace, len(layers.group.layers)
     queries, keys = trace.sides
     tokens = f"{queries:,}" if queries == keys else f"{queries:,} × {keys:,}"

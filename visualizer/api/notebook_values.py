@@ -1,4 +1,4 @@
-"""Figures, overviews and explained numbers, as displayed by notebooks."""
+"""Figures, overviews and explained values, which notebooks display."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 MAX_SVG_BYTES = 2_000_000
-"""Maximum size of an SVG in a notebook, in bytes; larger figures are shown as PNG."""
+"""Maximum size, in bytes, of an SVG in a notebook; larger figures are shown as PNG."""
 
 
-# A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
+# This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are
 # imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Figure:
     """A figure of heatmaps, with its settings.
 
     The figure is drawn when it is displayed, saved or converted to pixels. If a Qt application is
-    running, the figure can be drawn from any thread; otherwise, a temporary application without a
-    screen draws it, in the main thread only.
+    running, any thread can draw the figure. Otherwise, only the main thread can draw it, with a
+    temporary application that needs no screen.
     """
 
     shot: Snapshot
@@ -50,7 +50,7 @@ class Figure:
         return truncate(f"<Figure of {describe_number_origin(self.shot.run)}>")
 
     def save(self, *paths: str | Path) -> None:
-        """Write files, each in the format of its suffix, replacing existing files.
+        """Write files, each in the format of its suffix, and replace existing files.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class Figure:
             warnings.warn(sentence, stacklevel=2)
 
     def array(self) -> np.ndarray:
-        """Render the figure to pixels.
+        """Render the figure as an array of pixels.
 
         Returns
         -------
@@ -111,19 +111,19 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Explained:
-    """A number with its meaning and the terms of its computation."""
+    """A value with its meaning and the terms of its computation."""
 
     readout: CellPanel
     value: float
 
     @property
     def sentence(self) -> str:
-        """The meaning of the number, as a sentence."""
+        """The meaning of the value, as a sentence."""
         return self.readout.plain
 
     @property
     def formula(self) -> str:
-        """Formula of the number."""
+        """The formula of the value."""
         return self.readout.formula
 
     @property
@@ -158,7 +158,7 @@ class Explained:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Overview:
-    """A picture of all heads, displayed by notebooks."""
+    """An image of all heads, which notebooks display."""
 
     png: bytes
     about: str = ""
@@ -167,7 +167,7 @@ class Overview:
         return truncate(f"<Overview: PNG of {len(self.png):,} bytes · {self.about}>")
 
     def save(self, path: str | Path) -> None:
-        """Write the picture as a PNG file, replacing an existing file.
+        """Write the image as a PNG file and replace an existing file.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Notebook API for a language model trained in the lab."""
+"""Python API for a language model that was trained in the lab."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 MAX_GENERATED_TOKENS = 1_000_000
 
 
-# A dataclass, not a Struct: `help` would evaluate the types of a Struct's fields, which are
+# This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are
 # imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TrainedModel:
     """A language model from a training run, as returned by `load` for the run's folder.
 
-    The model is that of the last checkpoint. You can also load it with plain torch and
+    The model has the parameters of the last checkpoint. You can also load it with plain torch and
     safetensors::
 
         from safetensors.torch import load_file
@@ -48,7 +48,7 @@ class TrainedModel:
         }
 
     ``state`` contains ``W_query.weight``, ``W_key.weight``, ``W_value.weight``, ``out_proj.weight``
-    and ``out_proj.bias`` of the first layer's attention, the same as ``attention_states[0]``: the
+    and ``out_proj.bias`` of the first layer's attention, like ``attention_states[0]``. This is the
     ``state_dict`` of the book's ``MultiHeadAttention`` without its mask. The transformer from the
     notes has no ``out_proj``. All other parameters are stored under ``model/`` in the same way, and
     the optimizer's state under ``optimiser/``. The files in ``snapshots/``, one per saved step,
@@ -80,8 +80,8 @@ class TrainedModel:
     def losses(self) -> dict[str, np.ndarray]:
         """The losses in nats per token.
 
-        ``"training"`` and ``"rates"`` (the learning rates) at ``"steps"``, ``"validation"`` at
-        ``"validation_steps"``.
+        ``"steps"`` contains the steps of ``"training"`` and of ``"rates"``, the learning rates;
+        ``"validation_steps"`` contains the steps of ``"validation"``.
         """
         return dict(self.saved.losses)
 
@@ -114,9 +114,9 @@ class TrainedModel:
             Divisor of the logits, from 0 to 100; at 0, the most likely token is always chosen. 1 by
             default.
         top_k : int, optional
-            Number of most likely tokens to sample from; all by default.
+            Number of most likely tokens from which to sample; all by default.
         top_p : float, optional
-            Sum of the probabilities of the most likely tokens to sample from, more than 0 and at
+            Total probability of the most likely tokens from which to sample, greater than 0 and at
             most 1; 1 by default.
 
         Returns

@@ -1,1 +1,1 @@
-"""Command line interface: options, exports and training without a window."""
+"""Command-line interface: options, exports and training without a window."""

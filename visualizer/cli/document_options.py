@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from visualizer.session.view_options import ColourOptions
 
 FILE_WEIGHTS_SOURCE = "weights from a file"
-"""Source of weights read from a file given as an option."""
+"""Displayed source of weights that are read from a file given as an option."""
 
 
 def build_document(options: argparse.Namespace, base: Document | None = None) -> Document:
-    """Build the document that the options describe; the base supplies all other settings.
+    """Build the document that the options describe; `base` supplies all other settings.
 
-    Weights from a file are added by `load_weights`.
+    `load_weights` adds weights from a file later.
     """
     return document_builder.create_document(options.text or (), _given_settings(options), base)
 
 
 def load_weights(options: argparse.Namespace, document: Document) -> tuple[Document, str]:
-    """Return the document with the weights from the file of the options, and a notice.
+    """Return the document with the weights from the file given as an option, and a notice.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def load_weights(options: argparse.Namespace, document: Document) -> tuple[Docum
 
 
 def _given_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the document settings given as options, converted to their types."""
+    """Return the document settings that are given as options, converted to their types."""
     names = ["tokenizer", "lines", *(name for names in SETTING_GROUPS.values() for name in names)]
     given = {name: option_value(options, name) for name in names if name != "own_weights"}
     defaults = Document()
@@ -84,12 +84,12 @@ def _given_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def build_figure_settings(options: argparse.Namespace) -> FigureSettings:
-    """Return the settings of figures and films that the options describe.
+    """Return the settings of figures and animations that the options describe.
 
     Raises
     ------
     InputError
-        If a figure with these settings is impossible.
+        If no figure with these settings can be created.
     """
     return create_figure_settings(
         options.size,
@@ -116,7 +116,7 @@ def _film_settings(options: argparse.Namespace) -> FilmSettings:
 
 
 def chosen_colours(options: argparse.Namespace, colouring: ColourOptions) -> ColourOptions:
-    """Return colour options with the colour maps chosen by the options."""
+    """Return colour options with the colour maps that the command-line options select."""
     for name in options.colour_map or ():
         kind = next(colour_map.kind for colour_map in COLOUR_MAPS if colour_map.id == name)
         colouring = replace(colouring, **{kind.value: name})
@@ -124,12 +124,12 @@ def chosen_colours(options: argparse.Namespace, colouring: ColourOptions) -> Col
 
 
 def is_run_folder(path: Path) -> bool:
-    """Whether a folder contains a run."""
+    """Return whether a folder contains a run."""
     return RunFolder(path).about.exists()
 
 
 def options_per_layer(options: argparse.Namespace) -> list[argparse.Namespace]:
-    """Return the options for each layer of a run if all are requested, else only these options.
+    """Return the options for each layer of a run if all layers are requested, or else `options`.
 
     Raises
     ------
@@ -156,10 +156,10 @@ def options_per_layer(options: argparse.Namespace) -> list[argparse.Namespace]:
 
 
 def document_of_layer(options: argparse.Namespace) -> SavedDocument:
-    """Return a layer applied to a text as a document, with the last saved weights.
+    """Return a layer of a run, with its last saved weights, applied to a text, as a document.
 
-    The options select the layer and the text; the default text is the first one shown by the lab.
-    Both are then removed from the options.
+    The options select the layer and the text and are then removed; the default text is the text
+    that the lab shows first.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Exports files from the command line, with progress and interruption."""
+"""Exports files from the command line, with progress reports and support for cancellation."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 ALL_OPTION = "all"
-"""Option value that exports every layer or text, each to a separate file."""
+"""Option value that exports every layer or every text to a separate file."""
 STANDARD_OUTPUT_PATH = Path("-")
 SEVERAL_FILES_ERROR = "all writes several files, but standard output accepts only one file."
 """Error message for `ALL_OPTION` with standard output."""
 MAX_UNESTIMATED_FRAMES = 24
-"""Largest number of frames of a film without a time estimate, which would take as long."""
+"""Maximum number of frames without a time estimate, which would take as long as the export."""
 SHORT_TIME_MESSAGE = "less than a minute"
 
 
 class ExportJob(Struct, frozen=True, eq=False):
-    """A file to write, or standard output if the path is `STANDARD_OUTPUT_PATH`."""
+    """A file to write; the path `STANDARD_OUTPUT_PATH` stands for standard output."""
 
     path: Path
     format: ExportFormat
@@ -47,22 +47,22 @@ class ExportJob(Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """Name in messages."""
+        """The name that is used in messages."""
         return "standard output" if self.path == STANDARD_OUTPUT_PATH else self.path.name
 
 
 def export_format(path: Path, options: argparse.Namespace) -> ExportFormat | None:
-    """Return the format of a file: that of its suffix, or of --format for standard output."""
+    """Return the format that a file's suffix or, for standard output, --format selects."""
     return format_of(f".{options.format}" if path == STANDARD_OUTPUT_PATH else path.name)
 
 
 def export_jobs(options: argparse.Namespace, snapshot: Snapshot) -> tuple[ExportJob, ...]:
-    """Return the files to write; there are several if all layers or texts are requested.
+    """Return the files to write; one per layer or text if all of them are requested.
 
     Raises
     ------
     InputError
-        If the run lacks the layer or the text.
+        If the run does not have the layer or the text.
     """
     snapshots = [*_shown_snapshots(options, snapshot)]
     jobs = []
@@ -79,7 +79,7 @@ def export_jobs(options: argparse.Namespace, snapshot: Snapshot) -> tuple[Export
 def _shown_snapshots(
     options: argparse.Namespace, snapshot: Snapshot
 ) -> Iterator[tuple[str, Snapshot]]:
-    """Yield the suffix of each file name and the snapshot that the file shows."""
+    """Yield, for each file, what is appended to its name and the snapshot that it shows."""
     for layer_suffix, layer in _requested_positions(options, "layer", snapshot):
         for text_suffix, text in _requested_positions(options, "text_shown", snapshot):
             view = snapshot.view
@@ -93,7 +93,7 @@ def _shown_snapshots(
 def _requested_positions(
     options: argparse.Namespace, field: str, snapshot: Snapshot
 ) -> list[tuple[str, int | None]]:
-    """Return the requested positions on a leading axis, from 0; None if none is requested."""
+    """Return the requested indices on a leading axis; None if no index is requested."""
     requested, axis = option_value(options, field), field.removesuffix("_shown")
     count = snapshot.run.trace.count(axis)
     if requested is None:
@@ -107,7 +107,7 @@ def _requested_positions(
 
 
 def with_name_suffix(path: Path, suffix: str) -> Path:
-    """Insert words into a file name, before its suffix."""
+    """Insert text into a file name, before its suffix."""
     return path.with_name(f"{path.stem}{suffix}{path.suffix}") if suffix else path
 
 
@@ -141,7 +141,7 @@ def write_exports(
 
 
 def option_error_message(refused: InputError, options: argparse.Namespace) -> str:
-    """Return the message of an error, prefixed with its option if the option was given."""
+    """Return an error's message, prefixed with the option that caused the error if it was given."""
     is_given = refused.field != "export" and option_value(options, refused.field) is not None
     return (
         f"argument {option_name(refused.field)}: {refused.sentence}"
@@ -191,7 +191,7 @@ def _write_to_standard_output(
 def _announce_film(
     job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress, report: Progress
 ) -> None:
-    """Print the length of a film and the estimated time before writing it."""
+    """Print the length of an animation and the estimated time before it is written."""
     from visualizer.export.film_plan import plan_film, rounding_note
     from visualizer.export.films.film_layout import check_film_size
     from visualizer.export.films.film_writer import estimate_film

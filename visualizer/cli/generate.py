@@ -33,13 +33,13 @@ EXAMPLES = """examples:
 
 The prompt and the generated text go to standard output, messages to standard error. The same
 options always generate the same text. The exit status is 0 if the text was written, or the reader
-closed the pipe; 1 if the run cannot be read, its training diverged or the model cannot be opened;
+closed the pipe; 1 if the run cannot be read, its training diverged, or the model cannot be opened;
 2 if an option is invalid or a package is missing; 130 after Ctrl+C and 143 after SIGTERM.
 """
 
 
 class _ReaderClosedError(Exception):
-    """The program that reads the output, such as ``head``, has closed the pipe."""
+    """Raised if the program that reads the output, such as ``head``, has closed the pipe."""
 
 
 def generate_parser() -> option_parser.CommandLineParser:
@@ -101,7 +101,7 @@ def generate_parser() -> option_parser.CommandLineParser:
         metavar="X",
         default=defaults.temperature,
         help=(
-            "sampling temperature: below 1 favours likely tokens, above 1 unlikely "
+            "sampling temperature: values below 1 favour likely tokens, values above 1 unlikely "
             "ones; 0 always selects the most likely one (default: "
             f"{defaults.temperature:g})"
         ),
@@ -153,7 +153,7 @@ def generate(arguments: Sequence[str]) -> int:
 
 
 def _parse_folder(text: str) -> Path:
-    """Convert an argument to the folder of a model or a run."""
+    """Convert an argument to the path of a model or run folder."""
     path = option_parser.convert_path(text)
     return path if is_model_folder(path) else option_parser.convert_run_folder(text)
 
@@ -210,7 +210,7 @@ def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
 
 
 def _write_part(text: str) -> None:
-    """Write a part of the text; on a terminal, control characters are escaped."""
+    """Write a part of the text; escape control characters if the output is a terminal."""
     if sys.stdout and sys.stdout.isatty():
         text = "".join(
             letter if letter in "\n\t" else escape_control_characters(letter) for letter in text

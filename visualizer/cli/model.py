@@ -69,7 +69,7 @@ LAYERS_LABEL = "Layers read from disk"
 _ARGUMENT_FIELDS = frozenset(
     ("text", "second", "image", "chat", "part", "layer", "stages", "heads_shown", "size", "device")
 )
-"""Fields of errors that are named after an option."""
+"""Fields of errors that have the same name as an option."""
 
 
 def model_parser() -> option_parser.CommandLineParser:
@@ -143,7 +143,7 @@ def model_parser() -> option_parser.CommandLineParser:
     for title in _EXPORT_GROUPS:
         group = parser.add_argument_group(title)
         for option, settings in OPTION_GROUPS[title].items():
-            if option != "--text-shown":  # each text is run on its own
+            if option != "--text-shown":  # each text is processed separately
                 group.add_argument(option, **settings)
         if title == "Files to write":
             group.add_argument(
@@ -256,7 +256,7 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
 
 
 def _describe_estimate(folder: Path) -> str:
-    """Describe the memory and time needed to stream a model from disk."""
+    """Describe how much memory and time it takes to stream a model from disk."""
     from visualizer.models.disk_reading_estimate import (
         LAB_MODEL_REASON,
         disk_reading_error,
@@ -277,7 +277,7 @@ def _read_each(
     texts: Sequence[str],
     progress: ConsoleProgress,
 ) -> None:
-    """Process several texts and write one table of all heads, with the number of each text."""
+    """Process several texts and write one table with the heads and the number of each text."""
     from visualizer.models.text_reading import attend_texts
 
     rows: list[tuple[int | str, ...]] = []
@@ -308,7 +308,7 @@ def _unique_notices(runs: Sequence[LayerRun]) -> dict[str, None]:
 def _export_jobs(
     options: argparse.Namespace, runs: Sequence[LayerRun], layer: int
 ) -> tuple[ExportJob, ...]:
-    """Return the files that show a layer."""
+    """Return the files to write for the given layer."""
     from visualizer.models.layer_lookup import find_layer_run, layer_numbers
 
     found = find_layer_run(runs, layer)
@@ -338,7 +338,7 @@ def _write_overview(runs: Sequence[LayerRun], path: Path) -> None:
 
 
 def _head_rows(runs: Sequence[LayerRun]) -> list[tuple[int | str, ...]]:
-    """Return the table of all heads, counted from 1 as everywhere except in Python."""
+    """Return the table of all heads; numbers start at 1, as everywhere except in Python."""
     from visualizer.models.layer_lookup import HEAD_MEASURES, list_head_rows
 
     return [
@@ -352,7 +352,7 @@ def _head_rows(runs: Sequence[LayerRun]) -> list[tuple[int | str, ...]]:
 
 
 def _write_table(names: Sequence[str], rows: Sequence[tuple[int | str, ...]], path: Path) -> None:
-    """Write a table of heads: their indices and their measures."""
+    """Write a table with the numbers and the measures of all heads."""
     from visualizer.models.layer_lookup import HEAD_MEASURES
 
     text = io.StringIO()

@@ -52,7 +52,7 @@ def _formats_using(field: str) -> frozenset[ExportFormat]:
 _FILMS = frozenset(each for each in FORMATS if each.kind is FormatKind.FILM)
 _DEPENDING_ON_VIEW = frozenset(filter(depends_on_view, FORMATS))
 AFFECTED_FORMATS = {
-    "stages": _DEPENDING_ON_VIEW - _FILMS,  # a film shows the stages of its steps
+    "stages": _DEPENDING_ON_VIEW - _FILMS,  # an animation shows the stages of its steps
     "heads_shown": _DEPENDING_ON_VIEW,
     "layer": _DEPENDING_ON_VIEW,
     "text_shown": _DEPENDING_ON_VIEW,
@@ -73,16 +73,16 @@ AFFECTED_FORMATS = {
     "format": frozenset(FORMATS),
     "quiet": frozenset(FORMATS),
 }
-"""Formats that each option for exported files can affect."""
+"""The formats that each option for exported files affects."""
 _LAYOUTS_SHOWING_ALL = {
     "stages": (FigureExtent.STAGES, FigureExtent.FLOW, FigureExtent.ALL),
     "heads_shown": (FigureExtent.HEADS, FigureExtent.ALL),
 }
-"""Layouts that show all stages or heads, regardless of the selection."""
+"""By option, the layouts that show all stages or heads regardless of this option."""
 
 
 def unused_option_error(options: argparse.Namespace) -> str | None:
-    """Return an error for an option given with another one that ends the program."""
+    """Return an error if another option is given with an option that ends the program."""
     defaults = create_parser().parse_args([])
     given = [name for name, value in vars(options).items() if value != getattr(defaults, name)]
     for name in ("reset_settings", "print_completion"):
@@ -92,9 +92,9 @@ def unused_option_error(options: argparse.Namespace) -> str | None:
 
 
 def first_option_error(options: argparse.Namespace, document: Document) -> str | None:
-    """Return the first error of the options: an invalid spec, or an option that has no effect.
+    """Return the first error in the options: an invalid setting or an option that has no effect.
 
-    The message names the option that causes the problem, or else the file.
+    The message names the option that causes the problem, or the opened file.
     """
     for problem in document.problems():
         return _describe_problem(problem, options, document)
@@ -107,7 +107,7 @@ def first_option_error(options: argparse.Namespace, document: Document) -> str |
 
 
 def first_file_option_error(options: argparse.Namespace) -> str | None:
-    """Return the first error of the options for exported files: invalid, or with no effect."""
+    """Return the first error in the options for exported files."""
     return (
         _find_colour_map_conflict(options)
         or _find_overruled_selection(options)
@@ -133,7 +133,7 @@ def _describe_problem(problem: Problem, options: argparse.Namespace, document: D
 
 
 def _source_name(options: argparse.Namespace, field: str) -> str:
-    """Return the option that supplied a matrix, or the opened file."""
+    """Return the name of the option that supplied a matrix, or of the opened file."""
     return option_name(field) if _is_given(options, field) else "FILE"
 
 
@@ -160,7 +160,7 @@ def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
 
 
 def _find_overruled_selection(options: argparse.Namespace) -> str | None:
-    """Return an error if stages or heads are selected although the layout shows all of them."""
+    """Return an error if stages or heads are selected but the layout shows all of them."""
     for name, layouts in _LAYOUTS_SHOWING_ALL.items():
         if _is_given(options, name) and options.layout in layouts:
             all_of = f"with --layout {options.layout}, which shows all of them"
@@ -169,10 +169,10 @@ def _find_overruled_selection(options: argparse.Namespace) -> str | None:
 
 
 def _find_standard_output_error(options: argparse.Namespace) -> str | None:
-    """Return an error if a file cannot be written to standard output as requested."""
+    """Return an error if the requested output cannot be written to standard output."""
     if STANDARD_OUTPUT_PATH not in (options.export or ()):
         return None
-    if sys.stdout is None:  # a program without a console on Windows
+    if sys.stdout is None:  # on Windows, a program without a console
         return "argument --export: standard output is not available. Specify a file."
     if options.export.count(STANDARD_OUTPUT_PATH) > 1:
         return "argument --export: only one file can be written to standard output. Use - once."
@@ -190,7 +190,7 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
 
 
 def _find_missing_package(options: argparse.Namespace) -> str | None:
-    """Return an error, before computing, if a format needs a package that is not installed."""
+    """Return an error if a format requires a package that is not installed."""
     for path in options.export or ():
         format_ = export_format(path, options)
         if format_ and (missing := unavailable_reason(format_.suffix)):
@@ -199,7 +199,7 @@ def _find_missing_package(options: argparse.Namespace) -> str | None:
 
 
 def _find_option_without_module(options: argparse.Namespace, document: Document) -> str | None:
-    """Return an error for an option that needs a module if the attention was captured."""
+    """Return an error for an option that requires a module if the attention was captured."""
     fields = ("lines", *(name for names in SETTING_GROUPS.values() for name in names))
     names = [option_name(field) for field in fields if _is_given(options, field)]
     if document.captured is None or not names:
@@ -211,7 +211,7 @@ def _find_option_without_module(options: argparse.Namespace, document: Document)
 
 
 def _find_idle_setting(options: argparse.Namespace, document: Document) -> str | None:
-    """Return an error for a setting that has no effect in combination with the others."""
+    """Return an error for a setting that has no effect in combination with the other settings."""
     for name in SETTINGS_BY_NAME:
         if _is_given(options, name) and (
             message := no_effect_reason(document.spec, name, format_option)
@@ -242,9 +242,9 @@ def _find_idle_option(options: argparse.Namespace) -> str | None:
 
 
 def _affected_formats(name: str, options: argparse.Namespace) -> frozenset[ExportFormat]:
-    """Return the formats that an option affects with the values of the other options."""
+    """Return the formats that an option affects, given the values of the other options."""
     is_film_unaffected = (
-        # A film shows the stages of its steps, and its resolution only converts --size to pixels.
+        # An animation shows the stages of its steps, and --dpi only converts its --size to pixels.
         (name == "layout" and options.layout in {FigureExtent.STAGES, FigureExtent.FLOW})
         or (name == "dpi" and not options.size)
     )

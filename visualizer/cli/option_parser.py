@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 NamedDescriptions = list[tuple[str, str]]
-"""Names with their descriptions."""
+"""Pairs of a name and its description."""
 MAX_TEXT_FILE_BYTES = 2**24
 """Maximum size of a text file, in bytes."""
 TEXT_SUFFIXES = (".txt", ".csv", ".tsv")
-"""Suffixes of files in which a mask is written as rows of 0s and 1s."""
+"""Suffixes of text files that contain a mask as rows of 0s and 1s."""
 _OWN = (*OWN_LAYERS, *OWN_BIASES)
 
 
@@ -54,7 +54,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class CommandLineParser(argparse.ArgumentParser):
-    """An argument parser with option groups; each error is one sentence.
+    """Argument parser with option groups, which reports each error as one sentence.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class CommandLineParser(argparse.ArgumentParser):
         return options
 
     def _reject_repetitions(self, given: Sequence[str]) -> None:
-        """Reject a repeated single-value option; argparse would silently use the last value."""
+        """Reject an option that is given twice; argparse would silently use the last value."""
         used_names: dict[argparse.Action, str] = {}
         for argument in itertools.takewhile(lambda one: one != "--", given):
             name = argument.partition("=")[0]
@@ -122,7 +122,7 @@ def _takes_one_value(action: argparse.Action) -> bool:
 
 
 def convert_input_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
-    """Convert the `InputError` of a converter to an argparse error."""
+    """Wrap a converter so that an `InputError` becomes an argparse error."""
 
     def convert(text: str) -> Value:
         try:
@@ -146,7 +146,7 @@ def setting_converter(setting: Setting) -> Callable[[str], Any]:
 
 
 def invalid_value(text: str, invalid: InvalidValueError | str) -> argparse.ArgumentTypeError:
-    """Return the error for a value that an option does not accept."""
+    """Return an argparse error for a value that an option does not accept."""
     meant = ""
     if isinstance(invalid, InvalidValueError) and invalid.suggestion:
         meant = f" (did you mean '{invalid.suggestion}'?)"
@@ -154,7 +154,7 @@ def invalid_value(text: str, invalid: InvalidValueError | str) -> argparse.Argum
 
 
 def integer_converter(low: int, high: float = float("inf")) -> Callable[[str], int]:
-    """Create a converter for integers in a range."""
+    """Create a converter for integers in the given range."""
 
     def read(text: str) -> int:
         try:
@@ -170,7 +170,7 @@ def integer_converter(low: int, high: float = float("inf")) -> Callable[[str], i
 
 
 def convert_number(text: str) -> float:
-    """Convert a finite number."""
+    """Convert text to a finite number."""
     try:
         value = float(text)
     except ValueError:
@@ -193,16 +193,16 @@ def choice_converter(values: Sequence[str]) -> Callable[[str], str]:
 
 
 def choice_option_settings(values: Iterable[str], help_text: str) -> dict[str, Any]:
-    """Return the settings of an option that accepts the given names.
+    """Return the argparse settings of an option that accepts the given names.
 
-    The choices are used for shell completion; the type reports invalid names in a sentence.
+    Shell completion uses the choices; the converter rejects invalid names with a sentence.
     """
     names = [*values]
     return {"type": choice_converter(names), "choices": names, "metavar": "NAME", "help": help_text}
 
 
 def listed_choice_option(values: Iterable[str], help_text: str, default: str) -> dict[str, Any]:
-    """Return the settings of an option whose help lists the names that it accepts."""
+    """Return the argparse settings of an option; its help lists the names that it accepts."""
     help_text = f"{help_text}: {', '.join(values)} (default: {default})"
     return choice_option_settings(values, help_text)
 
@@ -214,7 +214,7 @@ def format_names(names: NamedDescriptions) -> str:
 
 
 def list_option_settings(lists: dict[str, Callable[[], NamedDescriptions]]) -> dict[str, Any]:
-    """Return the settings of an option that prints names and exits."""
+    """Return the argparse settings of an option that prints names and exits."""
 
     class ListNames(argparse.Action):
         def __call__(
@@ -236,7 +236,7 @@ def list_option_settings(lists: dict[str, Callable[[], NamedDescriptions]]) -> d
 
 
 def convert_figure_size(text: str) -> str:
-    """Validate the name of a size preset, or lengths."""
+    """Validate a figure size: the name of a preset, or lengths."""
     if text not in SIZE_PRESETS:
         parse_figure_size(text)
     return text
@@ -277,19 +277,19 @@ def _read_limited_file(name: str) -> bytes:
 
 
 def convert_path(name: str) -> Path:
-    """Validate a path, whether or not it exists."""
+    """Validate a path, which need not exist."""
     path = Path(name)
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
             (path / CONFIG_FILE).stat()
-    except OSError as error:  # such as a name that is too long, or a folder without access
+    except OSError as error:  # for example, the name is too long or access to the folder is denied
         reason = system_error_reason(error)
         raise argparse.ArgumentTypeError(f"cannot open '{name}': {reason}") from error
     return path
 
 
 def convert_run_folder(name: str) -> Path:
-    """Validate the folder of a run."""
+    """Validate the path of a run folder."""
     folder = convert_path(name).absolute()
     if not RunFolder(folder).about.exists():
         raise argparse.ArgumentTypeError(f"'{name}' is not the folder of a training run")
@@ -306,7 +306,7 @@ def convert_position(text: str) -> int | str:
 
 
 def convert_export_path(text: str) -> Path:
-    """Validate a file with a supported export format, or ``-`` for standard output."""
+    """Validate a file name with a supported export format, or ``-`` for standard output."""
     if text != "-" and format_of(text) is None:
         raise invalid_value(text, f"must end in {list_suffixes()}")
     return Path(text)
@@ -341,7 +341,7 @@ def read_mask(name: str) -> BooleanMatrix:
 
 
 def list_weights(name: str) -> FileContents:
-    """List the arrays of a weights file; their numbers are read later, with the document.
+    """List the arrays of a weights file; their values are read later, with the document.
 
     Raises
     ------
@@ -356,7 +356,7 @@ def list_weights(name: str) -> FileContents:
 
 
 def read_own_weights(contents: FileContents) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Read custom weights, in their order; return none if the file contains a module's state."""
+    """Read custom weights in order; return none if the file contains the state of a module."""
     if not _has_only_own_weights(contents):
         return ()
     entries = {entry.name: entry for entry in contents.entries}

@@ -41,7 +41,7 @@ OPTION_NAMES = {
     "own_weights": "--weights",
     "own_kept": "--kept",
 }
-"""Options of fields with a different name."""
+"""Options of fields that have a different name."""
 
 USAGE = """%(prog)s [FILE] [options]
        %(prog)s lab [RUN]
@@ -63,10 +63,10 @@ EXAMPLES = """examples:
   date | attention-visualizer --text-file - --theme dark --size 1920x1080px --export date.png
 
 lab, train, generate, model and serve have their own --help. Existing files are replaced. Messages
-go to standard error. If one of several files cannot be written, the others still are. The exit
-status is 0 if all files were written; 1 if one could not be written; 2 if an option or the text is
-invalid, there is not enough memory or a package is missing; 130 after Ctrl+C and 143 after SIGTERM,
-which leave no incomplete files.
+go to standard error. If one of several files cannot be written, the others are still written. The
+exit status is 0 if all files were written; 1 if one could not be written; 2 if an option or the
+text is invalid, there is not enough memory or a package is missing; 130 after Ctrl+C and 143 after
+SIGTERM, which leave no incomplete files.
 """
 
 
@@ -76,7 +76,7 @@ def list_stages() -> NamedDescriptions:
 
 
 def list_formats() -> NamedDescriptions:
-    """List the formats, with the requirements of those that cannot be written here."""
+    """List the formats, with the requirements of those that are not available."""
     return [(each.suffix[1:], _describe_format(each)) for each in FORMATS]
 
 
@@ -99,7 +99,7 @@ def _describe_size(width: float, height: float | None) -> str:
 
 
 def list_colour_maps() -> NamedDescriptions:
-    """List the colour maps, with the kind of numbers that each is for."""
+    """List the colour maps with the kind of values for which each is intended."""
     of_kind = {MapKind.SEQUENTIAL: "for weights", MapKind.DIVERGING: "for signed numbers"}
     return [(each.id, f"{each.title}, {of_kind[each.kind]}") for each in COLOUR_MAPS]
 
@@ -110,28 +110,28 @@ NAME_LISTS = {
     "presets": list_presets,
     "colour-maps": list_colour_maps,
 }
-"""Names that --list prints, by topic."""
+"""The functions that list the names for each topic of --list."""
 
 SHELLS = ("bash", "zsh")
 
 
 def option_name(field: str) -> str:
-    """Return the name of a field's option."""
+    """Return the name of the option for a field."""
     return OPTION_NAMES.get(field, f"--{field.replace('_', '-')}")
 
 
 def option_value(options: argparse.Namespace, field: str) -> Any:
-    """Return the value given for a field's option; None if it was not given."""
+    """Return the value of a field's option; None if the option was not given."""
     return getattr(options, option_name(field)[2:].replace("-", "_"), None)
 
 
 def create_parser(*, has_file: bool = True) -> argparse.ArgumentParser:
-    """Create the main parser, with or without the FILE argument."""
+    """Create the main parser, optionally without the FILE argument."""
     main_parser = option_parser.CommandLineParser(
         prog="attention-visualizer",
         usage=USAGE,
         description=(
-            "Compute an attention module and show every intermediate number. "
+            "Compute an attention module and show every intermediate value. "
             "Without --export, opens the window."
         ),
         epilog=EXAMPLES,
@@ -193,16 +193,16 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
         ),
     ),
 }
-"""Readers and help texts of the options for settings that are matrices."""
+"""Converters and help texts of the options for settings that are matrices."""
 
 
 def format_option(field: str, value: object) -> str:
-    """Return the option of a field, with its value if there is one."""
+    """Return the option of a field, followed by its value unless the value is empty."""
     return option_name(field) if value is None else f"{option_name(field)} {value}"
 
 
 def _setting_option(name: str) -> dict[str, Any]:
-    """Return the arguments of the option for a document setting."""
+    """Return the argparse settings of the option for a document setting."""
     if name in _FILES:
         read, help_text = _FILES[name]
         return {
@@ -229,7 +229,7 @@ def _setting_option(name: str) -> dict[str, Any]:
 
 
 def _needs(setting: Setting) -> str:
-    """Return the options that a setting needs to have an effect."""
+    """Return the options without which a setting has no effect, as a part of its help text."""
     violations = [each.violation(format_option) for each in setting.where]
     required = [
         words.removeprefix("without ") for words in violations if words.startswith("without ")
@@ -241,7 +241,7 @@ SETTING_GROUPS = {
     group.value: tuple(name for name, each in SETTINGS_BY_NAME.items() if each.group is group)
     for group in SettingGroup
 }
-"""Module settings that have an option, by option group."""
+"""The module settings that have an option, by option group."""
 
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "Input": {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SERVE_COMMAND = "serve"
 TOKEN_VARIABLE = "ATTENTION_VISUALIZER_TOKEN"
-"""Environment variable with the access token, used instead of a generated one."""
+"""Environment variable that contains the access token to use instead of a generated token."""
 DEFAULT_PORT = 8763
 MAX_PROCESSES = 1024
 TOKEN_HELP = (
@@ -31,7 +31,7 @@ TOKEN_HELP = (
     'python -c "import secrets; print(secrets.token_urlsafe(32))"'
 )
 EXIT_NOTICE_S = 2.0
-"""Time in seconds during which clients are still informed that a process has ended."""
+"""Time, in seconds, during which clients are still told that a process has exited."""
 EXAMPLES = """examples:
   attention-visualizer serve models/SmolLM2-135M
   attention-visualizer serve models/Llama-3.1-70B --tensor-parallel 4
@@ -119,9 +119,9 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def _stop_signals() -> list[signal.Signals]:
-    """Return the signals that stop the server, including SIGHUP unless it is ignored."""
+    """Return the signals that stop the server; they include SIGHUP unless it is ignored."""
     signals = [signal.SIGINT, signal.SIGTERM]
-    hang_up = getattr(signal, "SIGHUP", None)  # missing on Windows
+    hang_up = getattr(signal, "SIGHUP", None)  # not available on Windows
     if hang_up and signal.getsignal(hang_up) is not signal.SIG_IGN:
         signals.append(hang_up)
     return signals
@@ -141,11 +141,11 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
     server = ModelServer(JobQueue(processes), token)
     stopped = asyncio.Event()
     for sent in _stop_signals():
-        with suppress(NotImplementedError):  # not supported on Windows; Ctrl+C raises there
+        with suppress(NotImplementedError):  # on Windows, Ctrl+C raises
             asyncio.get_running_loop().add_signal_handler(sent, stopped.set)
     stopping = asyncio.create_task(stopped.wait())
     try:
-        # Check the port before loading a large model.
+        # Check the port before a large model is loaded.
         try:
             listener = await server.listen(options.host, options.port)
         except OSError as error:
@@ -156,7 +156,7 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             if stopped.is_set():
                 starting.cancel()
-                await asyncio.gather(starting, return_exceptions=True)  # no further process starts
+                await asyncio.gather(starting, return_exceptions=True)  # start no further process
                 return 0
             facts = await starting
             progress.clear()
@@ -166,7 +166,7 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
             ending = asyncio.create_task(processes.ended.wait())
             await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
         if processes.ended.is_set():
-            await asyncio.sleep(EXIT_NOTICE_S)  # clients that ask now get the reason
+            await asyncio.sleep(EXIT_NOTICE_S)  # clients that send a request now receive the reason
             raise InputError("model", processes.lost)
     except StartError as error:
         raise InputError("model", str(error)) from error

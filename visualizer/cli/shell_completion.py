@@ -21,11 +21,11 @@ COMMANDS = {
     MODEL_COMMAND: model_parser,
     SERVE_COMMAND: serve_parser,
 }
-"""Parsers of the commands by name."""
+"""Functions that create the parsers of the commands, by name."""
 
 
 def print_completion(shell: str) -> int:
-    """Print the completion script of a shell; return the exit status."""
+    """Print the completion script for the given shell; return the exit status."""
     try:
         require_package("shtab", "A completion script")
     except InputError as refused:
@@ -36,7 +36,7 @@ def print_completion(shell: str) -> int:
 
 
 def completion_script(shell: str) -> str:
-    """Return the completion script of a shell; requires the package shtab."""
+    """Return the completion script for the given shell; requires the package shtab."""
     import shtab
 
     root, *commands = _all_parsers()
@@ -52,7 +52,7 @@ def completion_script(shell: str) -> str:
 def _all_parsers() -> list[Any]:
     """Return the main parser with all commands, followed by the parsers of the commands.
 
-    The main parser has no FILE argument: shells complete file names if no command matches.
+    The main parser has no FILE argument; shells complete file names if no command matches.
     """
     root = create_parser(has_file=False)
     commands = root.add_subparsers(parser_class=argparse.ArgumentParser)

@@ -1,7 +1,7 @@
 """Trains a language model from the command line: ``attention-visualizer train``. No torch here.
 
-Of the processes that torchrun starts for one run, the first parses the arguments, writes files and
-prints messages; the others follow it and exit when it does.
+If torchrun starts several processes for one run, the first process parses the arguments, writes
+files and prints messages; the other processes follow it and exit when it does.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ with one process.
 TORCHRUN_VARIABLES = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 """Environment variables that torchrun sets in its processes."""
 _DROPOUT = SETTINGS_BY_NAME["dropout"]
-"""The dropout setting of attention modules, whose range also applies to training."""
+"""The dropout setting of attention modules; its range also applies to training."""
 _GROUPS = {
     "Model": {
         "model": "kind of model",
@@ -85,7 +85,7 @@ _GROUPS = {
         "threads": "number of CPU threads; 0 uses all cores but one, at most 8",
     },
 }
-"""Training settings that have an option, with their help texts, by option group."""
+"""The training settings that have an option, with their help texts, by option group."""
 _CHOICES: dict[str, type[StrEnum]] = {
     "model": ModelKind,
     "decay": LearningRateDecay,
@@ -170,7 +170,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _setting_option(name: str, help_text: str) -> dict[str, Any]:
-    """Return the arguments of the option for a training setting."""
+    """Return the argparse settings of the option for a training setting."""
     default = getattr(TrainingSettings(), name)
     if name in _CHOICES:
         return option_parser.listed_choice_option(_CHOICES[name], help_text, default)
@@ -185,7 +185,7 @@ def _setting_option(name: str, help_text: str) -> dict[str, Any]:
 
 
 def first_option_error(options: argparse.Namespace) -> str:
-    """Return the first error in the combination of options; empty if they are valid."""
+    """Return the first error in the combination of options; "" if it is valid."""
     given = [name for name in _given_options(options) if name != "steps"]
     if options.resume:
         if options.source or options.out:
@@ -205,7 +205,7 @@ def first_option_error(options: argparse.Namespace) -> str:
 
 
 def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
-    """Return an error for an option that has no effect on the training; empty if there is none."""
+    """Return an error for an option that has no effect on the training; "" if there is none."""
     for setting in LAB_SETTINGS:
         unmet = setting.first_unmet(settings) if setting.name in given else None
         if unmet:
@@ -215,7 +215,7 @@ def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
 
 
 def build_settings(options: argparse.Namespace) -> TrainingSettings:
-    """Build the settings that the options describe, with defaults for the rest."""
+    """Build the settings that the options describe, with defaults for all other settings."""
     given = _given_options(options)
     base = _PRESETS[given.pop("preset")] if "preset" in given else TrainingSettings()
     source = _parse_source(options.source)
@@ -245,7 +245,7 @@ def _parse_source(source: str) -> CorpusSource:
 
 
 class TrainingConsoleProgress(ConsoleProgress):
-    """Progress of a training run; a signal takes effect at the end of a step."""
+    """Prints the progress of a training run; a signal takes effect at the end of a step."""
 
     asked: InterruptSignalError | None = None
 
@@ -288,7 +288,7 @@ def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None
     Raises
     ------
     InputError
-        If the run cannot be opened, or cannot be shared by the processes of the group.
+        If the run cannot be opened, or the processes of the group cannot share it.
     """
     from visualizer.language.memory_estimate import SINGLE_PROCESS
     from visualizer.language.opened_training_run import OpenRun
@@ -349,7 +349,7 @@ def _train_run(
         return _stop_after_lost_process(running, progress)
     progress.clear()
     if running.notice and not progress.asked:
-        running.save()  # there may be enough space by now
+        running.save()  # there may now be enough space
     if running.notice:
         print_message(running.notice)
     if progress.asked and not running.is_done:
@@ -390,8 +390,9 @@ def _resume_hint(running: TrainingRun) -> str:
 
 
 def _stop_after_lost_process(running: TrainingRun, progress: TrainingConsoleProgress) -> int:
-    """Stop after another process was lost, in the state before the interrupted step."""
-    if not running.is_done:  # otherwise the final losses are missing and the last steps repeat
+    """Stop after another process was lost; the run is in the state before the interrupted step."""
+    # Saving a completed run would lose the final losses and repeat the last steps.
+    if not running.is_done:
         running.save()
     progress.clear()
     if running.notice:
@@ -405,7 +406,7 @@ def _train_until_stopped(
     progress: TrainingConsoleProgress,
     group: DistributedProcessGroup | None,
 ) -> None:
-    """Train until complete, or until a signal or a window requests a stop."""
+    """Train until the run is complete, or until a signal or a window requests a stop."""
     from visualizer.language.training_progress import TrainingSpeed
 
     speed, reported_at, quarters = TrainingSpeed(), 0.0, set(range(5))
@@ -436,7 +437,7 @@ def _describe_progress(running: TrainingRun, training_speed: TrainingSpeed) -> s
 
 
 def _write_summary(opened: OpenRun, running: TrainingRun) -> None:
-    """Write the results to standard output, one per line."""
+    """Write the final losses to standard output, one per line."""
     about, final = opened.about, running.state.final
     rows = [("bigram baseline", about.bigram), ("unigram baseline", about.frequency)]
     if final:
@@ -446,12 +447,12 @@ def _write_summary(opened: OpenRun, running: TrainingRun) -> None:
 
 
 def is_started_by_torchrun() -> bool:
-    """Whether this process is one of several that train together."""
+    """Return whether torchrun has started this process together with others."""
     return os.environ.keys() >= TORCHRUN_VARIABLES
 
 
 def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
-    """Join the other processes, train, and exit this process; return only if joining fails.
+    """Join the other processes, train, and exit this process; return only if it cannot join them.
 
     Parameters
     ----------
@@ -473,7 +474,7 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
         status = train(group) if group.is_leader else _follow_first_process(group)
     except SystemExit as ended:  # after --help, --list or an invalid option
         status = ended.code if isinstance(ended.code, int) else 0
-    except KeyboardInterrupt:  # between joining and training
+    except KeyboardInterrupt:  # after joining and before training
         status = SIGNAL_EXIT_STATUS["SIGINT"]
     except BaseException:
         sys.excepthook(*sys.exc_info())
@@ -484,7 +485,7 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
 
 
 def _join_group() -> DistributedProcessGroup:
-    """Wait for the other processes; Ctrl+C exits immediately, unlike with Python's handler."""
+    """Wait for the other processes; Ctrl+C exits immediately, without Python's handler."""
     previous_handler = signal.getsignal(signal.SIGINT)
     if previous_handler is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -497,7 +498,7 @@ def _join_group() -> DistributedProcessGroup:
 
 
 def _follow_first_process(group: DistributedProcessGroup) -> int:
-    """Follow the first process; signals are passed on to it."""
+    """Follow the first process, and pass signals on to it."""
     from visualizer.language.distributed_process_group import LostProcessError
     from visualizer.language.distributed_training import follow_orders
 
@@ -509,7 +510,8 @@ def _follow_first_process(group: DistributedProcessGroup) -> int:
         with handle_stop_signals(stop):
             return follow_orders(group)
     except LostProcessError:
-        if group.rank == 1:  # the first process prints more, unless it is the one that was lost
+        # The first process prints a more detailed message, unless it is the lost process.
+        if group.rank == 1:
             print_message(f"{name}: stopped because another process of this training run exited.")
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
@@ -521,7 +523,7 @@ def _follow_first_process(group: DistributedProcessGroup) -> int:
 
 
 def _end_process(status: int) -> NoReturn:
-    """Exit without Python's clean-up, in which torch's connection threads can crash."""
+    """Exit without Python's cleanup, during which torch's connection threads can crash."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):  # the stream is missing or closed
             stream.flush()

@@ -1,1 +1,1 @@
-"""Export of figures, films, web pages and data."""
+"""Export of figures, animations, web pages and data."""

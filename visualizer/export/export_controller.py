@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def load_export_settings() -> ExportSettings:
-    """Load the last export settings; the defaults if none are stored or they are invalid."""
+    """Load the last export settings, or the defaults if none are stored or they are invalid."""
     return export_settings.settings_from_json(str(load_value(EXPORT)))
 
 
@@ -46,7 +46,7 @@ def save_export_settings(settings: ExportSettings) -> None:
 
 
 DIALOG_MODULES = ("visualizer.export.dialog.preview_widget", "visualizer.export.dialog.dialog")
-"""Modules of the dialog, loaded in the background because importing them blocks the window."""
+"""Modules of the dialog; they are imported on a thread because importing them takes long."""
 
 
 class ExportController(QObject):
@@ -55,9 +55,9 @@ class ExportController(QObject):
     Parameters
     ----------
     window : QWidget
-        The parent of dialogs.
+        The parent of the dialogs.
     title : callable
-        Returns the initial title of a figure.
+        Returns the initial title for a figure.
     """
 
     failed = Signal(str)
@@ -99,7 +99,7 @@ class ExportController(QObject):
         Parameters
         ----------
         stage : str
-            The figure of its panel is chosen at first; by default, the last exported figure.
+            The stage whose panel is initially chosen; if empty, the last choice is used.
         """
         self._stage = stage
         if sys.modules.keys() >= set(DIALOG_MODULES):
@@ -127,7 +127,7 @@ class ExportController(QObject):
         dialog.open()
 
     def _view_of_stage(self, view: View) -> View:
-        """Return a view of one stage, of the head in front of the flow board."""
+        """Return a view of only the requested stage, for the front head of the flow board."""
         resolved = self._workspace.resolved(view)
         pinned = view.pinned if view.pinned and view.pinned.stage == self._stage else None
         heads = frozenset({resolved.flow.head}) if resolved.flow else view.heads
@@ -138,18 +138,18 @@ class ExportController(QObject):
         self.failed.emit("".join(traceback.format_exception(error)))
 
     def copy_picture(self) -> None:
-        """Copy the shown figure to the clipboard, as pixels and as SVG."""
+        """Copy the current figure to the clipboard, as PNG and as SVG."""
         if snapshot := self._workspace.snapshot:
             self.exporter.copy_figure(snapshot, FigureSettings(title=self._title()))
 
     def copy_script(self) -> None:
-        """Copy a script that recomputes the numbers to the clipboard."""
+        """Copy a script that recomputes the values to the clipboard."""
         if self._workspace.run:
             dialect = self._workspace.view.dialect
             self.exporter.copy_script(self._workspace.run, dialect)
 
     def show_error(self, sentence: str) -> None:
-        """Report why nothing was written."""
+        """Show why nothing was written."""
         show_warning(self._window, "Not written", sentence)
 
     def close(self) -> None:
@@ -186,7 +186,7 @@ class ExportController(QObject):
         if self.dialog:
             settings = self.dialog.settings
             path = add_suffix(name, f"(*{settings.suffix})")
-            # The dialog has asked about the typed name.
+            # The file dialog has asked only about the name without the suffix.
             if path != Path(name) and os.path.lexists(path):
                 sentence = f"“{path.name}” already exists. Choose another name."
                 show_warning(self.dialog, "Not written", sentence)
@@ -207,7 +207,7 @@ def _load_dialog() -> None:
 
 
 def _update_title(settings: ExportSettings, before: str, title: str) -> ExportSettings:
-    """Return settings with a new title, unless the user changed the title."""
+    """Return settings with a new title if the old title is still `before`."""
     is_unchanged = settings.look.title == before
     return replace(settings, look=replace(settings.look, title=title)) if is_unchanged else settings
 

@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 CANCELLED_MESSAGE = "Cancelled; nothing was written."
 MESSAGE_MS = 5000
 PROGRESS_INTERVAL_S = 0.05
-"""Minimum interval between progress updates, which keeps the window responsive."""
+"""Minimum interval, in seconds, between progress updates, to keep the window responsive."""
 
 
 class ExportRunner(QObject):
     """Writes files and scripts on a worker thread, one at a time, and reports the outcome."""
 
     said = Signal(str, int)
-    """Status bar message and its duration in ms; 0 until the next message."""
+    """Emitted with a status bar message and its duration in ms; 0 until the next message."""
     progressReported = Signal(int, int)
-    """Units done and their total."""
+    """Emitted with the number of units done and their total."""
     refused = Signal(str)
     failed = Signal(str)
     changed = Signal()
@@ -54,16 +54,16 @@ class ExportRunner(QObject):
         self._next_report_at = 0.0
         self._worker = NewestRequestWorker(
             self, trim_freed_memory
-        )  # drawing a large picture leaves many small free blocks
+        )  # drawing a large image leaves many small free blocks of memory
         self._worker.answered.connect(self._finish_request)
         self._worker.failed.connect(self._handle_error)
 
     def ask(self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
-        """Write a file; do nothing during another export."""
+        """Write a file; does nothing during another export."""
         self.start_writing(partial(_write_file, path, snapshot, figure_settings))
 
     def start_writing(self, write: Callable[[Progress], Path]) -> None:
-        """Call a function that writes a file; do nothing during another export.
+        """Call a function that writes a file; does nothing during another export.
 
         Parameters
         ----------
@@ -73,14 +73,14 @@ class ExportRunner(QObject):
         self._start_request(partial(write, self._report_progress), "Exporting…")
 
     def copy_figure(self, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
-        """Copy a figure to the clipboard; do nothing during another export."""
+        """Copy a figure to the clipboard; does nothing during another export."""
         self._start_request(
             partial(_draw_clipboard_figure, snapshot, figure_settings, self._report_progress),
             "Copying…",
         )
 
     def copy_script(self, run: Run, dialect: CodeDialect) -> None:
-        """Copy a script to the clipboard; do nothing during another export."""
+        """Copy a script to the clipboard; does nothing during another export."""
         self._start_request(partial(_write_script, run, dialect), "Writing the script…")
 
     def cancel(self) -> None:
@@ -132,7 +132,7 @@ class ExportRunner(QObject):
         self.report(error)
 
     def report(self, error: Exception) -> None:
-        """Report why the export failed: an error message, or the traceback of a bug."""
+        """Emit the reason why the export failed: an error message, or the traceback of a bug."""
         if isinstance(error, InputError):
             self.refused.emit(error.sentence)
         else:
@@ -144,8 +144,8 @@ class ExportRunner(QObject):
         self.changed.emit()
 
 
-# These functions run on the worker thread, because importing the large modules would block the
-# window.
+# These functions import large modules, so they run on the worker thread to keep the window
+# responsive.
 
 
 def _write_file(

@@ -1,4 +1,4 @@
-"""Export settings: format, figure and film options, size presets, and how they are stored."""
+"""Export settings: format, figure and animation options, size presets, and how they are stored."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXTENT_LABELS = {
     FigureExtent.CELLS: "One panel, one pixel per cell",
 }
 CELL_FORMAT = ".png"
-"""Format that supports one pixel per cell."""
+"""Suffix of the format that supports one pixel per cell."""
 PAPER_LABELS = {
     FigurePaper.PRINT: "For print",
     FigurePaper.LIGHT: "Light",
@@ -51,7 +51,7 @@ PAPER_LABELS = {
 CUSTOM_PRESET = "Custom size"
 """Preset name for figure settings that match no preset."""
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
-"""Fields that a preset sets."""
+"""Names of the fields that a preset sets."""
 _FILMS = ("paper", "points", "title", "has_caption", "has_marks", "film")
 _DOCUMENT = ("carries_document", "has_all_layers")
 _CELLS = frozenset({"extent", "paper", "dpi", *_DOCUMENT})
@@ -66,7 +66,7 @@ class LengthUnit(StrEnum):
     PIXEL = "px"
 
     def from_mm(self, mm: float, dpi: int) -> float:
-        """Convert millimetres to this unit; pixels are those of the file."""
+        """Convert millimetres to this unit; `dpi` determines the size of a pixel."""
         return mm / self._mm_per_unit(dpi)
 
     def to_mm(self, length: float, dpi: int) -> float:
@@ -88,7 +88,7 @@ class LengthUnit(StrEnum):
 
 
 class ExportSettings(Struct, frozen=True):
-    """Export format with its figure settings.
+    """An export format with its figure settings.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class ExportSettings(Struct, frozen=True):
 
     @property
     def deciding_field_names(self) -> frozenset[str]:
-        """Fields of the figure settings that this format uses."""
+        """Names of the figure settings that this format uses."""
         by_kind = {
             FormatKind.FIGURE: _FIGURES,
             FormatKind.FILM: _FILMS,
@@ -119,7 +119,7 @@ class ExportSettings(Struct, frozen=True):
 
     @property
     def is_cell_picture(self) -> bool:
-        """Whether the export is a picture with one pixel per cell of a panel."""
+        """Whether the export is an image with one pixel per cell of a panel."""
         return self.suffix == CELL_FORMAT and self.look.extent is FigureExtent.CELLS
 
     @property
@@ -131,7 +131,7 @@ class ExportSettings(Struct, frozen=True):
 
     @property
     def figure_settings(self) -> FigureSettings:
-        """The effective figure settings: defaults for fields that this format does not use."""
+        """The effective figure settings, with defaults for fields that this format does not use."""
         figure_settings = replace(
             FigureSettings(),
             **{name: getattr(self.look, name) for name in self.deciding_field_names},
@@ -142,7 +142,7 @@ class ExportSettings(Struct, frozen=True):
 
 
 def matching_preset(figure_settings: FigureSettings) -> str:
-    """Return the name of the preset that matches the settings' size."""
+    """Return the name of the preset with the same size and colours."""
     return next(
         (
             name
@@ -154,7 +154,7 @@ def matching_preset(figure_settings: FigureSettings) -> str:
 
 
 def apply_preset(figure_settings: FigureSettings, preset: str) -> FigureSettings:
-    """Apply the size and colours of a preset; the content does not change."""
+    """Return settings with the size and colours of a preset, and the same content."""
     return (
         replace(figure_settings, **_size_fields(FIGURE_PRESETS[preset]))
         if preset in FIGURE_PRESETS
@@ -172,9 +172,9 @@ def describe_size(width: float, height: float, dpi: float | None) -> str:
     Parameters
     ----------
     width, height : float
-        In pixels of 1/96 inch.
+        The size in pixels of 1/96 inch.
     dpi : float or None
-        Pixels per inch of the file; None for vector graphics.
+        Pixels per inch in the file; None for vector graphics.
     """
     mm = MM_PER_INCH / PIXELS_PER_INCH
     size = f"{width * mm:,.0f} × {height * mm:,.0f} mm"
@@ -188,7 +188,7 @@ def describe_size(width: float, height: float, dpi: float | None) -> str:
 
 _CODING = JsonCoding(
     {}, {FigureSettings: frozenset({"title"}), FilmSettings: frozenset({"max_frames"})}
-)  # a title belongs to one figure, so it is not stored
+)  # a title applies to only one figure, so it is not stored
 
 
 def settings_to_json(settings: ExportSettings) -> str:
@@ -197,7 +197,7 @@ def settings_to_json(settings: ExportSettings) -> str:
 
 
 def settings_from_json(text: str) -> ExportSettings:
-    """Parse export settings from JSON; defaults if anything in them is invalid."""
+    """Parse export settings from JSON; return the defaults if anything is invalid."""
     try:
         stored = _add_missing_fields(json.loads(text))
         settings: ExportSettings = _CODING.decode(stored, ExportSettings, "wish", {})
@@ -208,8 +208,8 @@ def settings_from_json(text: str) -> ExportSettings:
 
 
 def _add_missing_fields(stored: Any) -> Any:
-    """Add defaults for fields that earlier versions did not store, and drop theirs."""
-    with suppress(TypeError, KeyError, AttributeError):  # decoding rejects any other structure
+    """Add defaults for fields that earlier versions did not store, and remove obsolete fields."""
+    with suppress(TypeError, KeyError, AttributeError):  # the decoder rejects any other structure
         stored["look"]["film"].pop("panels", None)
         stored["look"]["film"].setdefault("has_motion", FilmSettings().has_motion)
         stored["look"].setdefault("has_all_layers", FigureSettings().has_all_layers)

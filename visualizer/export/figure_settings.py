@@ -1,4 +1,4 @@
-"""Settings of a figure: which panels it shows, its size, paper colours and text."""
+"""Settings of a figure: its panels, size, colours and text."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ FILM_WIDTHS_PX = (640, 960, 1280, 1920)
 
 
 class FilmSettings(Struct, frozen=True):
-    """The settings of a film of the computation.
+    """The settings of an animation of the computation.
 
     Parameters
     ----------
     span : tuple of (PlaybackPosition, str) or None
-        The first step and the last stage; None for the whole computation.
+        The first step and the last stage; None for the entire computation.
     speed : float
         Multiple of the normal playback speed.
     loops : bool
-        Whether it repeats, in formats that support it.
+        Whether the animation repeats, in formats that support this.
     width : int
         The width in pixels.
     has_motion : bool
-        Whether the inputs of a step move to the cell that uses them, if the step is long enough.
+        Whether the inputs of a step move to the cell that is computed from them, if the step is
+        long enough.
     max_frames : int
-        Maximum number of steps; longer films are rejected.
+        Maximum number of steps; longer animations are rejected.
     """
 
     span: tuple[PlaybackPosition, str] | None = None
@@ -69,7 +70,7 @@ class FigureExtent(StrEnum):
     STAGES = "stages"
     ALL = "all"
     CELLS = "cells"
-    """One panel with one pixel per cell; formats other than PNG treat it as `PANEL`."""
+    """One panel with one pixel per cell; formats other than PNG treat this as `PANEL`."""
 
 
 class FigurePaper(StrEnum):
@@ -86,28 +87,29 @@ class FigureSettings(Struct, frozen=True):
     Parameters
     ----------
     width_mm : float
-        The width; a trimmed figure is as wide as its panels, laid out for this width.
+        The width in mm. The panels are laid out for this width; a trimmed figure is only as wide as
+        the panels.
     height_mm : float or None
-        The height; None to fit the content.
+        The height in mm; None to fit the content.
     dpi : int
-        Pixels per inch, for raster formats.
+        The resolution in pixels per inch, for raster formats.
     points : float
         The text size in points.
     is_trimmed : bool
         Whether empty margins are removed.
     title : str
-        The title over the panels; may be empty.
+        The title above the panels; may be empty.
     has_caption : bool
         Whether a caption describes the computation.
     has_marks : bool
-        Whether the pinned cell and the chosen tokens are marked.
+        Whether the pinned cell and the selected tokens are marked.
     film : FilmSettings
-        What a film shows, for animated formats.
+        The animation settings, for animated formats.
     carries_document : bool
         Whether the document is attached to the file.
     has_all_layers : bool
-        Whether the attached document has all layers of captured attention instead of only the
-        values that the figure shows.
+        Whether the attached document contains all layers of captured attention instead of only the
+        layer that the figure shows.
     """
 
     extent: FigureExtent = FigureExtent.SHOWN
@@ -128,12 +130,12 @@ class FigureSettings(Struct, frozen=True):
 
     @property
     def width(self) -> float:
-        """Its width in pixels of 1/96 inch."""
+        """The width in pixels of 1/96 inch."""
         return self.width_mm / MM_PER_INCH * PIXELS_PER_INCH
 
     @property
     def height(self) -> float | None:
-        """Its height in pixels of 1/96 inch; None to fit the content."""
+        """The height in pixels of 1/96 inch; None to fit the content."""
         return None if self.height_mm is None else self.height_mm / MM_PER_INCH * PIXELS_PER_INCH
 
     @property
@@ -143,7 +145,7 @@ class FigureSettings(Struct, frozen=True):
 
     @property
     def pixel_ratio(self) -> float:
-        """Pixels of the file per pixel of the window."""
+        """Number of pixels in the file per pixel of the window."""
         return self.dpi / PIXELS_PER_INCH * self.scale
 
 
@@ -161,11 +163,11 @@ FIGURE_PRESETS: dict[str, FigureSettings] = {
     ),
     "Poster": FigureSettings(width_mm=594, dpi=300, points=24, is_trimmed=False),
 }
-"""Common figure sizes by purpose."""
+"""Settings for common purposes, by name."""
 
 
 def resolve_figure_view(snapshot: Snapshot, figure_settings: FigureSettings) -> ResolvedView:
-    """Resolve the view of a figure: without hover, and without a pin unless marks are shown."""
+    """Resolve the view of a figure, without the hovered cell, and without marks if they are off."""
     view = replace(snapshot.view, hovered=None, panes=frozenset(), lesson=None)
     resolved = _resolve_view(snapshot, view)
     extent = figure_settings.extent
@@ -184,7 +186,7 @@ def _resolve_view(snapshot: Snapshot, view: View) -> ResolvedView:
 
 
 def _view_without_marks(resolved: ResolvedView) -> View:
-    """Remove the pin and the selection; the panel shown for the pin stays."""
+    """Return the view without the pin and the selection, but with the same panels."""
     view = resolved.view
     is_all = view.heads is None and resolved.flow is None
     heads = None if is_all else frozenset(resolved.heads)
@@ -201,7 +203,7 @@ def _view_of_extent(resolved: ResolvedView, extent: FigureExtent) -> View:
         folds = view.folds if is_fold else frozenset()
         view = replace(view, heads=frozenset() if is_fold else frozenset({head}), folds=folds)
     if extent is FigureExtent.FLOW:
-        view = replace(view, flow=True, spread=False, comparison=None)  # the flow is of one run
+        view = replace(view, flow=True, spread=False, comparison=None)  # a flow has one run
     if extent is FigureExtent.PANEL:
         view = replace(view, stages=frozenset({_choose_stage(resolved)}), spread=False)
     if extent in {FigureExtent.HEADS, FigureExtent.ALL}:
@@ -212,7 +214,7 @@ def _view_of_extent(resolved: ResolvedView, extent: FigureExtent) -> View:
 
 
 def _choose_stage(resolved: ResolvedView) -> str:
-    """Return the stage of the single panel: the pinned cell's, else the last weights."""
+    """Return the stage of the only panel: that of the pinned cell, or else the last weights."""
     if resolved.pinned:
         return resolved.pinned.stage
     stages = resolved.shown_stages

@@ -1,4 +1,4 @@
-"""Plan of a film: its steps and the duration of each frame."""
+"""Plan of an animation: its steps and the duration of each frame."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings, FilmSettings
 
 LAST_FRAME_EXTRA_MS = 2000
-"""Extra duration of the last frame in ms, to show the result before the film repeats."""
+"""Extra duration of the last frame, in ms, to show the result before the animation repeats."""
 MOTION_FRAME_MS = 40
-"""Duration of a motion frame in ms: a whole number of time units in every format."""
+"""Duration of a motion frame, in ms; a multiple of the time unit of every format."""
 
 LONG_TEXT_ERROR = (
     "Animations need complete matrices, which are not available for long texts. Use "
-    "a shorter text, or export images of parts of the text."
+    "a shorter text, or export images of parts of it."
 )
 
 
 class FilmFrame(Struct, frozen=True):
-    """Frame of a film.
+    """Frame of an animation.
 
     Parameters
     ----------
     place : PlaybackPosition
-        The playback position of its step.
+        The playback position of the frame's step.
     motion_progress : float or None
-        Fraction of the step's motion; None for the last frame of a step, which has no motion.
+        Progress of the step's motion, from 0 to 1; None for the last frame of a step, which shows
+        the result.
     """
 
     place: PlaybackPosition
@@ -47,12 +48,12 @@ class FilmFrame(Struct, frozen=True):
 
 
 class FilmPlan(Struct, frozen=True):
-    """Steps of a film, each with a final frame after its motion frames.
+    """Steps of an animation; each has a final frame after its motion frames.
 
     Parameters
     ----------
     steps : tuple of int
-        Indices of the steps on the timeline.
+        Indices of the steps in the timeline.
     speed : float
         Multiple of the normal playback speed.
     frames : tuple of FilmFrame
@@ -72,7 +73,6 @@ class FilmPlan(Struct, frozen=True):
         return self.frames[frame].place
 
     def frames_of(self, place: PlaybackPosition) -> Iterator[FilmFrame]:
-        """Yield the frames of a step."""
         return (frame for frame in self.frames if frame.place == place)
 
     @property
@@ -88,12 +88,12 @@ class FilmPlan(Struct, frozen=True):
 
     @property
     def ends_ms(self) -> tuple[float, ...]:
-        """The end of each step, from the start of the film."""
+        """The end of each step, in ms from the start of the animation."""
         starts = [self.timeline.start_ms(step) for step in (*self.steps, self.steps[-1] + 1)]
         return tuple((end - starts[0]) / self.speed for end in starts[1:])
 
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
-        """Return the duration of each frame in time units."""
+        """Return the duration of each frame in units of `unit_ms`."""
         steps = iter(durations(self.ends_ms, unit_ms))
         frame_durations, motion_units = [], 0
         for frame in self.frames:
@@ -106,14 +106,14 @@ class FilmPlan(Struct, frozen=True):
 
 
 def durations(ends_ms: Sequence[float], unit_ms: int) -> tuple[int, ...]:
-    """Return the time units of each frame, more for the last; rounding errors do not accumulate."""
+    """Return each frame's duration in units of `unit_ms`; rounding errors do not accumulate."""
     ends = [0, *(max(step, round(ms / unit_ms)) for step, ms in enumerate(ends_ms, 1))]
     steps = [after - before for before, after in pairwise(ends)]
     return (*steps[:-1], steps[-1] + LAST_FRAME_EXTRA_MS // unit_ms)
 
 
 def rounding_note(settings: FigureSettings) -> str:
-    """Return a note if a film's size is rounded to even numbers of pixels, else empty."""
+    """Return a note if the size is rounded to even numbers of pixels; otherwise return ""."""
     width = settings.film.width
     height = round((settings.height or 0) * width / settings.width)
     even = [side + side % 2 for side in (width, height)]
@@ -127,20 +127,20 @@ def rounding_note(settings: FigureSettings) -> str:
 
 
 def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None) -> FilmPlan:
-    """Plan a film; a range that the run does not have becomes the nearest one.
+    """Plan an animation; a range that the run does not have is replaced by the nearest one.
 
-    Steps that are too short have no motion, and none has if the film would be too long.
+    Steps that are too short have no motion; if the animation would be too long, no step has motion.
 
     Parameters
     ----------
     full_row : int or None
-        The row that a tour shows in full; None for one in the middle.
+        The row that a tour shows in full; None for the middle row.
 
     Raises
     ------
     InputError
-        If there are more steps than a film may have, or the text is too long to keep its matrices
-        in memory.
+        If there are more steps than allowed, or the text is too long to keep its matrices in
+        memory.
     """
     if trace.is_blockwise:
         raise InputError("export", LONG_TEXT_ERROR)
@@ -175,7 +175,7 @@ def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None)
 def _motion_shares(
     trace: Trace, timeline: Timeline, step: int, position: PlaybackPosition, speed: float
 ) -> tuple[float, ...]:
-    """Return the fraction of a step's motion in each of its frames; empty without a motion."""
+    """Return the progress of a step's motion in each of its frames; () if it has no motion."""
     stage, ms = trace.stage(position.stage), timeline.duration_ms(step) / speed
     is_computed = not {*trace.names}.isdisjoint(stage.reads)
     is_long = ms >= MOTION_MS + MOTION_FRAME_MS  # the last frame shows the result
@@ -188,7 +188,7 @@ def _motion_shares(
 
 
 def _shown_steps(timeline: Timeline, steps: range, speed: float) -> tuple[int, ...]:
-    """Return the steps with a frame: in a tour, those that are shown for the time of one."""
+    """Return the steps to show; in a tour, skip those that would be shown for less than a frame."""
     if timeline.grain is not StepSize.TOUR:
         return tuple(steps)
     frame_ms = MOTION_FRAME_MS * speed

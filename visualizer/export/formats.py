@@ -1,4 +1,4 @@
-"""The table of export formats; their writers are in `visualizer.export.writers`."""
+"""Table of the export formats; their writers are in `visualizer.export.writers`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from visualizer.optional_packages import is_installed, missing_package_message
 
 
 class FormatKind(StrEnum):
-    """Content of a format, which determines its options."""
+    """Kind of content of a format, which determines its options."""
 
     FIGURE = "figure"
     FILM = "film"
@@ -20,7 +20,7 @@ class FormatKind(StrEnum):
 
     @property
     def contains_pictures(self) -> bool:
-        """Whether it contains pictures, which use figure settings and need fonts."""
+        """Whether files of this kind contain images, which use figure settings and need fonts."""
         return self in {FormatKind.FIGURE, FormatKind.FILM}
 
 
@@ -34,14 +34,15 @@ class ExportFormat(Struct, frozen=True):
     words : str
         Description of the content.
     needs : str
-        Optional package that is needed to write it; may be empty.
+        Optional package that is required to write the format; may be empty.
     note : str
-        Note on its files for the user; may be empty.
+        Note about the files for the user; may be empty.
     is_text : bool
-        Whether its first lines can be previewed; its size then needs an entry in
+        Whether the first lines of a file can be previewed. If true, the format needs an entry in
         ``TEXT_SIZE_ESTIMATES`` of ``data/data_preview.py``.
     deciding_fields : tuple of str
-        Fields of `FigureSettings` that it uses, if they differ from those of its kind.
+        Names of the fields of `FigureSettings` that the format uses, if they differ from those of
+        its kind.
     """
 
     suffix: str
@@ -73,7 +74,7 @@ FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(".npz", "Numbers of every stage", FormatKind.NUMBERS, note=_OPENS_AGAIN),
     ExportFormat(
         ".csv", "Numbers of the panels, as a table", FormatKind.NUMBERS,
-        note=("UTF-8 with a byte order mark, as spreadsheets expect; numbers have "
+        note=("UTF-8 with a byte order mark, for spreadsheet programs; numbers have "
 "full precision."),
         is_text=True, deciding_fields=("extent",),
     ),
@@ -92,24 +93,24 @@ FORMATS: tuple[ExportFormat, ...] = (
 
 
 def format_of(name: str) -> ExportFormat | None:
-    """Return the format for a file's suffix, ignoring case."""
+    """Return the format for the suffix of a file name, ignoring case."""
     lower = name.lower()
     return next((each for each in FORMATS if lower.endswith(each.suffix)), None)
 
 
 def depends_on_view(format_: ExportFormat) -> bool:
-    """Whether the files of a format depend on the shown layer, text and heads."""
+    """Return whether the files of a format depend on the shown layer, text and heads."""
     is_drawn = format_.kind.contains_pictures or format_.kind is FormatKind.DOCUMENT
     return is_drawn or "extent" in format_.deciding_fields
 
 
 def is_text_format(format_: ExportFormat) -> bool:
-    """Whether files of a format are text that a terminal can show."""
+    """Return whether files of a format are text that a terminal can show."""
     return format_.is_text or format_.suffix in {".svg", ".html"}
 
 
 def unavailable_reason(suffix: str) -> str:
-    """Return the reason why a format is not available; empty if it is."""
+    """Return the reason why a format is not available; "" if it is available."""
     needs = next(each.needs for each in FORMATS if each.suffix == suffix)
     if not needs or is_installed(needs):
         return ""
@@ -117,15 +118,15 @@ def unavailable_reason(suffix: str) -> str:
 
 
 def add_suffix(name: str, chosen: str) -> Path:
-    """Return a file's path; the suffix of the chosen filter is added if there is none.
+    """Return a file's path; if it has no suffix, add the suffix of the chosen file filter.
 
-    Text after a dot is not always a suffix, as in “attention v1.2”.
+    The text after a dot is not always a suffix, for example in “attention v1.2”.
     """
     path = Path(name)
     suffix = next((each.suffix for each in FORMATS if f"*{each.suffix}" in chosen), ".png")
     is_complete = (
         format_of(name) or path.suffix[1:].isalpha()
-    )  # unknown suffixes are rejected later
+    )  # unknown suffixes are rejected later on
     return path if is_complete else path.with_name(f"{path.name}{suffix}")
 
 

@@ -1,4 +1,4 @@
-"""Renders without a window, for the command line and the notebook interface.
+"""Renders without a window, for the command line and the Python API.
 
 Qt uses its offscreen platform plugin. Large modules are imported on demand.
 """
@@ -35,9 +35,9 @@ FONTS_MISSING_NOTICE = (
     "example the package fonts-dejavu-core."
 )
 MAX_LISTED_CHARACTERS = 10
-"""Maximum number of missing characters listed in a message."""
+"""Maximum number of missing characters that a message lists."""
 _INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Zs"}
-"""Unicode categories of characters without a glyph."""
+"""Unicode categories of characters that have no glyph."""
 WRONG_THREAD_ERROR = (
     "Cannot draw in this thread without a running Qt application. Draw in the main thread."
 )
@@ -47,10 +47,10 @@ _DRAWING = threading.RLock()
 
 @contextmanager
 def offscreen_qt() -> Iterator[None]:
-    """Provide a context in which Qt can draw, offscreen if no application exists.
+    """Context manager in which Qt can draw; it draws offscreen if no application exists.
 
-    An application created here is deleted afterwards, so that one with windows can be created. Only
-    one thread draws at a time.
+    If an application is created here, it is deleted afterwards, so that an application with windows
+    can be created. Only one thread draws at a time.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def offscreen_qt() -> Iterator[None]:
 
 
 def _make_application() -> QGuiApplication | None:
-    """Create an application; None if one that can draw already exists."""
+    """Create an application; return None if one that can draw already exists."""
     try:
         from PySide6.QtGui import QGuiApplication
     except ImportError as error:
@@ -92,7 +92,7 @@ def _make_application() -> QGuiApplication | None:
 
 
 def exit_if_qt_cannot_start(failure: str) -> AbstractContextManager[None]:
-    """Exit with a message instead of Qt's abort if the platform plugin is missing."""
+    """If the platform plugin is missing, exit with a message before Qt aborts the process."""
 
     def handle_message(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
         if kind.name == "QtFatalMsg":
@@ -112,7 +112,7 @@ def _print_unless_font_message(kind: QtMsgType, context: QMessageLogContext, mes
 def _qt_message_handler(
     handle_message: Callable[[QtMsgType, QMessageLogContext, str], None],
 ) -> Iterator[None]:
-    """Install a Qt message handler within a context."""
+    """Context manager in which a Qt message handler is installed."""
     from PySide6.QtCore import qInstallMessageHandler
 
     previous = qInstallMessageHandler(handle_message)
@@ -123,7 +123,7 @@ def _qt_message_handler(
 
 
 def describe_missing_characters(snapshot: Snapshot, figure_settings: FigureSettings) -> str:
-    """Describe the characters without a glyph, which appear as boxes; empty if there are none.
+    """Describe the characters that have no glyph and appear as boxes; return "" if there are none.
 
     Call within `offscreen_qt`.
     """

@@ -1,4 +1,4 @@
-"""Parses figure and film options of the command line and the notebook: size, range and speed."""
+"""Parses options of the command line and the Python API: size, range of stages and speed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from visualizer.session.document_builder import check_stages
 from visualizer.session.timeline import PlaybackPosition
 
 SIZE_PRESETS = {name.lower().replace(" ", "-"): look for name, look in FIGURE_PRESETS.items()}
-"""Figure presets by names that need no quotes on a command line."""
+"""Figure presets by a name that needs no quotes on a command line."""
 _UNITS = {"mm": 1.0, "cm": 10.0, "in": MM_PER_INCH}
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _LENGTH = re.compile(rf"{_NUMBER}(mm|cm|in|px)")
@@ -34,7 +34,7 @@ _AREA = re.compile(rf"{_NUMBER}(mm|cm|in|px)?[x×]{_NUMBER}(mm|cm|in|px)")
 
 
 class FigureSize(Struct, frozen=True):
-    """Figure size in a unit; pixels are converted to a length with the resolution."""
+    """Figure size in the given unit; the resolution determines the size of a pixel."""
 
     width: float
     height: float | None
@@ -46,7 +46,7 @@ class FigureSize(Struct, frozen=True):
         Raises
         ------
         InputError
-            When the size is out of range.
+            If the size is out of range.
         """
         unit = MM_PER_INCH / dpi if self.unit == "px" else _UNITS[self.unit]
         width, height = self.width * unit, self.height and self.height * unit
@@ -83,18 +83,18 @@ def create_figure_settings(
     has_all_layers: bool = False,
     film: FilmSettings | None = None,
 ) -> FigureSettings:
-    """Create figure settings from options; others come from the preset or are defaults.
+    """Create figure settings from options; the other settings are from the preset or are defaults.
 
     Parameters
     ----------
     size : str, optional
-        The name of a preset, or lengths; a figure with lengths is not trimmed. A film has as many
-        pixels as a picture of this size.
+        The name of a preset, or lengths; a figure with lengths is not trimmed. An animation has as
+        many pixels as an image of this size.
 
     Raises
     ------
     InputError
-        When an option is invalid.
+        If an option is invalid.
     """
     settings = SIZE_PRESETS.get(size or "", FigureSettings())
     options = {"extent": layout, "paper": theme, "dpi": dpi}
@@ -117,7 +117,7 @@ def create_figure_settings(
 def parse_stage_range(text: str) -> tuple[PlaybackPosition, str]:
     """Parse a range of stages: ``scores..context``, or from a row, ``scores:2..weights``.
 
-    An empty side means the first or the last stage.
+    An empty side stands for the first or the last stage.
     """
     first, dots, last = text.partition("..")
     name, colon, row = first.partition(":")

@@ -35,7 +35,7 @@ class ExportProgressWidget(QWidget):
         row.addWidget(self.line)
         row.addWidget(self.cancel)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self.setMaximumHeight(PlainLabel("Cancel").sizeHint().height())  # as high as a line of text
+        self.setMaximumHeight(PlainLabel("Cancel").sizeHint().height())  # at most a line of text
         self._delay = QTimer(self, interval=PROGRESS_DELAY_MS, singleShot=True)
         self._delay.timeout.connect(self.show)
         self.hide()
@@ -49,7 +49,7 @@ class ExportProgressWidget(QWidget):
             self.hide()
 
     def show_progress(self, done: int, of: int) -> None:
-        """Show the units done and their total."""
+        """Show the number of units done and their total."""
         self.line.setRange(0, of)
         self.line.setValue(done)
 
@@ -58,7 +58,7 @@ CLOSING_NOTICE = "The window closes when the file is complete"
 
 
 class Exporter(Protocol):
-    """Interface of a writer of one file at a time, with the signals of `ExportRunner`."""
+    """Interface for exporters that write one file at a time, with the signals of `ExportRunner`."""
 
     said: SignalInstance
     progressReported: SignalInstance
@@ -89,13 +89,13 @@ class ExportProgressController(QObject):
 
     @property
     def is_closing(self) -> bool:
-        """Whether the window closes once the file is written."""
+        """Whether the window will close as soon as the file is written."""
         return self._on_finished is not None
 
     def may_close(self, then: Callable[[], object]) -> bool:
-        """Return whether nothing is being written; otherwise call `then` once writing is finished.
+        """Return whether no file is being written; otherwise call `then` when the file is finished.
 
-        This does not wait, because waiting for a long film would block other windows.
+        This does not wait, because waiting for a long animation would block the other windows.
         """
         if not self._exporter.is_working:
             return True

@@ -50,7 +50,7 @@ def _write_figure(
     progress: Progress,
     notice: Callable[[str], object] | None = None,
 ) -> None:
-    """Lay out and write a figure; with `notice`, check the size of its text first."""
+    """Lay out and write a figure; if `notice` is given, check the size of the text first."""
     if (suffix, figure_settings.extent) == (CELL_FORMAT, FigureExtent.CELLS):
         write_cells(snapshot, figure_settings, file, progress)
         return
@@ -115,7 +115,7 @@ FIGURE_WRITERS: dict[str, FigureWriter] = {
     ".svg": write_svg,
     ".pdf": write_pdf,
 }
-"""Writers of figures with a printed size, which are laid out on a page first."""
+"""Writers of the formats that have a printed size; their figures are first laid out on a page."""
 WRITERS: dict[str, Writer] = {
     **{suffix: partial(_write_figure, suffix) for suffix in FIGURE_WRITERS},
     ".html": _write_webpage,
@@ -145,16 +145,16 @@ def export_file(
     Parameters
     ----------
     progress : callable
-        Progress callback; an exception that it raises cancels the export, and an existing file is
-        kept.
+        Progress callback. An exception that it raises cancels the export and keeps an existing
+        file.
     notice : callable, optional
-        Called with a warning if text is printed small.
+        Called with a warning if some text would be printed small.
 
     Raises
     ------
     InputError
         If the format is unknown or not available, the text would be too small to print, the file
-        cannot be written or memory runs out.
+        cannot be written, or there is not enough memory.
     """
     known = format_of(path.name)
     if known is None:

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from visualizer.storage.regular_file import FileVersion
 
 AUTOSAVE_DELAY_MS = 1000
-"""Delay of an autosave, in which further changes are collected."""
+"""Delay before an autosave, in milliseconds, so that one autosave covers several changes."""
 PAUSE_FACTOR = 20
-"""Pause after an autosave as a multiple of its duration: some files are gigabytes large."""
+"""Minimum pause after an autosave, as a multiple of its duration; some files are gigabytes."""
 
 RETRY_DELAY_MS = 5000
-"""Delay after a failed autosave; a full disk, for example, stays full for a while."""
+"""Delay, in milliseconds, before a failed autosave is retried, for example on a full disk."""
 
 
 class AutosaveController(QObject):
-    """Autosaves the unsaved document of a window, off the GUI thread."""
+    """Autosaves the unsaved document of a window on a worker thread."""
 
     found = Signal(object)
-    """Recovery files left by crashed programs, newest first."""
+    """Emitted with the recovery files that crashed programs left, newest first."""
     refused = Signal(str)
     failed = Signal(str)
 
@@ -68,8 +68,7 @@ class AutosaveController(QObject):
     ) -> None:
         """Schedule an autosave of a document, or remove the recovery file if it is not needed.
 
-        The path and the version are those of the file that the document was opened from or saved
-        to.
+        The path and the version refer to the file that the document was opened from or saved to.
         """
         is_saved = is_saved or not is_autosaving()
         self._latest = None if is_saved else (document, view, path, version)
@@ -92,7 +91,7 @@ class AutosaveController(QObject):
             self._worker.ask(partial(self._recovery.keep, *self._latest))
 
     def adopt_recovery_file(self, left: RecoveredDocument) -> None:
-        """Keep a recovered document's file until the document is autosaved again or saved."""
+        """Keep the file of a recovered document until the document is autosaved or saved."""
         self._recovery.inherited.append(left)
 
     def find_crash_recoveries(self) -> None:
@@ -119,13 +118,13 @@ class AutosaveController(QObject):
             self.failed.emit("".join(traceback.format_exception(error)))
 
     def close(self) -> None:
-        """Stop, and remove the recovery file."""
+        """Stop autosaving and remove the recovery file."""
         self._timer.stop()
         self._worker.leave(self._recovery.close)
 
 
 class _RecoveryFileOwner:
-    """The recovery file of a window, for the worker; it may outlive the window."""
+    """The recovery file of a window; the worker's reference to it may outlive the window."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -135,8 +134,8 @@ class _RecoveryFileOwner:
     def keep(
         self, document: Document, view: View, path: Path | None, version: FileVersion | None
     ) -> int:
-        """Write the file and return the duration in milliseconds."""
-        from visualizer.documents.recovery_file import RecoveryFile  # not before the first window
+        """Write the file and return the time that this took, in milliseconds."""
+        from visualizer.documents.recovery_file import RecoveryFile  # after the window appears
 
         began = perf_counter()
         if self._file is None:

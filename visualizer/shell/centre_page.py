@@ -19,16 +19,16 @@ HEATMAP_FIELDS = (
     *("flow", "stages", "folds", "large", "spread", "zoom", "lens"),
     *("comparison", "guess", "painting", "lesson"),
 )
-"""Fields of a view whose changes are visible in the heatmaps only."""
+"""Fields of a view whose changes are visible only in the heatmaps."""
 
 
 class CentrePage(QWidget):
-    """Holds a pane, which is created before it is first shown; hides the heatmaps while shown.
+    """Container that shows a pane in place of the heatmaps; the pane is created on first use.
 
     Parameters
     ----------
     panes : mapping
-        The widgets of the panes by id; missing ones are created on access.
+        The widgets of the panes by id; a missing widget is created on access.
     """
 
     visibilityChanged = Signal(bool)
@@ -47,7 +47,7 @@ class CentrePage(QWidget):
         self.setFocusProxy(widget)
 
     def widget(self) -> QWidget:
-        """Return the widget of the pane."""
+        """Return the widget of the pane; create it if necessary."""
         widget: QWidget = self._panes[self._pane.id]
         return widget
 
@@ -64,7 +64,7 @@ class CentrePage(QWidget):
         self._heatmaps.setFocusProxy(self if visible else None)  # type: ignore[arg-type]
         if not visible:
             covering.show()
-        if is_left:  # before the widget is hidden, when Qt would choose another one
+        if is_left:  # before hiding the widget, because Qt would then move the focus elsewhere
             covering.setFocus(Qt.FocusReason.OtherFocusReason)
         if visible:
             covered.hide()
@@ -72,7 +72,7 @@ class CentrePage(QWidget):
 
 
 def needs_heatmaps(before: View, after: View) -> bool:
-    """Whether a change of the view is visible in the heatmaps only."""
+    """Return whether a change of the view is visible only in the heatmaps."""
     is_moved = after.pinned not in (None, before.pinned)
     is_played = after.playhead.place not in (None, before.playhead.place)
     changed = any(getattr(before, name) != getattr(after, name) for name in HEATMAP_FIELDS)

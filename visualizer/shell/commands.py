@@ -1,4 +1,4 @@
-"""The main window's command table: text, shortcuts, action, and when each is enabled or checked."""
+"""The main window's command table: text, shortcuts, actions and conditions of each command."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Panel = TypeVar("Panel")
 class WindowState(Struct, frozen=True, eq=False):
     """Decides which commands are enabled and which are checked.
 
-    A condition is evaluated again when a part that it reads has become another object.
+    A condition is evaluated again when a part of the state that it reads has been replaced.
     """
 
     screen: Screen
@@ -97,12 +97,12 @@ class WindowState(Struct, frozen=True, eq=False):
 
     @property
     def measurement(self) -> MeasurementOffer | None:
-        """The possible or running measurement of heads, which changes while the run does not."""
+        """The possible or running measurement of heads; it can change although the run does not."""
         return measurement_offer(self.resolved.run) if self.resolved else None
 
 
 def window_state(c: Controllers, scheme: ColourScheme) -> WindowState:
-    """Return the state of a window that its commands depend on."""
+    """Return the state of a window on which its commands depend."""
     workspace, screen = c.workspace, c.workspace.screen
     has_panels = bool(screen.panel(BOARD_CONTENTS).board.columns)
     can_export = has_panels and not c.export_controller.exporter.is_working
@@ -127,7 +127,7 @@ def window_state(c: Controllers, scheme: ColourScheme) -> WindowState:
 
 
 def _has_module(now: WindowState) -> bool:
-    """Whether there is a module; captured attention consists of weights only."""
+    """Return whether the run has a module; captured attention consists only of weights."""
     return not now.panel(SETUP_PANEL).captured
 
 
@@ -206,7 +206,7 @@ def _has_largest_difference(now: WindowState) -> bool:
 
 
 def _count_samples(now: WindowState) -> int:
-    """Number of dropout samples in the comparison; 0 for other comparisons."""
+    """Return the number of dropout samples in the comparison; 0 for other comparisons."""
     bar = now.panel(COMPARISON_PANEL)
     return bar.count if bar and bar.against is ComparisonKind.SAMPLES else 0
 
@@ -217,7 +217,7 @@ def _can_add_samples(now: WindowState) -> bool:
 
 
 def _can_chat(now: WindowState) -> bool:
-    """Whether the text can be treated as a chat message, or already is."""
+    """Return whether the text can be treated as a chat message or is already treated as one."""
     model, resolved = now.document.model, now.resolved
     reading = resolved.run.reading if resolved else None
     has_template = reading is not None and reading.has_chat_template
@@ -225,7 +225,7 @@ def _can_chat(now: WindowState) -> bool:
 
 
 def undo_entry(name: str, change: str) -> str:
-    """Return the text of the Undo or Redo command, with the name of the change."""
+    """Return the text of the Undo or Redo command, including the name of the change."""
     return f"{name}: {change.replace('&', '&&')}" if change else name
 
 
@@ -235,7 +235,7 @@ def _play_or_pause(now: WindowState) -> CommandAppearance:
 
 
 def _open_documentation(window: QMainWindow) -> None:
-    from visualizer.widgets.documentation_window import open_documentation  # not at start-up
+    from visualizer.widgets.documentation_window import open_documentation  # slow to import
 
     open_documentation(window)
 
@@ -296,7 +296,7 @@ _scheme_command = _choice_commands("theme.set_scheme", VIEW, "scheme",
 
 
 def _map_command(each: ColourMap) -> WindowCommand:
-    """Create the command that selects a colour map; a separator precedes each kind."""
+    """Create the command that selects a colour map; a separator precedes the first of each kind."""
     create_command = (
         _sequential_map_command if each.kind is MapKind.SEQUENTIAL else _diverging_map_command
     )
@@ -674,11 +674,11 @@ _UNCOVERED = {
     *("reduced_motion.toggle", "settings.open"),
     "scheme",
 }
-"""Menus, commands and groups that do not act on the content under the start page."""
+"""Menus, commands and groups that do not affect the content under the start page."""
 START_PAGE_CLOSING_COMMANDS = tuple(
     row.id for row in COMMANDS if not {row.menu, row.id, row.group} & _UNCOVERED
 )
-"""Commands that act on the content under the start page, so they close it."""
+"""Commands that affect the content under the start page and therefore close the page."""
 
 WIDGET_SHORTCUTS = (
     ("Pin a cell; move to the next cell, head or stage", "arrow keys"),
@@ -699,7 +699,7 @@ WIDGET_SHORTCUTS = (
 
 
 def list_shortcuts() -> list[ShortcutGroup]:
-    """List the keyboard shortcuts."""
+    """List all keyboard shortcuts."""
     panes = tuple((f"Open or close the {pane.title} pane", pane.shortcut) for pane in PANES)
     return [
         *shortcuts_by_menu(COMMANDS),

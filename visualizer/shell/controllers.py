@@ -1,4 +1,4 @@
-"""All controllers of one main window, in the order in which they depend on each other."""
+"""All controllers of a main window; each depends only on those above it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Controllers(FeatureControllers):
-    """Controllers that the commands and signals of a main window call."""
+    """The controllers that the commands and signals of a main window call."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Controllers(FeatureControllers):
         )
 
     def _show_layer_numbers(self, layer: str) -> None:
-        """Show the weights of a layer of a module in the pane of numbers."""
+        """Show the weights of a layer of the module in the Numbers pane."""
         run = self.workspace.run
         name = next((own for own, one in OWN_LAYERS.items() if one == layer), "")
         if run and name in run.trace.spec.weight_names:
@@ -117,13 +117,13 @@ class Controllers(FeatureControllers):
             self.docks.open(NUMBER_TABLE_PANEL.name)
 
     def _explain(self) -> None:
-        """Show the pane that explains the pinned cell."""
+        """Open the pane that explains the pinned cell."""
         self.docks.open(next(pane.id for pane in PANES if "cell.copy" in pane.commands))
 
     def connect(
         self, show_message: Callable[[str], object], show_bug: Callable[[str], object]
     ) -> None:
-        """Connect the controllers with each other, and their messages and errors."""
+        """Connect the controllers to each other, to the status bar and to the error report."""
         files, images, page = self.document_controller, self.model_image_controller, self.start_page
         autosave, exporter = files.autosave_controller, self.export_controller.exporter
         models = (self.model_chooser_controller, self.model_connection_controller)
@@ -152,17 +152,17 @@ class Controllers(FeatureControllers):
         self.settings_controller.startPageChosen.connect(page.show_panel)
 
     def reset_layout(self) -> None:
-        """Arrange the panes as in a new window; the lesson pane stays open during a lesson."""
+        """Arrange the panes as in a new window; during a lesson, the lesson pane stays open."""
         self.presenter.leave()
         self.docks.reset()
 
     def may_close(self) -> bool:
-        """Whether the window may close now; otherwise it is closed later."""
+        """Return whether the window may close now; if not, it is closed when this is possible."""
         parts = (self.export_controller.progress, self.document_controller)
         return all(part.may_close(self.window.close) for part in parts)
 
     def close(self) -> None:
-        """End the work of all controllers, and then of the workspace."""
+        """Stop all controllers, and then the workspace."""
         self.playback_controller.stop()
         for part in (
             self.export_controller,

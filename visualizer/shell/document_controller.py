@@ -1,4 +1,4 @@
-"""Opens and saves documents, with recovery and questions about unsaved changes."""
+"""Opens, saves and recovers documents, and asks about unsaved changes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from visualizer.storage.regular_file import FileVersion
 
     WindowOn = Callable[[Path], QMainWindow | None]
-    """Returns the window in which a file is open."""
+    """Function that returns the window in which a file is open."""
 
 MESSAGE_MS = 5000
 OPEN_ERROR = "Cannot open {name}."
@@ -64,23 +64,23 @@ class DocumentController(QObject):
     """Opens and saves the document of a window; each public method is one user action."""
 
     changed = Signal()
-    """The path or the saved state has changed."""
+    """Emitted when the path or the saved state has changed."""
     newDocumentRequested = Signal(object, object)
-    """Requests another window for a document (or None) and its path."""
+    """Requests another window, with a document (or None) and its path."""
     recoveredInNewWindow = Signal(object, object)
-    """Requests another window for a recovered document and its recovery file."""
+    """Requests another window, with a recovered document and its recovery file."""
     modelRequested = Signal(object)
-    """Requests opening the model in this folder."""
+    """Requests that the model in the given folder is opened."""
     imageRequested = Signal(object)
-    """Requests running the vision model on this image file; None asks the user for a file."""
+    """Requests running the vision model on an image file; if None, the user chooses the file."""
     quitRequested = Signal()
     lessonLeft = Signal()
-    """Requests closing the lesson and returning to the user's document."""
+    """Requests that the lesson is closed and the user's document is shown again."""
     said = Signal(str, int)
-    """A status message and its duration in milliseconds; 0 keeps it until the next."""
+    """Emitted with a status message and its duration in milliseconds; 0 until the next message."""
     failed = Signal(str)
     settled = Signal(object)
-    """The path of a file that was opened or saved."""
+    """Emitted with the path of a file that was opened or saved."""
 
     def __init__(
         self,
@@ -95,11 +95,11 @@ class DocumentController(QObject):
         self._window, self._window_on = window, window_on
         self.path: Path | None = None
         self._version: FileVersion | None = None
-        """Version of the file when it was last opened or saved here."""
+        """Version of the file when this window last opened or saved it."""
         self._title = UNTITLED_NAME
         self.saves_numbers = self._kept_numbers = False
         self.is_requested = False
-        """Whether the document was named on the command line; recovery then does not replace it."""
+        """Whether the document was requested on the command line; recovery does not replace it."""
         self._clean: Document | None = self._workspace.document
         self._then: Callable[[], object] | None = None
         self._waiting: deque[Callable[[], None]] = deque()
@@ -107,7 +107,7 @@ class DocumentController(QObject):
         self._writes = 0
         """Number of pending and running writes."""
         self._is_asking = False
-        """Whether a request to the worker is unanswered."""
+        """Whether the worker is still processing a request."""
         self._is_writing = False
         """Whether that request is a write."""
         self._worker = NewestRequestWorker(self)
@@ -124,7 +124,7 @@ class DocumentController(QObject):
         return self.path.stem if self.path else self._title
 
     def figure_title(self) -> str:
-        """Return the default figure title: the name of a document that has no file yet."""
+        """Return the default title of a figure: the name of the document if it has no file yet."""
         return "" if self.path or self.name == UNTITLED_NAME else self.name
 
     @property
@@ -134,7 +134,7 @@ class DocumentController(QObject):
 
     @property
     def _own_state(self) -> tuple[Document, View]:
-        """The user's document and view; during a lesson, those restored after it."""
+        """The user's own document and view, which are restored after a lesson."""
         if self._workspace.wanted.lesson and self._lessons.before:
             return self._lessons.before
         return self._workspace.document, self._workspace.wanted
@@ -155,7 +155,7 @@ class DocumentController(QObject):
         return self._is_asking or bool(self._waiting)
 
     def track_changes(self) -> None:
-        """Pass changes to the autosave, and update whether the document is saved."""
+        """Pass changes to the autosave controller and update whether the document is saved."""
         self._is_restoring = self._is_restoring and self._workspace.is_working
         is_saved = self.is_saved
         self.autosave_controller.schedule_autosave(
@@ -182,7 +182,7 @@ class DocumentController(QObject):
     # ------------------------------------------------------------------ opening
 
     def new_window(self) -> None:
-        """Open another window with the book's sentence."""
+        """Open another window with a new document."""
         self.newDocumentRequested.emit(None, None)
 
     def ask_and_open(self) -> None:
@@ -205,7 +205,8 @@ class DocumentController(QObject):
         self._start_next()
 
     def _start_reading(self, path: Path) -> None:
-        if there := self._window_on(path):  # two windows would overwrite each other's changes
+        # Two windows with the same file would overwrite each other's changes.
+        if there := self._window_on(path):
             there.activateWindow()
             there.raise_()
             there.statusBar().showMessage(f"{path.name} is already open in this window", MESSAGE_MS)
@@ -238,7 +239,7 @@ class DocumentController(QObject):
             self._send_request(read)
 
     def open_example(self, read: Callable[[], SavedDocument]) -> None:
-        """Open a shipped example in this window, or in another if this window has a document."""
+        """Open a built-in example in this window, or in another if this window has a document."""
         self._waiting.append(partial(self._start_reading_example, read))
         self._start_next()
 
@@ -248,7 +249,7 @@ class DocumentController(QObject):
         self._send_request(partial(_example_read, read, document, colouring))
 
     def show_opened(self, saved: SavedDocument, path: Path | None) -> None:
-        """Show a document; only a document file keeps its path, and a titled one is unsaved."""
+        """Show a document; only a document file keeps its path; a titled document is unsaved."""
         is_own = path is not None and path.suffix.lower() == DOCUMENT_SUFFIX
         self.path = path if is_own else None
         self._version = saved.version
@@ -266,7 +267,8 @@ class DocumentController(QObject):
         Parameters
         ----------
         read : str
-            The text that the model was opened with; text typed since then is kept.
+            The text with which the model was opened; if the user has changed the text since then,
+            the user's text is kept.
         """
         source = opened.source
         if read != self._workspace.document.text:
@@ -282,7 +284,7 @@ class DocumentController(QObject):
             self.imageRequested.emit(None)
 
     def report_model_error(self, name: str, refused: InputError | None) -> None:
-        """Report that a model could not run on the document, which is unchanged.
+        """Report that a model could not run on the document; the document is unchanged.
 
         Parameters
         ----------
@@ -304,7 +306,7 @@ class DocumentController(QObject):
             self.recoveredInNewWindow.emit(saved, left)
 
     def recover(self, saved: SavedDocument, left: RecoveredDocument) -> None:
-        """Show a recovered document, unsaved."""
+        """Show a recovered document as an unsaved document."""
         self.autosave_controller.adopt_recovery_file(left)
         self.show_opened(saved, left.path)
         self._clean = None
@@ -313,7 +315,7 @@ class DocumentController(QObject):
     # ------------------------------------------------------------------ saving
 
     def save(self) -> None:
-        """Save the document; ask for a path if it has none or a lesson is open."""
+        """Save the document; ask for a path if it has no file or a lesson is open."""
         if self.path and not self._workspace.wanted.lesson:
             self._queue_write(self.path)
         else:
@@ -327,13 +329,13 @@ class DocumentController(QObject):
         dialog.rejected.connect(self._cancel_closing)
 
     def save_to(self, name: str) -> None:
-        """Save the document under a name; the suffix is added if it is missing."""
+        """Save the document under the given file name; add the suffix if it is missing."""
         is_named = name.lower().endswith(DOCUMENT_SUFFIX)
         path = Path(name if is_named else name + DOCUMENT_SUFFIX)
         if self._window_on(path) in (None, self._window):
             view = self._workspace.wanted
             page = (self._workspace.document, view) if view.lesson is not None else None
-            # The dialog has asked about the typed name.
+            # The file dialog has asked only about the name without the suffix.
             self._queue_write(path, may_replace=is_named, page=page)
         else:
             self._cancel_closing()
@@ -343,7 +345,7 @@ class DocumentController(QObject):
             show_warning(self._window, "Cannot save", message)
 
     def _cancel_closing(self) -> None:
-        if not self._writes:  # otherwise the window closes after the pending writes
+        if not self._writes:  # without a path, the window would close after the pending writes
             self._then = None
 
     def toggle_numbers(self) -> None:
@@ -355,7 +357,7 @@ class DocumentController(QObject):
     def _queue_write(
         self, path: Path, *, may_replace: bool = False, page: LessonPage | None = None
     ) -> None:
-        """Write the user's own document, or a copy of a page of a lesson."""
+        """Request that the user's document, or a copy of a lesson's page, is written."""
         self._writes += 1
         self._show_message("Saving…", 0)
         self._waiting.append(partial(self._start_writing, path, may_replace, page))
@@ -364,7 +366,7 @@ class DocumentController(QObject):
     def _start_writing(self, path: Path, may_replace: bool, page: LessonPage | None) -> None:
         if self._workspace.is_working and (self.saves_numbers or self._is_restoring):
             again = partial(self._start_writing, path, may_replace, page)
-            self._waiting.appendleft(again)  # retried when the workspace has finished
+            self._waiting.appendleft(again)  # this is called again when the workspace has finished
             return
         document, view = page or self._own_state
         has_numbers = self.saves_numbers and document == self._workspace.document
@@ -383,7 +385,7 @@ class DocumentController(QObject):
 
     def may_close(self, then: Callable[[], object]) -> bool:
         """Return whether closing is safe; otherwise ask the user, and call `then` when it is."""
-        if self._writes:  # `then` asks again if anything else has changed
+        if self._writes:  # `then` calls this again and asks about any other changes
             self._then = then
             self._show_message(f"{CLOSING_NOTICE}.", 0)
             return False
@@ -403,7 +405,7 @@ class DocumentController(QObject):
         then()
 
     def abandon(self) -> None:
-        """Discard unsaved changes: treat the document as saved."""
+        """Discard unsaved changes by treating the document as saved."""
         self._clean = self._own_state[0]
         self._waiting.clear()
         self._writes, self._is_writing = 0, False
@@ -413,7 +415,7 @@ class DocumentController(QObject):
         self.quitRequested.emit()
 
     def close(self) -> None:
-        """Stop the worker and remove the recovery file."""
+        """Stop the worker thread and remove the recovery file."""
         self._worker.leave()
         self.autosave_controller.close()
 
@@ -513,7 +515,7 @@ class DocumentController(QObject):
 
 
 def _is_model_folder(path: Path) -> bool:
-    """Whether a path may be a model folder; if its name has a suffix, it needs model files."""
+    """Return whether a folder may be a model; one with a suffix must contain model files."""
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import is_model_folder
 
@@ -524,7 +526,7 @@ def _is_model_folder(path: Path) -> bool:
 def _example_read(
     read: Callable[[], SavedDocument], before: Document, colouring: ColourOptions
 ) -> ReadResult:
-    """Read an example, with the user's choice of device and colours."""
+    """Read an example and keep the user's choice of device and colours."""
     example = read()
     document = example.document.set("device", before.spec.device)
     view = replace(example.view, colouring=colouring)

@@ -1,4 +1,4 @@
-"""Reading and writing of documents: the file filter, the results, and the writing itself."""
+"""Types for reading and writing documents, and the function that writes a document."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ReadResult(Struct, frozen=True, eq=False):
     Parameters
     ----------
     path : Path or None
-        None for a shipped example.
+        None for a built-in example.
     before : Document
         The window's document when reading began.
     is_reverting : bool
@@ -58,12 +58,12 @@ class ReadResult(Struct, frozen=True, eq=False):
 
 
 class WriteResult(Struct, frozen=True, eq=False):
-    """The result of writing a file, the window's own or an unrelated copy.
+    """The result of writing the window's own file or a copy.
 
     Parameters
     ----------
     missing_numbers_notice : str
-        Why requested numbers are missing in the file, as a sentence; empty if none are missing.
+        A sentence that explains why requested numbers are missing in the file; may be empty.
     """
 
     document: Document
@@ -74,11 +74,11 @@ class WriteResult(Struct, frozen=True, eq=False):
 
 
 class _FileChangedError(Exception):
-    """Another program has changed the file to be replaced."""
+    """Raised if another program has changed the file that is to be replaced."""
 
 
 class ChangedFile(Struct, frozen=True, eq=False):
-    """A file that was not written because it differs from the version opened or saved here.
+    """A file that was not written because another program has changed it.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class ChangedFile(Struct, frozen=True, eq=False):
 
 
 class FoundImage(Struct, frozen=True):
-    """An image file without a document, to be used with the current vision model."""
+    """An image file without a document, on which the current vision model is run."""
 
     path: Path
 
@@ -107,18 +107,19 @@ def write_saved_document(
     may_replace: bool,
     are_numbers_late: bool = False,
 ) -> WriteResult | ChangedFile:
-    """Write a document, with the numbers of a run if there is one.
+    """Write a document; include the numbers of a run if one is given.
 
     Parameters
     ----------
     page : tuple of Document and View, or None
         The lesson page to write as a copy; None for the user's own document.
     are_numbers_late : bool
-        Whether requested numbers are missing because a lesson was opened before they were ready.
+        Whether requested numbers are missing because a lesson was opened before they were
+        available.
     replaced : FileVersion or None
-        The version of the file that may be replaced; None if no file may be replaced.
+        The version of the file that may be replaced; None if no file exists.
     may_replace : bool
-        Whether any file may be replaced.
+        Whether a file of any version may be replaced.
     """
 
     def check() -> None:
@@ -126,10 +127,10 @@ def write_saved_document(
             raise _FileChangedError
 
     try:
-        with suppress(OSError):  # reported by the write itself
+        with suppress(OSError):  # the write reports the error
             check()
         whole = document.attach_results(run) if run else document
-        # Writing a large document takes long, and the file may be changed during that time.
+        # Writing a large document takes long; another program may change the file during that time.
         atomic_file.write_atomically(
             path, lambda file: write_document(file, whole, view, run), check=check
         )

@@ -1,4 +1,4 @@
-"""Functions passed to windows, so that windows do not import torch."""
+"""Functions that are passed to windows, so that windows do not import torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Services(Struct, frozen=True):
-    """The program's services; all except the presenter are called off the GUI thread.
+    """Services for windows; all except `presenter` are called on worker threads.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ class Services(Struct, frozen=True):
     read : callable
         Reads any supported file: a document, or a change to the current one.
     restore : callable
-        Returns the run of a document: the recorded run if there is one, otherwise a computed run.
+        Returns the run that is stored in a document, or computes the run.
     presenter : callable
-        Creates a window's presenter, given a function that returns the window's lessons.
+        Creates the presenter of a window; takes a function that returns the window's lessons.
     read_example : callable
         Reads the trained example of the start page.
     rest : callable
-        Frees cached data after an idle period.
+        Frees cached data; called when a window has been idle for some time.
     """
 
     compute: ComputeFunction

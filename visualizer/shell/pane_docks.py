@@ -1,4 +1,4 @@
-"""The dock widgets of the panes: placement, sizes and visibility; panes are created on demand."""
+"""Dock widgets of the panes: placement, sizes and visibility; panes are created on demand."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ if TYPE_CHECKING:
 
 
 class PaneFocusCycle:
-    """Cycles the focus between the visible panes and bars of a window.
+    """Moves the focus between the visible panes and bars of a window in a cycle.
 
     Parameters
     ----------
     fixed : tuple of QWidget
-        Widgets that a cycle starts with, in order.
+        The widgets at the start of the cycle, in order.
     visible_panes : callable
-        Lists the widgets of the visible panes, in order.
+        Returns the widgets of the visible panes, in order.
     bars : tuple of QWidget
-        The bars that appear and disappear, after the panes.
+        The bars that are not always visible; they follow the panes.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class PaneFocusCycle:
         self._fixed, self._visible_panes, self._bars = fixed, visible_panes, bars
 
     def go(self, steps: int) -> None:
-        """Focus the next or the previous pane or bar."""
+        """Move the focus by a number of panes or bars, forwards or backwards."""
         parts = {
             part: entry
             for part in self._visible_parts()
@@ -96,7 +96,7 @@ def _contains(part: QWidget, widget: QWidget | None) -> bool:
 
 
 def _first_focusable(part: QWidget) -> QWidget | None:
-    """Return the first focusable widget within a pane, or the pane itself."""
+    """Return the first focusable widget in a pane, or the pane itself."""
     chain = (*_focus_chain(part)[1:], part)
     return next((each for each in chain if _contains(part, each) and _takes_keys(each)), None)
 
@@ -106,7 +106,7 @@ def _takes_keys(widget: QWidget) -> bool:
 
 
 def _focus_chain(widget: QWidget) -> list[QWidget]:
-    """List the window's widgets in tab order, starting with one."""
+    """List all widgets of the window in tab order, starting with the given widget."""
     ring = [widget]
     while (part := ring[-1].nextInFocusChain()) is not None and part is not widget:
         ring.append(part)
@@ -114,7 +114,7 @@ def _focus_chain(widget: QWidget) -> list[QWidget]:
 
 
 def tab_stops(widget: QWidget) -> list[QWidget]:
-    """List the tab stops within a widget, in order."""
+    """List the tab stops in a widget, in order."""
     return [part for part in _focus_chain(widget) if _contains(widget, part) and _is_stop(part)]
 
 
@@ -130,21 +130,21 @@ DEFAULT_WIDTHS_PX = {Area.LEFT: 280, Area.RIGHT: 320}
 SCROLL_TOOLTIPS = {"ScrollLeftButton": "Previous panes", "ScrollRightButton": "Next panes"}
 """Tooltips of a tab bar's scroll buttons, by Qt's object names."""
 NARROW_WINDOW_PX = 1000
-"""Window width, in pixels at the usual text size, below which the panes on the right are folded."""
+"""Window width, in pixels at normal text size, below which the panes on the right are hidden."""
 WIDE_WINDOW_PX = 1800
-"""Window width, in pixels, above which pane widths grow in proportion."""
+"""Window width, in pixels, above which pane widths grow in proportion to the window."""
 MAX_GROWTH = 1.4
 
 
 class PaneScale(Struct, frozen=True):
-    """Inputs of the default pane widths.
+    """The values that determine the default widths of the panes.
 
     Parameters
     ----------
     window : int
         Width of the window in pixels.
     text : float
-        Factor on the default text size.
+        Text size as a multiple of the default size.
     """
 
     window: int
@@ -155,14 +155,13 @@ class PaneScale(Struct, frozen=True):
         return cls(window.width(), text_scale())
 
     def default_width(self, pane: PaneSpec) -> int:
-        """Return the default width of a pane."""
         usual = DEFAULT_WIDTHS_PX[pane.area]
         wider = usual * self.window // WIDE_WINDOW_PX if self.window > WIDE_WINDOW_PX else usual
         return max(round(usual * self.text), min(wider, round(MAX_GROWTH * usual)))
 
 
 class PaneWidgets(dict[str, Any]):
-    """The pane widgets by their ids; missing ones are created on access.
+    """The pane widgets by their ids; a missing widget is created on access.
 
     Parameters
     ----------
@@ -182,7 +181,7 @@ class PaneWidgets(dict[str, Any]):
 
 
 class PaneTitle(PlainLabel):
-    """Title above a pane; of no height while the pane has a tab."""
+    """Title above a pane; it has no height while the pane has a tab."""
 
     def __init__(self, title: str) -> None:
         super().__init__(title)
@@ -197,10 +196,10 @@ class PaneTitle(PlainLabel):
 
 
 class PaneDock(QDockWidget):
-    """A dock widget that creates its pane before it is first shown.
+    """Dock widget that creates its pane before the pane is first shown.
 
-    If it is closed while it has the focus, the focus moves to `home`. Qt would move it to the next
-    widget in the tab order.
+    If a dock is closed while it has the focus, the focus moves to `home`. Qt would move it to the
+    next widget in tab order.
     """
 
     def __init__(
@@ -227,9 +226,10 @@ class PaneDock(QDockWidget):
         widget.setVisible(self._is_in_front)
 
     def _prepare(self, is_in_front: bool) -> None:
-        """Create the pane once it is in front; tabs behind others cost nothing.
+        """Create the pane when it comes to the front, so that panes behind other tabs cost nothing.
 
-        Qt leaves panes behind others visible beyond the window, where the tab key would reach them.
+        Qt keeps panes behind other tabs visible outside the window, where the Tab key would reach
+        them.
         """
         self._is_in_front = is_in_front
         if is_in_front and isValid(self._home):
@@ -241,7 +241,7 @@ class PaneDock(QDockWidget):
             widget.setVisible(is_in_front)
 
     def show_title(self, is_shown: bool) -> None:
-        """Show the title, or leave it to the tab."""
+        """Show the title, or hide it because the tab shows it."""
         if self._title.is_shown != is_shown:
             self._title.is_shown = is_shown
             self._title.updateGeometry()
@@ -250,7 +250,7 @@ class PaneDock(QDockWidget):
 
 
 def _set_up_tab_bar(bar: QTabBar) -> None:
-    """Configure a tab bar that Qt created for panes: full titles, no stop in the tab order."""
+    """Configure a tab bar that Qt created for panes: show full titles, and do not accept focus."""
     bar.setAccessibleName("Panes")
     bar.setDrawBase(False)
     bar.setMovable(False)
@@ -262,10 +262,10 @@ def _set_up_tab_bar(bar: QTabBar) -> None:
 
 
 class PaneDocks(QObject):
-    """The window's dock widgets and the page in its centre, by the ids of their panes."""
+    """Manages the panes of a window: its dock widgets, and the panes in its centre."""
 
     changed = Signal(object)
-    """The ids of the panes whose panels are needed; of tabbed panes, only the one in front."""
+    """Emitted with the ids of the panes that are needed; of tabbed panes, only the front one."""
 
     def __init__(
         self, window: QMainWindow, finish: Callable[[PaneSpec, Any], object], home: QWidget
@@ -275,18 +275,18 @@ class PaneDocks(QObject):
         self._seen: frozenset[str] = frozenset()
         self._is_held = False
         self._filled: set[str] = set()
-        """Panes with `opens_with` for which the last screen had content."""
+        """Ids of the panes with `opens_with` for which the last screen had content."""
         self._model_folder = ""
         self._subjects: dict[str, str] = {}
-        """The subjects of the panes in the centre."""
+        """The subject of each pane in the centre, by the pane's id."""
         self._awaited: frozenset[str] = frozenset()
-        """Panes in the centre that open once their panels are computed."""
+        """Ids of the panes in the centre that open when their panels have been computed."""
         self._shown: tuple[Document, View] | None = None
         """The document and the view of the last screen."""
         self._to_open: list[str] = []
-        """Panes to open for a new model, one at a time."""
+        """Ids of the panes that are still to be opened, one at a time."""
         self._folded: list[str] = []
-        """Panes that were folded, the one in front last."""
+        """Ids of the panes that were hidden together; the front one is last."""
         self.is_narrow = False
         self._next = QTimer(self, singleShot=True, interval=1)
         self._next.timeout.connect(self._open_next)
@@ -297,7 +297,7 @@ class PaneDocks(QObject):
         window.installEventFilter(self)  # before Qt creates the tab bars
         window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         self.actions: dict[str, QAction] = {}
-        """The action that brings each pane to the front, or closes it if it is in front."""
+        """By pane id, the action that brings a pane to the front or closes the front pane."""
         for pane in PANES:
             if pane.area is Area.CENTRE:
                 self.pages[pane.id] = CentrePage(pane, window, self.panes, home)
@@ -307,7 +307,7 @@ class PaneDocks(QObject):
         self.by_id: dict[str, PaneDock | CentrePage] = {**self.docks, **self.pages}
 
     def fill(self) -> None:
-        """Create the panes that are created with the window, and arrange all."""
+        """Create the panes that exist from the start, and arrange all docks."""
         for pane in PANES:
             if pane.is_made_at_once:
                 self.panes[pane.id]
@@ -316,10 +316,10 @@ class PaneDocks(QObject):
         self._arrange_docks()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        # Before it is polished, Python sees only a QWidget and would keep that type.
+        # Before the widget is polished, Python sees only a QWidget and would keep that type.
         child = event.child() if isinstance(event, QChildEvent) and event.polished() else None
         if isinstance(child, QTabBar):
-            _set_up_tab_bar(child)  # Qt creates them for tabbed panes
+            _set_up_tab_bar(child)  # Qt creates tab bars for tabbed panes
         return False
 
     def reset(self) -> None:
@@ -331,7 +331,7 @@ class PaneDocks(QObject):
         self.restore_content_panes()
 
     def _arrange_docks(self) -> None:
-        """Tabify the docks of each side, with the first one in front."""
+        """Combine the docks of each side into tabs, with the first dock in front."""
         for area in SIDES:
             docks = [self.docks[pane.id] for pane in PANES if pane.area is area]
             for dock in docks[1:]:
@@ -360,7 +360,7 @@ class PaneDocks(QObject):
         self._finish(pane, widget)
 
     def _insert_into_tab_order(self, new: PaneSpec) -> None:
-        """Insert the controls of a new pane into the tab order, in the order of `PANES`."""
+        """Insert the controls of a new pane into the tab order, at its position in `PANES`."""
         widget = self.panes[new.id]
         made = [self.panes[pane.id] for pane in PANES if pane.id in self.panes]
         earlier = made[: made.index(widget)]
@@ -381,7 +381,7 @@ class PaneDocks(QObject):
         return action
 
     def _toggle_pane(self, id_: str) -> None:
-        """Close a pane that is in front; otherwise bring it to the front."""
+        """Close a pane if it is in front; otherwise, bring it to the front."""
         if id_ in self._seen:
             self.by_id[id_].hide()
             self._keep_widths()
@@ -396,12 +396,12 @@ class PaneDocks(QObject):
 
     @property
     def visible_pane_ids(self) -> frozenset[str]:
-        """The ids of the visible panes; for tabbed panes, only the front one."""
+        """The ids of the visible panes; of tabbed panes, only the front one."""
         return self._seen
 
     @property
     def _wanted(self) -> frozenset[str]:
-        """The ids of the panes whose panels are needed."""
+        """The ids of the panes that need up-to-date content."""
         return self._seen | self._awaited
 
     def visible_panes(self) -> list[QWidget]:
@@ -409,12 +409,12 @@ class PaneDocks(QObject):
         return [self.panes[pane.id] for pane in PANES if pane.id in self._seen]
 
     def open(self, id_: str) -> None:
-        """Open a pane, in front of the panes it is tabbed with."""
+        """Open a pane and bring its tab to the front."""
         self.by_id[id_].show()
         self.by_id[id_].raise_()
 
     def follow_screen(self, screen: Screen) -> None:
-        """Open and close the panes that are open only while a screen has content for them."""
+        """Open and close the panes that are open only while the screen has content for them."""
         filled = {pane.id for pane in PANES if pane.opens_with and pane.opens_with(screen)}
         changed, self._filled = filled ^ self._filled, filled
         for pane in PANES:
@@ -432,7 +432,7 @@ class PaneDocks(QObject):
             self.show_heatmaps()
 
     def _follow_subject(self, pane: PaneSpec, subject: str) -> None:
-        """Open a pane in the centre for a new subject; close it when its subject is gone."""
+        """Open a pane in the centre for a new subject, or close it if it no longer has one."""
         if subject == self._subjects.get(pane.id, ""):
             return
         self._subjects[pane.id] = subject
@@ -449,7 +449,7 @@ class PaneDocks(QObject):
             page.hide()
 
     def leave_heatmaps(self) -> None:
-        """Open the pane in the centre that has a subject again."""
+        """Open the pane in the centre that has a subject."""
         for id_ in self.pages:
             if self._subjects.get(id_):
                 self.open(id_)
@@ -460,13 +460,13 @@ class PaneDocks(QObject):
         return all(page.isHidden() for page in self.pages.values())
 
     def restore_content_panes(self) -> None:
-        """Show only those panes that the last screen had content for, after a new arrangement."""
+        """After a new arrangement, show the panes with `opens_with` only if they have content."""
         for pane in PANES:
             if pane.opens_with:
                 self.by_id[pane.id].setVisible(pane.id in self._filled)
 
     def follow_model(self, folder: str) -> None:
-        """Open the panes that only models use, when a new model starts to run."""
+        """Open the panes that are used only for models when a new model is shown."""
         is_new, self._model_folder = folder not in ("", self._model_folder), folder
         if is_new:
             self._open_later([pane.id for pane in PANES if pane.opens_for_model])
@@ -476,7 +476,7 @@ class PaneDocks(QObject):
         self._next.start()
 
     def _open_next(self) -> None:
-        """Open one pane, and the next one after pending updates and events.
+        """Open one pane, and schedule the next one after all pending updates and events.
 
         Opening all at once would block the window, and Qt brings a tab to the front only after the
         other tabs have been laid out.
@@ -484,7 +484,7 @@ class PaneDocks(QObject):
         if not self._to_open:
             return
         id_ = self._to_open.pop(0)
-        if id_ in self.pages:  # the heatmaps stay until its content is there
+        if id_ in self.pages:  # the heatmaps remain until the pane has content
             self._awaited |= {id_}
             self.changed.emit(self._wanted)
         else:
@@ -492,7 +492,7 @@ class PaneDocks(QObject):
         self._next.start()
 
     def open_for_commands(self, actions: Mapping[str, QAction]) -> None:
-        """Open the pane of a command's results when the command is used."""
+        """For each command that has results in a pane, open this pane when the command is used."""
         for pane in PANES:
             for command in pane.opened_by:
                 actions[command].triggered.connect(partial(self._open_for_command, pane, command))
@@ -502,22 +502,22 @@ class PaneDocks(QObject):
         self.run_command(command)
 
     def run_command(self, command: str) -> None:
-        """Run a command on the widget of the pane that has it."""
+        """Run a command on the widget of the pane to which the command belongs."""
         for pane in PANES:
             if command in pane.commands:
                 pane.commands[command](self.panes[pane.id])
 
     def open_and_run(self, command: str) -> None:
-        """Open the pane that has a command, and run the command on its widget."""
+        """Open the pane to which a command belongs, and run the command on the pane's widget."""
         self.open(next(pane.id for pane in PANES if command in pane.commands))
         self.run_command(command)
 
     def stop(self) -> None:
-        """Open no more panes, before the window closes."""
+        """Stop opening panes; called before the window closes."""
         self._next.stop()
 
     def update_default_widths(self, before: PaneScale) -> None:
-        """Adapt panes of default width to a new window width or text size."""
+        """Adapt the panes that have their default width to a new window width or text size."""
         now, widths = PaneScale.of(self._window), {}
         for pane in PANES:
             if pane.id not in self.docks:
@@ -535,7 +535,7 @@ class PaneDocks(QObject):
             layout.activate()  # so that the next change starts from these widths
 
     def follow_width(self) -> None:
-        """Fold the panes on the right when the window becomes narrow, and unfold them later."""
+        """Hide the panes on the right in a narrow window, and show them again in a wide one."""
         was_narrow = self.is_narrow
         self.is_narrow = self._window.width() < NARROW_WINDOW_PX * text_scale()
         if self.is_narrow and not was_narrow:
@@ -544,14 +544,14 @@ class PaneDocks(QObject):
             self._unfold()
 
     def toggle_right(self) -> None:
-        """Fold the panes on the right, or unfold them."""
+        """Hide the panes on the right, or show them again."""
         if self._open_right():
             self._fold()
         else:
             self._unfold()
 
     def _open_right(self) -> list[str]:
-        """Return the open panes on the right, the one in front last; before that, the first."""
+        """Return the open panes on the right in reverse order, with the front one last."""
         right = [pane for pane in reversed(PANES) if pane.area is Area.RIGHT]
         shown = [pane for pane in right if not self.by_id[pane.id].isHidden()]
         direct = Qt.FindChildOption.FindDirectChildrenOnly
@@ -568,11 +568,11 @@ class PaneDocks(QObject):
         initially_open = [pane.id for pane in reversed(PANES) if pane.is_open]
         *behind, front = self._folded or initially_open
         with self.batch_changes():
-            self.open(front)  # first: panes behind it need not be created
+            self.open(front)  # first, so that the panes behind it are not created
             for id_ in behind:
                 self.by_id[id_].show()
             self.by_id[front].raise_()
-        QTimer.singleShot(0, self, self._resize_to_defaults)  # once the window is laid out
+        QTimer.singleShot(0, self, self._resize_to_defaults)  # when the window has been laid out
 
     def _keep_widths(self) -> None:
         """Give the space of a closed pane to the heatmaps, not to the remaining panes."""
@@ -593,7 +593,7 @@ class PaneDocks(QObject):
 
     @contextmanager
     def batch_changes(self) -> Iterator[None]:
-        """Emit `changed` at most once, at the end of the context."""
+        """Context manager in which `changed` is emitted at most once, at the end."""
         before, self._is_held = self._wanted, True
         try:
             yield
@@ -614,7 +614,7 @@ def _make_dock(window: QMainWindow, pane: PaneSpec, panes: PaneWidgets, home: QW
 def add_bar(
     window: QMainWindow, id_: str, title: str, widget: QWidget, side: Qt.ToolBarArea
 ) -> None:
-    """Add a toolbar along a whole edge of the window; saved window states name it by its id."""
+    """Add a toolbar along an edge of the window; saved window states refer to it by its id."""
     bar = QToolBar(title, window)
     bar.setObjectName(id_)
     bar.setMovable(False)

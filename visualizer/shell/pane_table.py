@@ -1,4 +1,4 @@
-"""The panes around the heatmaps, and all panels, in order."""
+"""Tables of the panes and of all panels, in display order."""
 
 from __future__ import annotations
 
@@ -53,4 +53,4 @@ PANELS: tuple[PanelPresenter[Any], ...] = (
     code_presenter.PANEL,
     *(pane.panel for pane in PANES if pane.panel),
 )
-"""The panels that show numbers; prefetched panels follow the panels they depend on."""
+"""The panels of a screen; prefetched panels follow the panels on which they depend."""

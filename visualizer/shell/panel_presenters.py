@@ -1,4 +1,4 @@
-"""Makes screens from the rows of the panels, and prefetches what they need."""
+"""Creates screens from the table of panels and prefetches the data that the panels need."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ RUNNING_MESSAGE = "Running on {tokens} … {share}%"
 
 
 class StatusLine(Struct, frozen=True):
-    """Contents of the status bar: what was computed where, and notices.
+    """Contents of the status bar: what was computed and on which device, and notices.
 
     Parameters
     ----------
     remedy : tuple of (field, text)
-        A change that fixes the first problem, and its description; empty if there is none.
+        The setting that fixes the first problem, and the text of the link; empty if there is none.
     provenance : str
-        Where the weights come from, such as "untrained: random weights, seed 123".
+        The origin of the weights, such as "untrained: random weights, seed 123".
     progress : str
-        Progress of a model on a long text; empty otherwise.
+        Progress of a model that is running on a long text; empty otherwise.
     share : float
-        Completed share; 1 if unknown.
+        Completed share of the work; 1 if unknown.
     """
 
     facts: str = ""
@@ -70,11 +70,11 @@ STATUS_PANEL: PanelId[StatusLine] = PanelId("Status")
 
 Panel = TypeVar("Panel")
 REFINED = frozenset({STATUS_PANEL.name, *(row.id.name for row in PANELS if row.is_refined)})
-"""The panels that change while the images of long texts are refined."""
+"""Panels that change while the images of a long text are refined."""
 
 
 class PanelPresenters:
-    """Makes screens from the rows.
+    """Creates screens from the table of panels.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class PanelPresenters:
         self._lessons = lessons
 
     def present(self, moment: ScreenInputs, previous: Mapping[str, object]) -> Screen:
-        """Create a screen, reusing the objects of unchanged panels."""
+        """Create a screen that reuses the objects of unchanged panels."""
         resolved, panels = moment.resolved, moment.panels
         panels.panel_builders.update(
             {
@@ -125,7 +125,7 @@ class PanelPresenters:
         return screen
 
     def prefetch_key(self, resolved: ResolvedView) -> Hashable:
-        """Return a key for everything to prefetch; equal keys need only one prefetch."""
+        """Return a key for the data to prefetch; views with equal keys need the same data."""
         return tuple(
             row.prefetch_key(resolved) if row.is_visible_pane(resolved) else None for row in PANELS
         )
@@ -133,7 +133,7 @@ class PanelPresenters:
     def prefetch(
         self, resolved: ResolvedView, previous: Mapping[str, object]
     ) -> Mapping[str, object]:
-        """Prefetch everything needed, and return the panels created in the process."""
+        """Prefetch the data of all visible panels; return the panels that this has created."""
         panels: dict[str, object] = {}
         for row in PANELS:
             if row.is_visible_pane(resolved):
@@ -143,7 +143,7 @@ class PanelPresenters:
         return panels
 
     def has_preview(self, resolved: ResolvedView) -> bool:
-        """Whether all visible panels have a first image and rows under the pointer are computed."""
+        """Return whether all panels have an initial image and weights at the pointer are known."""
         is_read = token_strip_presenter.are_weights_read(
             resolved
         ) and long_text_lines.are_weights_read(resolved)
@@ -151,17 +151,17 @@ class PanelPresenters:
         return is_read and board_presenter.has_preview(resolved)
 
     def is_exact(self, resolved: ResolvedView) -> bool:
-        """Whether all visible images are exact."""
+        """Return whether all visible images are exact."""
         return board_presenter.is_fully_drawn(resolved) and self.has_preview(resolved)
 
     def begin(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
-        """Create a first image of all visible panels, on the worker, until `is_over`."""
-        if not token_strip_presenter.are_weights_read(resolved):  # pointed at, and quick to compute
+        """Create initial images of all visible panels on the worker, until `is_over()` is true."""
+        if not token_strip_presenter.are_weights_read(resolved):  # at the pointer: quick to compute
             token_strip_presenter.read_more_weights(resolved, is_over)
             if token_strip_presenter.are_weights_read(resolved):
                 return
         if board_presenter.has_preview(resolved):
-            if _is_retrieval_wanted(resolved):  # the fewest rows
+            if _is_retrieval_wanted(resolved):  # this needs the fewest rows
                 read_retrieval(resolved, is_over)
             else:
                 long_text_lines.read_more_weights(resolved, is_over)
@@ -169,7 +169,7 @@ class PanelPresenters:
             board_presenter.draw_preview(resolved, is_over)
 
     def draw_more(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
-        """Refine the visible images, on the worker, until `is_over`."""
+        """Refine the visible images on the worker, until `is_over()` is true."""
         board_presenter.draw_more(resolved, is_over)
 
     def _present_lesson(self, moment: ScreenInputs) -> LessonPanel | None:
@@ -186,14 +186,14 @@ class PanelPresenters:
 def _present_or_keep(
     row: PanelPresenter[Panel], resolved: ResolvedView, moment: ScreenInputs, before: Panel
 ) -> Panel:
-    """Create a panel; keep the previous one while its numbers arrive from another machine."""
+    """Create a panel, or keep the previous one until values from another machine have arrived."""
     with forbid_waiting(), suppress(NumbersPendingError):
         return row.present(resolved, moment, before)
     return before
 
 
 def _is_retrieval_wanted(resolved: ResolvedView) -> bool:
-    """Whether visible panes need the retrieval measure of a long text's heads."""
+    """Return whether a visible pane needs the retrieval measure of the heads for a long text."""
     return (
         resolved.run.trace.is_blockwise
         and any(row.needs_retrieval and row.is_visible_pane(resolved) for row in PANELS)
@@ -202,7 +202,7 @@ def _is_retrieval_wanted(resolved: ResolvedView) -> bool:
 
 
 def _reading_by_its_model(moment: ScreenInputs) -> ModelReading | None:
-    """Return the shown forward pass if it is one of the document's model."""
+    """Return the displayed forward pass if it is a forward pass of the document's model."""
     resolved, model = moment.resolved, moment.document.model
     before = resolved.computed.model if resolved and resolved.computed else None
     is_by_it = model is not None and before is not None and before.folder == model.folder
@@ -230,7 +230,7 @@ def _describe_progress(moment: ScreenInputs) -> str:
 
 
 def _describe_problem(setup: SetupPanel) -> tuple[str, tuple[str, str]]:
-    """Repeat the first problem above the heatmaps, as the editor of its setting may be closed."""
+    """Describe the first problem above the heatmaps, because the setting itself may be hidden."""
     found = [
         (shown.problem.sentence, (shown.setting.name, shown.remedy_text))
         for shown in setup.settings

@@ -1,4 +1,4 @@
-"""Presenter mode: full screen, large type and thick frames, controlled by a clicker."""
+"""Presenter mode: full screen, large type and thick frames, with support for a remote clicker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 TEXT_SCALE = 1.5
 STROKE_SCALE = 1.75
-"""Factor on the width of frames, which makes them visible from the back of a room."""
+"""Factor for the width of frames, so that they are visible from the back of a room."""
 HINT = (
     "Presenter mode  ·  Page Down, Page Up: step  ·  B or .: blank the screen  ·  F5 or Esc: exit"
 )
@@ -53,7 +53,7 @@ class WindowArrangement(Struct, frozen=True):
 
 
 class BlankScreen(QWidget):
-    """Covers the window to direct attention to the speaker; any key or click removes it."""
+    """Covers the window to direct attention to the speaker; any key or click removes the cover."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.LayeredPane
     taken = Signal()
@@ -72,7 +72,7 @@ class BlankScreen(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ShortcutOverride:
-            event.accept()  # no key acts on what is hidden
+            event.accept()  # keys do not affect the hidden content
         return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -88,16 +88,16 @@ class BlankScreen(QWidget):
 
 
 class PresenterMode(QObject):
-    """Enters and leaves presenter mode, restoring the previous arrangement."""
+    """Enters presenter mode, and leaves it with the previous arrangement of the window."""
 
     styleChanged = Signal()
-    """The type size and the frame width have changed."""
+    """Emitted when the text size and the frame width have changed."""
     arrangementChanged = Signal()
-    """Panes and sizes have changed; intermediate states were not painted."""
+    """Emitted when panes and sizes have changed; intermediate states were not painted."""
     paintingLeft = Signal()
     cellLeft = Signal()
     said = Signal(str)
-    """The available keys."""
+    """Emitted with a description of the available keys."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class PresenterMode(QObject):
 
     @property
     def stroke(self) -> float:
-        """Factor on the usual width of frames."""
+        """Factor for the normal width of frames."""
         return STROKE_SCALE if self.is_on else 1.0
 
     def toggle(self) -> None:
@@ -142,7 +142,8 @@ class PresenterMode(QObject):
             with self._docks.batch_changes():
                 for dock in self._docks.docks.values():
                     dock.hide()
-            window.menuBar().setFixedHeight(0)  # not hidden, so that its shortcuts work
+            # If the menu bar were hidden, its shortcuts would not work.
+            window.menuBar().setFixedHeight(0)
             window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
             self._show_mode(enlarged_font(TEXT_SCALE))
         self._board.setFocus()
@@ -158,13 +159,13 @@ class PresenterMode(QObject):
             window.menuBar().setMaximumHeight(MAX_HEIGHT_PX)
             window.setWindowState(before.state)
             self._show_mode(before.font)
-            self._restore_panes(before.panes)  # last, as the type size affects them
+            self._restore_panes(before.panes)  # last, because they depend on the text size
         again = partial(self._restore_panes, before.panes)
-        QTimer.singleShot(0, self, again)  # again, once the window has its old size
+        QTimer.singleShot(0, self, again)  # again, when the window has its old size
 
     @contextmanager
     def _painted_once(self) -> Iterator[None]:
-        """Suppress painting and layout of intermediate states."""
+        """Context manager that suppresses the painting and layout of intermediate states."""
         self._window.setUpdatesEnabled(False)
         try:
             yield
@@ -179,26 +180,26 @@ class PresenterMode(QObject):
                 self._docks.restore_content_panes()
 
     def _show_mode(self, font: QFont) -> None:
-        QApplication.setFont(font)  # all font sizes derive from it
+        QApplication.setFont(font)  # all other font sizes are derived from this one
         self._settings_bar.setVisible(not self.is_on)
         self._escape.setEnabled(self.is_on)
         self.styleChanged.emit()
 
     def go_back(self) -> None:
-        """Leave mask editing; else unpin the cell, leave presenter mode, or leave the heatmaps."""
+        """Leave mask editing, or unpin the cell, or leave presenter mode or the heatmaps."""
         if self._workspace.screen.panel(MASK_EDIT_PANEL):
             self.paintingLeft.emit()
         elif self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned:
             self.cellLeft.emit()
         elif self.is_on:
             self.leave()
-        elif self._workspace.wanted.pinned:  # a cell that playback computes later
+        elif self._workspace.wanted.pinned:  # a cell that playback has not reached
             self.cellLeft.emit()
         elif self._board.hasFocus():
             self._docks.leave_heatmaps()
 
     def blank_screen(self) -> None:
-        """Cover everything but the status bar."""
+        """Cover everything except the status bar."""
         window = self._window
         self.blank_screen_widget.setGeometry(
             window.rect().adjusted(0, 0, 0, -window.statusBar().height())
@@ -209,7 +210,6 @@ class PresenterMode(QObject):
         self._say_keys()
 
     def refresh_screen(self) -> None:
-        """Remove the cover."""
         if self.blank_screen_widget.isVisible():
             self.blank_screen_widget.hide()
             self._board.setFocus()
@@ -219,7 +219,7 @@ class PresenterMode(QObject):
         self.said.emit(BLANK_HINT if self.blank_screen_widget.isVisible() else HINT)
 
     def show_theme(self, theme: Theme) -> None:
-        """Show another theme, and the available keys again."""
+        """Apply another theme, and show the available keys again."""
         self.blank_screen_widget.show_theme(theme)
         if self.is_on:
             self._say_keys()

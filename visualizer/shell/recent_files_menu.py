@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RecentFilesMenu(QObject):
-    """Records files, and lists them whenever the menu is shown."""
+    """Menu that records files and lists them when it is shown."""
 
     chosen = Signal(object)
 
@@ -32,7 +32,7 @@ class RecentFilesMenu(QObject):
 
     def remember(self, path: Path) -> None:
         """Move a file to the top of the list."""
-        with suppress(OSError):  # failing to record it is not worth a message
+        with suppress(OSError):  # a failure to record the file is not worth a message
             recent_files.add_recent_file(self._folder, path)
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Asks at start-up whether to recover unsaved documents."""
+"""Asks at startup whether to recover unsaved documents."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ MAX_EXCERPT_FILE_BYTES = 2**20
 
 
 class RecoveryPrompt(QObject):
-    """Asks whether to recover documents, and reads them one by one off the GUI thread."""
+    """Asks whether to recover documents, and reads them one by one on a worker thread."""
 
     recovered = Signal(object, object)
-    """The recovered document and its recovery file."""
+    """Emitted with a recovered document and its recovery file."""
     said = Signal(str)
     failed = Signal(str)
 
@@ -38,7 +38,7 @@ class RecoveryPrompt(QObject):
         super().__init__(window)
         self._window = window
         self._left: list[RecoveredDocument] = []
-        """Documents to recover that have not been read yet."""
+        """The documents that have not been read yet."""
         self._is_opening = False
         self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_result)
@@ -50,7 +50,7 @@ class RecoveryPrompt(QObject):
         self._worker.ask(partial(_list_documents, left[:MAX_LISTED_DOCUMENTS]))
 
     def close(self) -> None:
-        """Stop reading; the prompt lists unread documents again at the next start."""
+        """Stop reading; at the next start, the prompt lists the unread documents again."""
         self._worker.leave()
 
     def _handle_result(self, answer: str | SavedDocument) -> None:
@@ -73,7 +73,7 @@ class RecoveryPrompt(QObject):
             self.failed.emit("".join(traceback.format_exception(error)))
         if (
             self._is_opening
-        ):  # continue with the others; this one is offered again at the next start
+        ):  # continue with the other documents; this one is offered again at the next start
             del self._left[0]
             self._open_next()
 
@@ -94,7 +94,7 @@ def _describe_document(left: RecoveredDocument) -> str:
 
 
 def _excerpt(left: RecoveredDocument) -> str:
-    """Return the first words of a recovered document, unless reading it would take long."""
+    """Return the first words of a recovered document; "" if reading it would take long."""
     try:
         if left.file.stat().st_size > MAX_EXCERPT_FILE_BYTES:
             return ""

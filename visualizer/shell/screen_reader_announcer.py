@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class ScreenAnnouncer:
-    """Announces the cell or step reached by keyboard, and new notices.
+    """Announces the cell or the step that the user reaches by keyboard, and new notices.
 
-    Hovering and running playback are not announced, because announcements would never end.
+    Hovered cells and the steps of running playback are not announced; this would never end.
     """
 
     def __init__(self, board: QWidget) -> None:
@@ -36,18 +36,18 @@ class ScreenAnnouncer:
         self._noticed: tuple[str, ...] = ()
 
     def watch_widgets(self, *widgets: QWidget) -> None:
-        """Also announce cells while one of these widgets has the focus.
+        """Also announce cells while one of the given widgets has the focus.
 
-        In other widgets, screen readers follow the typed text.
+        In other widgets, screen readers read the text that the user types.
         """
         self._readers += widgets
 
     def describe_in(self, widget: QWidget) -> None:
-        """Keep the explanation of the current cell as the description of a widget."""
+        """Use the explanation of the current cell as the accessible description of a widget."""
         self._described.append(widget)
 
     def show_screen(self, screen: Screen) -> None:
-        """Update the heatmaps' accessible value and announce what is new."""
+        """Update the accessible value of the heatmaps and announce changes."""
         description, before = spoken_cell(screen), self._description
         self._description = description
         set_accessible_value(self._board, description or screen.panel(STATUS_PANEL).facts)
@@ -70,6 +70,6 @@ class ScreenAnnouncer:
 
 
 def spoken_cell(screen: Screen) -> str:
-    """Return the current cell and its explanation; empty if there is none."""
+    """Return the current cell and its explanation as text; "" if there is no current cell."""
     cell_panel = screen.panel(CELL_PANEL)
     return f"{cell_panel.heading.replace(' · ', ', ')}: {cell_panel.plain}" if cell_panel else ""

@@ -1,4 +1,4 @@
-"""Opens the Settings window, and applies and stores its values."""
+"""Opens the Settings window and applies and stores its values."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class SettingsController(QObject):
-    """Keeps the Settings window in sync with settings changed in menus and panes."""
+    """Keeps the Settings window in sync with settings that are changed in menus and panes."""
 
     schemeChosen = Signal(str)
     textSizeChosen = Signal()
     startPageChosen = Signal()
     appearanceChosen = Signal()
-    """Requests that other windows adopt this window's appearance."""
+    """Requests that the other windows adopt this window's appearance."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class SettingsController(QObject):
         self._document_controller = document_controller
         self._reduced_motion_controller = reduced_motion_controller
         self.dialog: SettingsDialog | None = None
-        """The Settings window while it is open."""
+        """The Settings window; None if it is not open."""
 
     def open(self) -> None:
         """Open the Settings window, or bring it to the front."""
@@ -93,7 +93,7 @@ class SettingsController(QObject):
             )
 
     def choose_scheme(self, scheme: ColourScheme) -> None:
-        """Choose the colour scheme of all windows."""
+        """Set the colour scheme of all windows."""
         self.schemeChosen.emit(scheme.value)
         self.appearanceChosen.emit()
 
@@ -135,7 +135,7 @@ def list_data_folders() -> tuple[DataFolder, ...]:
 
 
 class ReducedMotionController(QObject):
-    """Applies the user's choice of reduced motion to a window."""
+    """Applies the “Reduce motion” setting to a window."""
 
     changed = Signal()
 

@@ -46,9 +46,9 @@ class ProgramSettings(Struct, frozen=True):
     Parameters
     ----------
     text_size : int
-        Percentage of the system's text size; 0 fits the text to the screen.
+        Text size as a percentage of the system's text size; 0 adapts it to the screen.
     sequential, diverging : str
-        Ids of the colour maps for weights and for signed numbers.
+        Ids of the colour maps for weights and for signed values.
     """
 
     scheme: ColourScheme
@@ -67,7 +67,7 @@ class DataFolder(Struct, frozen=True):
     Parameters
     ----------
     title : str
-        Description of its contents.
+        Description of the folder's contents.
     """
 
     title: str
@@ -75,7 +75,7 @@ class DataFolder(Struct, frozen=True):
 
 
 class OpenFolderButton(QPushButton):
-    """Opens one of the folders."""
+    """Button that opens a data folder."""
 
     def __init__(self, folder: DataFolder) -> None:
         super().__init__("Show")
@@ -86,13 +86,14 @@ class OpenFolderButton(QPushButton):
 
 
 class SettingList(QComboBox):
-    """Combo box of values with their labels."""
+    """Combo box that lists values by their labels."""
 
     valueChosen = Signal(object)
 
     def __init__(self, name: str, choices: Iterable[tuple[object, str]], hint: str) -> None:
         super().__init__()
-        # Not as data of the items: Qt returns a member of an enum of strings as a plain string.
+        # The values are not item data, because Qt would return a member of a StrEnum as a plain
+        # string.
         self._values, words = zip(*choices, strict=True)
         self.addItems(words)
         self.setAccessibleName(name)
@@ -109,7 +110,7 @@ class SettingList(QComboBox):
 
 
 class SettingsDialog(QDialog):
-    """Shows the program's settings, and emits the user's changes."""
+    """The Settings window; shows the program's settings and emits the user's changes."""
 
     schemeChosen = Signal(object)
     textSizeChosen = Signal(object)
@@ -120,7 +121,7 @@ class SettingsDialog(QDialog):
     deviceChosen = Signal(object)
     autosaveChosen = Signal(bool)
     folderOpenRequested = Signal(object)
-    """Requests opening a `DataFolder`."""
+    """Requests that a `DataFolder` is opened."""
 
     def __init__(self, window: QWidget, folders: Iterable[DataFolder]) -> None:
         super().__init__(window)
@@ -210,7 +211,7 @@ class SettingsDialog(QDialog):
 
     def _add_folder(self, folder: DataFolder) -> OpenFolderButton:
         button, row = OpenFolderButton(folder), self._grid.rowCount()
-        path = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)  # the ends distinguish the paths
+        path = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)  # only the ends of the paths differ
         path.show_text(str(folder.path))
         self._grid.addWidget(PlainLabel(folder.title), row, 0)
         self._grid.addWidget(path, row, 1)

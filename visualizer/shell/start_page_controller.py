@@ -1,4 +1,4 @@
-"""Shows the start page over the window, and opens the user's choice."""
+"""Shows the start page over the content of the window, and opens the user's choice."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class StartPageController(QObject):
-    """Opens and closes the start page; it covers the window between menus and status bar."""
+    """Opens and closes the start page, which covers all but the menus and the status bar."""
 
     painted = Signal()
-    """The page has been painted."""
+    """Emitted when the page has been painted."""
     trainingRequested = Signal()
-    """Requests training a model in the language lab."""
+    """Requests that a model is trained in the language lab."""
     startChosen = Signal()
-    """The user has changed whether the page is shown at start-up."""
+    """Emitted when the user has changed whether the page is shown at startup."""
     left = Signal()
-    """The page has been closed."""
+    """Emitted when the page has been closed."""
 
     def __init__(
         self,
@@ -54,11 +54,10 @@ class StartPageController(QObject):
         self._theme: Theme = LIGHT
         self._covered: Document | None = None
         self.page: StartPage | None = None
-        """The page; None while it is closed."""
+        """The page; None if it is closed."""
         workspace.changed.connect(self._leave_if_document_changed)
 
     def open(self) -> None:
-        """Show the page."""
         if self.page:
             return
         self._covered = self._workspace.document
@@ -77,7 +76,6 @@ class StartPageController(QObject):
         page.focus_first()
 
     def leave(self) -> None:
-        """Close the page."""
         page, self.page = self.page, None
         if page:
             self._window.removeEventFilter(self)
@@ -90,7 +88,6 @@ class StartPageController(QObject):
         self.show_panel()
 
     def show_panel(self) -> None:
-        """Update the page."""
         if self.page:
             recent = recent_files.load_recent_files(app_settings.user_data_folder())
             is_shown_at_start = app_settings.shows_start_page()
@@ -116,7 +113,7 @@ class StartPageController(QObject):
                 self._document_controller.open_example(_book_document)
 
     def _leave_if_document_changed(self) -> None:
-        """Close the page when another document or a lesson has been opened behind it."""
+        """Close the page if another document or a lesson has been opened behind it."""
         is_other = self._workspace.document != self._covered
         if self.page and (is_other or self._workspace.wanted.lesson):
             self.leave()

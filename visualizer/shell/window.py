@@ -1,4 +1,4 @@
-"""The main window: builds the widgets and controllers, connects them and shows screens."""
+"""The main window: creates and connects the widgets and controllers, and shows screens."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 class DropHandler(QObject):
-    """Handles drops anywhere on a window; dropped data are copied and never moved."""
+    """Handles drops anywhere on a window; dropped data are copied, never moved."""
 
     fileDropped = Signal(object)
     textDropped = Signal(str)
@@ -70,8 +70,9 @@ class DropHandler(QObject):
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if isinstance(event, QDropEvent) and self._accepts_drop(event):  # or one of dragging
-            # The proposed action may be to move: then a file manager deletes the file.
+        # The events of dragging are subclasses of QDropEvent.
+        if isinstance(event, QDropEvent) and self._accepts_drop(event):
+            # If the action were “move”, a file manager would delete the file afterwards.
             event.setDropAction(Qt.DropAction.CopyAction)
             event.accept()
             if event.type() == QEvent.Type.Drop:
@@ -104,7 +105,7 @@ class MainWindow(QMainWindow):
     closed = Signal(object)
     labRequested = Signal()
     painted = Signal()
-    """A frame of the heatmaps, or of the start page on top of them, has been painted."""
+    """Emitted when the heatmaps, or the start page that covers them, have been painted."""
 
     def __init__(
         self,
@@ -124,9 +125,9 @@ class MainWindow(QMainWindow):
         self.drop_handler = DropHandler(self)
         self._had_weights = False
         self._panes_later = QTimer(self, singleShot=True, interval=0)
-        """Updates the panes after the heatmaps of a long text and after pending events."""
+        """Updates the panes of a long text, after the heatmaps and all pending events."""
         self.pending_screen: Screen | None = None
-        """The screen if only its heatmaps have been shown so far."""
+        """The current screen while only its heatmaps have been shown; otherwise None."""
         self._panes_of = ""
         """Fingerprint of the model that the panes show; empty for a module."""
         self._panes_later.timeout.connect(self._show_panes)
@@ -180,12 +181,12 @@ class MainWindow(QMainWindow):
         self.show_name()
 
     def _finish_pane(self, pane: PaneSpec, widget: Any) -> None:
-        """Connect a new pane and show the current screen in it."""
+        """Connect a new pane, and show the current screen in the pane."""
         pane.connect(widget, self.controllers)
         widget.show_screen(self.workspace.screen, self.theme)
 
     def set_readable(self, *widgets: QWidget) -> None:
-        """Enable the heatmaps' shortcuts and cell announcements in these widgets."""
+        """Enable the heatmaps' shortcuts and cell announcements in the given widgets."""
         self.actions_.enable_shortcuts(*widgets)
         self.announcer.watch_widgets(*widgets)
 
@@ -208,7 +209,7 @@ class MainWindow(QMainWindow):
         return centre
 
     def _restore_geometry(self) -> None:
-        """Restore the window's geometry; use a default size on first start."""
+        """Restore the window's geometry; on the first start, use a default size."""
         if not app_settings.restore_window(self, app_settings.MAIN_WINDOW):
             screen = self.screen().availableGeometry().size()
             usual = QSize(1280, 800) * text_scale()
@@ -216,11 +217,11 @@ class MainWindow(QMainWindow):
         self.docks.restore_content_panes()
 
     def begin(self) -> None:
-        """Start work that is deferred until the window is visible."""
-        # First, as it would be slow during the import of torch.
+        """Start the work that is deferred until the window is visible."""
+        # Do this first, because it would be slow while torch is being imported.
         self.controllers.lesson_controller.load()
         self.workspace.start()
-        if self.workspace.document.needs_image:  # for example, of a model named on the command line
+        if self.workspace.document.needs_image:  # of a model from the command line, for example
             self.controllers.model_image_controller.choose()
         if not self.controllers.start_page.page:
             self.board.setFocus()  # so that Space plays immediately
@@ -242,7 +243,7 @@ class MainWindow(QMainWindow):
             self._show_panes()
 
     def _show_panes(self) -> None:
-        """Show everything except the heatmaps."""
+        """Show all parts of the screen except the heatmaps."""
         self._panes_later.stop()
         self._drawn_later.stop()
         if self.workspace.is_screen_outdated:
@@ -251,13 +252,13 @@ class MainWindow(QMainWindow):
         screen = self.workspace.screen
         self._panes_of = _model_fingerprint(screen)
         self.settings_bar.show_screen(screen, self.theme)
-        # On the flow board, headings and tabs take its place, except to leave a zoom.
+        # On the flow board, headings and tabs replace the view bar, unless the board is zoomed.
         is_grid = screen.resolved is not None and screen.resolved.flow is None
         is_zoomed = bool(screen.panel(VIEW_CONTROLS_PANEL).part)
         self.docks.follow_screen(screen)
         are_shown = self.docks.are_heatmaps_shown
         is_bar_shown = (is_grid or is_zoomed) and are_shown
-        if is_bar_shown:  # updating it takes a tenth of the time of a change on the flow board
+        if is_bar_shown:  # its update takes a tenth of the time of a change on the flow board
             self.view_bar.show_screen(screen, self.theme)
         self.view_bar.setVisible(is_bar_shown)
         self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT_PANEL))
@@ -276,7 +277,7 @@ class MainWindow(QMainWindow):
         screen.panels.build_all()
 
     def _show_notices(self, status: StatusLine) -> None:
-        """Show notices above the board, the first one with a link that fixes its problem."""
+        """Show notices above the board; the first one has a link that fixes its problem."""
         lines = [escape(notice) for notice in status.notices]
         field, remedy = status.remedy
         if remedy:
@@ -285,13 +286,13 @@ class MainWindow(QMainWindow):
         self.notice.setVisible(bool(lines))
 
     def show_refined(self) -> None:
-        """Show new results of a long text; nothing else of the screen has changed."""
+        """Show new results for a long text; the other parts of the screen have not changed."""
         screen = self.workspace.screen
         if not self._show_board(screen):
             return
         self._paint_first(screen)
         self.pending_screen = screen
-        if not self._panes_later.isActive():  # otherwise the pending update shows this too
+        if not self._panes_later.isActive():  # a pending update also shows the new results
             self._drawn_later.start()
 
     def _show_drawn_panes(self) -> None:
@@ -311,26 +312,26 @@ class MainWindow(QMainWindow):
         screen.panels.build_all()
 
     def _show_board(self, screen: Screen) -> bool:
-        """Show the panels of a screen; return whether it is still the newest one."""
+        """Show the panels of a screen; return whether the screen is still the newest."""
         if self.pending_screen is not screen:
             self._forget_pending_screen()
         shown = screen.panel(BOARD_CONTENTS)
         board = (shown.board, shown.cursor, shown.highlights)
         self.board.show_board(*board, self.theme, shown.message)
-        is_newest = self.workspace.screen is screen  # otherwise the panels requested another size
+        is_newest = self.workspace.screen is screen  # the panels may request a different size
         if not is_newest:
             screen.panels.drop_unbuilt()  # the remaining panels are not needed any more
         return is_newest
 
     def _paint_first(self, screen: Screen) -> None:
-        """Immediately paint the heatmaps and the panes that are painted first."""
+        """Paint the heatmaps and the most important panes immediately."""
         self.board.repaint_immediately()
         for pane in PANES:
             if pane.is_painted_first and pane.id in self.panes:
                 self.panes[pane.id].show_screen(screen, self.theme)
 
     def _forget_pending_screen(self) -> None:
-        """Release the data held for the panels of a screen that were not shown yet."""
+        """Release the data for the panels of a screen that have not been shown yet."""
         if self.pending_screen:
             self.pending_screen.panels.drop_unbuilt()
         self.pending_screen = None
@@ -359,19 +360,19 @@ class MainWindow(QMainWindow):
         self.progress.show_working(status.is_working, self.theme, *progress)
 
     def show_commands(self) -> None:
-        """Update which commands are enabled and checked."""
+        """Update which commands are enabled and which are checked."""
         state = window_state(self.controllers, self.scheme)
         self._had_weights = bool(state.screen.panel(TOKENS_PANEL).weights)
         self.actions_.show_state(state, self.theme)
         self.controllers.settings_controller.show()
 
     def show_history(self) -> None:
-        """Update only undo and redo, because the worker waits for this thread in the meantime."""
+        """Update only Undo and Redo, because the worker is waiting for this thread."""
         self.actions_.by_id["workspace.undo"].setEnabled(self.workspace.history.can_undo)
         self.actions_.by_id["workspace.redo"].setEnabled(self.workspace.history.can_redo)
 
     def show_name(self) -> None:
-        """Show the document's name and whether it is saved."""
+        """Show the document's name and whether the document is saved."""
         self.setWindowTitle(
             f"{self.controllers.document_controller.name}[*] — Attention Visualizer"
         )
@@ -407,18 +408,17 @@ class MainWindow(QMainWindow):
         self.controllers.start_page.show_theme(self.theme)
         app_settings.save_scheme(self.scheme)
         is_painting = self.updatesEnabled() and self.isVisible()
-        if is_painting:  # repaint everything, but separately from the other updates
+        if is_painting:  # repaint the whole window, but separately from the other updates
             self.setUpdatesEnabled(False)
             QTimer.singleShot(0, self, self._paint_again)
         self.show_screen()
 
     def _paint_again(self) -> None:
-        """Paint the window at its current size."""
         self.setUpdatesEnabled(True)
         self.board.apply_pending_arrangement()
 
     def restyle(self) -> None:
-        """Apply the colour scheme again, after a change of the system's colours or style."""
+        """Apply the colour scheme again after a change of the system's colours or style."""
         self.set_scheme(self.scheme)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -460,18 +460,18 @@ class MainWindow(QMainWindow):
 
 
 def _is_long_text(screen: Screen) -> bool:
-    """Whether a screen shows a long text."""
+    """Return whether a screen shows a long text."""
     return screen.resolved is not None and screen.resolved.run.trace.is_blockwise
 
 
 def _model_fingerprint(screen: Screen) -> str:
-    """Return the fingerprint of the model of the run that is shown; empty for a module."""
+    """Return the fingerprint of the displayed model; "" for a module."""
     model = screen.resolved.model_of_run if screen.resolved else None
     return model.fingerprint if model else ""
 
 
 def _connect_signals(window: MainWindow) -> None:
-    """Connect the window's widgets, its workspace and its controllers."""
+    """Connect the window's widgets, workspace and controllers."""
     to, workspace, board = window.controllers, window.workspace, window.board
     to.connect(window.statusBar().showMessage, window.show_bug)
     to.connect_board()

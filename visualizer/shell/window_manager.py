@@ -38,23 +38,23 @@ _ONCE = Qt.ConnectionType(
     Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
 )
 WINDOW_OFFSET = QPoint(32, 32)
-"""Offset of a new window from the one it was opened from."""
+"""Offset of a new window, in pixels, from the window in which it was requested."""
 
 
 def new_document() -> Document:
-    """Return the initial document of a new window, for the user's default device."""
+    """Return the initial document of a new window, with the user's default device."""
     return default_document().set("device", app_settings.load_device())
 
 
 def create_window(program: Services, document: Document, view: View = WINDOW_VIEW) -> MainWindow:
-    """Create a window for a document; its numbers are computed after it becomes visible."""
+    """Create a window for a document; the document is computed after the window becomes visible."""
     lessons = LessonState()
     presenter = program.presenter(lessons)
     view = replace(view, colouring=app_settings.load_colour_maps())
     workspace = Workspace(program.compute, presenter, document, rest=program.rest, view=view)
     window = MainWindow(workspace, program, lessons, find_window)
     workspace.setParent(window)
-    # Loading torch earlier would delay the window.
+    # If torch were loaded earlier, the window would appear later.
     window.painted.connect(window.begin, _ONCE)
     return window
 
@@ -70,7 +70,7 @@ def find_window(path: Path) -> MainWindow | None:
 
 
 class WindowManager(QObject):
-    """Holds every open window."""
+    """Owns all open windows."""
 
     def __init__(self, program: Services) -> None:
         super().__init__()
@@ -81,11 +81,11 @@ class WindowManager(QObject):
         self._closed: list[QObject] = []
         """Closed windows and their parts, until they are deleted."""
         self._held: list[object] = []
-        """Data of closed windows, until nothing else references it."""
+        """Data of closed windows, until nothing else references them."""
         self._making: IncrementalTask | None = None
         self._styling: IncrementalTask | None = None
         self._run: Path | None = None
-        """The run to open in the lab."""
+        """Folder of the run to open in the lab; None if there is none."""
         self._trains = False
         """Whether the lab should start a training run."""
 
@@ -114,11 +114,11 @@ class WindowManager(QObject):
         Parameters
         ----------
         saved : SavedDocument or None
-            The document requested on the command line. If None, the last open document or the
-            start page is shown.
+            The document that was requested on the command line. If None, the last open document or
+            the start page is shown.
         path : Path or None
-            The file that the document was read from, or the folder of its model, which is loaded in
-            the window.
+            The file from which the document was read, or the folder of its model, which is loaded
+            in the window.
         """
         window = self._open_last() if saved is None else self._open_requested(saved, path)
         window.painted.connect(
@@ -145,7 +145,7 @@ class WindowManager(QObject):
 
     @property
     def front_window(self) -> MainWindow | LabWindow | None:
-        """The window for messages that belong to no particular window; None if none is open."""
+        """The window for messages that concern no particular window; None if no window is open."""
         if self.lab and self.lab.isVisible() and (self.lab.isActiveWindow() or not self.all):
             return self.lab
         return self.all[-1] if self.all else None
@@ -158,18 +158,18 @@ class WindowManager(QObject):
         elif self._making is None or not self._making.is_working:
             QGuiApplication.setQuitOnLastWindowClosed(
                 False
-            )  # the last window may be closed before the lab is open
+            )  # the last window may be closed before the lab has opened
             self._making = IncrementalTask(self._make_lab(), self)
             self._making.ended.connect(self._end_making)
 
     def open_training_lab(self) -> None:
-        """Open the language lab and start training, unless a run is already open there."""
+        """Open the language lab and start training, unless a run is already open in the lab."""
         self._trains = True
         self.open_lab()
 
     def _make_lab(self) -> Generator[None]:
         """Load and create the lab in steps, so that open windows stay responsive."""
-        # On one thread: two importing threads would compete for the import lock.
+        # Import on only one thread, because two threads would compete for the import lock.
         loading = Thread(target=import_module, args=("visualizer.lab.window",))
         loading.start()
         yield
@@ -217,13 +217,13 @@ class WindowManager(QObject):
         self._delete_window(lab)
 
     def abandon(self) -> None:
-        """End the program because no window could be opened."""
+        """End the program if no window could be opened."""
         QCoreApplication.exit(1)
 
     def quit(self) -> None:
-        """Ask about unsaved changes in each window, and last in the lab; then close all.
+        """Ask about unsaved changes in each window and then in the lab; then close all windows.
 
-        If the user cancels, the windows that were not asked about yet stay open.
+        If the user cancels, the remaining windows stay open.
         """
         self._stop_making()
         for window in self.all.copy():
@@ -233,7 +233,7 @@ class WindowManager(QObject):
                 return
         if self.lab:
             if not self.lab.may_close(self.quit):
-                self.lab.raise_()  # it shows the reason
+                self.lab.raise_()  # this window shows the reason
                 return
             self.lab.close()
         for window in self.all.copy():
@@ -253,7 +253,7 @@ class WindowManager(QObject):
         window.controllers.document_controller.open(path)
 
     def _recover_apart(self, saved: SavedDocument, left: RecoveredDocument) -> None:
-        """Open a recovered document in another window, behind a requested document."""
+        """Open a recovered document in another window, behind the requested document."""
         requested = next(
             (each for each in self.all if each.controllers.document_controller.is_requested), None
         )
@@ -263,7 +263,7 @@ class WindowManager(QObject):
             requested.activateWindow()
 
     def _follow_settings(self) -> None:
-        """Apply changed appearance settings to the other windows."""
+        """Apply changed appearance settings to all other windows."""
         if self._styling and self._styling.is_working:
             self._styling.stop()
         changed = (self.sender(), self.sender().parent())
@@ -276,13 +276,13 @@ class WindowManager(QObject):
         return [*self.all, *([self.lab] if self.lab else [])]
 
     def _style_windows(self, windows: list[MainWindow | LabWindow]) -> Generator[None]:
-        """Style and paint the windows one by one, because all at once would block the program."""
+        """Style and paint the windows one after another, so that the program stays responsive."""
         for window in windows:
             window.setUpdatesEnabled(False)
         try:
             yield
             for window in windows:
-                if window in self._all_windows():  # otherwise it has been closed
+                if window in self._all_windows():  # the window may have been closed
                     window.set_scheme(app_settings.load_scheme())
                     yield
                 if window in self._all_windows():
@@ -298,10 +298,11 @@ class WindowManager(QObject):
         self._delete_window(window)
 
     def _delete_window(self, window: QMainWindow) -> None:
-        """Delete a closed window and free its memory soon.
+        """Delete a closed window so that its memory is freed soon.
 
-        Its parts reference each other. Garbage collection would free them late, and those of the
-        first window never: it ignores objects that existed when torch was imported.
+        The parts of a window reference each other. Garbage collection would free them late, and
+        those of the first window never, because it ignores objects that existed when torch was
+        imported.
         """
         self._closed += [window, *window.findChildren(QObject)]
         window.destroyed.connect(self._empty_deleted, Qt.ConnectionType.QueuedConnection)

@@ -1,4 +1,4 @@
-"""Starts the program; its name is that of the command, which the system shows for its windows."""
+"""Starts the program; named like the command, because the system shows the name for windows."""
 
 from visualizer.__main__ import main
 

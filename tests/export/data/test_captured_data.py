@@ -1,4 +1,4 @@
-"""Data export of captured attention: query and key tokens, layers, and no module."""
+"""Data export of captured attention, which has query and key tokens and layers but no module."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_line_a_number_says_which_layer() -> None:
 
 
 def test_a_layer_has_its_number_in_the_model() -> None:
-    """As the window names the layers of a model that has others without attention."""
+    """The exported number is the one in the window if some layers have no attention."""
     run, model = replayed(), ModelSource("folder", "a model", "0", layers=(2, 5))
     shown = resolved(run, View(spread=True), Document(model=model))
     sheets = shown_matrices(shown)

@@ -1,4 +1,4 @@
-"""Of a text whose matrices are not held, a chosen part is written, and no matrix is read."""
+"""For a text whose matrices are not stored, only a part is written, and no matrix is read whole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
 from visualizer.export.data import exported_matrices
-from visualizer.export.data.data_preview import describe_file_size, preview_text
+from visualizer.export.data.data_preview import (
+    OMITTED_MATRICES_NOTICE,
+    describe_file_size,
+    preview_text,
+)
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export_into
@@ -43,12 +47,12 @@ if TYPE_CHECKING:
 TOKENS = 300
 LONG = long_shot(TOKENS, heads=2, d_out=4)
 FEW_ROWS = 64
-"""No more rows of a matrix may be read at once."""
+"""Maximum number of rows of a matrix that may be read together."""
 
 
 @pytest.fixture
 def read_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The rows of a matrix of each reading, which are never many."""
+    """Check that few rows of a matrix are read together, and list the numbers of rows."""
     found: list[int] = []
     read = BlockwiseTensor.read
 
@@ -161,7 +165,7 @@ def test_whole_files_have_the_vectors_and_open_again(tmp_path: Path) -> None:
     whole = json.loads(written(LONG, ".json"))
     assert {stage["name"] for stage in whole["stages"]} == held
     said = describe_file_size(LONG, ExportSettings(".npz"))
-    assert "too long for complete query–key matrices" in said
+    assert OMITTED_MATRICES_NOTICE in said
     for suffix in (".npz", ".json"):
         path = tmp_path / f"a{suffix}"
         path.write_bytes(written(LONG, suffix))

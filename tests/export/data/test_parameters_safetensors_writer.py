@@ -1,4 +1,4 @@
-"""Exported weights load into the book's modules and give the same numbers."""
+"""The book's modules load exported weights and compute the same values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def spec(mechanism: Mechanism, **fields: object) -> dict[str, Any]:
     return {**own, "dropout": 0.0, **fields}
 
 
-TOKENS = 6  # of the book's sentence
+TOKENS = 6  # the number of tokens in the book's sentence
 Modules = types.ModuleType
 MODULES: dict[str, tuple[dict[str, Any], Callable[[Modules], nn.Module]]] = {
     "v1": (

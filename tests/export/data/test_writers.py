@@ -1,4 +1,4 @@
-"""Exported numbers are read back unchanged."""
+"""Exported values are unchanged when they are read again."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_what_is_no_formula_stays_as_it_is(label: str) -> None:
 
 
 def cells(line: str) -> list[str]:
-    """Split a row as GitHub does: at bars that no backslash stands before."""
+    """Split a table row like GitHub, at vertical bars that are not escaped by a backslash."""
     inner, found, is_escaped = line.removeprefix("| ").removesuffix(" |"), [""], False
     for letter in inner:
         if letter == "|" and not is_escaped:
@@ -315,7 +315,7 @@ def test_any_tokens_are_read_back_from_markdown(tokens: list[str]) -> None:
 
 
 def as_numbers(values: Any) -> Any:
-    """Turn the words for what is no number back, whatever the nesting."""
+    """Replace the strings for NaN and infinity in nested lists with numbers."""
     return list(map(as_numbers, values)) if isinstance(values, list) else float(values)
 
 

@@ -1,4 +1,4 @@
-"""The export dialog by mouse and keyboard: its preview shows what will be written."""
+"""The export dialog, used by mouse and keyboard: the preview shows what will be written."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ ALT = Qt.KeyboardModifier.AltModifier
 
 
 def opened(hand: Hand) -> ExportDialog:
-    """Open the dialog by its keys and wait until a figure is seen."""
+    """Open the dialog by its shortcut and wait until a figure is displayed."""
     hand.settle()
     hand.press(Qt.Key.Key_E)
     hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
@@ -70,16 +70,16 @@ def opened(hand: Hand) -> ExportDialog:
 
 
 def seen(hand: Hand, dialog: ExportDialog) -> QImage | None:
-    """Wait until what was chosen is seen."""
+    """Wait until the preview shows the current settings."""
     hand.until(lambda: not hand.window.controllers.export_controller.previewer.is_working)
-    QApplication.processEvents()  # the answer, which waits for its turn
+    QApplication.processEvents()  # process the result, which is queued
     hand.until(lambda: dialog.pane.shown is not None)
     assert dialog.pane.shown
     return dialog.pane.shown.image
 
 
 def choose(dialog: ExportDialog, box: QComboBox, value: object) -> None:
-    """Choose in a list by the keys."""
+    """Choose an entry of a list by keyboard."""
     box.setFocus(Qt.FocusReason.TabFocusReason)
     QTest.keyClick(box, Qt.Key.Key_Home)
     for _ in range(box.count()):
@@ -244,7 +244,7 @@ def test_of_a_document_is_said_what_it_is_of(hand: Hand) -> None:
 
 
 def shown_rows(dialog: ExportDialog) -> set[str]:
-    """Name what can be chosen, but the format."""
+    """Return the names of the visible options, except the format."""
     widgets = dialog.figure.findChildren(QWidget) + dialog.film.findChildren(QWidget)
     kinds = (QComboBox, QLineEdit, QCheckBox)
     return {one.accessibleName() for one in widgets if isinstance(one, kinds) and one.isVisible()}
@@ -317,7 +317,7 @@ def test_what_is_hidden_decides_nothing(hand: Hand, monkeypatch: pytest.MonkeyPa
 
 
 def film(hand: Hand, figure_settings: FilmSettings) -> ExportDialog:
-    """Open the dialog with a film that is chosen."""
+    """Open the dialog with an animation format."""
     hand.window.controllers.export_controller.settings = ExportSettings(
         ".gif", FigureSettings(film=figure_settings)
     )
@@ -446,7 +446,7 @@ def test_what_cannot_be_written_here_stands_there_with_the_reason(
     monkeypatch.setattr(formats, "is_installed", lambda _: False)
     hand.window.controllers.export_controller.settings = ExportSettings(
         ".mp4", FigureSettings(film=SHORT)
-    )  # as it was, elsewhere
+    )  # the old preview, at another position
     dialog = opened(hand)
     said = formats.unavailable_reason(".mp4")
     assert "pip install" in said
@@ -456,7 +456,7 @@ def test_what_cannot_be_written_here_stands_there_with_the_reason(
     assert dialog.format.currentText().endswith(said)
     choose(dialog, dialog.format, ".webp")
     QTest.keyClick(dialog.format, Qt.Key.Key_Down)
-    assert dialog.format.currentData() == ".npz"  # the keys pass over it
+    assert dialog.format.currentData() == ".npz"  # the keyboard skips this entry
 
 
 @pytest.mark.slow
@@ -510,7 +510,7 @@ def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("suffix", "said"),
     [
-        (".csv", "UTF-8 with a byte order mark, as spreadsheets expect; "),
+        (".csv", "byte order mark"),
         (".npz", "reopened as this document"),
         (".json", "reopened as this document"),
     ],
@@ -523,7 +523,7 @@ def test_what_is_to_be_known_of_a_format_is_said(suffix: str, said: str, hand: H
 
 
 def small_figure(hand: Hand, width: str) -> ExportDialog:
-    """Ask for a figure of a width in mm, for which its panels are scaled down."""
+    """Choose a width in mm at which the panels are scaled down."""
     dialog = opened(hand)
     choose(dialog, dialog.figure.preset, "Paper page")
     type_into(dialog.figure.width_, width)
@@ -650,7 +650,7 @@ def test_a_figure_is_copied_as_pixels_and_as_a_drawing(hand: Hand) -> None:
     image = QGuiApplication.clipboard().image()
     assert (image.width(), image.height()) == (1920, 1080)
     assert bytes(data.data("image/svg+xml").data()).startswith(b"<?xml")
-    assert hand.window.controllers.export_controller.dialog is dialog  # it may be saved, too
+    assert hand.window.controllers.export_controller.dialog is dialog  # saving is also enabled
     said = hand.window.statusBar().currentMessage()
     assert said == "Copied an image of 1,920 × 1,080 pixels"
 
@@ -695,7 +695,7 @@ def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(
     assert box.text() == f"“{path.name}” already exists. Choose another name."
     assert path.read_bytes() == b"old"
     hand.click(box.buttons()[0])
-    assert hand.window.controllers.export_controller.dialog is dialog  # another name can be given
+    assert hand.window.controllers.export_controller.dialog is dialog  # the dialog stays open
 
 
 def test_what_cannot_be_made_is_said_beside_it(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -704,8 +704,8 @@ def test_what_cannot_be_made_is_said_beside_it(hand: Hand, monkeypatch: pytest.M
     monkeypatch.setattr(rasterization, "QImage", NoImage)
     choose(dialog, dialog.figure.preset, "Poster")
     hand.until(dialog.problem.isVisible)
-    assert dialog.problem.text().endswith("or export the numbers.")
-    assert dialog.pane.shown is shown  # the last one stays
+    assert "export numerical data" in dialog.problem.text()
+    assert dialog.pane.shown is shown  # the last preview remains
     assert not dialog.save.isEnabled()
     monkeypatch.undo()
     choose(dialog, dialog.figure.preset, "Slide")
@@ -721,7 +721,7 @@ def test_an_export_can_be_called_off(
         page: object, snapshot: object, figure_settings: object, file: object, progress: object
     ) -> None:
         assert callable(progress)
-        while not going.wait(0.01):  # not every call is shown
+        while not going.wait(0.01):  # not every call results in a preview
             progress(1, 4)
         progress(2, 4)
 

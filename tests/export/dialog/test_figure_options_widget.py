@@ -1,4 +1,4 @@
-"""Numbers that the options of a figure take are those that are kept for the next start."""
+"""The figure options accept only numbers that can also be stored for the next start."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def options(qtbot: QtBot) -> Options:
-    """Show options that follow what is typed, and list the settings that they had."""
+    """Show options that are updated with each change, and list the emitted settings."""
 
     def make(settings: ExportSettings) -> tuple[FigureOptionsWidget, list[ExportSettings]]:
         widget, had = FigureOptionsWidget(), [settings]
@@ -41,7 +41,7 @@ def options(qtbot: QtBot) -> Options:
 
         widget.chosen.connect(show)
         widget.show_settings(settings)
-        with qtbot.waitActive(widget):  # a field that is typed into has the focus
+        with qtbot.waitActive(widget):  # the user types only in a field that has the focus
             widget.show()
             widget.activateWindow()
         return widget, had

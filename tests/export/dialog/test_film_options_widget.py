@@ -1,4 +1,4 @@
-"""Film options: the chosen settings, with the film's duration and size."""
+"""Animation options: the chosen settings, and the animation's duration and file size."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def options(application: QApplication, qtbot: QtBot) -> Iterator[FilmOptionsWidg
 
 
 def choose(box: QComboBox, words: str) -> None:
-    """Choose by the keys, as a person does who has come to a list by the tab key."""
+    """Choose an entry by keyboard, as a user does after moving to a list with Tab."""
     box.setFocus()
     QTest.keyClick(box, Qt.Key.Key_Home)
     while box.currentText() != words:
@@ -79,7 +79,7 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
     options.changed.connect(told.append)
     options.show_snapshot(shot(), SMALL, ".gif")
     assert options.film == SMALL.film
-    assert told == []  # nobody has chosen anything
+    assert told == []  # the user has not chosen anything
     choose(options.part, FilmRange.STAGES)
     choose(options.last, "Context")
     choose(options.first, "Scores")
@@ -112,7 +112,7 @@ def test_the_last_stage_is_never_before_the_first(options: FilmOptionsWidget) ->
     options.show_snapshot(shot(), SMALL, ".gif")
     choose(options.first, "Context")
     assert options.film.span == (PlaybackPosition("context"), "context")
-    QTest.keyClicks(options.last, "Scores")  # by its letters, as on the way there are others
+    QTest.keyClicks(options.last, "Scores")  # arrow keys would select others
     assert options.film.span == (PlaybackPosition("scores"), "scores")
 
 
@@ -150,7 +150,7 @@ def test_parts_are_those_that_there_are(
         assert options.film.span == spans[part]
         assert options.first.isEnabled() == options.last.isEnabled() == (part is FilmRange.STAGES)
         options.show_snapshot(made, replace(SMALL, film=options.film), ".gif")
-        assert options.film.span == spans[part]  # as it was, with whichever words
+        assert options.film.span == spans[part]  # unchanged, whatever the text
 
 
 def test_too_long_a_film_is_said(options: FilmOptionsWidget) -> None:

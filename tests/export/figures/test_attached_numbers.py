@@ -1,4 +1,4 @@
-"""A figure of a model carries the numbers that it shows, and all layers only when asked for."""
+"""A figure of a model embeds the values that it shows, and all layers only on request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from visualizer import ModelAttention
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 TEXT = " ".join((WORDS * 2)[:14])
 SIZES = {
     "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 64,
@@ -108,7 +108,7 @@ def test_all_layers_that_are_too_large_or_the_only_one_are_refused(
 
 def test_document_of_a_model_has_the_layer_shown(seen: ModelAttention, tmp_path: Path) -> None:
     path = tmp_path / "layer.attention"
-    seen.figure(layer=3).save(path)  # a document of its own has all layers
+    seen.figure(layer=3).save(path)  # a separate document contains all layers
     with path.open("rb") as file:
         captured = read_document(file).document.captured
     assert captured

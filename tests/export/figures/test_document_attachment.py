@@ -1,4 +1,4 @@
-"""A figure carries its document, which opens again, and stays a valid file."""
+"""A figure embeds its document, which can be reopened, and remains a valid file."""
 
 from __future__ import annotations
 

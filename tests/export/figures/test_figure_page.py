@@ -1,4 +1,4 @@
-"""A figure has the requested size, holds all panels, and colours every cell correctly."""
+"""A figure has the requested size, contains all panels, and colours every cell correctly."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_all_of_it_is_on_its_page(
         assert paper.contains(area.translated(page.at))
     for slot in page.layout.slots:
         assert QRectF(0, 0, page.panels.width(), page.panels.height()).contains(slot.cells)
-    pixel = 96 / figure_settings.dpi  # where cells were smaller, some would not be seen
+    pixel = 96 / figure_settings.dpi  # if cells were smaller, some would be invisible
     smallest = min(min(slot.cell_width, slot.cell_height) for slot in page.layout.slots)
     pooled = any(slot.heatmap.is_pooled for slot in page.layout.slots)
     assert smallest * page.scale >= 0.99 * pixel or not pooled

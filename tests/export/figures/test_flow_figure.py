@@ -1,4 +1,4 @@
-"""Figures of the flow board: the whole board on a wide page, its essence in a narrow column."""
+"""Figures of the flow board: the entire board on a wide page, its main parts in a narrow column."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_wide_page_has_every_column(snapshot: Snapshot) -> None:
     ]
     assert {slot.heatmap.head for slot in page.layout.slots} == {1, None}
     assert page.layout.flow
-    assert len(page.layout.flow.layout.tabs.boxes) == 2  # nothing can be clicked on a page
+    assert len(page.layout.flow.layout.tabs.boxes) == 2  # a page has no clickable parts
 
 
 def test_a_narrow_page_has_the_matrix_in_focus_with_its_operands(snapshot: Snapshot) -> None:

@@ -1,4 +1,4 @@
-"""A panel as a picture of a pixel a cell has the colours of its figure, and takes little memory."""
+"""An image with one pixel per cell has the same colours as a figure, and takes little memory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def picture_of(snapshot: Snapshot, settings: FigureSettings = CELLS) -> np.ndarr
 
 
 def colours_of(snapshot: Snapshot) -> np.ndarray:
-    """The colours of the whole panel, made at once from what is held."""
+    """Return the colours of the entire panel, computed from the stored values in one step."""
     cells = find_panel_cells(snapshot, CELLS)
     heatmap = cells.panel_source(cells.extent).heatmap({})
     words = colour_mapping.colour_table(heatmap.colour.map, PRINT)[
@@ -88,7 +88,7 @@ def test_bands_have_the_colours_of_the_whole(
     most: int,
 ) -> None:
     if both[0].run.trace.spec.heads > 1 and limits is not ColourLimits.ROW:
-        limits = ColourLimits.PANEL  # else colours end at numbers of heads that are not drawn
+        limits = ColourLimits.PANEL  # shared limits include heads that are not drawn
     colouring = replace(View().colouring, limits=limits, curve=curve)
     view = View(stages=frozenset({stage}), lens=lens, colouring=colouring, folds=folds)
     held, long = (replace(each, view=view) for each in both)
@@ -98,7 +98,7 @@ def test_bands_have_the_colours_of_the_whole(
         patch.setattr(panel_cells_picture, "COARSE_SIDE_CELLS", 16)
         wanted, found = picture_of(held), picture_of(long)
         np.testing.assert_array_equal(wanted, colours_of(held))
-    if wanted.shape == found.shape:  # else blocks of a long text are powers of two
+    if wanted.shape == found.shape:  # long texts have blocks of powers of two
         assert (np.abs(found - wanted).max(-1) > 4).mean() < 2e-3
     assert max(found.shape[:2]) <= most
 
@@ -173,5 +173,5 @@ def test_progress_grows_and_memory_is_that_of_some_rows() -> None:
     tracemalloc.stop()
     assert told == sorted(told)
     assert len({*told}) > 10
-    assert largest < 2**22  # the coarse picture; all of it would be 36 MB, and twice that signed
+    assert largest < 2**22  # the coarse image; the full one takes 36 MB, or 72 MB if signed
     assert peak < 2**26

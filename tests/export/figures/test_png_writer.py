@@ -1,4 +1,4 @@
-"""PNG files hold the very pixels of an image, whatever its rows are like."""
+"""PNG files contain the exact pixels of an image, regardless of its rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from visualizer.export.figures.png_writer import ROWS_PER_BAND, save_image
 
 OPAQUE = 0xFF000000
 COLOURS = st.integers(0, 3)
-"""Few, so that rows are often like those above them."""
+"""Few colours, so that many rows are equal to the row above."""
 
 
 def written(words: np.ndarray) -> bytes:
@@ -31,7 +31,7 @@ def read(png: bytes) -> np.ndarray:
     assert image.loadFromData(png)
     image = image.convertToFormat(QImage.Format.Format_RGB32)
     whole = np.frombuffer(image.constBits(), np.uint32).reshape(image.height(), -1)
-    return whole[:, : image.width()].copy()  # the image is freed with this function
+    return whole[:, : image.width()].copy()  # the image is deleted when this function returns
 
 
 @given(
@@ -39,7 +39,7 @@ def read(png: bytes) -> np.ndarray:
     st.integers(1, ROWS_PER_BAND // 3),
 )
 def test_pixels_come_back(colours: np.ndarray, times: int) -> None:
-    words = (colours * 0x5A3C96).repeat(times, 0)  # up to several bands
+    words = (colours * 0x5A3C96).repeat(times, 0)  # sizes of up to several bands
     np.testing.assert_array_equal(read(written(words)), words | OPAQUE)
 
 

@@ -1,4 +1,4 @@
-"""Text that is printed small is said or refused, with a width that would do."""
+"""Text that would be printed small causes a warning or an error with a sufficient width."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def one_application(qapp: QGuiApplication) -> None:
-    """Measure text with the application of the tests."""
+    """Measure text with the QApplication of the tests."""
 
 
 STAGES = ("scores", "weights", "context")

@@ -1,4 +1,4 @@
-"""SVG and PDF files hold all words as text and every cell in its colour, at the given size."""
+"""SVG and PDF files have the given size and contain all text, and every cell in its colour."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_nothing_is_blurred_by_jpeg() -> None:
     drawn = draw_pdf(page(), b"")
     assert b"/DCTDecode" not in drawn
     assert b"/Subtype /Image" in drawn
-    assert b"/ToUnicode" in drawn  # its text can be searched
+    assert b"/ToUnicode" in drawn  # the text of the PDF is searchable
 
 
 def test_every_word_and_number_is_found_in_a_page(tmp_path: Path) -> None:
@@ -222,5 +222,5 @@ def test_painting_that_is_called_off_leaves_no_warning(suffix: str) -> None:
         if done:
             raise CancelledError
 
-    with pytest.raises(CancelledError):  # and any warning of Qt fails this test
+    with pytest.raises(CancelledError):  # any warning of Qt would also fail this test
         WRITERS[suffix](shot(SENTENCE), FigureSettings(), io.BytesIO(), call_off)

@@ -1,4 +1,4 @@
-"""The flow board on a web page: its calculations give its numbers, and a browser shows them."""
+"""The flow board on a web page: calculations yield the displayed values, also in a browser."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def page(shown: Board, theme: Theme = LIGHT) -> bytes:
 
 
 def relations(flow: PageFlow) -> dict[str, PageColumn]:
-    """How each stage on the page is computed."""
+    """Return how each stage on the page is computed."""
     columns = [PageColumn(**_snake(column)) for column in _columns(flow)]
     return {flow.panels[column.panel].stage: column for column in columns}
 
@@ -60,7 +60,7 @@ def _snake(column: dict[str, Any]) -> dict[str, Any]:
 
 
 def computed(flow: PageFlow, column: PageColumn) -> np.ndarray:
-    """A panel as the page says that it is computed."""
+    """Compute the values of a panel as the page describes it."""
     assert column.row is not None
     row = flow.panels[column.row].values.astype(np.float64)
     if column.kind == "softmax":
@@ -149,8 +149,8 @@ def test_a_browser_says_how_a_cell_is_computed(tmp_path: Path) -> None:
     powers = np.exp(masked)
     shares = f"{format_number(float(powers[1]))} ÷ {format_number(float(powers.sum()))}"
     assert terms[-1].endswith(shares)
-    assert frames == 5  # the weight, the row of scores, the score, its query and its key
-    assert (paths, chosen) == (4, 1)  # of the keys that are not masked
+    assert frames == 5  # weight, row of scores, score, query and key
+    assert (paths, chosen) == (4, 1)  # one ribbon for each key that is not masked
     value, terms, frames, paths, chosen = context
     assert value == format_number(float(trace.read("context", (0, 3, 1))))
     assert len(terms) == 4

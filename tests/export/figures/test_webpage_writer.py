@@ -1,4 +1,4 @@
-"""A board as a web page: the embedded data are those drawn, and a real browser shows it."""
+"""A board as a web page: the embedded data match the board, and a real browser displays them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def described(made: bytes) -> dict[str, Any]:
 
 
 def unpacked(made: bytes) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Give each panel's colours, marks and numbers, as the page's script reads them."""
+    """Return each panel's colours, marks and values, as the page's script decodes them."""
     panels = [panel for column in described(made)["columns"] for panel in column]
     packed = parts(made, r'<script type="application/octet-stream" class="cells">(.*?)</script>')
     found = []
@@ -307,7 +307,7 @@ def test_pointing_and_walking_light_the_same_tokens_everywhere(tmp_path: Path) -
     assert {(stage, count) for stage, _, _, count in lit} == {
         ("scores", 2), ("weights", 2), ("dropped", 2), ("context", 1),
     }  # fmt: skip
-    assert saw["forbidden"] == "Weights, head 2: query 2 “journey”, key 5 “one” forbidden"
+    assert saw["forbidden"] == "Weights, head 2: query 2 “journey”, key 5 “one” masked"
     assert saw["dropped"].endswith(" dropped")
     context = format_number(float(run.trace.read("context", (0, 2, 0))))
     assert saw["context"][0] == f"Context, head 1: query 3 “starts”, column 1 {context}"
@@ -353,7 +353,7 @@ def test_a_difference_has_its_sign_and_says_of_what_it_is(tmp_path: Path) -> Non
     whose = "B − A, weights, head 1: query 1 “Your”, key"
     assert less == f"{whose} 1 “Your” {format_signed(float(change.values[0, 0]))}"
     allowed = format_signed(float(change.values[0, 1]))
-    assert more == f"{whose} 2 “journey” {allowed}, forbidden in one of the two"
+    assert more == f"{whose} 2 “journey” {allowed}, masked in one of the two"
     assert allowed.startswith("+")
     assert said == []
 
@@ -398,7 +398,7 @@ def test_a_script_that_is_not_ours_is_refused(tmp_path: Path) -> None:
 
 
 def background(theme: Theme) -> str:
-    """A theme's background as a browser gives it."""
+    """Return the background of a theme in the format that browsers return."""
     channels = (int(theme.paper[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgb({', '.join(map(str, channels))})"
 

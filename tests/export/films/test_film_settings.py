@@ -1,4 +1,4 @@
-"""Which steps a film shows, and for how long."""
+"""The steps that an animation shows, and their durations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TRACE = RUN.trace
 
 
 def places(film: FilmPlan) -> list[PlaybackPosition]:
-    """Return the place of each step."""
+    """Return the playback position of each step."""
     return [frame.place for frame in film.frames if frame.motion_progress is None]
 
 
@@ -113,7 +113,7 @@ def test_roundings_do_not_add_up(grain: StepSize, speed: float, unit: int, first
 
 
 def moves(film: FilmPlan) -> bool:
-    """Whether a film has frames in which inputs move."""
+    """Return whether an animation has frames in which inputs move."""
     return len(film) > len(film.steps)
 
 

@@ -1,4 +1,4 @@
-"""Films read back: one frame a step, with the given duration, painted as figures are."""
+"""Written animations have one frame per step, with the given duration, painted like figures."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ LOOK = FigureSettings(film=WEIGHTS)
 IMAGES = [".gif", ".apng", ".webp"]
 SUFFIXES = [each.suffix for each in FORMATS if each.kind is FormatKind.FILM]
 NEAR = 12
-"""How far off a channel may be where there are more colours than a format has."""
+"""Maximum error of a channel if there are more colours than the format supports."""
 
 
 @pytest.fixture(autouse=True)
 def drawn(application: QApplication) -> None:
-    """Fonts need an application."""
+    """Provide an application, which fonts require."""
 
 
 def shot(*texts: str, view: View | None = None, **fields: Any) -> Snapshot:
@@ -79,7 +79,7 @@ def channels(words: np.ndarray) -> np.ndarray:
 
 
 def frames(path: Path) -> tuple[list[np.ndarray], list[int]]:
-    """Read a film back: its frames [row, column, channel], and their milliseconds."""
+    """Read an animation and return its frames [row, column, channel] and their durations in ms."""
     with Image.open(path) as image:
         pictures, durations = [], []
         for number in range(getattr(image, "n_frames", 1)):
@@ -140,7 +140,7 @@ def test_a_film_as_video(tmp_path: Path) -> None:
     for number, frame in enumerate(decoded):
         picture = frame.to_ndarray(format="rgb24", src_colorspace="ITU709").astype(int)
         away = np.abs(picture - channels(animation.pixels(number)))
-        assert away.mean() < 4  # half the colours have a quarter of the pixels
+        assert away.mean() < 4  # half of the colours have a quarter of the pixels
         for colour, point in cells_of(animation, number, "weights"):
             assert np.abs(picture[point] - channels(colour)).max() <= 16
 
@@ -163,7 +163,7 @@ def test_without_its_usual_coder_there_is_a_video_too(
 
 
 def corner(animation: AnimationFrames, slot: PanelSlot, row: int, column: int) -> tuple[int, int]:
-    """A pixel within a cell, beside its number and its frame."""
+    """Return the position of a pixel in a cell that is not covered by its value or its frame."""
     page = animation.first
     place = slot.cell(row, column).translated(page.panels.topLeft())
     x = (place.left() + 0.25 * place.width()) * page.scale * animation.ratio
@@ -174,7 +174,7 @@ def corner(animation: AnimationFrames, slot: PanelSlot, row: int, column: int) -
 def cells_of(
     animation: AnimationFrames, frame: int, stage: str
 ) -> list[tuple[np.ndarray, tuple[int, int]]]:
-    """The colour that each cell of a stage has by its number, and a pixel in it."""
+    """Yield the expected colour of each cell of a stage, and the position of a pixel in it."""
     page, found = animation.page(frame)[0], []
     step = animation.film.place(frame)
     for slot in page.layout.slots:
@@ -219,7 +219,7 @@ def test_cells_have_the_colours_of_their_numbers(
 
 
 def last_pages(animation: AnimationFrames) -> list[FigurePage]:
-    """The last page of each stage."""
+    """Return the last page of each stage."""
     return [animation.page(frame)[0] for frame in animation.samples()]
 
 
@@ -324,7 +324,7 @@ def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:
             export_file(tmp_path / f"a{suffix}", shot("one"), figure_settings)
         )
         assert len(pictures) == 1
-        assert durations in ([4000 + LAST_FRAME_EXTRA_MS], [0])  # one picture is none to be timed
+        assert durations in ([4000 + LAST_FRAME_EXTRA_MS], [0])  # a single image has no duration
         assert estimate_film(shot("one"), figure_settings, suffix).bytes > 0
 
 
@@ -332,7 +332,7 @@ def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:
 
 MOVING = replace(WEIGHTS, span=(PlaybackPosition("scores", 4), "scaled"), has_motion=True)
 MOTION_FRAMES = 10
-"""In steps of 0.5 seconds."""
+"""The number of motion frames in a step of 0.5 seconds."""
 
 
 @pytest.mark.slow
@@ -346,12 +346,12 @@ def test_what_is_read_moves_between_the_steps_of_a_film(paper: FigurePaper) -> N
         frames = [step * (MOTION_FRAMES + 1) + at for at in range(MOTION_FRAMES + 1)]
         *pictures, still = [moving.pixels(frame) for frame in frames]
         np.testing.assert_array_equal(still, bare.pixels(step))
-        is_travelling = moving.film.place(frames[0]).stage == "scores"  # others change in place
+        is_travelling = moving.film.place(frames[0]).stage == "scores"  # no motion
         for one, other in itertools.pairwise([*pictures, still]):
             assert (one != other).any() or not is_travelling
         assert all((picture != still).any() for picture in pictures)
         top = int(moving.margins.words.top() * moving.ratio)
-        for picture in pictures:  # what is said of the step is there at once
+        for picture in pictures:  # the step's caption is visible from the first frame
             np.testing.assert_array_equal(picture[top:], still[top:])
 
 
@@ -417,7 +417,7 @@ def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None
     short = FilmSettings((PlaybackPosition("weights", 5), "weights"), StepSize.ROW, width=320)
     whole = replace(short, span=(PlaybackPosition("scores"), "weights"))
     frame = lay_out_film(made, FigureSettings(film=short)).pixels(0).nbytes
-    # What is loaded once is not the film's.
+    # Objects that are loaded only once do not count.
     export_file(tmp_path / f"a{suffix}", made, FigureSettings(film=short))
     for film in (short, whole):
         figure_settings = FigureSettings(film=film)
@@ -480,7 +480,7 @@ def test_a_patch_holds_what_changes_and_nothing_else() -> None:
 
 @pytest.mark.slow
 def test_frames_are_painted_while_connections_end_on_another_thread() -> None:
-    """Both wait for ever for a lock of the other where painting a line connects signals."""
+    """If painting a line connected signals, the two threads would deadlock."""
     module = "tests.support.painting_beside_connections"
     ended = subprocess.run(
         [sys.executable, "-m", module, "20000"],
@@ -495,7 +495,7 @@ def test_frames_are_painted_while_connections_end_on_another_thread() -> None:
 
 @pytest.mark.parametrize("first", [None, "scores", "weights", "context", "output"])
 def test_the_first_frame_shows_numbers(first: str | None) -> None:
-    """Programs show it as the picture of the file."""
+    """Other programs use the first frame as a thumbnail."""
     span = (PlaybackPosition(first), "output") if first else None
     film = lay_out_film(shot(), FigureSettings(film=FilmSettings(span)))
     page, _ = film.page(0)

@@ -1,1 +1,1 @@
-"""Writers of numbers: CSV, JSON, Markdown, NPZ and safetensors."""
+"""Writers of numerical data: CSV, JSON, Markdown, NPZ and safetensors."""

@@ -1,4 +1,4 @@
-"""The first lines of a data export, and an estimate of its file size."""
+"""Preview of a data export: its first lines and its estimated file size."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 SAMPLED_ROWS = 7
-"""Number of rows of a matrix sampled for the estimate."""
+"""Maximum number of rows of a matrix that are sampled for the estimate."""
 ARRAY_HEADER_BYTES = 256
-"""Bytes of an array in addition to its numbers."""
+"""Estimated size, in bytes, of an array's header."""
 
 
 def estimate_array_bytes(run: Run, names: Sequence[str]) -> int:
-    """Return the size in bytes of stages and parameters in binary form."""
+    """Return the size, in bytes, of stages and parameters in a binary file."""
     return sum(
         math.prod(run.trace.shape(name)) * _sampled_rows(run, name)[0].itemsize + ARRAY_HEADER_BYTES
         for name in names
@@ -47,7 +47,7 @@ def estimate_array_bytes(run: Run, names: Sequence[str]) -> int:
 
 
 def estimate_json_bytes(run: Run) -> int:
-    """Estimate the bytes of a run as JSON."""
+    """Estimate the size, in bytes, of a run written as JSON."""
     return round(
         sum(
             math.prod(run.trace.shape(name))
@@ -58,7 +58,7 @@ def estimate_json_bytes(run: Run) -> int:
 
 
 def estimate_csv_bytes(run: Run, sheets: Sequence[ExportMatrix]) -> int:
-    """Estimate the bytes of matrices as CSV."""
+    """Estimate the size, in bytes, of matrices written as CSV."""
     if is_single_table(sheets):
         return round(_estimate_size(run, sheets[0], _format_csv_row))
     return round(
@@ -70,21 +70,21 @@ def estimate_csv_bytes(run: Run, sheets: Sequence[ExportMatrix]) -> int:
 
 
 def estimate_markdown_bytes(run: Run, sheets: Sequence[ExportMatrix]) -> int:
-    """Estimate the bytes of matrices as Markdown tables."""
+    """Estimate the size, in bytes, of matrices written as Markdown tables."""
     return round(sum(_estimate_size(run, sheet, _format_markdown_cells) for sheet in sheets))
 
 
 def _estimate_size(
     run: Run, sheet: ExportMatrix, format_row: Callable[[np.ndarray], str], prefix: float = 0
 ) -> float:
-    """Estimate the bytes of a matrix, with a prefix of some bytes before each number."""
+    """Estimate the size, in bytes, of a matrix with `prefix` bytes before each number."""
     indices = _sample_indices(sheet.indices(run)[0])
     rows = [sheet.read_rows(run, slice(index, index + 1))[0] for index in indices]
     return sheet.number_count(run) * (prefix + _mean_bytes(rows, format_row))
 
 
 def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:
-    """Return the mean length of the other fields in a number's line."""
+    """Return the mean length, in bytes, of the fields before the number in a line of CSV."""
     rows, columns = sheet.labels(run)
     leading = ",".join(map(str, sheet.leading_numbers(run)))
     names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{leading},,,,,\r")
@@ -103,19 +103,19 @@ def _format_markdown_cells(numbers: np.ndarray) -> str:
 
 
 def _mean_bytes(rows: Sequence[np.ndarray], format_row: Callable[[np.ndarray], str]) -> float:
-    """Return the mean bytes per number in some rows of a matrix."""
+    """Return the mean number of bytes per value in the given rows of a matrix."""
     size = sum(len(format_row(row).encode()) + 1 for row in rows)
     return size / max(1, sum(int(row.size) for row in rows))
 
 
 def _sample_indices(rows: Sequence[int]) -> list[int]:
-    """Choose a few evenly spaced rows."""
+    """Return the indices of a few evenly spaced rows."""
     count = min(SAMPLED_ROWS, len(rows))
     return [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
 
 
 def _sampled_rows(run: Run, name: str) -> list[np.ndarray]:
-    """Read a few rows of the first head and text of an array."""
+    """Read a few rows of an array, for its first text and head."""
     *leading, rows, _ = (1, *run.trace.shape(name))
     first = (0,) * (len(leading) - 1)
     if not leading:  # one vector
@@ -124,19 +124,19 @@ def _sampled_rows(run: Run, name: str) -> list[np.ndarray]:
 
 
 STAGE_FORMATS = frozenset({".npz", ".json"})
-"""Formats with whole stages, which therefore omit the matrices of a long text."""
+"""Formats that contain complete stages and therefore omit the matrices of a long text."""
 OMITTED_MATRICES_NOTICE = (
-    "The text is too long for complete query–key matrices. Export a part of them as "
+    "The text is too long to export complete query–key matrices. Export a part of them as "
     "CSV or Markdown."
 )
 LARGE_FILE_BYTES = 50 * 2**20
-"""File size in bytes from which a smaller format is recommended."""
+"""File size, in bytes, from which a more compact format is recommended."""
 TEXT_SIZE_ESTIMATES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
     ".csv": estimate_csv_bytes,
     ".md": estimate_markdown_bytes,
     ".json": lambda run, sheets: estimate_json_bytes(run),
 }
-"""The estimated number of bytes of each text format."""
+"""Functions that estimate the size, in bytes, of a file in each text format."""
 
 
 def _binary_names(run: Run, suffix: str) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ def _binary_names(run: Run, suffix: str) -> tuple[str, ...]:
 
 
 def describe_file_size(snapshot: Snapshot, settings: ExportSettings) -> str:
-    """Describe the estimated file size, a smaller format if it is large, and the format's note."""
+    """Describe the estimated file size, with a smaller format for a large file, and the note."""
     size = _describe_estimate(snapshot, settings)
     notes = [settings.format.note]
     if snapshot.run.trace.is_blockwise and settings.suffix in STAGE_FORMATS:
@@ -183,7 +183,7 @@ class PreviewFullError(Exception):
 
 
 class PreviewStream:
-    """Output file that accepts only the first lines."""
+    """Output file that stores only the first lines."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -202,7 +202,7 @@ def preview_text(snapshot: Snapshot, settings: ExportSettings, progress: Progres
     Raises
     ------
     InputError
-        When the file cannot be written.
+        If the file cannot be written.
     """
     if not settings.format.is_text:
         run, suffix = snapshot.run, settings.suffix
@@ -226,7 +226,7 @@ def _truncate_line(line: str) -> str:
 
 
 def _describe_array(run: Run, name: str) -> str:
-    """Return an array's name, shape with dims, and dtype."""
+    """Return an array's name, its named dimensions with their sizes, and its data type."""
     trace = run.trace
     shape = trace.shape(name)
     dims: tuple[str, ...] = ("",) * len(shape)

@@ -1,10 +1,10 @@
 """Write matrices as CSV (RFC 4180) and as Markdown tables (GitHub Flavored Markdown, §4.10).
 
-Numbers have the fewest digits that restore exactly the same value in the spec's type, at most 9
-for float32 and 17 for float64. −∞ is ``-inf``, ∞ is ``inf`` and NaN is ``NaN``, which Python,
-NumPy, pandas and R can all read. The encoding is UTF-8. The file starts with a byte order mark,
-without which Excel assumes another encoding; pandas skips it, and Python's name for such a file is
-``utf-8-sig``.
+Numbers have the minimum number of digits that restores the exact value in the spec's data type: at
+most 9 for float32 and 17 for float64. −∞ is ``-inf``, ∞ is ``inf`` and NaN is ``NaN``, which
+Python, NumPy, pandas and R can all read. The encoding is UTF-8. The file starts with a byte order
+mark, without which Excel assumes another encoding; pandas skips it, and Python's name for such a
+file is ``utf-8-sig``.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def write_csv(
     """Write matrices of a run as CSV.
 
     A single whole matrix is a table with a header row of column labels and a first column of row
-    labels. Several matrices, or a part of one, are in tidy form: one line per number, with the
-    columns of `CSV_COLUMNS` and, after the head, one for each of the run's leading axes (``layer``,
-    ``text``). Heads, texts, layers, rows and columns are numbered from 1, as in the window. Fields
-    that a stage does not have are empty.
+    labels. Several matrices, or a part of one, are written in tidy form: one line per number, with
+    the columns of `CSV_COLUMNS` and, after the head, one column for each of the run's leading axes
+    (``layer``, ``text``). Heads, texts, layers, rows and columns are numbered from 1, as in the
+    window. Fields that a stage does not have are empty.
     """
     counter = ProgressCounter(
         progress, sum(sheet.row_count(run) for sheet in sheets), REPORT_INTERVAL
@@ -67,7 +67,7 @@ def write_csv(
 
 
 def is_single_table(sheets: Sequence[ExportMatrix]) -> bool:
-    """Whether the matrices are written as one table instead of one line per number."""
+    """Return whether the matrices are written as one table instead of one line per number."""
     return len(sheets) == 1 and not sheets[0].is_partial
 
 
@@ -114,9 +114,10 @@ _MARKDOWN_SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$#]")
 def write_markdown(
     run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
 ) -> None:
-    """Write each matrix of a run as a table with four decimal places, and −∞ as in the window.
+    """Write each matrix of a run as a table: four decimal places, and −∞ written as in the window.
 
-    Each table has a title with stage, head and text, and a caption that describes the computation.
+    Each table has a title with the stage, the head and the text, and a caption that describes the
+    computation.
     """
     counter = ProgressCounter(
         progress, sum(sheet.row_count(run) for sheet in sheets), REPORT_INTERVAL
@@ -182,19 +183,19 @@ PROGRAM_NAME = "Attention Visualizer"
 
 
 def array_names(run: Run) -> tuple[str, ...]:
-    """Return the names of a run's stages and parameters that can be written whole."""
+    """Return the names of a run's stages and parameters that can be written completely."""
     return (*(stage.name for stage in run.trace.stored_stages), *run.trace.parameters)
 
 
 def write_json(
     run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b""
 ) -> None:
-    """Write a run as ASCII, one row of numbers at a time, to avoid keeping the text in memory.
+    """Write a run as ASCII JSON, one row at a time, so that the output is never all in memory.
 
     Parameters
     ----------
     progress : callable, optional
-        Called after each row with the number of row blocks written and their total.
+        Called after each block of rows with the number of blocks written and their total.
     document : bytes, optional
         The document file.
     """
@@ -267,7 +268,7 @@ def format_json_row(numbers: np.ndarray) -> str:
 
 
 MASK_CELL_BYTES = 4
-"""Bytes per mask cell."""
+"""Size, in bytes, of a cell of a mask."""
 MAX_MASK_BYTES = 2**29
 
 
@@ -282,12 +283,12 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
     Raises
     ------
     InputError
-        When the module has no weights, or its masks are too large.
+        If the module has no weights, or its masks are too large.
     """
     trace = run.trace
     names = mask_names(run)
     _check_masks(run, len(names))
-    # safetensors writes memory in its storage order, so transposed views would be scrambled.
+    # safetensors writes memory in storage order, which would scramble transposed views.
     arrays = {name: np.ascontiguousarray(trace.read(name)) for name in weight_names(run)}
     if names:
         arrays |= dict.fromkeys(names, mask_buffer(run))
@@ -318,7 +319,7 @@ def weight_names(run: Run) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        When the module has no weights.
+        If the module has no weights.
     """
     if not run.trace.has_module:
         sentence = (
@@ -345,7 +346,7 @@ def mask_names(run: Run) -> tuple[str, ...]:
 
 
 def mask_buffer(run: Run) -> np.ndarray:
-    """Return the mask as the book's buffer has it: float32 [query, key], 1 where forbidden."""
+    """Return the mask as in the book's buffer: float32 [query, key], 1 for masked cells."""
     unpadded = replace(run.trace.spec, lengths=())
     return (~cached_allowed_cells(MaskingSpec.of(unpadded), run.trace.tokens)).astype(np.float32)
 
@@ -353,13 +354,14 @@ def mask_buffer(run: Run) -> np.ndarray:
 def write_npz(
     run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b""
 ) -> None:
-    """Write a run as NPZ: an array for each stage under its name, the tokens, weights and spec.
+    """Write a run as NPZ: an array for each stage, and the tokens, the weights and the spec.
 
-    The first axis of a batch's arrays is the batch. Tokens are [token] or [text, token]; for
-    captured attention they are [query], with ``key_tokens`` if the keys are of another text. If the
-    queries are the last tokens of the keys, the tokens are those of the whole text. A NUL in a
-    token is written as ␀, because NumPy drops it at the end of a token. Weights are named
-    ``parameters/`` followed by their names in the book's ``state_dict``; the spec is a JSON string.
+    Each stage's array is named after the stage. In a batch, the first axis of all arrays is the
+    batch. Tokens are [token] or [text, token]; for captured attention they are [query], with
+    ``key_tokens`` if the keys are from another text. If the queries are the last tokens of the
+    keys, all tokens of the text are written. A NUL in a token is written as ␀, because NumPy drops
+    it at the end of a token. Weights are named ``parameters/`` followed by their names in the
+    book's ``state_dict``; the spec is a JSON string.
 
     The bytes of the document file are the first entry, ``document``, so that the file can be
     reopened. Captured attention has no such entry and is reopened from its arrays. If a text is too
@@ -369,7 +371,7 @@ def write_npz(
     with zipfile.ZipFile(file, "w") as archive:
         if document:
             _add_array(archive, DOCUMENT_MEMBER, np.frombuffer(document, np.uint8))
-        for stage in run.trace.stored_stages:  # copy one stage at a time from a GPU
+        for stage in run.trace.stored_stages:  # copies one stage at a time from the GPU
             _add_array(archive, stage.name, run.trace.read(stage.name))
             counter()
         texts = run.compared_texts if run.is_continuation else run.texts

@@ -1,7 +1,7 @@
 """Matrices that data exports write: unpooled stages of one text and head.
 
-They are complete, unless the text is too long to keep its matrices in memory. Then only the zoomed
-part, or the rows of the selected tokens or of the pinned cell, are exported.
+They are complete, unless the text is too long to keep its matrices in memory. In that case, only
+the visible part, or only the rows of the selected tokens or of the pinned cell, are exported.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ TRANSFORM_NAMES = {
 }
 
 MAX_TABLE_NUMBERS = 2**24
-"""Maximum number of values of a long text that are written to a table."""
+"""Maximum number of values that are written to a table for a long text."""
 ROWS_PER_READ = 32
-"""Number of rows of a part that are read together."""
+"""Number of rows of a long text that are read together."""
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class ExportMatrix(Struct, frozen=True):
-    """Matrix of a run.
+    """Matrix, or part of a matrix, of a run.
 
     Parameters
     ----------
     head : int or None
         None for a stage without heads, and for aggregated heads.
     leading : tuple of int
-        The layer and text, as an index of the run's leading axes.
+        Indices of the layer and text along the run's leading axes.
     layer : int or None
-        Layer number in the model, from 0; None for its index in the run.
+        Index of the layer in the model; None if it is the same as the index in the run.
     lens : WeightTransform
-        Transform that is applied to attention weights.
+        Transform that is applied to the attention weights.
     visible_rows : tuple of range
         The included rows; empty for all.
     visible_columns : range or None
@@ -100,7 +100,7 @@ class ExportMatrix(Struct, frozen=True):
         return ", ".join(parts)
 
     def leading_numbers(self, run: Run) -> tuple[int, ...]:
-        """Return the numbers, from 1, of the layer and text on the run's counted axes."""
+        """Return the numbers, counted from 1, of the layer and text on the run's counted axes."""
         indices = dict(zip(run.trace.counted_axes, self.leading or (0,), strict=True))
         if self.layer is not None and "layer" in indices:
             indices["layer"] = self.layer
@@ -112,7 +112,7 @@ class ExportMatrix(Struct, frozen=True):
         return rows, columns
 
     def labels(self, run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return a label for every row and column: displayed tokens, or numbers from 1.
+        """Return the labels of the rows and columns: displayed tokens, or numbers from 1.
 
         Line breaks, control characters and lone surrogates are replaced by symbols, so that a
         label is one line of text that any file can hold.
@@ -125,17 +125,17 @@ class ExportMatrix(Struct, frozen=True):
         return row_labels, column_labels[columns.start : columns.stop]
 
     def indices(self, run: Run) -> tuple[tuple[int, ...], range]:
-        """Return the indices of its rows and columns in the stage."""
+        """Return the indices of the matrix's rows and columns in the stage."""
         rows, columns = run.trace.shape(self.stage)[-2:]
         column_range = range(columns) if self.visible_columns is None else self.visible_columns
         return tuple(chain(*(self.visible_rows or (range(rows),)))), column_range
 
     def has_keys(self, run: Run) -> bool:
-        """Whether its columns are tokens."""
+        """Return whether the columns are keys."""
         return self.axes(run)[1] == "key"
 
     def name(self, run: Run) -> str:
-        """Return the stage's identifier, with its weight transform."""
+        """Return the stage's name, followed by the weight transform if there is one."""
         lens = self._find_lens(run)
         return self.stage if lens is WeightTransform.PLAIN else f"{self.stage} {lens}"
 
@@ -144,14 +144,14 @@ class ExportMatrix(Struct, frozen=True):
         return self.read_rows(run, slice(None))
 
     def read_rows(self, run: Run, rows: slice) -> np.ndarray:
-        """Read the columns of the matrix in some rows of the stage."""
+        """Read the given rows of the stage, with the columns of the matrix."""
         head = () if self.head is None else (self.head,)
         stage = run.trace.displayed_stage(self.stage, self.lens, self.fold)
         columns = self.indices(run)[1]
         return stage.read((*self.leading, *head, rows, slice(columns.start, columns.stop)))
 
     def iterate_rows(self, run: Run) -> Iterator[np.ndarray]:
-        """Yield its rows; those of a long text are read a few at a time."""
+        """Yield the rows of the matrix; those of a long text are read a few at a time."""
         if not run.trace.is_blockwise:
             yield from self.read(run)
             return
@@ -167,13 +167,11 @@ class ExportMatrix(Struct, frozen=True):
         )
 
     def row_count(self, run: Run) -> int:
-        """Return the number of rows."""
         if self.visible_rows:
             return sum(map(len, self.visible_rows))
         return int(run.trace.shape(self.stage)[-2])
 
     def number_count(self, run: Run) -> int:
-        """Return the number of values."""
         return self.row_count(run) * len(self.indices(run)[1])
 
     def _find_stage(self, run: Run) -> Stage:
@@ -214,7 +212,7 @@ def shown_matrices(resolved: ResolvedView) -> tuple[ExportMatrix, ...]:
     if run.trace.is_blockwise and count > MAX_TABLE_NUMBERS:
         side = math.isqrt(MAX_TABLE_NUMBERS // len(matrices))
         sentence = (
-            f"The current view of this long text has {count:,} numbers, but a table "
+            f"The current view of this long text has {count:,} values, but a table "
             f"can contain at most {MAX_TABLE_NUMBERS:,}. Zoom in to at most {side:,} "
             f"× {side:,} tokens, pin a cell to export its row, or select tokens to "
             "export their rows."

@@ -44,7 +44,7 @@ OPTIONS_WIDTH = 380
 
 
 class ExportDialog(QDialog):
-    """Export dialog; `settingsChanged` carries changed settings; others request an action."""
+    """Export dialog; `settingsChanged` emits new settings, the other signals request an action."""
 
     settingsChanged = Signal(object)
     saveRequested = Signal()
@@ -130,7 +130,7 @@ class ExportDialog(QDialog):
         self.save.setDefault(True)
 
     def _build_options(self) -> QWidget:
-        """Stack the figure options above the film options."""
+        """Stack the figure options above the animation options."""
         both = QWidget()
         column = QVBoxLayout(both)
         column.setContentsMargins(0, 0, 0, 0)
@@ -188,7 +188,7 @@ class ExportDialog(QDialog):
         self._previewer.request_preview(self.pane.preview_renderer(self.snapshot, self.settings))
 
     def _request_resized_preview(self) -> None:
-        """Request a preview of a different size; a playing film continues."""
+        """Request a preview of a different size; an animation that is playing continues."""
         shown = self.pane.shown
         if shown and shown.animation and shown.animation is self.film_player.animation:
             self._ask_for_frame(shown.animation, shown.frame)
@@ -199,7 +199,6 @@ class ExportDialog(QDialog):
         self._previewer.request_preview(self.pane.frame_renderer(animation, frame))
 
     def show_preview(self, preview: ExportPreview) -> None:
-        """Show a preview."""
         self.pane.show_preview(preview, self._theme)
         self.size_.setText(preview.description)
         self.figure.show_small_text(preview.small_text)
@@ -228,7 +227,7 @@ class ExportDialog(QDialog):
         self._update_buttons()
 
     def set_writing_enabled(self, can_write: bool) -> None:
-        """Enable or disable saving and copying; disabled during an export."""
+        """Enable saving and copying, or disable them during an export."""
         self._can_write = can_write
         self._update_buttons()
 
@@ -267,5 +266,5 @@ def _align_forms(*forms: QFormLayout) -> None:
     widest = max(label.sizeHint().width() for label in labels)
     for label in labels:
         label.setMinimumWidth(widest)
-    for form in forms:  # the style's default spacing depends on the content of a form
+    for form in forms:  # the style's default spacing depends on the form's content
         form.setHorizontalSpacing(LABEL_GAP)

@@ -1,4 +1,4 @@
-"""Figure options of the export dialog: content, size and colours, with validated number fields."""
+"""Figure options of the export dialog: content, size and colours, in validated number fields."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 
 class NumberField(QWidget):
-    """Input for a number within a range; if it is optional, an empty input is None."""
+    """Input for a number within a range; an empty optional input is None."""
 
     typed = Signal(object)
-    """Emitted with a valid number or None."""
+    """Emitted with the number that the user entered, or with None."""
     validated = Signal()
     """Emitted when the input becomes valid or invalid."""
 
@@ -86,7 +86,7 @@ class NumberField(QWidget):
     def show_number(
         self, number: float | None, low: float, high: float, format_number: Callable[[float], str]
     ) -> None:
-        """Show a number and its range, without changing input that is being typed."""
+        """Show a number and its range, unless the user is typing in the field."""
         self._low, self._high, self._format = low, high, format_number
         is_valid, typed = self._parse_input()
         if (
@@ -118,7 +118,8 @@ class NumberField(QWidget):
     def _parse_input(self) -> tuple[bool, float | None]:
         """Return whether the input is valid, and its number.
 
-        The limits are displayed rounded. If the rounded limit is typed, return the exact limit.
+        The limits are displayed rounded. If the user enters a rounded limit, return the exact
+        limit.
         """
         text = self.box.text().strip().replace(",", ".").replace("−", "-")
         if not text:
@@ -160,7 +161,7 @@ SWITCH_LABELS = {
 
 
 class FigureOptionsWidget(QWidget):
-    """Figure options; emits changed figure settings or a changed unit."""
+    """Figure options; emits the changed figure settings or the changed unit."""
 
     chosen = Signal(object)
     unitChosen = Signal(object)
@@ -240,7 +241,7 @@ class FigureOptionsWidget(QWidget):
         return is_small or any(field.is_invalid and not field.isHidden() for field in self.fields)
 
     def show_small_text(self, small_text: SmallTextWarning | None) -> None:
-        """Show a note on small text next to the width, with a button that fixes it."""
+        """Show a note about small text next to the width, with a button that enlarges the text."""
         self._small_text = small_text
         if small_text is None or self._settings is None:
             self.width_.show_note("", "")
@@ -251,7 +252,7 @@ class FigureOptionsWidget(QWidget):
         self.validated.emit()
 
     def show_size_of_all_layers(self, size: int) -> None:
-        """Show the option to embed all layers, with their maximum bytes; 0 for one layer."""
+        """Show the option to embed all layers, with their maximum size in bytes (0: one layer)."""
         self._all_layers_bytes = size
         switch = self.switches["has_all_layers"]
         switch.setText(f"{SWITCH_LABELS['has_all_layers']} (up to {format_size(size)})")
@@ -289,7 +290,7 @@ class FigureOptionsWidget(QWidget):
 
     @property
     def _setting_rows(self) -> tuple[tuple[str, QWidget], ...]:
-        """Pairs of a setting and the widget of its row."""
+        """Pairs of a setting's name and the widget in its row."""
         rows: tuple[tuple[str, QWidget], ...] = (
             ("extent", self.extent),
             ("width_mm", self.preset),
@@ -361,13 +362,13 @@ class FigureOptionsWidget(QWidget):
 
 
 def _bounded_mm(length: float, settings: ExportSettings) -> float:
-    """Convert a length to mm, clamped because rounding could exceed the limits."""
+    """Convert a length to mm and clamp it, because rounding can exceed the limits."""
     mm = settings.unit.to_mm(length, settings.look.dpi)
     return min(max(mm, MIN_SIDE_MM), MAX_SIDE_MM)
 
 
 def _describe_offer(small_text: SmallTextWarning, settings: ExportSettings) -> str:
-    """Describe the change that makes small text readable; empty if there is none."""
+    """Describe the change that makes small text readable; return "" if there is none."""
     width, points = small_text.changes.get("width_mm"), small_text.changes.get("points")
     if width is not None:
         length = f"{settings.unit.format_mm(width, settings.look.dpi)} {settings.unit.value}"

@@ -1,4 +1,4 @@
-"""Film options of the export dialog: range, speed and width, with the estimated file size."""
+"""Animation options of the export dialog: range, speed and width, with the estimated file size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class FilmRange(StrEnum):
-    """Part of the computation that a film shows."""
+    """Part of the computation that an animation shows."""
 
     WHOLE = "The whole computation"
     HERE = "From here to the end"
@@ -45,14 +45,14 @@ MOTION_TIP = "Show inputs moving to the cells computed from them"
 
 
 class FilmOptionsWidget(QWidget):
-    """Film options with the film's length and estimated size.
+    """Animation options, with the animation's length and its estimated file size.
 
-    The owner adds the label `description` to a layout, and calls `stop`, which ends the estimation,
-    before deleting this widget.
+    The owner adds the label `description` to a layout, and calls `stop`, which ends the estimate,
+    before it deletes this widget.
     """
 
     changed = Signal(object)
-    """The changed film settings."""
+    """Emitted with the changed settings."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -109,7 +109,7 @@ class FilmOptionsWidget(QWidget):
         form.addRow(self.loops)
 
     def stop(self) -> None:
-        """Cancel the running estimate and prevent further ones."""
+        """Cancel the running estimate and prevent further estimates."""
         self._stopped.set()
         self._worker.leave()
 
@@ -118,7 +118,7 @@ class FilmOptionsWidget(QWidget):
     def show_snapshot(
         self, snapshot: Snapshot, figure_settings: FigureSettings, suffix: str
     ) -> None:
-        """Show the options for a snapshot and estimate the film's size in a format."""
+        """Show the options for a snapshot and estimate the size of the animation in a format."""
         if self._request == (snapshot, figure_settings, suffix):
             return
         self._request = (snapshot, figure_settings, suffix)
@@ -177,7 +177,7 @@ class FilmOptionsWidget(QWidget):
 
     @property
     def film(self) -> FilmSettings:
-        """The chosen film settings."""
+        """The chosen settings."""
         return FilmSettings(
             self._span_of_range(FilmRange(self.part.currentData() or FilmRange.WHOLE)),
             StepSize(self.grain.currentData()),
@@ -199,7 +199,7 @@ class FilmOptionsWidget(QWidget):
         return PlaybackPosition(self.first.currentData()), self.last.currentData()
 
     def _apply_choices(self) -> None:
-        if self.first.currentIndex() > self.last.currentIndex():  # move the other end along
+        if self.first.currentIndex() > self.last.currentIndex():  # keep the two ends in order
             follower = self.last if self.sender() is self.first else self.first
             leader = self.first if follower is self.last else self.last
             follower.setCurrentIndex(leader.currentIndex())
@@ -213,7 +213,7 @@ class FilmOptionsWidget(QWidget):
     # ------------------------------------------------------------------ size
 
     def _start_estimate(self) -> None:
-        """Show the film's length and start to estimate its file size."""
+        """Show the length of the animation and start to estimate its file size."""
         if self._request is None:
             return
         snapshot, figure_settings, _ = request = self._request
@@ -237,7 +237,7 @@ class FilmOptionsWidget(QWidget):
             self._show_message(f"{self._length} · {estimate}", "quiet")
 
     def _show_problem(self, error: Exception) -> None:
-        """Show why a film cannot be made; unexpected errors are reported when it is written."""
+        """Show why no animation can be made; unexpected errors are reported when it is exported."""
         if isinstance(error, InputError):
             self._show_message(error.sentence, "warning")
 

@@ -1,4 +1,4 @@
-"""The preview of the export dialog: its pane, its rendering on a thread and its playback."""
+"""Preview of the export dialog: the pane, rendering on a worker thread, and playback."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 SUPERSAMPLING_FACTOR = 2
-"""Supersampling factor, which keeps thin lines and single cells visible."""
+"""Supersampling factor of the preview, which keeps thin lines and single cells visible."""
 PREVIEW_NOTE = " · preview; the file is exact"
 MAX_PREVIEW_ROWS = 512
-"""Maximum number of rows of a panel that are read for a first picture of all its cells."""
+"""Maximum number of rows of a panel that are read for the first preview of all its cells."""
 RASTER_SUFFIX = ".png"
 """Raster format of figures; the other figure formats are vector graphics."""
 
 
 class ExportPreview(Struct, frozen=True, eq=False):
-    """Preview as an image or text, with the file size.
+    """Preview as an image or as text, with the size of the figure or file.
 
     Parameters
     ----------
     image : QImage or None
-        The picture, in device pixels.
+        The image, in device pixels.
     text : str
-        Text shown instead of a picture.
+        The text to show instead of an image.
     description : str
-        The size of the picture or file.
+        The size of the figure or file, in words.
     animation : AnimationFrames or None
-        The film that contains the picture as a frame.
+        The animation to which the image belongs.
     small_text : SmallTextWarning or None
         Details of text that is printed too small.
     """
@@ -88,7 +88,7 @@ def render_preview(
     ratio : float
         The device pixel ratio.
     progress : callable
-        Called repeatedly; an exception that it raises cancels the work.
+        Called repeatedly; an exception that it raises cancels the rendering.
     """
     if settings.format.kind is FormatKind.NUMBERS:
         return ExportPreview(
@@ -152,7 +152,7 @@ def _preview_cells(
 def paint_film_frame(
     animation: AnimationFrames, frame: int, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
-    """Paint a film frame as in the file, scaled down to fit."""
+    """Paint a frame of an animation as in the file, scaled down to fit."""
     progress(frame, len(animation))
     image, available = animation.picture(frame), room * ratio
     if image.width() > available.width() or image.height() > available.height():
@@ -167,7 +167,7 @@ def paint_film_frame(
 
 
 class PreviewController(QObject):
-    """Renders previews on a worker thread, only for the newest pending request."""
+    """Renders previews on a worker thread; only the newest waiting request is kept."""
 
     rendered = Signal(object)
     refused = Signal(str)
@@ -187,7 +187,7 @@ class PreviewController(QObject):
         return self._answered_count < self._request_count
 
     def request_preview(self, make: Callable[[Progress], object]) -> None:
-        """Request a preview, and cancel a running one if possible."""
+        """Request a preview; cancel the rendering of an earlier preview."""
         self.cancel_request()
         self._cancelled = threading.Event()
         self._request_count += 1
@@ -195,11 +195,11 @@ class PreviewController(QObject):
         self._worker.ask(partial(_call_numbered, self._request_count, make, progress))
 
     def cancel_request(self) -> None:
-        """Cancel the request."""
+        """Cancel the running request."""
         self._cancelled.set()
 
     def close(self) -> None:
-        """End the worker; no more previews are rendered."""
+        """End the worker thread; no more previews are rendered."""
         self.cancel_request()
         self._worker.leave()
 
@@ -231,7 +231,7 @@ def _raise_if_cancelled(cancelled: threading.Event, done: int, of: int) -> None:
 
 
 class FilmPreviewPlayer(QObject):
-    """Requests each frame of a film when it is due.
+    """Requests each frame of an animation when it is due.
 
     If painting is too slow, frames are dropped to keep the playback speed of the file.
     """
@@ -242,7 +242,7 @@ class FilmPreviewPlayer(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.animation: AnimationFrames | None = None
-        """The film that is playing or has ended."""
+        """The animation that is playing or has ended."""
         self._loops = True
         self._ends: list[int] = []
         self._step = 0
@@ -252,17 +252,17 @@ class FilmPreviewPlayer(QObject):
 
     @property
     def is_playing(self) -> bool:
-        """Whether another frame is due."""
+        """Whether another frame is scheduled."""
         return self._timer.isActive()
 
     def resume(self, animation: AnimationFrames, loops: bool) -> None:
-        """Continue from the current frame; a different film starts at its first frame."""
+        """Continue from the current frame, or start a different animation at its first frame."""
         if animation is not self.animation:
             self.animation, self._loops, self._step = animation, loops, 0
             self._ends = list(accumulate(animation.film.durations()))
             self._clock.start()
             self._schedule_frame()
-        elif not self._timer.isActive():  # otherwise the current frame was only repainted
+        elif not self._timer.isActive():  # if it is active, the current frame was only repainted
             self._schedule_frame()
 
     def stop(self) -> None:
@@ -271,7 +271,7 @@ class FilmPreviewPlayer(QObject):
         self.animation = None
 
     def _schedule_frame(self) -> None:
-        """Schedule the next frame, skipping frames that are overdue."""
+        """Schedule the next frame; skip frames that are overdue."""
         elapsed = self._clock.elapsed()
         laps, within = divmod(elapsed, self._ends[-1])
         due = laps * len(self._ends) + bisect_right(self._ends, within)
@@ -294,7 +294,7 @@ MIN_SIZE = QSize(360, 320)
 
 
 class PreviewPane(QWidget):
-    """Shows the latest preview."""
+    """Pane that shows the latest preview."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
     resized = Signal()
@@ -317,7 +317,7 @@ class PreviewPane(QWidget):
     def preview_renderer(
         self, snapshot: Snapshot, settings: ExportSettings
     ) -> Callable[[Progress], ExportPreview]:
-        """Return a function that renders a preview at the size of this pane."""
+        """Return a function that renders a preview in the size of this pane."""
         return partial(
             render_preview, snapshot, settings, self._available_size, self.devicePixelRatioF()
         )
@@ -325,7 +325,7 @@ class PreviewPane(QWidget):
     def frame_renderer(
         self, animation: AnimationFrames, frame: int
     ) -> Callable[[Progress], ExportPreview]:
-        """Return a function that paints a frame at the size of this pane."""
+        """Return a function that paints a frame in the size of this pane."""
         return partial(
             paint_film_frame, animation, frame, self._available_size, self.devicePixelRatioF()
         )
@@ -335,7 +335,6 @@ class PreviewPane(QWidget):
         return self.size() - QSize(2, 2)
 
     def show_preview(self, preview: ExportPreview, theme: Theme) -> None:
-        """Show a preview."""
         self.shown, self._theme = preview, theme
         set_accessible_value(self, preview.description)
         self.text.setVisible(preview.image is None)

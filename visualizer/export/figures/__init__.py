@@ -1,1 +1,1 @@
-"""Writers of still figures: PNG, SVG, PDF and web page."""
+"""Writers of static figures as PNG, SVG, PDF and web pages."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 MAX_ATTACHED_BYTES = 2**22
-"""Maximum size of a document's arrays; many programs read at most 8 MB of PNG text."""
+"""Maximum size of a document's arrays, in bytes; many programs read at most 8 MB of PNG text."""
 
 
 def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> bytes:
@@ -44,8 +44,8 @@ def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> b
     For captured attention, it contains the layer that the figure shows, or all layers if
     `has_all_layers` is set.
 
-    Empty if `carries_document` is not set, or if the document's own arrays are too large: captured
-    attention can have any size.
+    The result is empty if `carries_document` is not set, or if the document's own arrays are too
+    large, because captured attention can have any size.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> b
     size = sum(len(array) for document in documents for array in document.buffers())
     if size > MAX_ATTACHED_BYTES and figure_settings.has_all_layers:
         sentence = (
-            f"The numbers of all layers take {format_size(size)}, but a figure can "
+            f"The values of all layers take {format_size(size)}, but a figure can "
             f"embed at most {format_size(MAX_ATTACHED_BYTES)}. Save a document "
             "(.attention) instead."
         )
@@ -70,7 +70,7 @@ def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> b
 
 
 def max_layer_bytes(run: Run) -> int:
-    """Return the maximum size of all layers in a figure, in bytes; 0 if there is only one layer."""
+    """Return the maximum size, in bytes, of all layers in a figure; 0 if the run has one layer."""
     trace = run.trace
     if trace.has_module or trace.is_blockwise or trace.count("layer") < 2:
         return 0
@@ -82,12 +82,12 @@ def max_layer_bytes(run: Run) -> int:
 def _shown_part(
     snapshot: Snapshot, figure_settings: FigureSettings
 ) -> tuple[Document, View] | None:
-    """Return the document and view reduced to what a figure shows; None for everything."""
+    """Return the document and view with only the layer that a figure shows; None to keep all."""
     trace, view = snapshot.run.trace, snapshot.view
     if trace.has_module or trace.is_blockwise or view.comparison:
         return None
     shown = resolve_figure_view(snapshot, figure_settings)
-    if trace.count("layer") < 2 or shown.view.spread:  # several layers are shown side by side
+    if trace.count("layer") < 2 or shown.view.spread:  # several layers can be shown side by side
         return None
     layer = trace.axis_position("layer", shown.leading)
     document = snapshot.document.extract_layer(snapshot.run, layer)
@@ -97,7 +97,7 @@ def _shown_part(
 
 
 def _keep_colours(shown: ResolvedView, options: ColourOptions) -> ColourOptions:
-    """Return colour options that keep a layer's colours when the other layers are removed."""
+    """Return colour options that preserve a layer's colours when the other layers are removed."""
     if options.limits is not ColourLimits.SHARED:
         return options
     trace, lens, limits = shown.run.trace, shown.view.lens, []

@@ -1,7 +1,7 @@
 """Lays out and paints a figure on its page: title, panels and caption.
 
 All coordinates are in pixels of 1/96 inch, independent of the file format, so PNG, SVG and PDF
-are painted the same way.
+are painted in the same way.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _PAINTED_WITH = (
 def create_painter_enums() -> None:
     """Access every painting enum once.
 
-    Call this when a module that paints on threads is imported: the import lock prevents races.
+    Call this when a module that paints on threads is imported; the import lock prevents races.
     """
     for owner in _PAINTED_WITH:
         for name in dir(owner):
@@ -94,22 +94,22 @@ create_painter_enums()  # figures are painted on threads
 PAPER_THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
 MIN_WIDTH_PX = 480
 SHEET_ASPECT_RATIO = 2**0.5
-"""Height / width up to which panels keep their size: the ratio of ISO 216 paper."""
+"""Ratio of height to width up to which panels keep their size; the same as in ISO 216 paper."""
 SCALE_STEP = 0.96
-"""Factor between the scales that are tried if a figure does not fit."""
+"""Ratio between consecutive scales that are tried if a figure does not fit."""
 GALLOP_STEPS = (1, 2, 4, 8, 16, 32, 64, 96)
-"""Numbers of scale steps tried first, before the binary search between two of them."""
+"""Numbers of scale steps that are tried first, before a binary search between two of them."""
 MAX_CELLS = 8_000_000
-"""Maximum number of cells of all panels; more are pooled, to limit time and file size."""
+"""Maximum number of cells in all panels; more are pooled, to limit time and file size."""
 SKETCHED_ROWS, PREVIEW_ROWS = 512, 32
-"""Rows of a long text read for a first picture: over all panels, and at least per panel."""
+"""Rows of a long text that are read for a sketch: in all panels, and the minimum per panel."""
 UNLIMITED_HEIGHT_PX = 1e6
-"""Available height in pixels when measuring wrapped text; practically unlimited."""
+"""Available height, in pixels, when wrapped text is measured; effectively unlimited."""
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
 
 
 class FigureContent(Struct, frozen=True, eq=False):
-    """The content of a page."""
+    """The content of a figure."""
 
     board: Board
     cursor: CellCursor
@@ -119,7 +119,7 @@ class FigureContent(Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """Title for the file's metadata: the figure's title, otherwise its stages or its head."""
+        """Title for the file's metadata: the figure's title, or else its stages or its head."""
         if self.board.flow and not self.title:
             return f"Attention, head {self.board.flow.front + 1}"
         stages = dict.fromkeys(column[0].title for column in self.board.columns)
@@ -127,7 +127,7 @@ class FigureContent(Struct, frozen=True, eq=False):
 
 
 class FigurePage(Struct, frozen=True, eq=False):
-    """A figure with its layout on a page.
+    """A figure that is laid out on a page.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class FigurePage(Struct, frozen=True, eq=False):
     at : QPointF
         The top left corner of the figure.
     title, panels, caption : QRectF
-        The rectangles of its parts relative to `at`, in pixels of the window.
+        The rectangles of the figure's parts relative to `at`, in pixels of the window.
     fits : bool
         Whether everything fits on the page.
     """
@@ -156,9 +156,9 @@ class FigurePage(Struct, frozen=True, eq=False):
 
 
 def figure_content(snapshot: Snapshot, figure_settings: FigureSettings) -> FigureContent:
-    """Return the content of a figure, pooled to the available cells.
+    """Return the content of a figure, with cells pooled to fit.
 
-    For a long text, the pictures include only what has been computed so far; see
+    For a long text, the panels show only what has been computed so far; see
     `fully_drawn_figure_content`.
     """
     return _fit_cells(snapshot, figure_settings)[1]
@@ -167,9 +167,9 @@ def figure_content(snapshot: Snapshot, figure_settings: FigureSettings) -> Figur
 def fully_drawn_figure_content(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigureContent:
-    """Return the content of a figure as `figure_content` does, with exact pictures of a long text.
+    """Return the content of a figure like `figure_content`, but draw a long text exactly.
 
-    A window that shows the run is not affected. Drawing takes the first fifth of the progress.
+    A window that shows the same run is not affected. Drawing is the first fifth of the progress.
     """
     snapshot = snapshot.with_separate_tiles()
     resolved, figure = _fit_cells(snapshot, figure_settings)
@@ -179,7 +179,7 @@ def fully_drawn_figure_content(
 def sketched_figure_content(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigureContent:
-    """Return the content of a figure, with quick sketches of a long text."""
+    """Return the content of a figure, with a quick sketch of each panel for a long text."""
     if not snapshot.run.trace.is_blockwise:
         return figure_content(snapshot, figure_settings)
     snapshot = snapshot.with_separate_tiles()
@@ -195,7 +195,7 @@ def _draw_figure(
     figure_settings: FigureSettings,
     progress: Progress,
 ) -> FigureContent:
-    """Return a figure with the panels of a long text drawn exactly."""
+    """Return a figure in which the panels of a long text are drawn exactly."""
     if not resolved.run.trace.is_blockwise:
         return figure
     draw_panels(resolved, lambda done, of: progress(done, 5 * of))
@@ -205,7 +205,7 @@ def _draw_figure(
 def _fit_cells(
     snapshot: Snapshot, figure_settings: FigureSettings
 ) -> tuple[ResolvedView, FigureContent]:
-    """Choose how many cells fit in a figure and read its content with them."""
+    """Choose how many cells fit in a figure and read its content with that number."""
     resolved = resolve_figure_view(snapshot, figure_settings)
     width = figure_settings.width / figure_settings.scale
     height = _layout_height(figure_settings) / figure_settings.scale
@@ -233,7 +233,7 @@ def exact_figure_within(
     most: Callable[[int], int],
     progress: Progress = no_progress,
 ) -> FigureContent:
-    """Return the exact content of a figure, pooled to `most(panels)` cells per side."""
+    """Return the exact content of a figure, pooled to at most `most(panels)` cells per side."""
     resolved = resolve_figure_view(snapshot.with_separate_tiles(), figure_settings)
     panels = len(_read_content(resolved, figure_settings).board.heatmaps)
     times = 2 if snapshot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
@@ -248,17 +248,17 @@ def fit_flow_to_height(
     figure_settings: FigureSettings,
     board_height: Callable[[FigureContent], float],
 ) -> tuple[int, FigureContent, BoardLayout]:
-    """Fit a flow board to the width of a figure and a height.
+    """Fit a flow board to the width of a figure and the given height.
 
     Parameters
     ----------
     board_height : callable
-        Returns the height for the board of a figure, in pixels of the window.
+        Returns the height of a figure's board, in pixels of the window.
 
     Returns
     -------
     tuple of (int, FigureContent, BoardLayout)
-        The number of drawn cells per side, with the figure and its layout.
+        The maximum number of cells per side, the figure and its layout.
     """
     resolved = resolve_figure_view(snapshot, figure_settings)
     width = figure_settings.width / figure_settings.scale
@@ -276,12 +276,12 @@ def fit_flow_to_height(
 
 
 def _choose_colours_again(resolved: ResolvedView) -> ResolvedView:
-    """Resolve the view again: its colours date from before its pictures were drawn."""
+    """Resolve the view again, because its colours were chosen before its panels were drawn."""
     return _with_room(resolved, resolved.view.room)
 
 
 def _with_room(resolved: ResolvedView, room: int) -> ResolvedView:
-    """Return the view with a number of cells per side of a panel."""
+    """Return the view with at most the given number of cells per side of a panel."""
     view = replace(resolved.view, room=room)
     return resolve_view(resolved.document, view, resolved.run, resolved.computed)
 
@@ -299,23 +299,23 @@ def _read_content(resolved: ResolvedView, figure_settings: FigureSettings) -> Fi
 
 
 def _describe_position(resolved: ResolvedView) -> str:
-    """Name the shown text or layer if the run has several."""
+    """Name the displayed text or layer if the run has several."""
     return "" if resolved.is_spread else resolved.leading_description
 
 
 def lay_out_exact_page(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigurePage:
-    """Lay out the page of an exact figure; see `fully_drawn_figure_content`."""
+    """Lay out the page of an exactly drawn figure; see `fully_drawn_figure_content`."""
     return lay_out_page(
         fully_drawn_figure_content(snapshot, figure_settings, progress), figure_settings
     )
 
 
 def lay_out_page(figure: FigureContent, figure_settings: FigureSettings) -> FigurePage:
-    """Lay a figure out in the width and height of the settings, with cells of whole pixels.
+    """Lay out a figure in the width and height of the settings; cells are whole pixels.
 
-    If it does not fit, everything is scaled down by as little as necessary.
+    If the figure does not fit, it is scaled down by as little as necessary.
     """
     page = _place_figure(figure, figure_settings)
     if page.fits or figure_settings.is_trimmed:
@@ -331,19 +331,19 @@ def lay_out_page(figure: FigureContent, figure_settings: FigureSettings) -> Figu
 
 
 def fits_at_scale(figure: FigureContent, figure_settings: FigureSettings, size: float) -> bool:
-    """Whether a figure fits on its page at a text scale; it may also fit at a smaller one."""
+    """Return whether a figure fits on its page at the given text scale."""
     return figure_settings.is_trimmed or _place_figure(figure, figure_settings, size).fits
 
 
 def _place_figure(
     figure: FigureContent, figure_settings: FigureSettings, factor: float = 1
 ) -> FigurePage:
-    """Lay a figure out at a text scale."""
+    """Lay out a figure at the given text scale."""
     scale = figure_settings.scale * factor
     width, high = figure_settings.width / scale, _layout_height(figure_settings) / scale
     text = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
     layout = _lay_out_panels(figure, figure_settings, width, high - text, factor)
-    block = max(layout.width, min(width, MIN_WIDTH_PX))  # a caption needs some width
+    block = max(layout.width, min(width, MIN_WIDTH_PX))  # a caption needs a minimum width
     page_width = block if figure_settings.is_trimmed else width
     title_height = text_height(figure.title, 20, block)
     caption_height = text_height(figure.caption, 12, block)
@@ -370,9 +370,9 @@ def _lay_out_panels(
     height: float,
     size: float = 1,
 ) -> BoardLayout:
-    """Lay the panels out; a page without a fixed height grows to fit them.
+    """Lay out the panels; a page without a fixed height grows to fit them.
 
-    Cells are whole dots of the page at the text scale.
+    At the given text scale, cells are whole pixels of the page.
     """
     ratio, is_free = figure_settings.pixel_ratio * size, not figure_settings.height
     if figure.board.flow:
@@ -381,12 +381,12 @@ def _lay_out_panels(
 
 
 def _layout_height(figure_settings: FigureSettings) -> float:
-    """Return the target height of the panels; without a fixed height they may exceed it."""
+    """Return the target height of the panels; if the height is not fixed, they may exceed it."""
     return figure_settings.height or figure_settings.width * SHEET_ASPECT_RATIO
 
 
 def text_height(text: str, size: int, width: float) -> float:
-    """Return the height of a text with its spacing; 0 for an empty text."""
+    """Return the height of a text with its spacing; 0 if the text is empty."""
     if not text:
         return 0
     area = QRectF(0, 0, width - 2 * EDGE, UNLIMITED_HEIGHT_PX)
@@ -407,14 +407,14 @@ def paint_page(
     *,
     is_result_hidden: bool = False,
 ) -> None:
-    """Paint a page; the painter's unit must be 1/96 inch.
+    """Paint a page; the unit of the painter's coordinates must be 1/96 inch.
 
     Parameters
     ----------
     progress : callable
         Called before each panel with the number of panels painted and their total.
     is_result_hidden : bool
-        Whether copies of the cells that a playback step computes are left empty.
+        Whether the cells that the playback step computes are left empty.
     """
     figure, theme = page.figure, page.theme
     painter.fillRect(QRectF(QPointF(0, 0), page.size), QColor(theme.paper))
@@ -446,19 +446,19 @@ def paint_page(
         elif flow:
             paint_flow_cursor(painter, flow, figure.cursor.pinned, theme)
         panel_margins_paint.paint_column_heads(painter, page.layout.column_heads, theme)
-    finally:  # also if the progress callback cancels
+    finally:  # also if the progress callback raises an exception
         painter.restore()
 
 
 class StepPictures(Struct, frozen=True, eq=False):
-    """Pictures of the cells of a page with a flow board, without highlights.
+    """Images of a page's flow board, without highlights.
 
     Parameters
     ----------
     ratio : float
-        Pixels for 1/96 inch.
+        Number of pixels per 1/96 inch.
     drawn : dict
-        The board by whether the earlier state of a matrix is shown.
+        Cached images of the board, by whether they show the earlier states of matrices.
     """
 
     page: FigurePage
@@ -466,7 +466,7 @@ class StepPictures(Struct, frozen=True, eq=False):
     drawn: dict[bool, QImage] = field(default_factory=dict)
 
     def __call__(self, area: QRectF, *, is_earlier: bool = False) -> QImage:
-        """Return a picture of an area of the board."""
+        """Return an image of an area of the board."""
         if is_earlier not in self.drawn:
             self.drawn[is_earlier] = self._draw(is_earlier)
         whole, scale = self.drawn[is_earlier], self.page.scale * self.ratio
@@ -492,7 +492,7 @@ class StepPictures(Struct, frozen=True, eq=False):
 
 
 def step_motion(page: FigurePage, ratio: float) -> FlowMotion | None:
-    """Return the motion of the playback step of a page, if it has one."""
+    """Return the motion of the page's playback step; None if it has none."""
     flow = page.layout.flow
     if flow is None or page.figure.highlights.step is None:
         return None
@@ -502,7 +502,7 @@ def step_motion(page: FigurePage, ratio: float) -> FlowMotion | None:
 
 
 def paint_motion(painter: QPainter, page: FigurePage, motion: FlowMotion, share: float) -> None:
-    """Paint a fraction (0 to 1) of the motion of a page; the computed cells are empty."""
+    """Paint the motion of a page at a progress from 0 to 1; the computed cells are left empty."""
     painter.save()
     painter.scale(page.scale, page.scale)
     painter.translate(page.at + page.panels.topLeft())

@@ -1,7 +1,7 @@
-"""Picture of all cells of one panel, one pixel per cell, rendered a few rows at a time.
+"""Image of all cells of one panel, with one pixel per cell, rendered a few rows at a time.
 
 If a side has more than `MAX_SIDE_PX` cells, each pixel is a block of cells. The text can have any
-length, because only some rows of the picture are in memory at a time.
+length, because only a few rows of the image are in memory at a time.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 MAX_SIDE_PX = 16_384
-"""Maximum width and height in pixels."""
+"""Maximum width and height of the image, in pixels."""
 ROWS_PER_BAND = 256
-"""Number of pixel rows per band; the same number of rows of a long text is drawn together."""
+"""Number of pixel rows that are drawn together."""
 COARSE_SIDE_CELLS = 512
-"""Cells per side of the coarse picture that gives the colour limits of a long text."""
+"""Cells per side of the coarse image that determines the colour limits for a long text."""
 
 
 class PanelCells(Struct, frozen=True, eq=False):
-    """Panel to be rendered with one pixel per cell.
+    """A panel to render with one pixel per cell.
 
     Parameters
     ----------
     head_choice : tuple
-        The head and the aggregate of the panel.
+        The head and the aggregate that the panel shows.
     extent : PoolingExtent
-        The whole panel, with the numbers of rows and columns per pixel.
+        The extent of the whole panel, with the numbers of rows and columns per pixel.
     """
 
     resolved: ResolvedView
@@ -70,19 +70,19 @@ class PanelCells(Struct, frozen=True, eq=False):
 
     @property
     def describe_size(self) -> str:
-        """The size, and the cells per pixel."""
+        """Describe the size and the number of cells per pixel."""
         width, height = self.size
         down, right = self.extent.blocks
         cell = "a cell" if (down, right) == (1, 1) else f"{down:,} × {right:,} cells"
         return f"{width:,} × {height:,} pixels, each {cell}"
 
     def bands(self, progress: Progress) -> Iterator[np.ndarray]:
-        """Yield its pixels a few rows at a time, uint8 [row, byte]; see `save_image_bands`.
+        """Yield the pixels a few rows at a time, uint8 [row, byte]; see `save_image_bands`.
 
         Raises
         ------
         InputError
-            If colours by rank would compare more rows than one band has.
+            If the colour scale ranks the cells of more rows than one band has.
         """
         self._check_colours()
         height = self.extent.side[0]
@@ -106,12 +106,12 @@ class PanelCells(Struct, frozen=True, eq=False):
         return self.panel_source(self.resolved.full_extent(self.stage, room))
 
     def panel_source(self, extent: PoolingExtent) -> PanelSource:
-        """Return the source of a part of the panel."""
+        """Return the source of the given part of the panel."""
         return PanelSource(self.resolved, self.stage, *self.head_choice, extent=extent)
 
     @property
     def _needs_ends(self) -> bool:
-        """Whether colours depend on all rows of a text whose value range is not known yet."""
+        """Whether colours depend on the range of all values of a long text."""
         view, trace = self.resolved.view, self.resolved.run.trace
         if not trace.is_blockwise:
             return False
@@ -152,9 +152,10 @@ class PanelCells(Struct, frozen=True, eq=False):
 
 
 def find_panel_cells(snapshot: Snapshot, figure_settings: FigureSettings) -> PanelCells:
-    """Return the panel to render cell by cell: the pinned cell's, or that of the last weights.
+    """Return the panel to render: that of the pinned cell, or else that of the last weights.
 
-    The whole panel is rendered regardless of zoom. A window that shows the run is not affected.
+    The entire panel is rendered, regardless of the zoom. A window that shows the same run is not
+    affected.
     """
     view = replace(snapshot.view, zoom=None, comparison=None, playhead=Playhead(), guess=None)
     snapshot = replace(snapshot.with_separate_tiles(), view=view)
@@ -167,7 +168,7 @@ def find_panel_cells(snapshot: Snapshot, figure_settings: FigureSettings) -> Pan
 
 
 def render_cells(cells: PanelCells) -> np.ndarray:
-    """Return the pixels of a panel, uint8 [row, column, 4]: red, green, blue and opacity."""
+    """Return the pixels of a panel, uint8 [row, column, 4]: red, green, blue and alpha."""
     width, height = cells.size
     pixels = np.full((height, width, 4), 255, np.uint8)
     top = 0

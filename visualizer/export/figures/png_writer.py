@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from visualizer.session.head_order import HeadOrder
 
 LEVEL, LARGE_LEVEL = 8, 1
-"""zlib levels: small pictures take little time at either level, and half the bytes at `LEVEL`."""
+"""zlib levels of small and large images; a small image is half the size at `LEVEL`."""
 MIN_COMPRESSED_TEXT_BYTES = 2**10
-"""Bytes from which metadata are compressed; this makes a base64 document a quarter smaller."""
+"""Minimum size, in bytes, of compressed metadata; a base64 document becomes a quarter smaller."""
 MAX_SMALL_PIXELS = 2**23
-"""Maximum number of pixels of an image that is compressed at `LEVEL`."""
+"""Size, in pixels, of the largest image that is compressed at `LEVEL`."""
 ROWS_PER_BAND = 128
-"""Number of rows that are compressed together; small, so that their memory is reused."""
+"""Number of rows that are compressed together; it is small so that their memory is reused."""
 UP_FILTER = 2
 """PNG filter type Up: each byte is the difference from the byte above."""
 ZLIB_HEADER = b"\x78\x01"
@@ -56,12 +56,12 @@ def write_png(
     file: BinaryIO,
     progress: Progress,
 ) -> None:
-    """Write a figure as PNG with its physical size and caption as metadata.
+    """Write a figure as PNG, with its physical size and caption as metadata.
 
     Raises
     ------
     InputError
-        If the picture does not fit in memory.
+        If the image does not fit in memory.
     """
     image = render_page(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
     attach_to_png(image, document_to_attach(snapshot, figure_settings))
@@ -84,9 +84,9 @@ def save_image(image: QImage, file: BinaryIO, progress: Progress = no_progress) 
     """Write an image as PNG to an open file, with its text chunks and physical size.
 
     For areas of one colour, unfiltered rows (filter 0) give smaller files than the predictive
-    filters that Qt and Pillow use, and are three to four times as fast. Rows that equal the row
-    above, which are common in enlarged cells, are stored as all-zero differences (filter 2). See
-    the PNG specification, third edition, sections 5, 9 and 11.
+    filters that Qt and Pillow use, and are three to four times as fast. Rows that are equal to the
+    row above, which are common in enlarged cells, are stored as zeros (filter 2). See the PNG
+    specification, third edition, sections 5, 9 and 11.
     """
     texts = {key: image.text(key) for key in image.textKeys()}
     dots = image.dotsPerMeterX(), image.dotsPerMeterY()
@@ -101,13 +101,13 @@ def save_image_bands(
     dots: tuple[int, int],
     texts: Mapping[str, str],
 ) -> None:
-    """Write a picture as PNG from an iterator over bands of rows; see `save_image`.
+    """Write an image as PNG from an iterable of bands of rows; see `save_image`.
 
     Parameters
     ----------
     bands : iterable of numpy.ndarray
-        uint8 [row, byte], red, green and blue of each pixel. An exception that the iterator raises
-        cancels the work.
+        Arrays of uint8 [row, byte] with the red, green and blue bytes of each pixel. An exception
+        that the iterable raises cancels the work.
     size : tuple of int
         Width and height in pixels.
     dots : tuple of int
@@ -125,7 +125,7 @@ def save_image_bands(
 
 
 def _iterate_bands(image: QImage, progress: Progress) -> Iterator[np.ndarray]:
-    """Yield the rows of an image; see `save_image_bands`."""
+    """Yield the rows of an image in bands; see `save_image_bands`."""
     for top in range(0, image.height(), ROWS_PER_BAND):
         progress(top, image.height())
         height = min(ROWS_PER_BAND, image.height() - top)
@@ -136,7 +136,7 @@ def _iterate_bands(image: QImage, progress: Progress) -> Iterator[np.ndarray]:
 
 
 def _text_chunk_data(text: bytes) -> bytes:
-    """Return an iTXt chunk's data after the keyword: flags, two empty fields and the text."""
+    """Return the data after the keyword of an iTXt chunk: flags, two empty fields and text."""
     if len(text) < MIN_COMPRESSED_TEXT_BYTES:
         return bytes(5) + text
     return b"\0\1\0\0\0" + zlib.compress(text)
@@ -147,7 +147,7 @@ def _encode_text(text: str) -> bytes:
 
 
 def _write_rows(bands: Iterable[np.ndarray], size: tuple[int, int], file: BinaryIO) -> None:
-    """Write the pixels as one zlib stream (RFC 1950), compressing several bands in parallel."""
+    """Write the pixels as one zlib stream (RFC 1950); compress several bands in parallel."""
     height = size[1]
     level = LEVEL if math.prod(size) <= MAX_SMALL_PIXELS else LARGE_LEVEL
     checksum, last_row, rows_written = zlib.adler32(b""), None, 0
@@ -197,23 +197,23 @@ def _write_chunk(file: BinaryIO, kind: bytes, data: bytes) -> None:
 
 
 OVERVIEW_SIDE_PX = 64
-"""Approximate distance between adjacent small heatmaps in pixels."""
+"""Approximate distance, in pixels, between adjacent small heatmaps."""
 
 
 def write_overview_png(
     runs: Sequence[tuple[Run, tuple[int, ...]]], order: HeadOrder, side: int = OVERVIEW_SIDE_PX
 ) -> bytes:
-    """Return the overview of several runs of one text as PNG; a Qt application must exist.
+    """Return an overview of runs on the same text as PNG; a Qt application must exist.
 
     Parameters
     ----------
     runs : sequence of (Run, layers)
-        The runs, each with the numbers of its layers.
+        Each run with the numbers of its layers.
 
     Raises
     ------
     InputError
-        For ``layer``, if the layers differ in their heads.
+        For ``layer``, if the layers have different numbers of heads.
     """
     panel = present_overview(runs, order)
     run = runs[0][0]

@@ -1,4 +1,4 @@
-"""Checks the printed size of a figure's smallest text and suggests settings to enlarge it."""
+"""Checks the printed size of a figure's smallest text and suggests settings that enlarge it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 MIN_READABLE_POINTS = 5.0
-"""Text below this size, in points, is reported."""
+"""Text size, in points, below which a warning is shown."""
 _POINTS_PER_INCH = 72
 _SIZE_STEP, _MAX_ATTEMPTS = 1.1, 12
 
@@ -35,7 +35,7 @@ class SmallTextWarning(Struct, frozen=True):
     points : float
         Size of the smallest text.
     changes : dict of str to object
-        Changes to the figure settings that make it readable; may be empty.
+        Changes to the figure settings that make the text readable; may be empty.
     """
 
     points: float
@@ -48,14 +48,14 @@ class SmallTextWarning(Struct, frozen=True):
 
     @property
     def size_message(self) -> str:
-        """Message with the size of the smallest text."""
+        """A sentence that states the size of the smallest text."""
         size = math.floor(self.points * 10) / 10
         end = ", too small for print" if self.is_too_small else ""
         return f"The smallest text would be {size:g} pt{end}."
 
     @property
     def sentence(self) -> str:
-        """The finding and a suggested fix, for messages without a button."""
+        """The finding with a suggested fix, for messages without a button."""
         width, points = self.changes.get("width_mm"), self.changes.get("points")
         if width is not None:
             height = " and an automatic height" if "height_mm" in self.changes else ""
@@ -66,7 +66,7 @@ class SmallTextWarning(Struct, frozen=True):
 
 
 def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings) -> str:
-    """Return a warning about small text on a page; empty if there is none.
+    """Return a warning about small text on a page; "" if all text is readable.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def _smallest_points(page: FigurePage) -> float:
 
 
 def _full_points(page: FigurePage, figure_settings: FigureSettings) -> float:
-    """Return the size that a page's smallest text would have if nothing were scaled down."""
+    """Return the size, in points, of a page's smallest text if nothing were scaled down."""
     return _smallest_px(page) * figure_settings.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
 
 

@@ -1,4 +1,4 @@
-"""Drawing of a figure into pixels, as an image or an array."""
+"""Renders figures as raster images or arrays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def render_pixels(snapshot: Snapshot, figure_settings: FigureSettings) -> np.nda
 
 
 def render_page(page: FigurePage, dpi: float, progress: Progress = no_progress) -> QImage:
-    """Paint a page at a resolution, limited by the largest size of an image.
+    """Paint a page at the given resolution, or lower if the image would exceed Qt's maximum size.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def render_page(page: FigurePage, dpi: float, progress: Progress = no_progress) 
     painter.scale(ratio, ratio)
     try:
         paint_page(painter, page, progress)
-    finally:  # also if cancelled: a painter must end before its image is deleted
+    finally:  # also after an exception: a painter must end before its image is deleted
         painter.end()
     dots = round(PIXELS_PER_INCH * ratio / MM_PER_INCH * 1000)
     image.setDotsPerMeterX(dots)
@@ -57,7 +57,7 @@ def render_page(page: FigurePage, dpi: float, progress: Progress = no_progress) 
 
 
 def create_image(width: int, height: int) -> QImage:
-    """Create an image to paint on.
+    """Create a blank image.
 
     Raises
     ------
@@ -68,14 +68,14 @@ def create_image(width: int, height: int) -> QImage:
     if image.isNull():
         sentence = (
             f"There is not enough memory for an image of {width:,} × {height:,} "
-            "pixels. Show fewer stages, or export the numbers."
+            "pixels. Show fewer stages, or export numerical data."
         )
         raise InputError("memory", sentence)
     return image
 
 
 def image_words(image: QImage) -> np.ndarray:
-    """Return an image made by `create_image` as 0xrrggbb, uint32 [row, column]."""
+    """Return the pixels of an image from `create_image` as 0xrrggbb, uint32 [row, column]."""
     words = np.frombuffer(image.constBits(), np.uint32)
     rows = words.reshape(image.height(), image.bytesPerLine() // 4)
     pixels: np.ndarray = rows[:, : image.width()] & np.uint32(0xFFFFFF)

@@ -1,4 +1,4 @@
-"""Write figures as vector graphics with searchable text: SVG, PDF and the clipboard."""
+"""Writes figures as vector graphics with searchable text: as SVG, as PDF and to the clipboard."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CREATOR = "Attention Visualizer"
 PDF_UNITS_PER_INCH = 1200
 MAX_PDF_SIDE_POINTS = 14_400
-"""Maximum side of a page; programs do not open larger ones."""
+"""Maximum side length of a page, in points; PDF readers do not open larger pages."""
 POINTS_PER_INCH = 72
 _INVALID_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE = (
@@ -49,7 +49,7 @@ def write_svg(
     file: BinaryIO,
     progress: Progress,
 ) -> None:
-    """Write a figure as SVG: text stays text, and cells are shapes unless a panel is large."""
+    """Write a figure as SVG; text remains text, and cells are shapes unless a panel is large."""
     svg = draw_svg(page, part_of_progress(progress, 20, 95))
     progress(9, 10)
     file.write(attach_to_svg(svg, document_to_attach(snapshot, figure_settings)))
@@ -62,7 +62,7 @@ def write_pdf(
     file: BinaryIO,
     progress: Progress,
 ) -> None:
-    """Write a figure as a one-page PDF of the figure's size."""
+    """Write a figure as a PDF with one page of the same size."""
     document = document_to_attach(snapshot, figure_settings)
     pdf = draw_pdf(page, document, part_of_progress(progress, 20, 95))
     progress(9, 10)
@@ -83,7 +83,7 @@ def draw_svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
 
 
 def draw_vector_picture(width: float, height: float, paint: Callable[[QPainter], object]) -> bytes:
-    """Draw a picture of a width and a height in pixels of 1/96 inch as SVG."""
+    """Draw an SVG image; its width and height are in pixels of 1/96 inch."""
     size = QSizeF(width, height)
     buffer, generator = _open_buffer(), QSvgGenerator()
     generator.setOutputDevice(buffer)
@@ -108,12 +108,12 @@ def _correct_svg(drawn: bytes, size: QSizeF) -> bytes:
 
 
 def draw_pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) -> bytes:
-    """Draw a page as PDF with a document attached.
+    """Draw a page as PDF, with an attached document.
 
     Raises
     ------
     InputError
-        When the page is larger than PDF allows.
+        If the page is larger than PDF readers allow.
     """
     points = page.size * (POINTS_PER_INCH / PIXELS_PER_INCH)
     if max(points.width(), points.height()) > MAX_PDF_SIDE_POINTS:

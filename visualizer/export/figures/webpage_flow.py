@@ -1,7 +1,7 @@
-"""Describes the flow board for a web page: where its panels are, and how its cells are computed.
+"""Describes the flow board for a web page: its panels and how their cells are computed.
 
-How cells are computed is found from the numbers on the page, so that a page never shows a
-calculation that does not give the number.
+The calculation of each cell is derived from the values on the page, so that the page never shows a
+calculation with a different result.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 WIDTH_PX, MAX_HEIGHT_PX = 1280, 2000
-"""Size for which a board is laid out; a browser scales it."""
+"""Width and maximum height of the layout; the browser scales it."""
 TOLERANCE = 2e-4
-"""Maximum relative difference of a number from its calculation."""
+"""Maximum relative difference between a value and the result of its calculation."""
 
 
 class PageColumn(Struct, frozen=True, rename="camel"):
@@ -34,17 +34,18 @@ class PageColumn(Struct, frozen=True, rename="camel"):
     Parameters
     ----------
     panel : int
-        Index of the panel among those of the page.
+        Index of the panel on the page.
     row : int or None
-        Panel that contains the row from which a cell is computed.
+        Index of the panel that contains the row from which a cell is computed.
     above : int or None
-        Panel that contains the column from which a cell is computed.
+        Index of the panel that contains the column from which a cell is computed.
     kind : str
-        ``product`` of the row and the column, ``softmax`` of the row, or ``other``.
+        ``product`` for the product of the row and the column, ``softmax`` for the softmax of the
+        row, or ``other``.
     factor : float
-        Factor of the products.
+        Factor by which the products are multiplied.
     bias : list of float or None
-        Number added to each column of a product.
+        The value that is added to each column of a product.
     """
 
     panel: int
@@ -71,11 +72,11 @@ class PageFlow:
 
     @property
     def panels(self) -> list[Heatmap]:
-        """The panels of the page: the columns, what is above them, and the heads."""
+        """The panels of the page: the columns, the panels above them, and the heads' thumbnails."""
         return [slot.heatmap for slot in self._slots]
 
     def describe(self) -> dict[str, object]:
-        """Return everything but the pictures and the cells."""
+        """Describe the layout and the calculations, without images and cells."""
         return {
             "width": self._size[0],
             "height": self._size[1],
@@ -88,7 +89,7 @@ class PageFlow:
         }
 
     def picture(self, theme: Theme) -> bytes:
-        """Return everything around the cells as SVG."""
+        """Draw everything around the cells as SVG."""
 
         def paint(painter: QPainter) -> None:
             flow = self.placement
@@ -131,7 +132,7 @@ class PageFlow:
 def _relation(
     result: Heatmap, row: Heatmap, above: Heatmap | None
 ) -> tuple[str, float, list[float] | None]:
-    """Return how a panel is computed from the panels to the left of it and above it."""
+    """Return the kind, factor and bias of the calculation of a panel from `row` and `above`."""
     panels = (result, row, *([above] if above else []))
     if any(one.is_pooled or one.is_zoomed for one in panels):
         return "other", 1.0, None
@@ -156,7 +157,7 @@ def _relation(
 
 
 def _is_close(values: np.ndarray, expected: np.ndarray) -> bool:
-    """Whether all finite numbers are as expected."""
+    """Return whether all finite values are close to the expected values."""
     counts = np.isfinite(values)
     scale = np.abs(values[counts]).max(initial=0)
     return bool(np.allclose(values[counts], expected[counts], atol=TOLERANCE * scale, rtol=0))

@@ -1,9 +1,9 @@
-"""Write a board as one self-contained, interactive HTML page.
+"""Writes a board as one self-contained, interactive HTML page.
 
-The page's data are packed here: each panel's colours, marks and numbers, as in the window. The
-script and style that draw them are in ``resources/webpage``. Tokens never become markup: they are
-data, and the page's Content-Security-Policy lets only the program's script run and loads nothing
-from the network.
+This module packs the data of the page: the colours, marks and values of each panel, as in the
+window. The script and the style sheet that draw them are in ``resources/webpage``. Tokens never
+become markup: they are data, and the page's Content-Security-Policy allows only the program's own
+script and blocks all network access.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis
 
 MAX_EXACT_DIFFERENCE = 0.05
-"""Differences up to this size keep all decimals, because rounding could turn all of them into 0."""
+"""Differences up to this size keep all decimal places; rounding could turn them all into 0."""
 MAX_CELL_BYTES = 18 * 2**20
-"""Maximum size of cell data before compression; such a page has about 9 to 17 MB."""
+"""Maximum size, in bytes, of the uncompressed cell data; such a page has about 9 to 17 MB."""
 BYTES_PER_CELL = 6
 SCRIPT_FILES = ("words.js", "layout.js", "drawing.js", "flow.js", "page.js")
 FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
@@ -58,15 +58,15 @@ def write_webpage(
     document: bytes = b"",
     progress: Progress = no_progress,
 ) -> None:
-    """Write a board as a page of HTML.
+    """Write a board as an HTML page.
 
     Parameters
     ----------
     title, caption : str
-        The text over the panels and in the browser's tab, and the text under the panels.
+        The text above the panels and in the browser's tab, and the text below the panels.
     theme : Theme or None
-        The colours; None follows the reader's system. The reader can switch between light and
-        dark. Printing always uses the colours of exported pictures.
+        The colours; None follows the reader's system. The reader can switch between light and dark.
+        Printed pages always have the colours of exported images.
     document : bytes
         The attached document, which the program can open again.
     progress : callable
@@ -75,7 +75,7 @@ def write_webpage(
     Raises
     ------
     InputError
-        When there are more cells than a browser can handle; see `max_cells_per_side`.
+        If there are more cells than a browser can handle; see `max_cells_per_side`.
     """
     flow = PageFlow(board) if board.flow else None
     panels = flow.panels if flow else board.heatmaps
@@ -123,7 +123,7 @@ def _check_size(panels: Sequence[Heatmap]) -> None:
 
 
 def _fill_template(template: str, title: str) -> str:
-    """Insert style and script, and allow only these two, by their hashes."""
+    """Insert the style sheet and the script, and allow only these two by their hashes."""
     style, script = _read_resource("page.css"), "\n".join(map(_read_resource, SCRIPT_FILES))
     rules = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -155,7 +155,7 @@ def _themes(theme: Theme | None) -> dict[str, Theme]:
 def _board_to_json(
     board: Board, flow: PageFlow | None, title: str, caption: str, theme: Theme | None
 ) -> str:
-    """Describe everything but the cells as JSON that cannot close the script element."""
+    """Describe everything except the cells as JSON that cannot close the script element."""
     labels: dict[tuple[str, ...], int] = {}
     themes = _themes(theme)
     panels = flow.panels if flow else board.heatmaps
@@ -178,7 +178,7 @@ def _board_to_json(
 
 
 def _colour_table(map_: str, theme: Theme) -> list[str]:
-    """Return a table's colours in hexadecimal, and which of them need dark text."""
+    """Return a colour map's colours in hexadecimal, and a flag for each that needs dark text."""
     words = colour_mapping.colour_table(map_, theme) & 0xFFFFFF
     light = colour_mapping.dark_text_entries(map_, theme).astype(int)
     return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]
@@ -203,7 +203,7 @@ def _describe_columns(
 
 
 def _stages_with_labels(board: Board) -> set[int]:
-    """Find the stages with their own row labels, as the window's layout does."""
+    """Return the indices of the stages with their own row labels, as in the window's layout."""
     firsts = [column[0] for column in board.columns]
     heads = next((index for index, first in enumerate(firsts) if first.label), 0)
     others = (
@@ -259,7 +259,7 @@ def _describe_axis(axis: HeatmapAxis, labels: dict[tuple[str, ...], int]) -> dic
 
 
 def _pack_cells(heatmap: Heatmap) -> str:
-    """Pack colours, marks and numbers with deflate, the numbers as byte planes."""
+    """Compress colours, marks and values with deflate; the values are stored as byte planes."""
     values = np.ascontiguousarray(_panel_values(heatmap))
     planes = values.view(np.uint8).reshape(-1, values.itemsize).T
     content = (
@@ -271,7 +271,7 @@ def _pack_cells(heatmap: Heatmap) -> str:
 
 
 def _packed(content: bytes) -> str:
-    """Deflate bytes, and write them as letters."""
+    """Compress bytes with deflate and encode them as base64."""
     return base64.b64encode(zlib.compress(content)).decode("ascii")
 
 

@@ -1,4 +1,4 @@
-"""Frames of a film: each is the flow board at one playback step, with its motion and a caption."""
+"""Frames of an animation: the flow board at a playback step, with its motion and a caption."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ SPACING_PX = 6
 
 
 class FrameMargins(Struct, frozen=True, eq=False):
-    """The title, step caption and figure caption around the board.
+    """The title, the step's caption and the figure's caption around the board.
 
     Parameters
     ----------
     words : QRectF
-        The rectangle of the step's caption, in pixels of the window as all rectangles here.
+        The rectangle of the step's caption; all rectangles are in pixels of the window.
     scale : float
         The scale relative to the window.
     """
@@ -80,19 +80,19 @@ class FrameMargins(Struct, frozen=True, eq=False):
 
 
 def caption_height() -> float:
-    """Return the height of the sentence and the equation, the same for every step."""
+    """Return the height of a step's caption, which consists of a sentence and an equation."""
     return 2 * _line_height() + SPACING_PX * text_scale()
 
 
 def _line_height() -> float:
-    """Return the height of a line: one in large text, or two in the smallest."""
+    """Return the height of one line of large text or two lines of the smallest text."""
     return max(
         font_metrics(FONT_SIZES_PX[0]).height(), 2 * font_metrics(FONT_SIZES_PX[-1]).height()
     )
 
 
 class PaintedStep(Struct, frozen=True, eq=False):
-    """A painted step: its result, and the page below its motion if it has one."""
+    """A painted step: its result, and the image below its motion if it has a motion."""
 
     result: QImage
     page: FigurePage
@@ -101,18 +101,18 @@ class PaintedStep(Struct, frozen=True, eq=False):
 
 
 class AnimationFrames(Struct, frozen=True, eq=False):
-    """Film with its layout; frames can be painted in any order.
+    """An animation with its layout; its frames can be painted in any order.
 
     Parameters
     ----------
     first : FigurePage
         The page of the first step.
     margins : FrameMargins
-        The parts over and under the board.
+        The parts above and below the board.
     size : tuple of int
-        Width and height of every frame in pixels; even, as video encoders need.
+        Width and height of every frame in pixels; even, as video encoders require.
     ratio : float
-        Pixels for 1/96 inch of the page.
+        Number of pixels per 1/96 inch of the page.
     latest_steps : dict
         The most recently painted step, by its playback position.
     """
@@ -129,11 +129,11 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         return len(self.film)
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
-        """Return the duration of each frame in time units."""
+        """Return the duration of each frame in units of `unit_ms`."""
         return self.film.durations(unit_ms)
 
     def samples(self) -> Iterable[int]:
-        """Return the last frame of each stage, which has all of its colours."""
+        """Return the last frame of each stage, which contains all of its colours."""
         return {self.film.place(at).stage: at for at in range(len(self))}.values()
 
     def view(self, frame: int) -> View:
@@ -141,7 +141,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         return replace(view, playhead=replace(view.playhead, place=self.film.place(frame)))
 
     def page(self, frame: int) -> tuple[FigurePage, PlaybackBarState]:
-        """Return the page of a frame, and its playback bar."""
+        """Return the page and the playback bar of a frame."""
         snapshot, first = self.snapshot, self.first
         resolved = resolve_view(
             snapshot.document, self.view(frame), snapshot.run, snapshot.document
@@ -159,7 +159,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         return page, present_playback(resolved, PlaybackBarState(), highlights)
 
     def picture(self, frame: int) -> QImage:
-        """Paint a frame; the static parts of a step are painted once for all of its frames."""
+        """Paint a frame; the static parts of a step are painted only once for all of its frames."""
         place, motion_progress = self.film.place(frame), self.film.frames[frame].motion_progress
         step = self.latest_steps.get(place)
         if step is None:
@@ -206,13 +206,14 @@ _THREAD_STATE = threading.local()
 def _text_document() -> QTextDocument:
     """Return the text document of this thread, created once per Qt application.
 
-    Creating one connects signals: Qt takes its locks while this thread holds the GIL. A thread that
-    disconnects takes the two in the opposite order, so the two threads would deadlock.
+    Creating a document connects signals: Qt acquires its locks while this thread holds the GIL. A
+    thread that disconnects signals acquires the two in the opposite order, so that the threads
+    would deadlock.
     """
     document: QTextDocument | None = getattr(_THREAD_STATE, "document", None)
     if document is None or not Shiboken.isValid(
         document
-    ):  # the application deletes it when it ends
+    ):  # the application deletes the document when it ends
         _THREAD_STATE.document = document = QTextDocument()
         document.setDocumentMargin(0)
         document.setUndoRedoEnabled(False)
@@ -220,7 +221,7 @@ def _text_document() -> QTextDocument:
 
 
 def paint_caption_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
-    """Draw a line as large as fits, wrapped to two lines or smaller if necessary."""
+    """Draw a line of text as large as fits, wrapped to two lines or reduced if necessary."""
     size, _ = largest_fitting_size(html, area.width())
     document = _text_document()
     document.setDefaultFont(scaled_font(size))

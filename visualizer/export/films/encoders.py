@@ -1,8 +1,8 @@
-"""Encoders of films as GIF, APNG and WebP, frame by frame; Pillow’s writers keep all frames.
+"""Encodes animations as GIF, APNG and WebP frame by frame; Pillow would keep all frames.
 
-One palette without dithering serves all frames: it has the most frequent colours, then those
-farthest from it. Source: CompuServe, "Graphics Interchange Format, Version 89a", 1990; Pillow does
-the LZW coding.
+All frames of a GIF share one palette, without dithering: it consists of the most frequent colours
+and then of the colours that differ most from it. Source: CompuServe, "Graphics Interchange Format,
+Version 89a", 1990; Pillow does the LZW compression.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class FramePatch(Struct, frozen=True, eq=False):
-    """The smallest rectangle that contains all changes.
+    """The smallest rectangle that contains all changed pixels of a frame.
 
     Parameters
     ----------
     left, top : int
-        The position, in even numbers of pixels.
+        The position in pixels; both are even.
     values : numpy.ndarray
         The new pixels, [row, column].
     is_new : numpy.ndarray
-        Boolean, of the same shape: the changed pixels.
+        Boolean mask of the changed pixels, in the same shape.
     """
 
     left: int
@@ -42,19 +42,19 @@ class FramePatch(Struct, frozen=True, eq=False):
 
     @property
     def size(self) -> tuple[int, int]:
-        """The width and height."""
+        """The width and height in pixels."""
         rows, columns = self.values.shape
         return columns, rows
 
     @property
     def rgba(self) -> np.ndarray:
-        """The pixels as bytes, [row, column, channel]; unchanged ones are transparent."""
+        """The pixels as bytes [row, column, channel]; unchanged pixels are transparent."""
         pixels = np.where(self.is_new, self.values << np.uint32(8) | np.uint32(0xFF), 0)
         return pixels.astype(">u4").view(np.uint8).reshape(*pixels.shape, 4)
 
 
 def find_changed_rectangle(before: np.ndarray | None, after: np.ndarray) -> FramePatch:
-    """Return the changed rectangle; one pixel if nothing changes."""
+    """Return the changed rectangle, or a single pixel if nothing has changed."""
     if before is None:
         return FramePatch(0, 0, after, np.ones(after.shape, bool))
     is_new = before != after
@@ -67,7 +67,7 @@ def find_changed_rectangle(before: np.ndarray | None, after: np.ndarray) -> Fram
 
 
 class FrameEncoder:
-    """Base of the encoders: counts the bytes written, and keeps the last frame."""
+    """Base class of the encoders: counts the bytes written and keeps the last frame."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.written = 0
@@ -75,7 +75,7 @@ class FrameEncoder:
         self._last_pixels: np.ndarray | None = None
 
     def _find_change(self, pixels: np.ndarray) -> FramePatch:
-        """Return the difference from the last frame, and store the new frame."""
+        """Return the difference from the last frame and store the new frame."""
         change = find_changed_rectangle(self._last_pixels, pixels)
         self._last_pixels = pixels
         return change
@@ -88,7 +88,7 @@ GIF_LOOP_FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
 
 
 class GifEncoder(FrameEncoder):
-    """Encoder of a GIF with one palette for all frames."""
+    """Encoder for GIF, with one palette for all frames."""
 
     unit_ms = 10
 
@@ -122,19 +122,19 @@ class GifEncoder(FrameEncoder):
 
 
 MAX_COLOURS = 255
-"""One of the 256 entries is transparent, for unchanged pixels."""
+"""Maximum number of colours; one of the 256 entries is transparent, for unchanged pixels."""
 MAX_EXACT_COLOURS = 96
 RARE_COLOUR_EXPONENT = 0.7
-"""Exponent of the pixel count in the weight of a colour's error."""
+"""The weight of a colour's error is the number of its pixels raised to this power."""
 
 
 class ColourPalette:
-    """A palette of up to 255 colours, and the nearest entry of any colour.
+    """A palette of up to 255 colours, which finds the nearest entry for any colour.
 
     Parameters
     ----------
     pictures : iterable of numpy.ndarray
-        Arrays of 0xrrggbb from which colours are chosen.
+        Images as arrays of 0xrrggbb, from which the colours are chosen.
     """
 
     def __init__(self, pictures: Iterable[np.ndarray]) -> None:
@@ -144,11 +144,11 @@ class ColourPalette:
 
     @property
     def table(self) -> bytes:
-        """All 256 entries as bytes; unused ones are black."""
+        """All 256 entries as bytes; unused entries are black."""
         return _split_channels(self.colours).astype(np.uint8).tobytes().ljust(768, b"\0")
 
     def entries(self, words: np.ndarray) -> np.ndarray:
-        """Return the index of the nearest colour for each pixel."""
+        """Return the index of the nearest colour for each 0xrrggbb pixel."""
         indices: np.ndarray = self._nearest[words]
         is_unknown = indices == MAX_COLOURS
         if is_unknown.any():
@@ -169,7 +169,7 @@ def _split_channels(words: np.ndarray) -> np.ndarray:
 
 
 def _count_colours(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return all colours by descending frequency, and their numbers of pixels."""
+    """Return all colours by descending frequency, with their numbers of pixels."""
     colours, counts = [], []
     for picture in pictures:
         words = picture.ravel()
@@ -183,7 +183,7 @@ def _count_colours(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarr
 
 
 def _choose_colours(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Choose the most frequent colours, then one by one those with the largest weighted error."""
+    """Choose the most frequent colours, then, one by one, those with the largest weighted error."""
     channels = _split_channels(colours).astype(np.float32)
     chosen = [*range(min(MAX_EXACT_COLOURS, len(colours)))]
     weights = counts**RARE_COLOUR_EXPONENT
@@ -201,11 +201,11 @@ APNG_RGBA = 6
 BLEND_OVER = 1
 LEVEL = 6
 MAX_FRAME_TIME_UNITS = 2**16 - 1
-"""The largest number of time units that a frame can have."""
+"""Maximum duration of a frame, in time units."""
 
 
 class ApngEncoder(FrameEncoder):
-    """Encoder of an animated PNG."""
+    """Encoder for animated PNG."""
 
     unit_ms = 1
 
@@ -221,7 +221,7 @@ class ApngEncoder(FrameEncoder):
         is_first = self._last_pixels is None
         change = self._find_change(pixels)
         place = (*change.size, change.left, change.top)
-        # The long frames of a slow film are in hundredths of a second.
+        # Durations that do not fit in milliseconds are written in hundredths of a second.
         unit = 1 if duration <= MAX_FRAME_TIME_UNITS else 10
         time = (round(duration / unit), 1000 // unit)
         self._write_chunk(
@@ -248,11 +248,11 @@ class ApngEncoder(FrameEncoder):
 
 ANIMATED, SEE_THROUGH = 0x02, 0x10
 METHOD, EFFORT = 1, 20
-"""Method (0–6) and effort (0–100); higher values take much longer for slightly smaller files."""
+"""WebP method (0–6) and effort (0–100); higher values save little space and take much longer."""
 
 
 class WebpEncoder(FrameEncoder):
-    """Encoder of an animated WebP; the length in its header is filled in at the end."""
+    """Encoder for animated WebP; the file size in the header is written at the end."""
 
     unit_ms = 1
 
@@ -287,7 +287,7 @@ def _uint24(number: int) -> bytes:
 
 
 def _encode_image(rgba: np.ndarray) -> bytes:
-    """Encode a picture and return its chunks without the file header."""
+    """Encode an image and return its chunks without the file header."""
     file = BytesIO()
     picture = Image.fromarray(rgba)
     picture.save(file, "WEBP", lossless=True, quality=EFFORT, method=METHOD)

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 ASPECT_RATIO = 9 / 16
-"""Height / width without a given height."""
+"""Ratio of height to width if the settings have no height."""
 MAX_SIDE_PX = 4096
-"""Maximum side of a film in pixels that common players support."""
+"""Maximum width and height, in pixels, that common players support."""
 SPACING_PX = 8
 
 
 def lay_out_film(
     snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> AnimationFrames:
-    """Lay a film out.
+    """Lay out an animation.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def lay_out_film(
     Raises
     ------
     InputError
-        When the film has too many steps, or too many pixels.
+        If the animation has too many steps or too many pixels.
     """
     check_film_size(figure_settings)
     played = _played_view(snapshot, figure_settings)
@@ -91,7 +91,7 @@ def lay_out_film(
 
 
 def check_film_size(figure_settings: FigureSettings) -> None:
-    """Raise `InputError` if a side has more pixels than players support."""
+    """Raise `InputError` if a frame is larger than players support."""
     width, ratio = figure_settings.film.width, film_pixel_ratio(figure_settings)
     height = round((figure_settings.height or 0) * ratio)
     if max(width, height) > MAX_SIDE_PX:
@@ -101,7 +101,7 @@ def check_film_size(figure_settings: FigureSettings) -> None:
 
 
 def _played_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
-    """Return the view to play: without a comparison, a prediction or an enlarged stage."""
+    """Return the view to play, without a comparison, a prediction or an enlarged stage."""
     film = figure_settings.film
     view = replace(
         snapshot.view,
@@ -125,7 +125,7 @@ def _margins_height(figure: FigureContent, figure_settings: FigureSettings) -> f
 def _lay_out_margins(
     figure: FigureContent, figure_settings: FigureSettings, board_height: float
 ) -> FrameMargins:
-    """Lay out the margins above and below a board of a given height."""
+    """Lay out the margins above and below a board of the given height."""
     width = figure_settings.width / figure_settings.scale
     title_height = text_height(figure.title, 20, width)
     across = width - 2 * EDGE
@@ -143,7 +143,7 @@ def _lay_out_margins(
 
 
 def film_pixel_ratio(figure_settings: FigureSettings) -> float:
-    """Return the pixels of the film for 1/96 inch of its page."""
+    """Return the number of pixels per 1/96 inch of the page."""
     return figure_settings.film.width / figure_settings.width
 
 
@@ -152,6 +152,6 @@ def _round_to_pixels(length: float, pixel_ratio: float) -> float:
 
 
 def _even_size(size: QSizeF) -> tuple[int, int]:
-    """Round a size to even numbers of pixels."""
+    """Round the width and height to even numbers of pixels."""
     width, height = (max(1, math.ceil(side / 2 - 0.01)) for side in (size.width(), size.height()))
     return 2 * width, 2 * height

@@ -1,4 +1,4 @@
-"""Writes films in any format frame by frame, without keeping frames in memory.
+"""Writes animations in any format frame by frame, without keeping frames in memory.
 
 Encoders are imported on demand.
 """
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from visualizer.session.timeline import PlaybackPosition
 
 SAMPLED_FRAMES = 8
-"""Number of frames of each kind sampled to estimate the size of a film."""
+"""Number of frames of each kind that are encoded to estimate the file size."""
 
 TIMED_STEPS = 3
-"""Number of steps rendered to estimate the duration of an export."""
+"""Number of steps that are rendered to estimate the duration of an export."""
 
 
 class FilmEncoder(Protocol):
-    """The interface of a film encoder.
+    """Interface of the encoders.
 
     Parameters
     ----------
     unit_ms : int
-        The format's time unit.
+        The format's time unit in ms.
     written : int
-        Bytes of the frames written so far.
+        Number of bytes written so far.
     """
 
     unit_ms: int
@@ -56,7 +56,7 @@ class FilmEncoder(Protocol):
 
 
 class FrameSource(Protocol):
-    """The interface of a film's frames: pictures of one size, painted in any order."""
+    """Interface of an animation: frames of equal size that can be painted in any order."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -65,10 +65,10 @@ class FrameSource(Protocol):
     def __len__(self) -> int: ...
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
-        """Return how many time units each frame is shown."""
+        """Return the duration of each frame in units of `unit_ms`."""
 
     def samples(self) -> Iterable[int]:
-        """Return the indices of a few frames that together have most colours."""
+        """Return the indices of a few frames that together contain most colours."""
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
@@ -81,13 +81,13 @@ def write_film(
     file: BinaryIO,
     progress: Progress,
 ) -> None:
-    """Write a film.
+    """Write an animation of the computation.
 
     Parameters
     ----------
     progress : callable
-        Called with the frames written and their total; an exception that it raises cancels the
-        work.
+        Called with the number of frames written and their total; an exception that it raises
+        cancels the work.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def write_film(
 def write_frames(
     suffix: str, frames: FrameSource, loops: bool, file: BinaryIO, progress: Progress
 ) -> None:
-    """Write a film of any frames; see `write_film`."""
+    """Write any frames as an animation; see `write_film`."""
     encoder = _open_encoder(suffix, frames, loops, file, progress)
     for frame, duration in enumerate(frames.durations(encoder.unit_ms)):
         progress(frame, len(frames))
@@ -143,7 +143,7 @@ def _sample_pixels(frames: FrameSource, progress: Progress) -> Iterator[np.ndarr
 
 
 class FilmEstimate(Struct, frozen=True):
-    """Estimated file size of a film and the time to render it."""
+    """Estimated file size of an animation and the estimated time to render it."""
 
     bytes: int
     seconds: float
@@ -161,7 +161,7 @@ def estimate_film(
     suffix: str,
     progress: Progress = no_progress,
 ) -> FilmEstimate:
-    """Estimate the file size and rendering time of a film from some of its frames.
+    """Estimate the file size and rendering time of an animation from some of its frames.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def estimate_film(
     began = time.perf_counter()
     animation = lay_out_film(snapshot, figure_settings, progress)
     encoder = _open_encoder(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
-    encoder.add(animation.pixels(0), 1)  # the first frame takes more time and bytes than the others
+    encoder.add(animation.pixels(0), 1)  # the first frame needs more time and bytes than the others
     started, total_bytes = time.perf_counter(), float(encoder.written)
     film = animation.film
     stages = [film.place(index).stage for index in range(len(animation))]
@@ -218,7 +218,7 @@ def _seconds_per_frame(
 
 
 def _count_frame_bytes(frame: int, animation: AnimationFrames, encoder: FilmEncoder) -> int:
-    """Encode a frame after its predecessor, and return its bytes."""
+    """Encode a frame after its predecessor and return its size in bytes."""
     encoder.add(animation.pixels(frame - 1), 1)
     previous_total = encoder.written
     encoder.add(animation.pixels(frame), 1)

@@ -1,4 +1,4 @@
-"""Encodes films as MP4 (H.264) with FFmpeg through PyAV, an optional dependency."""
+"""Encodes animations as MP4 (H.264) with FFmpeg through PyAV, an optional dependency."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
 H264_OPTIONS = {"crf": "18", "preset": "veryfast", "tune": "zerolatency"}
-"""Nearly lossless encoding without lookahead, so that no frames are pending at the end."""
+"""Encode almost without loss, and without lookahead, so that no frames are pending at the end."""
 MPEG4_OPTIONS = {"qscale": "2"}
 KEYFRAME_INTERVAL = 24
 BT709_COLOUR_SPACE = 1
@@ -24,7 +24,7 @@ MS_PER_SECOND = 1000
 
 
 class Mp4Encoder:
-    """Encoder of an MP4 with a variable frame rate."""
+    """Encoder for MP4 with a variable frame rate."""
 
     unit_ms = 1
 
