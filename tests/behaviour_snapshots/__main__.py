@@ -1,11 +1,11 @@
 """Write behaviour snapshots into a folder, or compare two such folders.
 
-``python -m tests.behaviour_snapshots FOLDER [part …]`` writes pictures of the windows, texts of
-their accessible trees, exported files and what the command line prints.
+``python -m tests.behaviour_snapshots FOLDER [part …]`` writes screenshots of the windows, their
+accessibility trees as text, exported files and the output of the command line.
 
-``python -m tests.behaviour_snapshots --compare BEFORE AFTER`` lists what differs. It is for changes
-that must not change behaviour: take one folder before the change and one after it, on the same
-machine, as fonts and torch's arithmetic differ between machines.
+``python -m tests.behaviour_snapshots --compare BEFORE AFTER`` lists the differences. Use this for
+changes that must not change behaviour: write a folder before the change and another after it, on
+the same machine, because fonts and torch's results differ between machines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("windows", "windows_at_scale_2", "lab", "commands")
-"""Each runs in a process of its own: a scale is read once, as Qt starts."""
+"""The parts, each of which runs in a separate process, because Qt reads the scale only once."""
 ENVIRONMENT = {
     "COLUMNS": "100",
     "LC_ALL": "C.UTF-8",
@@ -36,33 +36,33 @@ ENVIRONMENT = {
     "QT_SCALE_FACTOR": "1",
     "TZ": "UTC",
 }
-"""What would otherwise depend on the person and the machine."""
+"""Environment variables that could otherwise differ between users and machines."""
 SCREEN = {"name": "screen", "x": 0, "y": 0, "width": 1920, "height": 1080, "dpr": 1,
           "logicalDpi": 96, "logicalBaseDpi": 96}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or compare; the exit status is 1 where something differs or a part failed."""
+    """Write or compare folders; return exit status 1 if they differ or a part failed."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.behaviour_snapshots",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("folder", type=Path, nargs="?", help="what to write into; made if missing")
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("folder", type=Path, nargs="?", help="folder to write; created if missing")
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"any of {', '.join(PARTS)}")
     parser.add_argument("--compare", type=Path, nargs=2, metavar=("BEFORE", "AFTER"))
     parser.add_argument(
         "--differences", type=Path, metavar="FOLDER",
-        help="where pictures of differences go (AFTER-differences)",
+        help="folder for images of the differences (default: AFTER-differences)",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     if options.compare:
         before, after = options.compare
         return compare(before, after, options.differences or Path(f"{after}-differences"))
     if options.folder is None:
-        parser.error("name a FOLDER to write into, or --compare two of them")
+        parser.error("FOLDER or --compare is required")
     if unknown := set(options.parts) - set(PARTS):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown part: {', '.join(sorted(unknown))}")
     failed = [part for part in options.parts or PARTS if not write(part, options.folder)]
     if failed:
         print(f"Failed: {', '.join(failed)}")
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write(part: str, folder: Path) -> bool:
-    """Have a part written by a process of its own, in a place of its own; say whether it was."""
+    """Write a part in a separate process and temporary folder; return whether this succeeded."""
     (folder / part).mkdir(parents=True, exist_ok=True)
     scale = {"QT_SCALE_FACTOR": "2"} if part.endswith("scale_2") else {}
     with tempfile.TemporaryDirectory() as place:

@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "version": (MAIN, "--version"),
     "api": ("-c", API),
     "reset settings": (MAIN, "--reset-settings"),
-    # refused
+    # rejected commands
     "unknown option": (MAIN, "--hed", "2"),
     "no such file": (MAIN, "nothing.attention"),
     "not a document": (MAIN, "broken.attention"),
@@ -64,7 +64,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "train what does not divide": (MAIN, "train", "repeat", "--out", "odd", "--heads", "7"),
     "train no such file": (MAIN, "train", "nothing.txt", "--out", "odd"),
     "resume nothing": (MAIN, "train", "--resume", "nothing"),
-    # done
+    # successful commands
     "train": (MAIN, "train", "repeat", "--out", "run", "--steps", "40", "--quiet", *SMALL),
     "generate": (MAIN, "generate", "run", "--tokens", "50", "--seed", "1"),
     "resume": (MAIN, "train", "--resume", "run", "--steps", "60", "--quiet"),
@@ -85,7 +85,7 @@ EXPORTS: dict[str, tuple[str, ...]] = {
 
 
 def main(folder: Path) -> int:
-    """Run everything in the present folder and write what came of it; give 0."""
+    """Run all commands in the current folder and write the results; return exit status 0."""
     for document in GOLDEN.glob("*.attention"):
         shutil.copy(document, document.name)
     _spoil()
@@ -93,7 +93,7 @@ def main(folder: Path) -> int:
         (folder / f"{name}.txt").write_text(run(*arguments))
     for run_ in ("run", "words"):
         for file in (Path(run_) / "run.json", Path(run_) / "losses.csv"):
-            text = re.sub(r",[\d.]+$", ",…", file.read_text(), flags=re.M)  # the seconds it took
+            text = re.sub(r",[\d.]+$", ",…", file.read_text(), flags=re.M)  # a duration
             (folder / f"{run_} {file.name}").write_text(text)
         (folder / f"{run_} weights.txt").write_text(described(sorted(
             (Path(run_) / "snapshots").iterdir())[-1]))  # fmt: skip
@@ -105,7 +105,7 @@ def main(folder: Path) -> int:
 
 
 def _spoil() -> None:
-    """Make a file that is no document, and a document of a program to come."""
+    """Write a file that is not a document, and a document of a future version."""
     Path("broken.attention").write_bytes(b"PK\x03\x04 and nothing else")
     with (
         zipfile.ZipFile("plain-2.attention") as old,
@@ -116,7 +116,7 @@ def _spoil() -> None:
 
 
 def run(*arguments: str) -> str:
-    """Run Python; give its exit status, and what it printed."""
+    """Run Python; return its exit status and its output."""
     ended = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=600,
         stdin=subprocess.DEVNULL,
@@ -126,7 +126,7 @@ def run(*arguments: str) -> str:
 
 
 def _export(folder: Path, name: str, options: tuple[str, ...]) -> None:
-    """Write a file of every format, and of those that nobody can read what is in them."""
+    """Export all formats, and describe the contents of binary files."""
     names = [f"{name}{each.suffix}" for each in FORMATS]
     asked = [part for file in names for part in ("--export", file)]
     (folder / f"export {name}.txt").write_text(run(MAIN, *options, *FILMS, *asked))
@@ -138,19 +138,19 @@ def _export(folder: Path, name: str, options: tuple[str, ...]) -> None:
 
 
 def _save_again(folder: Path, document: Path) -> None:
-    """Open a document and save it as one of today."""
+    """Open a document and save it in the current version."""
     again = Path(f"again {document.name}")
     said = run(MAIN, document.name, "--export", str(again))
     (folder / f"{document.stem} saved again.txt").write_text(said + described(again))
 
 
 def is_described(file: Path) -> bool:
-    """Return whether a file is compared by what is in it, as its bytes depend on more than that."""
+    """Return whether a file is compared by its content, because its bytes are not reproducible."""
     return file.suffix in {".npz", ".attention", ".safetensors", ".pdf"}
 
 
 def described(file: Path) -> str:
-    """Say what is in a file: its JSON and texts, and of numbers their kind, size and digest."""
+    """Describe a file: its JSON and its texts, and the type, shape and digest of its arrays."""
     if file.suffix == ".safetensors":
         return _described_tensors(file.read_bytes())
     if file.suffix == ".pdf":
@@ -180,7 +180,7 @@ def _described_tensors(data: bytes) -> str:
 
 
 def _described_page(data: bytes) -> str:
-    """List a page's objects without their numbers: Qt writes its fonts in any order."""
+    """List the objects of a PDF page without their numbers; the order of fonts is not defined."""
     data = re.sub(rb"\(D:\d{14}[^)]*\)", b"(D:)", data)
     data = re.sub(rb'(xmp:\w+Date=)"[^"]*"', rb'\1""', data)
     data = re.sub(rb"uuid:[0-9a-f-]{36}", b"uuid:", data)
@@ -191,7 +191,7 @@ def _described_page(data: bytes) -> str:
             stream = zlib.decompress(stream)
         head = re.sub(
             rb"(?<=/)[A-Z]{6}(?=\+)|\d+ 0 R", b"#", head
-        )  # names of fonts, of other objects
+        )  # names of fonts and of other objects
         said = " ".join(head.decode("latin-1").split()).encode("unicode_escape").decode("ascii")
         lines.append(f"{said} {_digest(stream)}" if stream else said)
     return "\n".join(sorted(lines)) + "\n"

@@ -1,4 +1,4 @@
-"""Lists the differences between two folders: texts by line, pictures by pixel."""
+"""Lists the differences between two folders: texts by line and images by pixel."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 PICTURES = {".png", ".apng", ".gif", ".webp"}
 MOST_LINES = 40
-"""Of a difference between texts; the rest is counted."""
+"""Maximum number of lines that are printed for a difference between texts."""
 FADED, CHANGED = 0.25, (255, 0, 80)
-"""How a picture of differences shows what is the same, and what is not."""
+"""Opacity of equal pixels, and colour of different pixels, in an image of differences."""
 
 
 def compare(before: Path, after: Path, differences: Path) -> int:
-    """Print what differs; give 1 where anything does.
+    """Print the differences; return 1 if there are any.
 
     Parameters
     ----------
     differences : Path
-        A folder for pictures in which the differing pixels are marked.
+        A folder for images in which the different pixels are marked.
     """
     names = sorted(_names(before) | _names(after))
     said = {name: _difference(name, before, after, differences) for name in names}
@@ -40,7 +40,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _difference(name: str, before: Path, after: Path, differences: Path) -> str:
-    """Say how a file differs; nothing where it does not."""
+    """Describe how a file differs; return "" if it does not."""
     old, new = before / name, after / name
     for path, words in ((old, "only after"), (new, "only before")):
         if not path.exists():
@@ -59,7 +59,7 @@ def _difference(name: str, before: Path, after: Path, differences: Path) -> str:
 
 
 def _difference_of_pictures(old: Path, new: Path, marked: Path) -> str:
-    """Compare frame by frame; mark the differences of the first frame that has any."""
+    """Compare frame by frame; mark the differences in the first frame that has differences."""
     with Image.open(old) as before, Image.open(new) as after:
         if before.size != after.size:
             return f"other size, {before.size} before and {after.size} after"

@@ -1,6 +1,6 @@
 """Drives a window through its visible interface: menu texts, control labels and cells.
 
-Of the program's internals it knows only that `NewestRequestWorker`s run the slow work.
+The only internal class that it uses is `NewestRequestWorker`, which runs slow work.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
 
     Step = Callable[[Any], object] | str
-    """What a driver does, or words of an action of its menus."""
+    """A function that is called with the driver, or the text of a menu action."""
 
 PATIENCE_S = 120
 LOOK_MS = 30
-"""How long between two looks at a window that is to come to rest."""
+"""Time, in ms, between two checks of whether a window is idle."""
 FONT = ("DejaVu Sans", 9)
 AWAY = QPoint(-100, -100)
-"""Where no window is."""
+"""A screen position outside all windows."""
 STATES = ("disabled", "checked", "focused", "selected", "expanded", "readOnly")
 
 SomeWidget = TypeVar("SomeWidget", bound=QWidget)
 
 
 def start() -> QApplication:
-    """Make the program's application, in which nothing blinks and no pointer is over a window."""
+    """Create the application with a steady cursor and with the pointer outside all windows."""
     qInstallMessageHandler(_tell)
     application = make_application()
     application.setFont(QFont(*FONT))
@@ -70,19 +70,19 @@ def start() -> QApplication:
 
 
 def _tell(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
-    if not message.startswith("This plugin does not support "):  # the platform without a screen
+    if not message.startswith("This plugin does not support "):  # the offscreen platform
         print(message, file=sys.stderr)
 
 
 def forget_settings() -> None:
-    """Have the next window be as on a first start, but that nothing moves in it."""
+    """Reset the settings to those of a first start, but with reduced motion."""
     app_settings.clear_settings()
     app_settings.save_scheme(ColourScheme.LIGHT)
     app_settings.set_motion_reduced(True)
 
 
 class Driver:
-    """Acts on a window and takes pictures of it."""
+    """Controls a window and takes screenshots of it."""
 
     def __init__(self, window: QMainWindow) -> None:
         self.window = window
@@ -90,13 +90,13 @@ class Driver:
     # ------------------------------------------------------------------ waiting
 
     def is_idle(self) -> bool:
-        """Return whether all that was asked for has been answered."""
+        """Return whether there are no pending requests."""
         return not any(
             worker.is_working for worker in self.window.findChildren(NewestRequestWorker)
         )
 
     def settle(self, same: int = 1) -> None:
-        """Wait until the window is idle and so many more looks at it see the same."""
+        """Wait until the window is idle and has not changed in `same` further checks."""
         last, quiet, looks = None, 0, 0
         while quiet < same:
             linger(LOOK_MS)
@@ -111,7 +111,7 @@ class Driver:
             last = seen
 
     def _tops(self) -> list[QWidget]:
-        """The window, and in front of it a dialog or a menu, where one is open."""
+        """Return the window and, if it is open, the dialog or menu in front of it."""
         others = [one for one in self.window.findChildren(QWidget) if one.isWindow()]
         shown = [one for one in others if one.isVisible() and isinstance(one, QDialog | QMenu)]
         return [self.window, *shown]
@@ -119,7 +119,7 @@ class Driver:
     # ------------------------------------------------------------------ acting
 
     def act(self, steps: Sequence[Step]) -> None:
-        """Take one step after the other; words are an action of the menus."""
+        """Perform the steps in order; a text is a menu action."""
         for step in steps:
             if isinstance(step, str):
                 self.run(step)
@@ -128,11 +128,11 @@ class Driver:
 
     @property
     def actions(self) -> dict[str, QAction]:
-        """Every action of the menus, by the words that lead to it: ``File>Open recent>…``."""
+        """All menu actions by their paths, such as ``File>Open recent>…``."""
         return dict(_actions(self.window.menuBar().actions(), ""))
 
     def listed_actions(self) -> list[str]:
-        """Give a line for every action: its words, its keys, whether it is possible and on."""
+        """Return a line for each action with its path and shortcuts, and its state."""
         lines = []
         for words, action in self.actions.items():
             keys = ", ".join(one.toString() for one in action.shortcuts())
@@ -141,7 +141,7 @@ class Driver:
         return lines
 
     def run(self, words: str) -> None:
-        """Choose from the menus what ends in these words."""
+        """Trigger the menu action whose path ends with the given text."""
         found = {at: one for at, one in self.actions.items() if f">{at}".endswith(f">{words}")}
         if len(found) != 1:
             raise LookupError(f"{len(found)} actions are called {words!r}: {[*found]}")
@@ -152,7 +152,7 @@ class Driver:
         self.settle()
 
     def find(self, kind: type[SomeWidget], label: str) -> SomeWidget:
-        """Find the control that a reader of the screen calls so, or whose button says so."""
+        """Find the control with the given accessible name or button text."""
         for top in reversed(self._tops()):
             for widget in top.findChildren(kind):
                 said = widget.text() if isinstance(widget, QAbstractButton) else ""
@@ -161,7 +161,7 @@ class Driver:
         raise LookupError(f"there is no {kind.__name__} called {label!r}")
 
     def choose(self, label: str, words: str) -> None:
-        """Choose from a list what begins with these words."""
+        """Choose the list entry that begins with the given text."""
         box = self.find(QComboBox, label)
         index = box.findText(words, Qt.MatchFlag.MatchStartsWith)
         if index < 0:
@@ -171,7 +171,7 @@ class Driver:
         self.settle()
 
     def number(self, label: str, value: float) -> None:
-        """Type a number into a box."""
+        """Enter a number in a spin box."""
         boxes = [
             box
             for box in self.window.findChildren(QAbstractSpinBox)
@@ -186,12 +186,12 @@ class Driver:
         self.settle()
 
     def press(self, label: str) -> None:
-        """Click a button or a switch."""
+        """Click a button or a check box."""
         self.find(QAbstractButton, label).click()
         self.settle()
 
     def write(self, label: str, text: str) -> None:
-        """Replace what stands in a box for text."""
+        """Replace the text in a text field."""
         boxes = [
             box for box in self.window.findChildren(QPlainTextEdit) if box.accessibleName() == label
         ]
@@ -202,11 +202,11 @@ class Driver:
             line = self.find(QLineEdit, label)
             line.setFocus()
             line.selectAll()
-            line.insert(text)  # at once: what is made of half a text depends on the moment
+            line.insert(text)  # in one step: results for partial texts vary
         self.settle()
 
     def key(self, label: str, key: Qt.Key) -> None:
-        """Press a key in a part of the window that takes keys."""
+        """Press a key in the widget with the given label."""
         named = [one for one in self.window.findChildren(QWidget) if one.accessibleName() == label]
         taking = [one for one in named if one.focusPolicy() is not Qt.FocusPolicy.NoFocus]
         if not taking:
@@ -218,7 +218,7 @@ class Driver:
     # ------------------------------------------------------------------ taking down
 
     def take(self, path: Path) -> None:
-        """Write a picture of what is in front, and a text of what a reader of the screen gets."""
+        """Write a screenshot of the front window and its accessibility tree."""
         self.settle(same=4)
         front = self._tops()[-1]
         picture = front.grab()
@@ -266,7 +266,7 @@ def _actions(actions: list[QAction], above: str) -> Iterator[tuple[str, QAction]
 
 
 def tree(told: QAccessibleInterface, depth: int = 0) -> list[str]:
-    """Give what a reader of the screen gets to know of what can be seen: role, name, value."""
+    """Return the accessibility tree of the visible widgets: roles, names and values."""
     state = told.state()
     if not told.isValid() or state.invisible:
         return []
@@ -288,7 +288,7 @@ def point_at(widget: QWidget, at: QPoint) -> None:
 
 
 def linger(milliseconds: int) -> None:
-    """Let events happen for a while."""
+    """Process events for the given time."""
     loop = QEventLoop()
     QTimer.singleShot(milliseconds, loop.quit)
     loop.exec()

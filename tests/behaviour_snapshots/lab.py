@@ -1,4 +1,4 @@
-"""Pictures of the language lab, empty and with a small run trained for them."""
+"""Screenshots of the language lab, empty and with a small run that is trained for them."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from tests.behaviour_snapshots.driver import Step
 
     Scenes = dict[str, tuple[Step, ...]]
-    """One after another in the same window, each beginning where the one before ended."""
+    """Scenes that are drawn in order in one window; each continues the previous scene."""
 
 SMALL = ("--block=8", "--batch=4", "--size=4000", "--threads=1")
 NARROW = ("--width=8", "--heads=2")
 RUNS = {"small": ("--steps=120", *NARROW), "other": ("--steps=60", "--seed=5", *NARROW),
         "bigram": ("--steps=60", "--model=bigram")}  # fmt: skip
 TRAINED_AT = 1_600_000_000
-"""When the runs went on last, in seconds since 1970."""
+"""Modification time of the runs, in seconds since 1970."""
 PROBE = "Probe text"
 
 
 class Lab(Driver):
-    """The lab's window, and the hand at it."""
+    """The lab's window, controlled by a driver."""
 
     def __init__(self, runs: Path, size: tuple[int, int]) -> None:
         forget_settings()
@@ -74,12 +74,11 @@ class Lab(Driver):
         )
 
     def open(self, name: str) -> None:
-        """Open a run."""
         self.lab.open_run(_home() / name)
         self.settle()
 
     def tick(self, name: str) -> None:
-        """Lay the losses of a run over the plot."""
+        """Overlay the losses of a run on the plot."""
         tree = self.find(QTreeWidget, "Runs")
         (item,) = tree.findItems(name, Qt.MatchFlag.MatchExactly)
         tree.setCurrentItem(item)
@@ -87,7 +86,7 @@ class Lab(Driver):
         self.settle()
 
     def place(self, layer: int, *place: int) -> QPoint:
-        """Where a cell of a head is."""
+        """Return the position of a cell of a head."""
         area = self.lab.attention.board.area_of(Cell(f"layer {layer}", place))
         if area is None:
             raise LookupError(f"no panel shows {place} of layer {layer}")
@@ -107,7 +106,7 @@ class Lab(Driver):
         self.settle()
 
     def close(self) -> None:
-        """Close the window, and wait until its training has ended."""
+        """Close the window and wait until its training process has ended."""
         for dialog in self._tops()[:0:-1]:
             dialog.close()
         self.lab.lab.close_run()
@@ -120,7 +119,7 @@ class Lab(Driver):
 
 
 def _home() -> Path:
-    """Where the lab keeps its runs."""
+    """Return the folder of the lab's runs."""
     return user_data_folder() / "runs"
 
 
@@ -174,7 +173,7 @@ SESSIONS = ((FRESH, (1280, 800)), (OPENED, (1280, 800)), (BIGRAM, (1280, 800)),
 
 
 def main(folder: Path) -> int:
-    """Draw all scenes; say which could not be, and give 1 where any could not."""
+    """Draw all scenes and print which failed; return 1 if any failed."""
     start()
     runs = Path.cwd() / "runs"
     for name, options in RUNS.items():
@@ -184,7 +183,7 @@ def main(folder: Path) -> int:
 
 
 def train(folder: Path, options: tuple[str, ...]) -> None:
-    """Train a small model, and write into its files that each step took a second."""
+    """Train a small model, and change its files as if each step had taken a second."""
     command = [sys.executable, "-m", "visualizer", "train", "repeat", "--out", str(folder)]
     subprocess.run([*command, *SMALL, *options, "--quiet"], check=True, capture_output=True)
     losses, checkpoint = folder / "losses.csv", folder / "checkpoint.safetensors"
@@ -195,7 +194,7 @@ def train(folder: Path, options: tuple[str, ...]) -> None:
 
 
 def _a_minute(found: re.Match[bytes]) -> bytes:
-    """Write the same number of digits, as the file says how long its beginning is."""
+    """Return the time as a minute with the same number of digits, to keep the header's length."""
     return found[1] + b"60.".ljust(len(found[2]), b"0")
 
 

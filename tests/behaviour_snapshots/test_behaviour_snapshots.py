@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    """Two folders with the same picture and the same text."""
+    """Create two folders with the same image and the same text."""
     both = tmp_path / "before", tmp_path / "after"
     for folder in both:
         (folder / "windows").mkdir(parents=True)

@@ -1,6 +1,6 @@
-"""Pictures of the main window, one scene each, in separate windows.
+"""Screenshots of the main window, with a separate window for each scene.
 
-At a scale other than 1 only the scenes in `SHARP` are drawn.
+At scales other than 1, only the scenes in `SHARP` are drawn.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MECHANISMS = (
     *("Multi-head, stacked heads", "Multi-head attention", "Averaging"),
 )
 BEHIND = tuple(pane.id for pane in PANES if pane.id not in {"Explain", "Lesson"})
-"""Panes that are not in front at first."""
+"""Panes that are initially behind others."""
 SHARP = (
     *("light", "dark", "64 tokens", "1,000 tokens", "pinned", "playing by cell", "pane Lines"),
     *("pane Numbers", "compared with A", "paint the mask", "presenter mode", "export PNG"),
@@ -54,7 +54,7 @@ SHARP = (
 
 
 class MainWindow(Driver):
-    """The main window, and the hand at it."""
+    """The main window, controlled by a driver."""
 
     def __init__(self, size: tuple[int, int] = USUAL) -> None:
         forget_settings()
@@ -69,7 +69,7 @@ class MainWindow(Driver):
         return is_shown and not workspace.is_working and super().is_idle()
 
     def place(self, stage: str, *place: int) -> QPoint:
-        """Where a cell is on the heatmaps."""
+        """Return the position of a cell on the heatmaps."""
         area = self.main.board.area_of(Cell(stage, place))
         if area is None:
             raise LookupError(f"no panel shows {stage} {place}")
@@ -81,7 +81,7 @@ class MainWindow(Driver):
         self.settle()
 
     def pin(self, stage: str, *place: int) -> None:
-        """Click a cell, and move the pointer away."""
+        """Click a cell and move the pointer away."""
         where = self.place(stage, *place)
         self.hover(stage, *place)
         QTest.mouseClick(self.main.board.viewport(), Qt.MouseButton.LeftButton, pos=where)
@@ -89,7 +89,7 @@ class MainWindow(Driver):
         self.settle()
 
     def drop(self, path: Path) -> None:
-        """Drop a file onto the window."""
+        """Drop a file on the window."""
         data, place = QMimeData(), self.main.rect().center()
         data.setUrls([QUrl.fromLocalFile(str(path))])
         copy, left = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
@@ -100,7 +100,7 @@ class MainWindow(Driver):
         self.main.statusBar().clearMessage()
 
     def turn_pages(self, folder: Path) -> None:
-        """Take a picture of every page of every lesson: after the last of one comes the next."""
+        """Take a screenshot of every page of every lesson; the lessons follow one another."""
         self.run(next(words for words in self.actions if words.startswith("Lessons>1 ")))
         for page in count(1):
             self.take(folder / f"page {page:02} of the lessons")
@@ -109,7 +109,7 @@ class MainWindow(Driver):
             self.run("Lessons>Next page")
 
     def close(self) -> None:
-        """Close the window, whatever is unsaved."""
+        """Close the window without saving."""
         for dialog in self._tops()[:0:-1]:
             dialog.close()
         self.main.controllers.document_controller.abandon()
@@ -134,14 +134,14 @@ def drop(name: str) -> Step:
 
 
 def tokens(number_of: int, size: int = 16, heads: int = 4) -> tuple[Step, ...]:
-    """Have so many different tokens, in as many numbers as that takes."""
+    """Set a text with the given number of different tokens, and matching sizes."""
     text = " ".join(f"{'bdfgklmn'[at % 8]}{'aeiou'[at // 8 % 5]}{at}" for at in range(number_of))
     sizes = (number("Embedding size", size), number("Output size", size), number("Heads", heads))
     return *sizes, write("Sentence", text)
 
 
 def broken(on: MainWindow) -> None:
-    """Report a bug, as the worker would."""
+    """Report a bug like the worker."""
     on.main.show_bug("Traceback (most recent call last):\n  …\nZeroDivisionError: by zero")
     on.settle()
 
@@ -192,7 +192,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "bias and positions": (MORE, press("Bias in Q, K, V"), choose("Positions", "Sinusoidal")),
     "temperature": (MORE, number("Temperature", 0.1)),
     "float64": (MORE, choose("Precision", "float64")),
-    # problems
+    # errors
     "heads do not divide": (number("Output size", 5),),
     "no text": (write("Sentence", ""),),
     "dropout too large": (number("Dropout", 1.5),),
@@ -219,7 +219,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "predicted": (
         "Go to start", *["Next stage"] * 6, "Predict this stage", "Reveal hidden stage",
     ),
-    # comparing
+    # comparisons
     "compared with A": A_AND_B,
     "compared and swapped": (*A_AND_B, "Swap A and B"),
     "compared at the largest": (*A_AND_B, "Go to largest difference"),
@@ -283,7 +283,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
 }  # fmt: skip
 SIZED = {"light large": "light", "dark large": "dark", "64 tokens large": "64 tokens",
          "compared large": "compared with A", "painted large": "painted"}  # fmt: skip
-"""Scenes that are also drawn in a large window."""
+"""Names of scenes that are also drawn in a large window."""
 
 
 def main(folder: Path) -> int:
@@ -315,7 +315,7 @@ def _draws(name: str, steps: tuple[Step, ...], size: tuple[int, int], folder: Pa
 
 
 def _list_actions(folder: Path) -> None:
-    """Write every action of the menus: its keys, and whether it is possible and on."""
+    """Write all menu actions with their shortcuts, and whether they are enabled and checked."""
     on = MainWindow()
     (folder / "actions.txt").write_text("\n".join(on.listed_actions()) + "\n")
     on.close()

@@ -1,1 +1,1 @@
-"""Benchmarks of the real window, beside minimal implementations and other tools."""
+"""Benchmarks of the real window, compared with minimal implementations and other tools."""

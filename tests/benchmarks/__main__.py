@@ -1,6 +1,6 @@
-"""Run the benchmarks and print them: ``python -m tests.benchmarks [part …] [--repeats N]``.
+"""Run the benchmarks and print the results: ``python -m tests.benchmarks [part …] [--repeats N]``.
 
-Drawn offscreen, or on the platform that ATTENTION_VISUALIZER_TEST_PLATFORM names (``xcb``).
+Windows are drawn offscreen, or on the platform in ATTENTION_VISUALIZER_TEST_PLATFORM (``xcb``).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ FEWEST = 15
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; the exit status is 1 when a target was missed or a part failed."""
+    """Print the tables; return exit status 1 if a target was missed or a part failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--repeats", type=int, default=FEWEST)
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the program and its peers are compared on the CPU
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # all programs are compared on the CPU
     asked = os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM")
     screen = asked or os.environ.get("QT_QPA_PLATFORM", "offscreen")
     where = f"{screen}, Python {platform.python_version()}, {os.cpu_count()} cores"
@@ -55,11 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure_all(parts: Sequence[str], repeats: int) -> tuple[int, list[str]]:
-    """Measure part by part; give the number of targets missed and the parts that failed."""
+    """Run all parts; return the number of missed targets and the names of the failed parts."""
     missed, failed = 0, []
     for part in parts:
         try:
-            # Each is imported when it is its turn: what one imports is no burden to another.
+            # Import each module only when its part starts, so that its imports do not affect other
+            # parts.
             missed += import_module(f"tests.benchmarks.{part}").measure(repeats)
         except Exception:  # noqa: BLE001 - it is printed whole, and the other parts go on
             failed.append(part)

@@ -1,4 +1,4 @@
-"""Measurements that need a process of their own, which returns numbers."""
+"""Runs measurements in separate processes and returns their results."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(module: str, *arguments: str) -> Any:
-    """Run a module of the benchmarks in a fresh Python; give what it hands over."""
+    """Run a benchmark module in a new Python process and return its result."""
     return python("-m", f"tests.benchmarks.{module}", *arguments)
 
 
 def python(*arguments: str) -> Any:
-    """Run Python; give the last line of what it prints, read as JSON."""
+    """Run Python and return the last line of its output, decoded from JSON."""
     ended = subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -27,5 +27,5 @@ def python(*arguments: str) -> Any:
 
 
 def hand_over(numbers: Any) -> None:
-    """Give numbers to the process that asked for them."""
+    """Send a result to the parent process."""
     print(json.dumps(numbers))

@@ -1,4 +1,4 @@
-"""Export times beside matplotlib's for the same files, and the time to cancel a film."""
+"""Export times compared with matplotlib, and the time to cancel an animation."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ SIZE = (1024, 768, 12)
 LIMITS_S = {".png": 1.0, ".svg": 3.0, ".pdf": 3.0}
 MOST_BYTES = 20e6
 STEPS = 210
-"""All cells of what the program starts with."""
+"""Number of playback steps for all cells of the default document."""
 CALLED_OFF_MS = 200.0
 
 
 def measure(repeats: int) -> int:
-    """Measure in a process of its own and print; give the number of targets missed."""
+    """Measure in a separate process and print; return the number of missed targets."""
     told = children.run("exports", str(repeats))
     tokens, _, heads = SIZE
     lines = []
@@ -125,7 +125,7 @@ def _timed(act: Callable[[], object]) -> float:
 
 
 def _called_off(snapshot: Snapshot, look: FigureSettings, after_s: float) -> float:
-    """Call a film off after a while, and say how long it went on."""
+    """Cancel an animation after some time, and return how long the export continued."""
     asked: list[float] = []
     timer = threading.Timer(after_s, lambda: asked.append(perf_counter()))
 
@@ -144,7 +144,7 @@ def _called_off(snapshot: Snapshot, look: FigureSettings, after_s: float) -> flo
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     repeats = int(arguments[0])
     with application():
         snapshot = _shot(document(*SIZE))

@@ -1,4 +1,4 @@
-"""The flow board beside the grid of panels: mask toggles, and the pointer over its cells."""
+"""The flow board compared with the grid of panels: mask toggles and hovered cells."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tests.benchmarks.stand import Stand, application, document
 from tests.benchmarks.table import ratio, show, times
 
 SIZES = ((64, 64, 8), (1024, 768, 12))
-"""Tokens, embedding size and heads."""
+"""Numbers of tokens, embedding sizes and numbers of heads."""
 HOVER_MS = {64: 9.0, 1024: 14.0}
 OF_GRID = 1.0
-"""A toggle on the flow board takes no longer than one with panels of all stages and heads."""
+"""Maximum ratio of the time of a toggle on the flow board to the time with all stages and heads."""
 WARM_UPS = 2
 HOVERS = 20
 MIDDLE = (0.3, 0.7)
-"""Where in the board the pointer is: over the matrices."""
+"""Range of pointer positions, as fractions of the width and height; it contains the matrices."""
 
 
 def measure(repeats: int) -> int:
-    """Measure every size in a process of its own and print; give the number of targets missed."""
+    """Measure each size in a separate process and print; return the number of missed targets."""
     return sum(_measure(repeats, *size) for size in SIZES)
 
 
@@ -59,7 +59,7 @@ def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, list[f
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     with application():
         repeats, tokens, size, heads = map(int, arguments)
         children.hand_over(_timed(repeats, tokens, size, heads))

@@ -23,16 +23,16 @@ SIZES = ((64, 64, 8), (1024, 768, 12))
 
 
 class Heart(QObject):
-    """Beats in the window's thread; keeps the seconds between beats."""
+    """A timer on the GUI thread that records the time between its ticks."""
 
     def __init__(self) -> None:
         super().__init__()
         self.gaps: list[float] = []
         self.work: list[float] = []
-        """Of each gap, the seconds in which this thread was at work."""
+        """For each gap, the CPU time of this thread in seconds."""
         self.waited: list[float] = []
-        """Of each gap, the seconds in which this thread could have worked, but no processor was
-        free; 0 where the system does not tell. The rest waited for a lock, a file or an event."""
+        """For each gap, the seconds during which this thread waited for a processor; 0 if unknown.
+        For the rest of the gap, it waited for a lock, a file or an event."""
         self._last, self._worked, self._waited = perf_counter(), thread_time(), _wait_time()
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
@@ -41,11 +41,11 @@ class Heart(QObject):
 
     @property
     def pause(self) -> float:
-        """The seconds since the last beat; of any thread."""
+        """The time since the last tick, in seconds; can be read on any thread."""
         return perf_counter() - self._last
 
     def gaps_since(self) -> list[float]:
-        """The gaps since this was asked last."""
+        """Return the gaps since the last call."""
         gaps, self.gaps, self.work, self.waited = self.gaps, [], [], []
         return gaps
 
@@ -58,27 +58,27 @@ class Heart(QObject):
 
 
 def _wait_time() -> float:
-    """Return for how many seconds this thread has waited for a processor since it began."""
+    """Return the total time, in seconds, during which this thread has waited for a processor."""
     try:
         told = Path("/proc/thread-self/schedstat").read_text(encoding="ascii")
-    except OSError:  # not Linux, or one that does not count
+    except OSError:  # not Linux, or a Linux without this statistic
         return 0.0
     return int(told.split()[1]) / 1e9
 
 
 def measure(repeats: int) -> int:
-    """Measure in processes of their own and print; give the number of targets missed."""
+    """Measure in separate processes and print; return the number of missed targets."""
     starts: list[float] = []
     for _ in range(max(3, repeats // 5)):
         starts += [max(children.run("heartbeat", "start"))]
-    lines = [_line("while torch is imported, until first numbers", starts, TORCH_GAP_MS)]
+    lines = [_line("while torch is imported, until the first results", starts, TORCH_GAP_MS)]
     for size in SIZES:
         told = children.run("heartbeat", *map(str, size))
         named = f"{size[0]:,} tokens × {size[1]} × {size[2]}"
-        lines += [_line("nothing happens", told["idle"], 0)]
+        lines += [_line("idle", told["idle"], 0)]
         lines += [_line(f"{DEEDS} mask toggles, {named}", told["toggles"], GAP_MS)]
         lines += [_line(f"{DEEDS} steps of a slider, {named}", told["drags"], SHORT_GAP_MS)]
-    return show("Largest gap in the beat of the window's thread", lines)
+    return show("Largest gap between ticks on the GUI thread", lines)
 
 
 def _line(words: str, gaps: list[float], target: float) -> Line:
@@ -90,7 +90,7 @@ def _line(words: str, gaps: list[float], target: float) -> Line:
 
 
 def _start() -> list[float]:
-    """The gaps from the first painted window until first numbers are painted."""
+    """Return the gaps from the first painted window to the first painted results."""
     stand = Stand(open_window(Document()))
     stand.until_painted(lambda: True)
     heart = Heart()
@@ -102,7 +102,7 @@ def _start() -> list[float]:
 
 
 def _deeds(tokens: int, size: int, heads: int) -> dict[str, list[float]]:
-    """The gaps while the mask is toggled and the slider of heads is dragged."""
+    """Return the gaps while the mask is toggled and while the slider for heads is dragged."""
     stand = Stand.with_numbers(document(tokens, size, heads))
     possible = [count for count in range(1, 13) if size % count == 0]
     for _ in range(2):
@@ -124,7 +124,7 @@ def _deeds(tokens: int, size: int, heads: int) -> dict[str, list[float]]:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     with application():
         if arguments == ["start"]:
             children.hand_over(_start())

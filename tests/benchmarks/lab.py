@@ -45,17 +45,17 @@ WATCHED_MS, PLAIN_S = 20_000, 8.0
 LEAST = 0.7
 DEEDS = 60
 LONG = 1_000_000
-"""Steps of a run whose losses are opened."""
+"""Number of steps of a run whose losses are opened."""
 WORDS = 5_000
 
 Gap = tuple[float, float]
-"""Seconds: the largest gap in the beat, and the most that was worked in one."""
+"""The largest gap between ticks and the largest CPU time in a gap, both in seconds."""
 Gaps = dict[str, Gap]
-"""By what was done."""
+"""Gaps by action."""
 
 
 def measure(repeats: int) -> int:
-    """Measure in processes of their own and print; give the number of targets missed."""
+    """Measure in separate processes and print; return the number of missed targets."""
     start, stolen = perf_counter(), getattr(psutil.cpu_times(), "steal", 0.0)
     before = children.run("lab", "plain")
     told = children.run("lab", "watch")
@@ -80,7 +80,7 @@ def measure(repeats: int) -> int:
 
 
 def _plain() -> float:
-    """Train with the plain loop, standing back as the lab's training does; give steps a second."""
+    """Train with the plain loop, at the same priority as the lab; return the steps per second."""
     import torch
 
     from tests.benchmarks.plain_loop import PlainLoop
@@ -90,7 +90,7 @@ def _plain() -> float:
     os.nice(PROCESS_NICENESS)
     corpus = load_corpus(TRAINED)
     plain = PlainLoop(TRAINED, corpus.training, len(corpus.vocabulary))
-    for _ in range(40):  # to warm up
+    for _ in range(40):  # warm-up
         plain.advance()
     count, start = 0, perf_counter()
     while perf_counter() - start < PLAIN_S:
@@ -101,18 +101,18 @@ def _plain() -> float:
 
 @dataclass(eq=False)
 class Bench:
-    """The lab's window, and the hand at it."""
+    """The lab's window, controlled by a test."""
 
     window: LabWindow
     heart: Heart
 
     def gap(self) -> Gap:
-        """The largest gap since this was asked last."""
+        """Return the largest gap since the last call."""
         work = max(self.heart.work, default=0.0)
         return max(self.heart.gaps_since(), default=0.0), work
 
     def start(self, settings: TrainingSettings) -> None:
-        """Start a run, and wait until its attention is seen."""
+        """Start a run and wait until its attention is displayed."""
         window = self.window
         window.lab.draft = settings
         window.lab.changed.emit()
@@ -132,23 +132,23 @@ class Bench:
             linger(20)
             QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
         if not self.window.close():
-            raise RuntimeError("the lab refused to close")
+            raise RuntimeError("the lab did not close")
         linger(20)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    """Let the windows work until something is so."""
+    """Process events until a condition is true."""
     loop, late = QEventLoop(), QTimer(singleShot=True, interval=TIMEOUT_S * 1000)
     late.start()
     while not is_so():
         if not late.isActive():
-            raise TimeoutError("what was waited for did not come")
+            raise TimeoutError("the condition did not become true in time")
         loop.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
 
 
 @contextmanager
 def _opened() -> Iterator[tuple[Bench, Gap]]:
-    """Open the lab in a program that is at work; give also the largest gap that it made."""
+    """Open the lab in a program with a document; also yield the largest gap that this caused."""
     with tempfile.TemporaryDirectory() as place:
         os.environ["XDG_DATA_HOME"] = place
         windows = WindowManager(window_services())
@@ -168,7 +168,7 @@ def _opened() -> Iterator[tuple[Bench, Gap]]:
 
 
 def _watch() -> dict[str, Any]:
-    """Watch a training for a while, and then play with it."""
+    """Watch a training for some time and then use its controls."""
     with _opened() as (bench, opening):
         gaps = {"the lab is opened": opening}
         bench.start(TRAINED)
@@ -209,7 +209,7 @@ def _played(bench: Bench) -> Gaps:
 
 
 def _long() -> Gaps:
-    """Open a run of very many steps, and lay it over another."""
+    """Open a run with a very large number of steps, and overlay it on another run."""
     with _opened() as (bench, _):
         lab = bench.window.lab
         children.run("lab", "write", str(lab.home / "long"))
@@ -231,7 +231,7 @@ def _long() -> Gaps:
 
 
 def _write_long(folder: RunFolder) -> None:
-    """Write the run, in a process of its own: the window's never imports what trains a model."""
+    """Write the run in a separate process, because that of the window imports no training code."""
     from visualizer.language.opened_training_run import OpenRun
 
     opened = OpenRun(folder, replace(TRAINED, steps=2 * LONG))
@@ -244,7 +244,7 @@ def _write_long(folder: RunFolder) -> None:
 
 
 def _words() -> Gaps:
-    """Train on a text of very many different words."""
+    """Train on a text with many different words."""
     with _opened() as (bench, _):
         path = Path(os.environ["XDG_DATA_HOME"]) / "words.txt"
         path.write_text(" ".join(f"w{place * place % WORDS}x{place % WORDS}"
@@ -257,7 +257,7 @@ def _words() -> Gaps:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     if arguments == ["plain"]:
         children.hand_over(_plain())
         return

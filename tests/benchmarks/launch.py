@@ -1,6 +1,6 @@
-"""One program start, timed from before its process was created; that time is its argument.
+"""Times one start of the program; the argument is the time before its process was created.
 
-Imports nothing that the program itself would not import.
+This module imports only modules that the program itself imports.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 
 def main(started: float, folder: str) -> None:
-    """Open the window as the program does; say when it was painted, and when with numbers.
+    """Open the window like the program; print when it was painted, and when results were painted.
 
-    Its settings are kept in the folder.
+    The folder contains the settings.
     """
     os.environ["XDG_CONFIG_HOME"] = folder
     import_numpy_on_first_use()

@@ -15,7 +15,7 @@ FRAME_MS = 25.0
 
 
 def measure(repeats: int) -> int:
-    """Measure in a process of its own and print; give the number of targets missed."""
+    """Measure in a separate process and print; return the number of missed targets."""
     told = children.run("lines", str(10 * repeats))
     gap = max(told["gaps"]) * 1000
     lines = [
@@ -25,7 +25,7 @@ def measure(repeats: int) -> int:
         times("scroll → painted", told["scroll"]),
         times("another threshold → painted", told["threshold"]),
         Line(
-            "largest gap in the beat, as the pane is opened",
+            "largest gap between ticks when the pane is opened",
             f"{gap:9.1f} ms",
             f"≤ {GAP_MS:g} ms",
             gap <= GAP_MS,
@@ -44,7 +44,7 @@ def _hover(repeats: int) -> dict[str, object]:
     view = stand.window.panes["Lines"].view
     gaps = heart.gaps_since()
     told: dict[str, list[float]] = {name: [] for name in ("token", "line", "scroll", "threshold")}
-    for number in range(-10, repeats):  # the first ones are to warm up
+    for number in range(-10, repeats):  # the first rounds are a warm-up
         moments = {
             "token": stand.hover(view, chance.choice((0.05, 0.95)), chance.uniform(0.1, 0.95)),
             "line": stand.hover(view, chance.uniform(0.35, 0.6), chance.uniform(0.1, 0.95)),
@@ -64,7 +64,7 @@ def _hover(repeats: int) -> dict[str, object]:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     with application():
         children.hand_over(_hover(int(arguments[0])))
 

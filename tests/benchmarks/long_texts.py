@@ -1,4 +1,4 @@
-"""Long texts, of which no matrix is held: pictures, numbers and memory, and the window at work."""
+"""Long texts, whose matrices are not stored: images, values, memory and the working window."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 SIZES = (4_096, 32_768, 100_000)
 EXACT = 32_768
 PEER_SIZE = 8_192
-"""The matrix of which others hold all numbers."""
+"""Side length, in cells, of the matrix that the other tools store completely."""
 SIDE = 400
-"""Drawn cells along each side."""
+"""Number of drawn cells per side."""
 TILE = 256
 BAND, CHUNK = 256, 2_048
 FIRST_MS = 250.0
@@ -46,7 +46,7 @@ WHOLE = (0, slice(None), slice(None))
 
 
 def measure(repeats: int) -> int:
-    """Measure in processes of their own and print; give the number of targets missed."""
+    """Measure in separate processes and print; return the number of missed targets."""
     rounds = max(3, repeats // 3)
     missed = 0
     for size in SIZES:
@@ -112,7 +112,7 @@ def _draw(held: CachedTensor, block: int, cells: Index = WHOLE) -> None:
 
 
 def _bare(trace: Trace) -> None:
-    """The product of queries and keys, tile by tile, and nothing else."""
+    """Compute only the product of queries and keys, tile by tile."""
     queries, keys = (trace.tensor(name)[0] for name in ("queries", "keys"))
     for row in range(0, len(queries), BAND):
         band = queries[row : row + BAND]
@@ -152,7 +152,7 @@ def _head(tokens: int, rounds: int) -> dict[str, Any]:
 
 
 def _document(tokens: int) -> Document:
-    """A text of so many words, weights alone of which are shown."""
+    """Return a document with the given number of tokens, for which only weights are displayed."""
     words = text(2_744).split()
     document = Document(text=" ".join((words * (tokens // len(words) + 1))[:tokens]), spec=SPEC)
     assert should_compute_blockwise(document.tokens(), SPEC, Device.CPU)
@@ -184,9 +184,9 @@ def _window(tokens: int, repeats: int) -> dict[str, object]:
 
 
 def _peers(rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Ours in its window; others have to compute all weights, hold them and draw them."""
+    """Compare the window with other tools, which must compute, store and draw all weights."""
     reader = Reader.with_numbers(_document(PEER_SIZE))
-    reader.look_at_weights()  # as the others draw nothing else
+    reader.look_at_weights()  # because the other tools draw nothing else
     own: dict[str, list[float]] = {"first": [], "exact": [], "known": [], "zoom": []}
     at = PEER_SIZE / 256, (4_100, 3_100)
     for number in range(rounds):
@@ -244,7 +244,7 @@ def _weights(trace: Trace) -> np.ndarray:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     what, *numbers = arguments
     if what == "head":
         children.hand_over(_head(*map(int, numbers)))

@@ -1,4 +1,4 @@
-"""Memory taken by a large text, and how much of it is freed."""
+"""Memory for a large text, and how much of this memory is freed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ GROWTH = 1.2
 LEFT = 0.2
 MEBI = 2**20
 REST_MS = round(1000 * IDLE_DELAY_S) + 500
-"""Memory that is used again is given back once nothing has been asked for a while."""
+"""Time, in ms, after which an idle program has freed its cached memory."""
 
 
 class Peak(QObject):
-    """Watches the memory of this process."""
+    """Records the peak memory of this process."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Peak(QObject):
 
 
 def measure(repeats: int) -> int:
-    """Measure in a process of its own and print; give the number of targets missed."""
+    """Measure in a separate process and print; return the number of missed targets."""
     told = children.run("memory")
     small, large, back, trace = (told[name] for name in ("small", "large", "back", "trace"))
     grown, left = (large - small) / trace, (back - small) / trace
@@ -56,7 +56,7 @@ def _mebi(count: float) -> str:
 
 
 def main() -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     with application():
         stand = Stand.with_numbers(document(6, 3, 2))
         told = {"small": _rss_at_rest(stand)}

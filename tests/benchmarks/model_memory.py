@@ -1,7 +1,8 @@
-"""Memory and time of reading a text with a model through the Python API, beside eager attention.
+"""Memory and time of a model's forward pass in the Python API, compared with eager attention.
 
-A model with the sizes of SmolLM2-135M and random weights, each text in a process of its own: the
-growth of the peak memory while it is read, and what reading every stage of every layer adds.
+The model has the sizes of SmolLM2-135M and random weights. Each text is processed in a separate
+process, which measures the growth of the peak memory, also while every stage of every layer is
+read.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ WAYS = ("eager", "ours", "read")
 
 
 def measure(repeats: int) -> int:
-    """Measure and print; give the number of targets missed."""
+    """Measure and print; return the number of missed targets."""
     rounds = max(3, repeats // 5)
     with TemporaryDirectory() as place:
         folder = save_tiny_model(Path(place) / "m", "llama", **SIZES)
@@ -60,19 +61,19 @@ def _measure(folder: Path, tokens: int, rounds: int) -> int:
 
 
 def growth(folder: Path, tokens: int, way: str) -> int:
-    """Measure in a process of its own by how many bytes its memory grows at most."""
+    """Return the maximum growth of memory, in bytes, measured in a separate process."""
     found: int = children.run("model_memory", str(folder), str(tokens), way)
     return found
 
 
 def main() -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     folder, tokens, way, *rounds = sys.argv[1:]
     text = " ".join((WORDS * int(tokens))[: int(tokens) - 1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = open_model(folder)
-        model.attend(" ".join(WORDS * 6))  # finds out once what its layers compute
+        model.attend(" ".join(WORDS * 6))  # determines once what the layers compute
         if way == "time":
             children.hand_over(_seconds(model, text, int(rounds[0])))
         else:
@@ -98,7 +99,7 @@ def _eager(model: Model, text: str) -> Any:
 
 def _growth(read: Callable[[], Any]) -> int:
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # reset the peak
     before = psutil.Process().memory_info().rss
     kept = read()
     status = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
@@ -108,7 +109,7 @@ def _growth(read: Callable[[], Any]) -> int:
 
 
 def _seconds(model: Model, text: str, rounds: int) -> dict[str, list[float]]:
-    """Take the time of both in turns, after one of each."""
+    """Time both alternately, after one warm-up of each."""
     found: dict[str, list[float]] = {"eager": [], "ours": []}
     for _ in range(rounds + 1):
         for way in found:

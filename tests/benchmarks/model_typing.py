@@ -1,7 +1,7 @@
-"""Typing while a real model reads: until all heads follow, and gaps of the window's thread.
+"""Typing while a real model runs: time until all heads are updated, and gaps of the GUI thread.
 
-The model's folder is named by ATTENTION_VISUALIZER_MODEL; without it a small random one is made,
-which is answered sooner than SmolLM2-135M.
+ATTENTION_VISUALIZER_MODEL contains the folder of the model. Without this variable, a small random
+model is created, which is faster than SmolLM2-135M.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TEXT = "the cat sat on a mat and the dog ran to "
-"""With the words that are typed after it, twelve; the small model knows all of them."""
+"""Text of twelve words with those that are typed; the small model's vocabulary has all words."""
 WORDS = ("a log", "the mat", "a dog", "the cat")
 KEY_MS = 120
 FOLLOWS_MS = 600
 
 
 def measure(repeats: int) -> int:
-    """Measure in a process of its own and print; give the number of targets missed."""
+    """Measure in a separate process and print; return the number of missed targets."""
     with TemporaryDirectory() as place:
         named = os.environ.get("ATTENTION_VISUALIZER_MODEL")
         made = Path(place) / "m"
@@ -71,7 +71,7 @@ def _sizes(words: str, sizes: list[int]) -> Line:
 
 
 def _returned(words: str, sizes: list[int], weights: int) -> Line:
-    """What was given back with the model, which is not less than its weights."""
+    """Return a line with the memory that was freed with the model, at least its weights."""
     returned = sizes[-2] - sizes[-1]
     figure = f"{returned / 2**20:9,.0f} MiB"
     return Line(words, figure, f"≥ {weights / 2**20:,.0f} MiB", returned >= weights)
@@ -82,7 +82,7 @@ def _memory(process: psutil.Process | None = None) -> int:
 
 
 def _splitting() -> int:
-    """Return the bytes of the process that splits texts; 0 where none runs."""
+    """Return the memory, in bytes, of the tokenizer process; 0 if it is not running."""
     return sum(map(_memory, psutil.Process().children()))
 
 
@@ -96,11 +96,11 @@ def _until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         linger(5)
         if perf_counter() - start > 120:
-            raise TimeoutError("the window did not get there")
+            raise TimeoutError("the window did not show the results in time")
 
 
 def _typed(stand: Stand, words: str) -> float:
-    """Type words in place of the last ones; give the seconds until all heads of them are there."""
+    """Replace the last words by typing; return the seconds until all heads are displayed."""
     box = stand.window.settings_bar.sentence
     box.selectAll()
     box.insertPlainText(TEXT)
@@ -113,7 +113,7 @@ def _typed(stand: Stand, words: str) -> float:
     def is_there() -> bool:
         tokens = "".join(
             stand.workspace.screen.panel(LAYERS_PANEL).tokens
-        )  # with or without spaces
+        )  # with and without spaces
         return tokens.replace(" ", "").endswith(words.replace(" ", ""))
 
     _until(is_there)
@@ -123,7 +123,7 @@ def _typed(stand: Stand, words: str) -> float:
 
 
 def main(folder: str, repeats: int) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     warnings.simplefilter("ignore")
     with application():
         stand = Stand(open_window(Document(text=TEXT + WORDS[0])))

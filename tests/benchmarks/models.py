@@ -1,9 +1,9 @@
-"""Real models: reading, and the picture of all heads beside BertViz and CircuitsVis.
+"""Real models: forward passes, and images of all heads compared with BertViz and CircuitsVis.
 
-A model's folder is named by ATTENTION_VISUALIZER_MODEL; without it a small random one with the
-attention of SmolLM2-135M (30 layers of 9 heads) is made, whose numbers are chance but whose
-pictures cost the same. Peers that are not installed are left out. The peers' times are those of
-making their pages, which a browser has still to draw.
+ATTENTION_VISUALIZER_MODEL contains the folder of the model. Without this variable, a small random
+model with as many layers and heads as SmolLM2-135M (30 × 9) is created; its images take the same
+time. Other tools are compared only if they are installed. Their times include only the creation of
+a page, not its display in a browser.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SIZES = {
 
 
 def measure(repeats: int) -> int:
-    """Measure and print; give the number of targets missed."""
+    """Measure and print; return the number of missed targets."""
     rounds = max(3, repeats // 3)
     with application(), warnings.catch_warnings(), TemporaryDirectory() as place:
         warnings.simplefilter("ignore")
@@ -55,11 +55,11 @@ def _measure(model: Model, count: int, rounds: int) -> int:
     fresh: list[ModelAttention] = []
     drawn: list[bytes] = []
     reading, ours = [], []
-    for _ in range(rounds + 1):  # each time read anew, so that nothing is pooled or measured yet
+    for _ in range(rounds + 1):  # a new run each time, so that nothing has been pooled or measured
         reading.append(seconds(lambda: fresh.append(model.attend(text))))
         ours.append(seconds(lambda: drawn.append(fresh[-1].overview().png)))
         fresh.clear()
-    del reading[0], ours[0]  # the first one loads fonts, and of the peers their templates
+    del reading[0], ours[0]  # the first round loads fonts and the templates of the other tools
     bytes_ = len(drawn[-1])
     lines = [
         times("reading the text", reading),

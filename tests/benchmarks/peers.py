@@ -1,4 +1,4 @@
-"""The same work by others: minimal torch, torch's own module, matplotlib and pyqtgraph."""
+"""The same work in other tools: minimal torch, torch's own module, matplotlib and pyqtgraph."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ DOTS_PER_INCH = 100
 
 
 def seconds(act: Callable[[], object]) -> float:
-    """Time one call."""
+    """Return the duration of a call in seconds."""
     start = perf_counter()
     act()
     return perf_counter() - start
 
 
 def _columns(panels: int, width: int, height: int) -> int:
-    """So many panels side by side that square ones fill a place best."""
+    """Return the number of columns at which square panels fill an area best."""
     return min(panels, max(1, round(math.sqrt(panels * width / height))))
 
 
 class Torch:
-    """The torch work that a change cannot do without, on the tensors of a trace."""
+    """The minimal torch operations for a change, on the tensors of a trace."""
 
     def __init__(self, trace: Trace) -> None:
         self.given, self.scaled = trace.tensor("input"), trace.tensor("scaled")
@@ -48,23 +48,23 @@ class Torch:
         self.projections = [trace.tensor(f"W_{name}.weight") for name in ("query", "key", "value")]
         self.weight, self.bias = (trace.tensor(f"out_proj.{name}") for name in ("weight", "bias"))
         width = trace.spec.width
-        self.narrow = self.given[:, :width]  # torch's module has one size for in and out
+        self.narrow = self.given[:, :width]  # torch's module has the same input and output size
         self.module = torch.nn.MultiheadAttention(width, self.heads, bias=False).eval()
 
     @torch.no_grad()
     def toggle(self, causal: bool) -> torch.Tensor:
-        """Mask and softmax, weights by values, heads joined and projected."""
+        """Recompute everything from the mask on: softmax, context, concatenation and projection."""
         return self._rest(self.scaled, self.values, causal)
 
     @torch.no_grad()
     def edit(self) -> torch.Tensor:
-        """All of it, from the input on."""
+        """Recompute everything from the input on."""
         queries, keys, values = (self._to_heads(weight) for weight in self.projections)
         return self._rest(queries @ keys.mT / self.divisor, values, True)
 
     @torch.no_grad()
     def multi_head(self) -> torch.Tensor:
-        """`torch.nn.MultiheadAttention`, which gives every head's weights."""
+        """Run `torch.nn.MultiheadAttention` with the weights of every head."""
         weights: torch.Tensor = self.module(
             self.narrow, self.narrow, self.narrow, attn_mask=self.forbidden,
             need_weights=True, average_attn_weights=False,
@@ -83,7 +83,7 @@ class Torch:
 
 
 class Matplotlib:
-    """The heads' weights in one figure as large as our board; Agg, no window."""
+    """The heads' weights in a figure of the same size as the board; Agg draws without a window."""
 
     def __init__(self, weights: np.ndarray, width: int, height: int, is_labelled: bool) -> None:
         mpl.use("agg")
@@ -104,16 +104,16 @@ class Matplotlib:
             else:
                 axes.set_axis_off()
         self._draw()
-        figure.set_layout_engine("none")  # it keeps its layout from here on
+        figure.set_layout_engine("none")  # the layout is fixed from now on
 
     def draw(self) -> None:
-        """New numbers in the images that are there, and a new frame."""
+        """Update the existing images with new values, and draw a frame."""
         for image, head in zip(self.images, self.weights, strict=True):
             image.set_data(head)
         self._draw()
 
     def look(self, start: int, size: int) -> None:
-        """Show so many rows and columns from one on, in a new frame."""
+        """Draw a frame with `size` rows and columns from `start` on."""
         for axes in self.canvas.figure.axes:
             axes.set_xlim(start, start + size)
             axes.set_ylim(start + size, start)
@@ -124,7 +124,7 @@ class Matplotlib:
 
 
 class PyQtGraph:
-    """The heads' weights as bare images in a window as large as our board."""
+    """The heads' weights as plain images in a window of the same size as the board."""
 
     def __init__(self, weights: np.ndarray, width: int, height: int) -> None:
         pg.setConfigOptions(imageAxisOrder="row-major")
@@ -139,17 +139,17 @@ class PyQtGraph:
             box.addItem(image)
             self.boxes.append(box)
             self.images.append(image)
-        QCoreApplication.processEvents()  # until it is seen, nothing is painted
+        QCoreApplication.processEvents()  # nothing is painted until the window is visible
         self.view.viewport().repaint()
 
     def draw(self) -> None:
-        """New numbers in the images that are there, and a new frame."""
+        """Update the existing images with new values, and draw a frame."""
         for image, head in zip(self.images, self.weights, strict=True):
             image.setImage(head, autoLevels=False)
         self.view.viewport().repaint()
 
     def look(self, start: int, size: int) -> None:
-        """Show so many rows and columns from one on, in a new frame."""
+        """Draw a frame with `size` rows and columns from `start` on."""
         for box in self.boxes:
             box.setRange(xRange=(start, start + size), yRange=(start, start + size), padding=0)
         self.view.viewport().repaint()

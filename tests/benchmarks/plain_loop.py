@@ -80,11 +80,11 @@ class PlainLoop:
 
     @property
     def parameters(self) -> int:
-        """How many numbers it learns."""
+        """The number of trainable parameters."""
         return sum(one.numel() for one in self._network.parameters())
 
     def advance(self) -> float:
-        """Do a step; give its loss."""
+        """Run one training step and return its loss."""
         block, batch = self._settings.block, self._settings.batch
         starts = torch.randint(len(self._text) - block, (batch, 1))
         rows = self._text[starts + torch.arange(block + 1)]

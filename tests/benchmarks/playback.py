@@ -1,4 +1,4 @@
-"""Seeking in a timeline of millions of steps, and the frame rate of fast playback."""
+"""Seeking in a timeline with millions of steps, and the frame rate of fast playback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEBI = 2**20
 
 
 def measure(repeats: int) -> int:
-    """Measure in processes of their own and print; give the number of targets missed."""
+    """Measure in separate processes and print; return the number of missed targets."""
     seeks = children.run("playback", "seek", str(10 * repeats))
     grown = (seeks["after"] - seeks["before"]) / seeks["trace"]
     figure = f"{(seeks['after'] - seeks['before']) / MEBI:9.1f} MiB"
@@ -55,7 +55,7 @@ def _pace() -> int:
         lines += [
             Line(f"steps, {STEPS:g} a second by {grain}", frames, f"≥ {PACE:g}", share >= PACE),
             Line(
-                "  largest gap in the beat of the window's thread",
+                "  largest gap between ticks on the GUI thread",
                 f"{max(told['gaps']) * 1000:9.1f} ms",
                 f"≤ {GAP_MS:g} ms",
                 max(told["gaps"]) * 1000 <= GAP_MS,
@@ -68,10 +68,10 @@ def _seek(repeats: int) -> dict[str, object]:
     stand = Stand.with_numbers(document(*LARGE))
     player = stand.window.controllers.playback_controller
     player.set_grain(StepSize.CELL)
-    for stage in stand.trace.names:  # what is read of a stage is read once
+    for stage in stand.trace.names:  # the data of a stage are read only once
         player.seek_stage(stage)
         stand.settle(10)
-    for seed in range(3):  # to warm up: till then, what is kept for next time fills
+    for seed in range(3):  # warm-up, in which the caches fill
         _seek_about(stand, WARM_UPS, random.Random(seed))
     before = psutil.Process().memory_info().rss
     told = _seek_about(stand, repeats, random.Random(3))
@@ -110,12 +110,12 @@ def _seek_about(stand: Stand, repeats: int, chance: random.Random) -> dict[str, 
 def _timed_seek(
     stand: Stand, position: int, is_shown: Callable[[], bool]
 ) -> tuple[float, float] | None:
-    """Seek; give the seconds that the call took and those until the place is painted.
+    """Seek; return the duration of the call and the time until the step is painted, in seconds.
 
-    None where the playhead is there already. The call itself paints where it can.
+    The result is None if the playhead is already at this step. The call itself may paint the step.
     """
     player = stand.window.controllers.playback_controller
-    QCoreApplication.processEvents()  # what the last one left to be painted
+    QCoreApplication.processEvents()  # paint what remains from the last seek
     start = called = perf_counter()
 
     def seek() -> bool:
@@ -160,7 +160,7 @@ def _play(grain: StepSize) -> dict[str, object]:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     with application():
         if arguments[0] == "seek":
             children.hand_over(_seek(int(arguments[1])))

@@ -1,4 +1,4 @@
-"""Time from hovering, zooming and panning to a painted frame, beside other tools."""
+"""Time from hovering, zooming and panning to a painted frame, compared with other tools."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ HOVER_MS = 9.0
 MOVE_MS = 14.0
 NOTCH = 120
 STEP = 24
-"""Tokens that one step of a drag moves by."""
+"""Number of tokens by which a step of a drag moves the view."""
 
 
 def measure(repeats: int) -> int:
-    """Measure in a process of its own and print; give the number of targets missed."""
+    """Measure in a separate process and print; return the number of missed targets."""
     told = children.run("reading", str(10 * repeats))
     missed = 0
     for name, title in (("stages", "stages × heads"), ("weights", "weights of all heads")):
@@ -47,15 +47,15 @@ def measure(repeats: int) -> int:
 
 
 class Reader(Stand):
-    """The hand that reads: it points, turns the wheel and drags."""
+    """A window in which a user hovers, zooms and pans."""
 
     def read(self, repeats: int) -> dict[str, object]:
-        """Point, look closer and move about; give the seconds until each was painted."""
+        """Hover, zoom and pan; return the times in seconds until each change was painted."""
         chance = random.Random(3)
         told: dict[str, list[float]] = {"hover": [], "zoom": [], "pan": []}
         self.window.controllers.view_controller.reset_zoom()
         self.settle()
-        for number in range(-10, repeats):  # the first ones are to warm up
+        for number in range(-10, repeats):  # the first rounds are a warm-up
             seconds = self.hover(self.board, *self._place(chance))
             if number >= 0 and seconds:
                 told["hover"].append(seconds)
@@ -91,7 +91,7 @@ class Reader(Stand):
         return x / size.width(), y / size.height()
 
     def next_branch_button(self, chance: random.Random, notches: int) -> float:
-        """Turn the wheel over a panel; give the seconds until what it asks for is painted."""
+        """Turn the wheel over a panel; return the time in seconds until the new zoom is painted."""
         size = self.board.viewport().size()
         x, y = self._place(chance)
         at = QPointF(x * size.width(), y * size.height())
@@ -113,7 +113,7 @@ class Reader(Stand):
         return painted - start if painted else 0.0
 
     def pull(self, by: int) -> float:
-        """Move what is seen by some tokens; give the seconds until it is painted."""
+        """Pan by some tokens; return the time in seconds until the change is painted."""
         QCoreApplication.processEvents()
         start = perf_counter()
         act = self.window.controllers.view_controller.pan_by
@@ -151,7 +151,7 @@ def _peers(weights: np.ndarray, width: int, height: int, repeats: int) -> dict[s
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     with application():
         children.hand_over(_read(int(arguments[0])))
 

@@ -1,7 +1,7 @@
-"""A model on a server behind a slow line: when the first picture is there, and the window at work.
+"""A model on a server behind a slow connection: time to the first image, and the working window.
 
-The line is that of `tests.support.slow_network_namespace`: TCP of this system over 100 ms of round
-trip, and one packet of 100 lost on either way. It needs root.
+`tests.support.slow_network_namespace` provides the connection: this system's TCP with a round trip
+of 100 ms and a loss of 1% in each direction. It requires root.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ GAP_MS = 50.0
 ROUND_TRIP_S, LOSS = 0.1, 0.01
 LEAST_PRIORITY = 19
 TIMES = 5
-"""How often a first picture is waited for: which packets are lost is chance."""
+"""Number of measurements of the first image, because packet loss is random."""
 WARM_MS = 8000
-"""So long numbers come in while the wheel is turned."""
+"""Time, in ms, during which data arrive while the wheel is turned."""
 
 
 def measure(repeats: int) -> int:
-    """Measure in processes of their own and print; give the number of targets missed."""
+    """Measure in separate processes and print; return the number of missed targets."""
     if os.geteuid() != 0:
-        print("The slow line is not measured: only root makes a network namespace.")
+        print("The slow connection is not measured: creating a network namespace requires root.")
         return 1
     missed = 0
     with tempfile.TemporaryDirectory() as name:
@@ -79,7 +79,7 @@ def measure(repeats: int) -> int:
 
 
 def _connect(reader: Reader, port: int) -> None:
-    """Name the server in the dialog, and press the button."""
+    """Enter the server in the dialog and click Connect."""
     controller = reader.window.controllers.model_connection_controller
     controller.open()
     dialog = controller.dialog
@@ -88,12 +88,12 @@ def _connect(reader: Reader, port: int) -> None:
         line.setText(text)
         line.textEdited.emit(text)
     dialog.port.setValue(port)
-    linger(500)  # the window of the dialog is there
+    linger(500)  # until the dialog is visible
     QTest.mouseClick(dialog.connect_button, Qt.MouseButton.LeftButton)
 
 
 def _give_way(pid: int) -> None:
-    """Have the server's threads give way to the window: it stands for another machine."""
+    """Lower the priority of the server's threads, because the server represents another machine."""
     whole = psutil.Process(pid)
     for each in (whole, *whole.children(recursive=True)):
         for thread in each.threads():
@@ -101,9 +101,9 @@ def _give_way(pid: int) -> None:
 
 
 def _window(folder: Path, tokens: int, repeats: int, seed: int) -> dict[str, Any]:
-    """Connect to a new server, and look closer and further; without that, the first picture."""
+    """Connect to a new server and, if `repeats` is not 0, zoom in and out."""
     words = " ".join((WORDS * (tokens // len(WORDS) + 1))[: tokens - 1])
-    threads = os.cpu_count() or 1  # as many as it has by itself
+    threads = os.cpu_count() or 1  # the default number of threads
     with (
         slow_namespace(ROUND_TRIP_S, LOSS, seed) as line,
         served(folder, "--host", FAR, threads=threads, within=line.trim_to) as server,
@@ -138,7 +138,7 @@ def _window(folder: Path, tokens: int, repeats: int, seed: int) -> dict[str, Any
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     folder, tokens, repeats, seed = arguments
     with application():
         children.hand_over(_window(Path(folder), int(tokens), int(repeats), int(seed)))

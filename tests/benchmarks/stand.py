@@ -1,6 +1,6 @@
-"""The real window under test: driven by input events and timed until a frame is painted.
+"""The real window under test, driven by input events and timed until a frame is painted.
 
-Everything the benchmarks know of the window's internals is in this file.
+Only this module accesses the window's internals.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Self
 
-# Before Qt is imported: which platform it draws on is read once.
+# This must precede the import of Qt, which reads the platform only once.
 if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
     os.environ["QT_QPA_PLATFORM"] = asked
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 120
 WINDOWS = ((1280, 800), (1920, 1080), (2560, 1600))
-"""Tried one after another until all heads are seen: the board decides how large a panel is."""
+"""Window sizes, in pixels, that are tried in order until all heads are visible."""
 SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo")
 
 
 def text(tokens: int) -> str:
-    """So many different words."""
+    """Return the given number of different words."""
     base = len(SYLLABLES)
     return " ".join(
         SYLLABLES[word // base**2 % base] + SYLLABLES[word // base % base] + SYLLABLES[word % base]
@@ -66,7 +66,7 @@ def text(tokens: int) -> str:
 
 
 def document(tokens: int, size: int, heads: int) -> Document:
-    """A text and a module of a size; at three numbers a token, what the program starts with."""
+    """Return a document of the given size; for an embedding size of 3, the default document."""
     words = text(tokens) if size > 3 else Document().text
     width = size - size % heads
     return Document(text=words, spec=AttentionSpec(d_in=size, d_out=width, heads=heads))
@@ -74,7 +74,7 @@ def document(tokens: int, size: int, heads: int) -> Document:
 
 @contextmanager
 def application() -> Iterator[QApplication]:
-    """The program's application; nobody's settings or recovery files are read or written."""
+    """Create the application; the user's settings and recovery files are not accessed."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.environ["XDG_DATA_HOME"] = os.environ["XDG_CONFIG_HOME"] = folder
         qInstallMessageHandler(_tell)
@@ -82,12 +82,12 @@ def application() -> Iterator[QApplication]:
 
 
 def _tell(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
-    if not message.startswith("This plugin does not support "):  # the platform without a screen
+    if not message.startswith("This plugin does not support "):  # the offscreen platform
         print(message, file=sys.stderr)
 
 
 class Stand:
-    """A window, and the hand at it."""
+    """A window, controlled by a benchmark."""
 
     def __init__(self, window: MainWindow) -> None:
         self.window, self.workspace, self.board = window, window.workspace, window.board
@@ -98,7 +98,7 @@ class Stand:
 
     @classmethod
     def with_numbers(cls, document: Document) -> Self:
-        """Open a window on a document and have its first numbers painted."""
+        """Open a window with a document and wait until the first results are painted."""
         stand = cls(open_window(document))
         stand.window.resize(1280, 800)
         stand.until_painted(stand.has_numbers)
@@ -106,21 +106,20 @@ class Stand:
         return stand
 
     def close(self) -> None:
-        """Close the window, give up what is unsaved in it, and end its threads.
+        """Close the window without saving, and end its threads.
 
         Raises
         ------
         RuntimeError
-            When the window stays open, or reported an error while it was measured.
+            If the window does not close, or has reported an error during the measurement.
         """
         self.window.controllers.export_controller.exporter.cancel()
-        while (
-            self.window.controllers.export_controller.exporter.is_working
-        ):  # until then closing would be put off
+        # The window does not close during an export.
+        while self.window.controllers.export_controller.exporter.is_working:
             QCoreApplication.processEvents()
-        self.window.controllers.document_controller.abandon()  # else it would ask whether to save
-        if not self.window.close():  # its threads run on, and deleting it would abort the process
-            raise RuntimeError("the window refused to close")
+        self.window.controllers.document_controller.abandon()  # or it would ask to save
+        if not self.window.close():  # its threads would continue
+            raise RuntimeError("the window did not close")
         join_abandoned_workers()
         self.window.deleteLater()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
@@ -134,7 +133,7 @@ class Stand:
     # ------------------------------------------------------------------ what a hand does
 
     def toggle(self) -> float:
-        """Switch the mask; give the seconds until a frame that shows it is painted."""
+        """Toggle the mask; return the seconds until a frame with the new mask is painted."""
         old, causal = self.workspace.run, not self.workspace.document.get("causal")
 
         def is_shown() -> bool:
@@ -145,7 +144,7 @@ class Stand:
         )
 
     def edit(self) -> float:
-        """Write another last word into the sentence box; the same, until its label is shown."""
+        """Replace the last word of the sentence; return the seconds until its label is painted."""
         old = self.workspace.run
         word = "halt" if self.workspace.document.text.endswith("step") else "step"
         cursor = self.window.settings_bar.sentence.textCursor()
@@ -159,14 +158,14 @@ class Stand:
         return self._timed(lambda: cursor.insertText(word), is_shown)
 
     def drag(self, heads: int) -> None:
-        """Move the slider of heads, held by the mouse."""
+        """Drag the slider for the number of heads."""
         slider = self.window.settings_bar.rows["heads"].control.findChildren(QSlider)[0]
         slider.setSliderDown(True)
         slider.setSliderPosition(heads)
         slider.setSliderDown(False)
 
     def look_at_weights(self) -> None:
-        """Show the weights of all heads and nothing else, in a window that has room for them."""
+        """Show only the weights of all heads, in a window that is large enough."""
         others = self.workspace.view.stages - {"weights"}
         for width, height in WINDOWS:
             self._show_or_hide(others - self.workspace.view.stages)
@@ -177,12 +176,11 @@ class Stand:
                 return
 
     def show_flow(self) -> None:
-        """Show the flow of one head."""
         self.window.controllers.view_controller.show_flow()
         self.settle()
 
     def show_grid(self) -> None:
-        """Show panels of all stages and heads."""
+        """Show the panels of all stages and heads."""
         self.window.controllers.view_controller.show_all_panels()
         self.settle()
 
@@ -193,7 +191,7 @@ class Stand:
 
     @property
     def heads_in_view(self) -> int:
-        """How many panels of weights can be seen without scrolling."""
+        """The number of weight panels that are visible without scrolling."""
         size = self.board.viewport().size()
         whole = [
             slot.whole_area
@@ -204,13 +202,13 @@ class Stand:
 
     @property
     def describe_size(self) -> str:
-        """The place for panels, in pixels."""
+        """The size of the board's viewport in pixels."""
         size = self.board.viewport().size()
         return f"{size.width()} × {size.height()}"
 
     @property
     def trace(self) -> Trace:
-        """What was computed last."""
+        """The trace of the last computation."""
         if self.workspace.run is None:
             raise AssertionError("nothing was computed yet")
         return self.workspace.run.trace
@@ -223,7 +221,7 @@ class Stand:
     # ------------------------------------------------------------------ the lines
 
     def open_lines(self) -> None:
-        """Open their pane, and wait until they are there."""
+        """Open the Lines pane and wait until the lines are drawn."""
         self.window.docks.docks["Lines"].toggleViewAction().trigger()
         view = self.window.panes["Lines"].view
         self.until_painted(lambda: self.drawn_lines > 0, view)
@@ -231,16 +229,16 @@ class Stand:
 
     @property
     def drawn_lines(self) -> int:
-        """How many there are in the picture."""
+        """The number of drawn lines."""
         shown = self.workspace.screen.panel(LINES_PANEL)
         return len(shown.lines) if shown else 0
 
     def hover(self, view: BoardView | AttentionLinesView, across: float, down: float) -> float:
-        """Move the pointer to a place in a view; give the seconds until what is there is lit.
+        """Move the pointer in a view; return the seconds until the hovered part is highlighted.
 
-        What the last movement left to be painted in other panes is painted before.
+        Pending updates of other panes are painted first.
 
-        They are 0 where there is nothing.
+        The result is 0 if there is nothing at this position.
         """
         before = self.workspace.view.hovered
         size = view.viewport().size()
@@ -257,13 +255,13 @@ class Stand:
         return self.workspace.view.hovered != before
 
     def limit_lines(self, threshold: float) -> float:
-        """Choose the smallest weight that has a line; give the moment when they are painted."""
+        """Set the minimum weight of lines; return the time at which the lines are painted."""
         lines = self.window.panes["Lines"]
         act = lines.threshold.setValue
         return self.until_painted(lambda: True, lines.view, lambda: act(threshold) is None)
 
     def scroll_lines(self, share: float) -> float:
-        """Scroll to a share of the whole; give the moment when it is painted."""
+        """Scroll to a fraction of the range; return the time at which the view is painted."""
         bar = self.window.panes["Lines"].view.verticalScrollBar()
         there = round(bar.maximum() * share)
         bar.setValue(there if there != bar.value() else bar.maximum() - there)
@@ -274,13 +272,13 @@ class Stand:
     def _timed(self, act: Callable[[], object], is_shown: Callable[[], bool]) -> float:
         before = self._picture()
         start = perf_counter()
-        QTimer.singleShot(0, act)  # as an event of the window's own loop
+        QTimer.singleShot(0, act)  # as an event of the window's event loop
         painted = self.until_painted(is_shown)
-        QCoreApplication.processEvents()  # the other panes are laid out and painted, too
+        QCoreApplication.processEvents()  # the other panes are also laid out and painted
         self.panes_after = perf_counter() - painted
         self.settle()
         if self._picture() == before:
-            raise AssertionError("the frame that was timed shows what was shown before")
+            raise AssertionError("the timed frame is equal to the frame before it")
         return painted - start
 
     def until_painted(
@@ -289,13 +287,13 @@ class Stand:
         view: BoardView | AttentionLinesView | None = None,
         act: Callable[[], bool] | None = None,
     ) -> float:
-        """Let the window work until it has painted what is waited for; give that moment.
+        """Process events until the expected frame is painted; return the time of this moment.
 
         Parameters
         ----------
         act : callable, optional
-            Done first, as it may paint at once; where it says that it changed nothing, the moment
-            is 0.
+            Called first, because it may paint immediately; if it returns False, nothing has changed
+            and the result is 0.
         """
         view = view or self.board
         moments: list[float] = []
@@ -318,11 +316,11 @@ class Stand:
         if not has_changed:
             return 0.0
         if not moments:
-            raise TimeoutError("the frame that was waited for was not painted")
+            raise TimeoutError("the expected frame was not painted in time")
         return moments[0]
 
     def settle(self, quiet_ms: int = 50) -> None:
-        """Let the window come to rest: what was answered may make it ask for more."""
+        """Wait until the window is idle; results may cause further requests."""
         quiet = 0
         while quiet < 4:
             linger(quiet_ms)
@@ -331,14 +329,14 @@ class Stand:
     # ------------------------------------------------------------------ what is really shown
 
     def has_numbers(self) -> bool:
-        """Return whether the board holds the heatmaps made of the present run, and drew them."""
+        """Return whether the board has drawn the heatmaps of the current run."""
         run, board = self.workspace.run, self.workspace.screen.panel(BOARD_CONTENTS).board
         if run is None or self.workspace.computed != self.workspace.document:
             return False
         return self.board.board is board and self._is_drawn(self._shown())
 
     def _shown(self) -> Heatmap:
-        """The first panel of weights."""
+        """Return the first panel of weights."""
         return next(
             one
             for one in self.workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
@@ -366,7 +364,7 @@ def move(widget: QWidget, to: QPointF) -> None:
 
 
 def linger(milliseconds: int) -> None:
-    """Let events happen for a while."""
+    """Process events for the given time."""
     loop = QEventLoop()
     QTimer.singleShot(milliseconds, loop.quit)
     loop.exec()

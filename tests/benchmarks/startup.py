@@ -1,4 +1,4 @@
-"""Time from process start to the window and to the first numbers, beside `import torch`."""
+"""Time from process start to the window and the first results, compared with `import torch`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ TORCH = "import sys, time, torch; print(time.time() - float(sys.argv[1]))"
 
 
 def measure(repeats: int) -> int:
-    """Measure and print; give the number of targets that were missed."""
+    """Measure and print; return the number of missed targets."""
     starts, imports = [], []
     with tempfile.TemporaryDirectory() as folder:
         for round_ in range(repeats + 1):
             start = children.run("launch", str(time.time()), folder)
             torch = children.python("-c", TORCH, str(time.time()))
-            if round_:  # the first one reads from the disk
+            if round_:  # the first start reads files from disk
                 starts.append(start)
                 imports.append(torch)
     return show(f"Start, {repeats} fresh processes", _lines(starts, imports))

@@ -16,7 +16,7 @@ WIDTH = 58
 
 
 class Line(Struct, frozen=True):
-    """One figure, what it must keep to, and whether it does; without a target it is only told."""
+    """A measured value with its target, if it has one, and whether the target is met."""
 
     words: str
     figure: str
@@ -25,7 +25,7 @@ class Line(Struct, frozen=True):
 
 
 def times(words: str, seconds: Sequence[float], below_p95_ms: float = 0) -> Line:
-    """The median and the 95th percentile of times; a target is for the percentile."""
+    """Return a line with the median and the 95th percentile; a target applies to the percentile."""
     middle, high = median(seconds) * 1000, p95(seconds) * 1000
     figure = f"{middle:9.2f} ms   p95 {high:9.2f} ms"
     if not below_p95_ms:
@@ -34,7 +34,7 @@ def times(words: str, seconds: Sequence[float], below_p95_ms: float = 0) -> Line
 
 
 def middle(words: str, seconds: Sequence[float], at_most_ms: float) -> Line:
-    """The same with a target for the median."""
+    """Return a line like `times`, with a target for the median."""
     shown = times(words, seconds)
     is_kept = median(seconds) * 1000 <= at_most_ms
     return replace(shown, target=f"≤ {at_most_ms:g} ms", is_kept=is_kept)
@@ -48,12 +48,12 @@ def ratio(
     at_most: float | None = None,
     at_least: float | None = None,
 ) -> Line:
-    """The median of what was measured side by side, divided pair by pair.
+    """Return a line with the median ratio of pairs of measurements.
 
     Parameters
     ----------
     at_most, at_least : float, optional
-        The target, for the median.
+        The target of the median.
     """
     quotients = [high / low for high, low in zip(over, under, strict=True)]
     middle = median(quotients)
@@ -66,12 +66,12 @@ def ratio(
 
 
 def p95(samples: Sequence[float]) -> float:
-    """The 95th percentile."""
+    """Return the 95th percentile."""
     return float(np.percentile(samples, 95))
 
 
 def show(title: str, lines: Sequence[Line]) -> int:
-    """Print a table; give the number of targets that were missed."""
+    """Print a table; return the number of missed targets."""
     print(f"\n{title}")
     for line in lines:
         verdict = ("ok" if line.is_kept else "FALLS SHORT") if line.target else ""

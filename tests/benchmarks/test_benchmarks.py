@@ -1,4 +1,4 @@
-"""The benchmarks finish even where one of their parts fails."""
+"""The benchmarks finish even if one of their parts fails."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture
 def stand(qtbot: QtBot) -> Stand:
-    """A window with its first numbers; the test closes it."""
+    """Open a window with results; the test closes the window."""
     return Stand.with_numbers(Document())
 
 
@@ -61,7 +61,7 @@ def test_window_with_unsaved_work_is_closed(stand: Stand) -> None:
 
 
 def test_window_in_which_something_broke_is_closed_and_raises(stand: Stand) -> None:
-    stand.workspace.failed.disconnect(stand.window.show_bug)  # it would wait for an answer
+    stand.workspace.failed.disconnect(stand.window.show_bug)  # it would wait for a result
     stand.workspace.failed.emit("ZeroDivisionError")
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         stand.close()

@@ -1,4 +1,4 @@
-"""Time from a changed setting to a painted frame, beside the minimum and other tools."""
+"""Time from a changed setting to a painted frame, compared with the minimum and other tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.benchmarks.table import Line, middle, ratio, show, times
 from visualizer.attention.run import set_thread_count
 
 SIZES = ((6, 3, 2), (64, 64, 8), (1024, 768, 12))
-"""Tokens, embedding size and heads."""
+"""Numbers of tokens, embedding sizes and numbers of heads."""
 TOGGLE_MS = {6: 8.0, 64: 10.0}
 PANES_MS = 12.0
 LONG_MS = 80.0
@@ -23,16 +23,16 @@ WARM_UPS = 2
 
 
 Samples = dict[str, list[float]]
-"""Seconds by what was timed; all of one round were taken one after the other."""
+"""Times in seconds by measurement; those of a round were taken directly after one another."""
 
 
 def _pairs(taken: list[float]) -> list[float]:
-    """Each two after one another, mask on and mask off, as one."""
+    """Add the times of each pair of consecutive measurements, with and without the mask."""
     return [first + second for first, second in zip(taken[::2], taken[1::2], strict=True)]
 
 
 class Drawers:
-    """The peers that draw, with the same weights, with and without the mask."""
+    """The other drawing tools, with the same weights with and without the mask."""
 
     def __init__(self, stand: Stand) -> None:
         self.weights = []
@@ -53,14 +53,14 @@ class Drawers:
 
     def time(self, samples: Samples) -> None:
         for name, drawer in self.all.items():
-            drawer.draw()  # after the others have drawn, the first frame takes up to twice as long
+            drawer.draw()  # after other tools, the first frame takes up to twice as long
             for weights in self.weights:
                 drawer.weights = weights
                 samples[name].append(peers.seconds(drawer.draw))
 
 
 def measure(repeats: int) -> int:
-    """Measure every size in a process of its own and print; give the number of targets missed."""
+    """Measure each size in a separate process and print; return the number of missed targets."""
     return sum(_measure(repeats, *size) for size in SIZES)
 
 
@@ -123,11 +123,11 @@ def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, object
 def _round_by_round(stand: Stand, repeats: int, drawers: Drawers | None) -> Samples:
     samples: Samples = defaultdict(list)
     document = stand.workspace.document
-    set_thread_count(document.tokens(), document.spec)  # in this thread too, for the peers
+    set_thread_count(document.tokens(), document.spec)  # also on this thread, for the other tools
     for round_ in range(WARM_UPS + repeats):
         if round_ == WARM_UPS:
-            samples.clear()  # what came before was to warm up
-        if drawers:  # as in their case: a window that is used is not behind others
+            samples.clear()  # previous rounds were a warm-up
+        if drawers:  # the window is in front, like those of the other tools
             stand.toggle()
             stand.toggle()
         for _ in range(2):
@@ -146,7 +146,7 @@ def _round_by_round(stand: Stand, repeats: int, drawers: Drawers | None) -> Samp
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     with application():
         repeats, tokens, size, heads = map(int, arguments)
         children.hand_over(_timed(repeats, tokens, size, heads))

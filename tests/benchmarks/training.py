@@ -1,4 +1,4 @@
-"""Training speed of a run, beside a plain PyTorch loop for the same model."""
+"""Training speed of a run, compared with a plain PyTorch loop for the same model."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STEPS = 40
-"""In turns of so many."""
+"""Number of consecutive steps of each of the two."""
 TURNS = 15
-"""So many at least: in the first hundred steps, a run measures and keeps more often than later."""
+"""Minimum number of turns; in the first hundred steps, a run evaluates and saves more often."""
 LEAST = 0.95
 
 _TEXT = CorpusSource(CorpusKind.WORLD, size=400_000, tokenizer=TokenizerKind.CHARACTERS)
@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 def measure(repeats: int) -> int:
-    """Measure in processes of their own and print; give the number of targets missed."""
+    """Measure in separate processes and print; return the number of missed targets."""
     lines = []
     for words in SETTINGS:
         told = children.run("training", words, str(max(TURNS, repeats)))
@@ -53,7 +53,7 @@ def measure(repeats: int) -> int:
 
 
 def _side_by_side(words: str, repeats: int) -> dict[str, Any]:
-    """Train both by turns, with as many threads."""
+    """Train both alternately with the same number of threads."""
     import torch
 
     from tests.benchmarks.plain_loop import PlainLoop
@@ -69,12 +69,12 @@ def _side_by_side(words: str, repeats: int) -> dict[str, Any]:
         corpus = running.trainer.corpus
         plain = PlainLoop(settings, corpus.training, len(corpus.vocabulary))
         ours = sum(one.numel() for one in running.trainer.model.parameters())
-        assert plain.parameters == ours, "the two are not of one size"
+        assert plain.parameters == ours, "the models differ in size"
         told: dict[str, Any] = {"plain": [], "run": []}
         for turn in range(repeats + 1):
             for name, advance in (("plain", plain.advance), ("run", running.advance)):
                 seconds = _timed(advance)
-                if turn:  # the first ones are to warm up
+                if turn:  # the first turn is a warm-up
                     told[name].append(seconds / STEPS)
         opened.close()
     return told
@@ -88,7 +88,7 @@ def _timed(advance: Callable[[], object]) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     words, repeats = arguments
     children.hand_over(_side_by_side(words, int(repeats)))
 

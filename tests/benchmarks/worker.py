@@ -1,7 +1,7 @@
-"""The worker's time for a mask toggle, beside the minimal torch work for it.
+"""The worker's time for a mask toggle, compared with the minimal torch operations.
 
-Both run in one thread with the same number of torch threads and the same memory, measured in CPU
-time, so that other load on the machine counts little.
+Both run on one thread with the same number of torch threads and the same memory. CPU time is
+measured, so that other load on the machine has little effect.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIZES = ((6, 3, 2), (64, 64, 8), (1024, 768, 12))
-"""Tokens, embedding size and heads."""
+"""Numbers of tokens, embedding sizes and numbers of heads."""
 LEAST_TIMES = 1.4
 WARM_UPS = 3
 
 
 def measure(repeats: int) -> int:
-    """Measure each size in a process of its own and print; give the number of targets missed."""
+    """Measure each size in a separate process and print; return the number of missed targets."""
     lines: list[Line] = []
     for tokens, size, heads in SIZES:
         told = children.run("worker", str(tokens), str(size), str(heads), str(repeats))
@@ -41,7 +41,7 @@ def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]
     from visualizer.runtime import enable_huge_pages, enable_memory_return
 
     enable_memory_return()
-    enable_huge_pages()  # before torch is there
+    enable_huge_pages()  # before torch is imported
     from tests.benchmarks.peers import Torch
     from tests.benchmarks.stand import document
     from tests.support.screens import warm
@@ -49,7 +49,7 @@ def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]
     from visualizer.session.worker_jobs import compute, run_document, shared_buffer_pool
 
     made, view = document(tokens, size, heads), View()
-    run = compute(made, None)  # as many threads of torch as the worker takes
+    run = compute(made, None)  # the same number of torch threads as on the worker
     told: dict[str, list[float]] = {name: [] for name in ("run", "reading", "least", "all")}
     for round_ in range(WARM_UPS + repeats):
         taken = dict.fromkeys(told, 0.0)
@@ -75,7 +75,7 @@ def _timed(act: Callable[[], object]) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure here, for the process that asked."""
+    """Measure in this process and send the result to the parent process."""
     tokens, size, heads, repeats = map(int, arguments)
     children.hand_over(_toggles(tokens, size, heads, repeats))
 
