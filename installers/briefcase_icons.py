@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image
 from PySide6.QtGui import QImage
 
-from installers.icon_drawing import drawn_icons
+from installers.icon_drawing import render_icons
 
 FOLDER = Path(__file__).resolve().parents[1] / "build" / "icons"
 NAME = "attention-visualizer"
@@ -32,7 +32,7 @@ def write_icons(folder: Path) -> None:
 
 def _as_pillow(sides: tuple[int, ...]) -> list[Image.Image]:
     rows = QImage.Format.Format_RGBA8888  # in this format, rows have no padding
-    drawn = (image.convertToFormat(rows) for image in drawn_icons(sides))
+    drawn = (image.convertToFormat(rows) for image in render_icons(sides))
     return [
         Image.frombytes("RGBA", (image.width(), image.height()), bytes(image.constBits()))
         for image in drawn

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DRAWING = resource_path("icons", "app.svg")
 
 
-def drawn_icons(sides: Iterable[int]) -> Iterator[QImage]:
+def render_icons(sides: Iterable[int]) -> Iterator[QImage]:
     """Yield an image of the icon for each of the given side lengths in pixels.
 
     The icon contains no text, so neither a Qt application nor a screen is required.

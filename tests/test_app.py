@@ -27,7 +27,7 @@ import PySide6.QtCore
 
 app.restore_import()  # as it does itself, before it imports the window
 from visualizer.shell.window_manager import WindowManager
-from visualizer.shell.panel_presenters import STATUS_PANEL
+from visualizer.shell.screen_presenter import STATUS_PANEL
 
 open_window = WindowManager.open
 kept = []
@@ -209,7 +209,7 @@ def copy(window):
     if window.controllers.export_controller.exporter.is_working or window.workspace.run is None:
         return True
     if not window.statusBar().currentMessage().startswith("Copied"):
-        window.controllers.export_controller.copy_picture()
+        window.controllers.export_controller.copy_figure()
         return True
 
 

@@ -236,8 +236,8 @@ def export_without_window(options: argparse.Namespace, saved: SavedDocument) -> 
         if a file could not be written, and 128 plus the signal number after a signal.
     """
     from visualizer.cli.document_options import (
+        apply_colour_options,
         build_figure_settings,
-        chosen_colours,
     )
     from visualizer.cli.export_files import export_jobs, option_error_message, write_exports
     from visualizer.console import ConsoleProgress
@@ -253,7 +253,7 @@ def export_without_window(options: argparse.Namespace, saved: SavedDocument) -> 
             view = select_stages_and_heads(run, view, options.stages, options.heads_shown)
             for notice in run.notices:
                 print_message(notice)
-            view = replace(view, colouring=chosen_colours(options, view.colouring))
+            view = replace(view, colouring=apply_colour_options(options, view.colouring))
             jobs = export_jobs(options, Snapshot(saved.document, view, run))
             return write_exports(jobs, figure_settings, progress, options)
     except InputError as refused:
@@ -358,13 +358,13 @@ def show_bug(
 def window_services() -> Services:
     """Return the services that windows need from packages that import torch."""
     from visualizer.shell.injected_services import Services
-    from visualizer.shell.panel_presenters import PanelPresenters
+    from visualizer.shell.screen_presenter import ScreenPresenter
 
     return Services(
         compute,
         read_file,
         computed_run_and_view,
-        PanelPresenters,
+        ScreenPresenter,
         read_trained_example,
         return_idle_memory,
     )

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from installers.linux.app_dir import build_app_dir
 from installers.linux.commands import require_programs
+from installers.linux.constants import ROOT
 from installers.linux.debian_package import build_debian_package
 from installers.linux.file_tree import build_tree, make_uniform, remove
-from installers.linux.names_and_paths import ROOT
 from installers.linux.shared_libraries import system_packages
 from visualizer.errors import InputError
 
@@ -33,7 +33,7 @@ def main() -> int:
 
 def build(options: argparse.Namespace) -> None:
     """Build the package and the AppDir in the output folder."""
-    moment = source_moment()
+    moment = source_timestamp()
     out: Path = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     remove(out / "AttentionVisualizer.AppDir")
@@ -50,7 +50,7 @@ def build(options: argparse.Namespace) -> None:
     say(f"{app_dir}: use appimagetool to create an AppImage")
 
 
-def source_moment() -> int:
+def source_timestamp() -> int:
     """Return the timestamp of the sources: ``SOURCE_DATE_EPOCH``, or the time of the last commit.
 
     Raises

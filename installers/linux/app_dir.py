@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from installers.linux.names_and_paths import NAME
+from installers.linux.constants import NAME
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 from installers.linux.commands import run
+from installers.linux.constants import NAME
 from installers.linux.desktop_files import FILES
-from installers.linux.file_tree import compress, make_uniform
-from installers.linux.names_and_paths import NAME
+from installers.linux.file_tree import make_uniform, write_gzip
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _write_debian_documents(share: Path, moment: int) -> None:
     text = (FILES / "changelog").read_text(encoding="utf-8")
     date = formatdate(moment)
     text = text.format(version=__version__, maintainer=MAINTAINER, date=date)
-    compress(share / "doc" / NAME / "changelog.gz", text.encode())
+    write_gzip(share / "doc" / NAME / "changelog.gz", text.encode())
 
 
 def _is_plain(path: Path) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from installers.icon_drawing import DRAWING, drawn_icons
-from installers.linux.names_and_paths import APPSTREAM_ID, DOCUMENT_TYPE, NAME
+from installers.icon_drawing import DRAWING, render_icons
+from installers.linux.constants import APPSTREAM_ID, DOCUMENT_TYPE, NAME
 from visualizer.cli.shell_completion import completion_script
 from visualizer.version import __version__
 
@@ -20,8 +20,8 @@ ICON_SIZES = (16, 22, 24, 32, 48, 64, 96, 128, 256, 512)
 
 def write_desktop_files(share: Path, built: datetime) -> None:
     """Write all desktop files into a ``share`` folder."""
-    _write(share / "applications" / f"{NAME}.desktop", _file(f"{NAME}.desktop"))
-    _write(share / "mime" / "packages" / f"{NAME}.xml", _file(f"{NAME}.xml"))
+    _write(share / "applications" / f"{NAME}.desktop", _read_file(f"{NAME}.desktop"))
+    _write(share / "mime" / "packages" / f"{NAME}.xml", _read_file(f"{NAME}.xml"))
     _write(share / "metainfo" / f"{APPSTREAM_ID}.metainfo.xml", metainfo(built))
     _write(share / "bash-completion" / "completions" / NAME, completion_script("bash"))
     _write(share / "zsh" / "vendor-completions" / f"_{NAME}", completion_script("zsh"))
@@ -30,7 +30,7 @@ def write_desktop_files(share: Path, built: datetime) -> None:
 
 def metainfo(built: datetime) -> str:
     """Return the AppStream description of the program for software centres."""
-    return _file("metainfo.xml").format(
+    return _read_file("metainfo.xml").format(
         appstream_id=APPSTREAM_ID, version=__version__, date=f"{built:%Y-%m-%d}"
     )
 
@@ -40,14 +40,14 @@ def write_icons(theme: Path) -> None:
     names = [f"apps/{NAME}", f"mimetypes/{DOCUMENT_TYPE.replace('/', '-')}"]
     for name in names:
         _write(theme / "scalable" / f"{name}.svg", DRAWING.read_text(encoding="utf-8"))
-    for side, image in zip(ICON_SIZES, drawn_icons(ICON_SIZES), strict=True):
+    for side, image in zip(ICON_SIZES, render_icons(ICON_SIZES), strict=True):
         for name in names:
             path = theme / f"{side}x{side}" / f"{name}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             image.save(str(path))
 
 
-def _file(name: str) -> str:
+def _read_file(name: str) -> str:
     return (FILES / name).read_text(encoding="utf-8")
 
 

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 from installers.linux.bytecode import compile_bytecode
 from installers.linux.commands import run
+from installers.linux.constants import EXTRAS, NAME, PROGRAM, ROOT
 from installers.linux.desktop_files import FILES, write_desktop_files
 from installers.linux.interpreter import (
     copy_interpreter,
-    debian_interpreter,
-    interpreter_in,
-    require_processor_build,
-    shut_off_environment,
+    download_interpreter,
+    find_interpreter,
+    isolate_interpreter,
+    require_cpu_build,
 )
 from installers.linux.licences import write_licences
 from installers.linux.man_page import man_page
-from installers.linux.names_and_paths import EXTRAS, NAME, PROGRAM, ROOT
 from installers.linux.pruning import prune
-from installers.linux.shared_libraries import carry_libraries_of_interpreter
+from installers.linux.shared_libraries import bundle_interpreter_libraries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,26 +58,26 @@ def build_tree(
     root = tree / "usr" / PROGRAM
     root.mkdir(parents=True)
     say("Copying the interpreter…")
-    source = interpreter_in(interpreter_folder) if interpreter_folder else None
-    source = source or debian_interpreter(unpacked)
+    source = find_interpreter(interpreter_folder) if interpreter_folder else None
+    source = source or download_interpreter(unpacked)
     program = copy_interpreter(source, root)
-    carry_libraries_of_interpreter(root, program, source.folder / "lib", unpacked)
+    bundle_interpreter_libraries(root, program, source.folder / "lib", unpacked)
     say("Installing the packages…")
     packages = root / "lib" / program.name / "site-packages"
     install_packages(program, packages, pip_arguments)
-    require_processor_build(packages)
+    require_cpu_build(packages)
     prune(packages)
     say("Compiling the modules…")
     compile_bytecode(root, program, Path("/usr") / PROGRAM)
-    shut_off_environment(program)
+    isolate_interpreter(program)
     say("Writing the desktop files…")
     write_launcher(tree, program.name)
     share = tree / "usr" / "share"
     write_desktop_files(share, built)
     documents = share / "doc" / NAME
     write_licences(packages, unpacked / "usr" / "share" / "doc", documents)
-    compress(documents / "NEWS.gz", (ROOT / "CHANGELOG.md").read_bytes())
-    compress(share / "man" / "man1" / f"{NAME}.1.gz", man_page(built).encode())
+    write_gzip(documents / "NEWS.gz", (ROOT / "CHANGELOG.md").read_bytes())
+    write_gzip(share / "man" / "man1" / f"{NAME}.1.gz", man_page(built).encode())
     make_uniform(tree, int(built.timestamp()))
     return tree
 
@@ -104,7 +104,7 @@ def write_launcher(tree: Path, program: str) -> None:
     link.symlink_to(f"../{PROGRAM.as_posix()}/{NAME}")
 
 
-def compress(path: Path, content: bytes) -> None:
+def write_gzip(path: Path, content: bytes) -> None:
     """Write a gzip file without name and time, as Debian requires for documents."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(content, 9, mtime=0))

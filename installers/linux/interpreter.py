@@ -43,7 +43,7 @@ LEFT_OUT = (
 )
 """Names in the standard library that the program does not import."""
 
-ACCELERATED = ("libtorch_cuda.so", "libtorch_hip.so", "libtorch_xpu.so")
+GPU_LIBRARIES = ("libtorch_cuda.so", "libtorch_hip.so", "libtorch_xpu.so")
 """Libraries of PyTorch builds that are not CPU-only."""
 
 
@@ -73,7 +73,7 @@ class Interpreter:
         return self.folder / "lib" / f"python{self.version}"
 
 
-def interpreter_in(folder: Path) -> Interpreter:
+def find_interpreter(folder: Path) -> Interpreter:
     """Find the interpreter in a folder, such as one from python-build-standalone.
 
     Raises
@@ -94,10 +94,10 @@ def interpreter_in(folder: Path) -> Interpreter:
     )
 
 
-def debian_interpreter(folder: Path) -> Interpreter:
+def download_interpreter(folder: Path) -> Interpreter:
     """Download Debian's interpreter and unpack it into a folder."""
     unpack_debian_packages(DEBIAN_PACKAGES, folder)
-    return interpreter_in(folder / "usr")
+    return find_interpreter(folder / "usr")
 
 
 def copy_interpreter(interpreter: Interpreter, root: Path) -> Path:
@@ -110,7 +110,7 @@ def copy_interpreter(interpreter: Interpreter, root: Path) -> Path:
     return Path(shutil.copy2(interpreter.program.resolve(), root / interpreter.program.name))
 
 
-def shut_off_environment(program: Path) -> None:
+def isolate_interpreter(program: Path) -> None:
     """Make an interpreter of the bundle use only its own folders.
 
     With a ``._pth`` file next to the executable, the interpreter and the Python processes that it
@@ -121,7 +121,7 @@ def shut_off_environment(program: Path) -> None:
     program.with_name(f"{program.name}._pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def require_processor_build(packages: Path) -> None:
+def require_cpu_build(packages: Path) -> None:
     """Check that the installed PyTorch is the CPU-only build.
 
     Raises
@@ -129,7 +129,7 @@ def require_processor_build(packages: Path) -> None:
     InputError
         If the build includes CUDA, ROCm or XPU.
     """
-    found = [name for name in ACCELERATED if (packages / "torch" / "lib" / name).exists()]
+    found = [name for name in GPU_LIBRARIES if (packages / "torch" / "lib" / name).exists()]
     if found:
         raise InputError(
             "torch",

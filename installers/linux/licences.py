@@ -7,7 +7,7 @@ import shutil
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
 
-from installers.linux.names_and_paths import NAME, PROGRAM, ROOT
+from installers.linux.constants import NAME, PROGRAM, ROOT
 from visualizer.errors import InputError
 from visualizer.version import __version__
 
@@ -52,7 +52,7 @@ def write_licences(packages: Path, copyrights: Path, documents: Path) -> None:
         licence=(ROOT / "LICENSE").read_text(encoding="utf-8"),
         folder=f"usr/{PROGRAM.as_posix()}",
         documents=f"/usr/share/doc/{NAME}/licences",
-        parts="\n".join(_line(one) for one in _installed(packages)),
+        parts="\n".join(_licence_line(one) for one in _installed(packages)),
     )
     (documents / "copyright").write_text(page, encoding="utf-8")
 
@@ -61,9 +61,9 @@ def _installed(packages: Path) -> list[Distribution]:
     return [PathDistribution(folder) for folder in sorted(packages.glob("*.dist-info"))]
 
 
-def _line(one: Distribution) -> str:
+def _licence_line(one: Distribution) -> str:
     name = re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower()
-    licence = _stated(one)
+    licence = _declared_licence(one)
     if not licence or not (name in TEXTS or _has_licence_file(one)):
         raise InputError(
             "licences",
@@ -74,7 +74,7 @@ def _line(one: Distribution) -> str:
     return f"- {name} {one.version}: {licence}{files}"
 
 
-def _stated(one: Distribution) -> str:
+def _declared_licence(one: Distribution) -> str:
     """Return the licence that a package declares, in one line."""
     metadata = one.metadata
     stated = next((metadata[key] for key in _STATEMENTS if key in metadata), "")

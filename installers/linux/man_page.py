@@ -10,7 +10,7 @@ import argparse
 import textwrap
 from typing import TYPE_CHECKING
 
-from installers.linux.names_and_paths import NAME, TITLE
+from installers.linux.constants import NAME, TITLE
 from visualizer.cli.options import create_parser
 from visualizer.cli.shell_completion import COMMANDS
 from visualizer.version import __version__
@@ -31,22 +31,22 @@ def man_page(built: datetime) -> str:
     lines = [
         f'.TH {NAME.upper()} 1 "{built:%Y-%m-%d}" "{TITLE} {__version__}" "User Commands"',
         ".SH NAME",
-        f"{_plain(NAME)} \\- shows how attention is computed, value by value",
+        f"{_escape_roff(NAME)} \\- shows how attention is computed, value by value",
         ".SH SYNOPSIS",
         *_usage(whole),
         ".SH DESCRIPTION",
-        *_filled(whole.description or ""),
+        *_wrap_text(whole.description or ""),
         *_groups(whole, ".SH"),
     ]
     for name, make in COMMANDS.items():
         command = make()
         lines += [f".SH COMMAND {name.upper()}", *_usage(command), ".PP"]
-        lines += [*_filled(command.description or ""), *_groups(command, ".SS")]
-        lines += _written_out(command.epilog or "")
+        lines += [*_wrap_text(command.description or ""), *_groups(command, ".SS")]
+        lines += _format_epilog(command.epilog or "")
     lines += [".SH EXIT STATUS"]
     for row in _STATUS.splitlines():
-        lines += [".TP", *map(_plain, row.split("|"))]
-    lines += [".SH EXAMPLES AND NOTES", *_written_out(whole.epilog or "")]
+        lines += [".TP", *map(_escape_roff, row.split("|"))]
+    lines += [".SH EXAMPLES AND NOTES", *_format_epilog(whole.epilog or "")]
     return "\n".join(lines) + "\n"
 
 
@@ -54,7 +54,7 @@ def _usage(one: argparse.ArgumentParser) -> Iterator[str]:
     usage = (one.usage or "%(prog)s [options]") % {"prog": one.prog}
     yield ".nf"
     for line in usage.splitlines():
-        yield f".B {_plain(line.strip())}"
+        yield f".B {_escape_roff(line.strip())}"
     yield ".fi"
 
 
@@ -63,32 +63,32 @@ def _groups(one: argparse.ArgumentParser, heading: str) -> Iterator[str]:
     for group in one._action_groups:
         actions = [each for each in group._group_actions if each.help != argparse.SUPPRESS]
         if actions:
-            yield f"{heading} {_plain((group.title or '').upper())}"
+            yield f"{heading} {_escape_roff((group.title or '').upper())}"
         for action in actions:
             yield ".TP"
-            yield f".B {_plain(formatter._format_action_invocation(action))}"
-            yield from _filled(formatter._expand_help(action))
+            yield f".B {_escape_roff(formatter._format_action_invocation(action))}"
+            yield from _wrap_text(formatter._expand_help(action))
 
 
-def _written_out(epilog: str) -> Iterator[str]:
+def _format_epilog(epilog: str) -> Iterator[str]:
     """Yield indented lines verbatim, and other lines as text."""
     is_as_written = False
     for line in epilog.splitlines():
         if line.startswith(" ") != is_as_written and line.strip():
             is_as_written = not is_as_written
             yield ".nf" if is_as_written else ".fi"
-        yield _plain(line.strip()) if line.strip() else ".PP"
+        yield _escape_roff(line.strip()) if line.strip() else ".PP"
     if is_as_written:
         yield ".fi"
 
 
-def _filled(text: str) -> Iterator[str]:
+def _wrap_text(text: str) -> Iterator[str]:
     """Wrap a text and yield its lines, without breaking option names."""
     for line in textwrap.wrap(text, 76, break_on_hyphens=False, break_long_words=False):
-        yield _plain(line)
+        yield _escape_roff(line)
 
 
-def _plain(text: str) -> str:
+def _escape_roff(text: str) -> str:
     """Escape a text for roff; hyphens remain ASCII hyphens that can be copied."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text

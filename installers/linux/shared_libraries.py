@@ -11,7 +11,7 @@ from installers.linux.commands import run
 from installers.linux.debian_archive import unpack_debian_packages
 from visualizer.errors import InputError
 
-CARRIED = {
+BUNDLED_LIBRARIES = {
     "libbz2.so.1.0": "libbz2-1.0",
     "libcrypto.so.3": "libssl3",
     "libexpat.so.1": "libexpat1",
@@ -25,7 +25,7 @@ CARRIED = {
 
 The bundle includes these libraries, because their versions differ between distributions.
 """
-SYSTEM = {
+SYSTEM_LIBRARIES = {
     "ld-linux-x86-64.so.2": "libc6",
     "libc.so.6": "libc6",
     "libdl.so.2": "libc6",
@@ -93,7 +93,7 @@ def needed_by(path: Path) -> list[str]:
     return run(["patchelf", "--print-needed", path]).split()
 
 
-def carry_libraries_of_interpreter(root: Path, program: Path, beside: Path, unpacked: Path) -> None:
+def bundle_interpreter_libraries(root: Path, program: Path, beside: Path, unpacked: Path) -> None:
     """Copy the libraries of an interpreter to the bundle's ``lib``, and set its search path.
 
     Parameters
@@ -108,7 +108,7 @@ def carry_libraries_of_interpreter(root: Path, program: Path, beside: Path, unpa
     library = root / "lib"
     waiting = [program, *elf_files(library)]
     while waiting:
-        missing = (name for name in needed_by(waiting.pop()) if name not in SYSTEM)
+        missing = (name for name in needed_by(waiting.pop()) if name not in SYSTEM_LIBRARIES)
         waiting += [
             _copied(name, library, beside, unpacked)
             for name in missing
@@ -123,12 +123,12 @@ def carry_libraries_of_interpreter(root: Path, program: Path, beside: Path, unpa
 
 def _copied(name: str, library: Path, beside: Path, unpacked: Path) -> Path:
     if not (source := beside / name).exists():
-        if name not in CARRIED:
+        if name not in BUNDLED_LIBRARIES:
             raise InputError(
                 "interpreter",
-                f"The interpreter requires {name}, but its package is not in CARRIED.",
+                f"The interpreter requires {name}, but its package is not in BUNDLED_LIBRARIES.",
             )
-        unpack_debian_packages([CARRIED[name]], unpacked)
+        unpack_debian_packages([BUNDLED_LIBRARIES[name]], unpacked)
         (source,) = (path for path in unpacked.rglob(name) if path.exists())
     copy = Path(shutil.copyfile(source, library / name))
     copy.chmod(0o755)
@@ -141,7 +141,7 @@ def system_packages(root: Path) -> list[str]:
     Raises
     ------
     InputError
-        If a library is neither in the bundle nor in `SYSTEM`.
+        If a library is neither in the bundle nor in `SYSTEM_LIBRARIES`.
     """
     files = elf_files(root)
     inside = {path.name for path in files}
@@ -149,13 +149,13 @@ def system_packages(root: Path) -> list[str]:
     newest = max(glibc_of(path) for path in files)
     for path in files:
         for name in needed_by(path):
-            if name in SYSTEM:
-                packages.add(SYSTEM[name])
+            if name in SYSTEM_LIBRARIES:
+                packages.add(SYSTEM_LIBRARIES[name])
             elif name not in inside:
                 raise InputError(
                     "libraries",
                     f"{path.relative_to(root)} requires {name}, which is neither in the bundle nor "
-                    "in SYSTEM in installers/linux/shared_libraries.py.",
+                    "in SYSTEM_LIBRARIES in installers/linux/shared_libraries.py.",
                 )
     versions = {"libc6": f"libc6 (>= 2.{newest})"}
     return [versions.get(package, package) for package in sorted(packages)]

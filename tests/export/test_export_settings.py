@@ -106,7 +106,7 @@ def test_every_format_has_a_writer_and_every_text_a_size() -> None:
     assert set(WRITERS) == {each.suffix for each in FORMATS}
     assert set(TEXT_SIZE_ESTIMATES) == {each.suffix for each in FORMATS if each.is_text}
     known = set(FigureSettings.__struct_fields__)
-    assert all(set(each.deciding_fields) <= known for each in FORMATS)
+    assert all(set(each.used_fields) <= known for each in FORMATS)
 
 
 suffixes = st.sampled_from([each.suffix for each in FORMATS])
@@ -193,7 +193,7 @@ def test_what_cannot_be_chosen_of_a_format_decides_nothing(
     settings = ExportSettings(suffix, figure_settings)
     usual, asked = FigureSettings(), settings.figure_settings
     for each in FigureSettings.__struct_fields__:
-        if each not in settings.deciding_field_names:
+        if each not in settings.used_field_names:
             assert getattr(asked, each) == getattr(usual, each)
         elif each != "extent":
             assert getattr(asked, each) == getattr(figure_settings, each)
@@ -201,7 +201,7 @@ def test_what_cannot_be_chosen_of_a_format_decides_nothing(
     assert (
         asked.extent is figure_settings.extent
         or figure_settings.extent not in settings.extent_labels
-        or "extent" not in settings.deciding_field_names
+        or "extent" not in settings.used_field_names
     )
     assert replace(settings, look=asked).figure_settings == asked
 

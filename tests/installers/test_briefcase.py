@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from installers.briefcase_icons import FOLDER, MAC_OS, NAME, WINDOWS, write_icons
-from installers.linux.names_and_paths import EXTRAS
+from installers.linux.constants import EXTRAS
 from tests.architecture.project_graph import ROOT
 from visualizer.app import NAME as TITLE
 from visualizer.version import __version__

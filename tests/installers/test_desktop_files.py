@@ -15,8 +15,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from PySide6.QtGui import QGuiApplication, QImage
 
+from installers.linux.constants import APPSTREAM_ID, DOCUMENT_TYPE, NAME
 from installers.linux.desktop_files import FILES, ICON_SIZES, metainfo, write_desktop_files
-from installers.linux.names_and_paths import APPSTREAM_ID, DOCUMENT_TYPE, NAME
 from tests.architecture.project_graph import ROOT
 from visualizer.app import NAME as WINDOW_CLASS
 from visualizer.app import set_desktop_entry

@@ -14,20 +14,20 @@ from types import CodeType
 
 import pytest
 
-from installers.linux.__main__ import source_moment
+from installers.linux.__main__ import source_timestamp
 from installers.linux.app_dir import build_app_dir
 from installers.linux.bytecode import compile_bytecode
+from installers.linux.constants import NAME, PROGRAM
 from installers.linux.debian_package import build_debian_package
 from installers.linux.desktop_files import write_icons
-from installers.linux.file_tree import compress, make_uniform, write_launcher
+from installers.linux.file_tree import make_uniform, write_gzip, write_launcher
 from installers.linux.interpreter import (
-    interpreter_in,
-    require_processor_build,
-    shut_off_environment,
+    find_interpreter,
+    isolate_interpreter,
+    require_cpu_build,
 )
 from installers.linux.licences import write_licences
-from installers.linux.names_and_paths import NAME, PROGRAM
-from installers.linux.shared_libraries import CARRIED, SYSTEM, glibc_of
+from installers.linux.shared_libraries import BUNDLED_LIBRARIES, SYSTEM_LIBRARIES, glibc_of
 from tests.architecture.project_graph import ROOT
 from visualizer.errors import InputError
 
@@ -45,7 +45,7 @@ def interpreter_folder(folder: Path, version: str) -> Path:
 
 
 def test_an_interpreter_is_found_in_its_folder(tmp_path: Path) -> None:
-    found = interpreter_in(interpreter_folder(tmp_path, "3.12"))
+    found = find_interpreter(interpreter_folder(tmp_path, "3.12"))
     assert found.version == "3.12"
     assert found.program == tmp_path / "bin" / "python3.12"
     assert found.standard_library == tmp_path / "lib" / "python3.12"
@@ -53,19 +53,19 @@ def test_an_interpreter_is_found_in_its_folder(tmp_path: Path) -> None:
 
 def test_a_folder_without_an_interpreter_or_with_one_too_old_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"Python 3\.11 or later"):
-        interpreter_in(tmp_path)
+        find_interpreter(tmp_path)
     with pytest.raises(InputError, match=r"bin/python3\.X and lib/python3\.X"):
-        interpreter_in(interpreter_folder(tmp_path, "3.10"))
+        find_interpreter(interpreter_folder(tmp_path, "3.10"))
 
 
 def test_a_torch_with_cuda_is_refused(tmp_path: Path) -> None:
     library = tmp_path / "torch" / "lib"
     library.mkdir(parents=True)
     (library / "libtorch_cpu.so").touch()
-    require_processor_build(tmp_path)
+    require_cpu_build(tmp_path)
     (library / "libtorch_cuda.so").touch()
     with pytest.raises(InputError, match="CPU-only"):
-        require_processor_build(tmp_path)
+        require_cpu_build(tmp_path)
 
 
 def test_libraries_of_the_system_are_those_that_ci_installs() -> None:
@@ -73,8 +73,8 @@ def test_libraries_of_the_system_are_those_that_ci_installs() -> None:
     packages = script.partition("local packages=(")[2].partition(")")[0]
     for_qt = set(re.findall(r"lib[\w.-]+", packages)) - {"libs"}
     assert len(for_qt) > 10
-    assert for_qt <= set(SYSTEM.values())
-    assert not set(CARRIED) & set(SYSTEM)
+    assert for_qt <= set(SYSTEM_LIBRARIES.values())
+    assert not set(BUNDLED_LIBRARIES) & set(SYSTEM_LIBRARIES)
 
 
 def test_an_interpreter_with_a_file_of_paths_heeds_no_environment(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_an_interpreter_with_a_file_of_paths_heeds_no_environment(tmp_path: Path
     (tmp_path / "lib" / name).symlink_to(standard_library)
     program = tmp_path / name
     shutil.copy2(Path(sys.executable).resolve(), program)
-    shut_off_environment(program)
+    isolate_interpreter(program)
     done = subprocess.run(
         [program, "-c", "import sys; print(*sys.path, sep='\\n')"],
         env={**os.environ, "PYTHONPATH": "/elsewhere", "PYTHONUSERBASE": str(tmp_path)},
@@ -175,7 +175,7 @@ def small_tree(folder: Path) -> Path:
     (share / "applications").mkdir(parents=True)
     (share / "applications" / f"{NAME}.desktop").write_text("[Desktop Entry]\n", encoding="utf-8")
     write_icons(share / "icons" / "hicolor")
-    compress(share / "doc" / NAME / "NEWS.gz", b"Changes\n" * 100)
+    write_gzip(share / "doc" / NAME / "NEWS.gz", b"Changes\n" * 100)
     make_uniform(tree, MOMENT)
     return tree
 
@@ -288,4 +288,4 @@ def test_what_the_launcher_starts_runs_the_program(tmp_path: Path) -> None:
 
 def test_the_moment_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
-    assert source_moment() == 86400
+    assert source_timestamp() == 86400

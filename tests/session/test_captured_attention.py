@@ -43,7 +43,7 @@ from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOpt
 from visualizer.session.worker_jobs import parse_labels
 from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.shell import pane_table
-from visualizer.shell.panel_presenters import STATUS_PANEL
+from visualizer.shell.screen_presenter import STATUS_PANEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

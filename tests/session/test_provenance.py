@@ -42,7 +42,7 @@ from visualizer.session.provenance import (
 )
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document
-from visualizer.shell.panel_presenters import STATUS_PANEL
+from visualizer.shell.screen_presenter import STATUS_PANEL
 
 if TYPE_CHECKING:
     from pathlib import Path

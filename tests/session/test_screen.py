@@ -23,7 +23,7 @@ from visualizer.session.document import Document
 from visualizer.session.screen import ReadingProgress
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import row_role
-from visualizer.shell.panel_presenters import EMPTY_MESSAGE, LOADING_TORCH_MESSAGE, STATUS_PANEL
+from visualizer.shell.screen_presenter import EMPTY_MESSAGE, LOADING_TORCH_MESSAGE, STATUS_PANEL
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

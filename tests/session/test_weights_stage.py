@@ -23,8 +23,8 @@ from visualizer.session.document import Document
 from visualizer.session.timeline import Step
 from visualizer.session.view import View
 from visualizer.session.view_options import PANE_TITLE as LINES_PANE
-from visualizer.shell.panel_presenters import STATUS_PANEL
-from visualizer.shell.screen_reader_announcer import spoken_cell
+from visualizer.shell.screen_presenter import STATUS_PANEL
+from visualizer.shell.screen_reader_announcer import describe_current_cell
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -61,7 +61,7 @@ def test_the_tokens_and_the_pane_of_a_cell_show_one_number_of_one_stage(
     assert weights.qualifier == SIDES[stage]
     assert "dropout" in panel.plain.lower()
     assert ("before" in panel.plain.lower()) == (stage == "weights")
-    assert panel.plain in spoken_cell(screen)
+    assert panel.plain in describe_current_cell(screen)
     lines = screen.panel(LINES_PANEL)
     assert lines
     assert any(SIDES[lines.stage] in note for note in lines.notes)

@@ -21,7 +21,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
-from visualizer.shell.panel_presenters import EMPTY_MESSAGE, LOADING_TORCH_MESSAGE, PanelPresenters
+from visualizer.shell.screen_presenter import EMPTY_MESSAGE, LOADING_TORCH_MESSAGE, ScreenPresenter
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -365,7 +365,7 @@ def test_what_cannot_be_read_is_not_asked_for_again_and_again(
         tried.append(1)
         raise RuntimeError("unreadable")
 
-    monkeypatch.setattr(PanelPresenters, "prefetch", fail)
+    monkeypatch.setattr(ScreenPresenter, "prefetch", fail)
     gated.workspace.toggle_stage("masked")
     hand.until(lambda: bool(hand.boxes()))
     hand.boxes()[0].close()

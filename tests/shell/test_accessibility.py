@@ -26,7 +26,7 @@ from visualizer.heatmap.widget import BoardCanvas, BoardView
 from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
 from visualizer.shell.pane_table import PANES
-from visualizer.shell.panel_presenters import STATUS_PANEL
+from visualizer.shell.screen_presenter import STATUS_PANEL
 from visualizer.widgets import accessibility
 from visualizer.widgets.status_bar import ProgressLine
 from visualizer.widgets.theme import LIGHT

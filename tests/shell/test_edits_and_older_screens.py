@@ -14,7 +14,7 @@ from tests.support.window_input import PATIENCE_MS
 from visualizer.models import long_text_reading
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import StepSize
-from visualizer.shell.panel_presenters import PanelPresenters
+from visualizer.shell.screen_presenter import ScreenPresenter
 from visualizer.widgets.theme import ColourScheme
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ class HeldPrefetch:
     """A prefetch that waits until it is released."""
 
     def __init__(self) -> None:
-        self._read = PanelPresenters.prefetch
+        self._read = ScreenPresenter.prefetch
         self._is_free = threading.Event()
 
     def __call__(
-        self, presenters: PanelPresenters, resolved: ResolvedView, previous: Mapping[str, object]
+        self, presenters: ScreenPresenter, resolved: ResolvedView, previous: Mapping[str, object]
     ) -> Mapping[str, object]:
         self._is_free.wait(PATIENCE_MS / 1000)
         return self._read(presenters, resolved, previous)
@@ -92,7 +92,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], HeldPrefetch]
         made.append(HeldPrefetch())
         prefetch = made[-1]
         monkeypatch.setattr(
-            PanelPresenters, "prefetch", lambda self, *given: prefetch(self, *given)
+            ScreenPresenter, "prefetch", lambda self, *given: prefetch(self, *given)
         )
         return prefetch
 

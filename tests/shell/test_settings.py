@@ -23,7 +23,7 @@ from visualizer.session.view import View
 from visualizer.session.view_options import MapKind, maps_of_kind
 from visualizer.shell.pane_docks import DEFAULT_WIDTHS_PX
 from visualizer.shell.settings_controller import list_data_folders
-from visualizer.shell.settings_dialog import SettingList
+from visualizer.shell.settings_dialog import SettingComboBox
 from visualizer.shell.window_manager import WindowManager, new_document
 from visualizer.widgets import app_settings, fonts
 from visualizer.widgets.fonts import text_scale
@@ -79,7 +79,7 @@ def test_it_opens_once_and_every_control_has_a_name(hand: Hand) -> None:
     dialog = settings(hand)
     hand.window.actions_.by_id["settings.open"].trigger()
     assert hand.window.controllers.settings_controller.dialog is dialog
-    kinds = (SettingList, QAbstractButton)
+    kinds = (SettingComboBox, QAbstractButton)
     stops = [one for one in dialog.findChildren(QWidget) if isinstance(one, kinds)]
     assert len(stops) > 10
     assert [one for one in stops if not heard(one).name and not heard(one).description] == []

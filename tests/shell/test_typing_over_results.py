@@ -18,7 +18,7 @@ from visualizer.attention import run as attention_run
 from visualizer.attention.settings import SETTINGS, SettingKind
 from visualizer.attention.spec import BlockKind, MaskKind
 from visualizer.models import long_text_reading
-from visualizer.shell.panel_presenters import PanelPresenters
+from visualizer.shell.screen_presenter import ScreenPresenter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,10 +48,10 @@ class RandomDelays:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
         self._random, self._nothing = random.Random(seed), threading.Event()
-        self._compute, self._prefetch = app.compute, PanelPresenters.prefetch
+        self._compute, self._prefetch = app.compute, ScreenPresenter.prefetch
         monkeypatch.setattr(app, "compute", self._delayed_compute)
         delayed = self._delayed_prefetch
-        monkeypatch.setattr(PanelPresenters, "prefetch", lambda *given: delayed(*given))
+        monkeypatch.setattr(ScreenPresenter, "prefetch", lambda *given: delayed(*given))
 
     def _delay(self) -> None:
         self._nothing.wait(self._random.uniform(0, DELAY_S))
@@ -61,7 +61,7 @@ class RandomDelays:
         return self._compute(document, previous)
 
     def _delayed_prefetch(
-        self, presenters: PanelPresenters, resolved: ResolvedView, previous: Mapping[str, object]
+        self, presenters: ScreenPresenter, resolved: ResolvedView, previous: Mapping[str, object]
     ) -> Mapping[str, object]:
         self._delay()
         return self._prefetch(presenters, resolved, previous)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import ResolvedView, resolve_view
 from visualizer.session.screen import ReadingProgress, Screen, ScreenInputs
-from visualizer.shell.panel_presenters import PanelPresenters
+from visualizer.shell.screen_presenter import ScreenPresenter
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -36,16 +36,16 @@ def present(
     """Create the screen for a document, a view and the last valid run."""
     shown = resolve_view(document, view, run, computed) if run else None
     moment = ScreenInputs(document, view, shown, view, refused, is_working, progress)
-    screen = PanelPresenters().present(moment, previous.panels if previous else {})
+    screen = ScreenPresenter().present(moment, previous.panels if previous else {})
     screen.panels.build_all()  # as the window does after showing them
     return screen
 
 
 def needs(run: Run, view: View) -> Hashable:
     """Return the prefetch key of a view."""
-    return PanelPresenters().prefetch_key(resolved(run, view))
+    return ScreenPresenter().prefetch_key(resolved(run, view))
 
 
 def warm(run: Run, view: View) -> None:
     """Prefetch everything that a view needs, as the worker does."""
-    PanelPresenters().prefetch(resolved(run, view), {})
+    ScreenPresenter().prefetch(resolved(run, view), {})

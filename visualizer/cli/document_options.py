@@ -115,7 +115,7 @@ def _film_settings(options: argparse.Namespace) -> FilmSettings:
     )
 
 
-def chosen_colours(options: argparse.Namespace, colouring: ColourOptions) -> ColourOptions:
+def apply_colour_options(options: argparse.Namespace, colouring: ColourOptions) -> ColourOptions:
     """Return colour options with the colour maps that the command-line options select."""
     for name in options.colour_map or ():
         kind = next(colour_map.kind for colour_map in COLOUR_MAPS if colour_map.id == name)

@@ -155,7 +155,7 @@ def _write_job(job: ExportJob, figure_settings: FigureSettings, progress: Consol
 
     report = progress.callback(job.name)
     if job.format.kind is FormatKind.FILM and not progress.is_silent:
-        _announce_film(job, figure_settings, progress, report)
+        _announce_animation(job, figure_settings, progress, report)
 
     def notice(sentence: str) -> None:
         progress.clear()
@@ -188,7 +188,7 @@ def _write_to_standard_output(
             raise InputError("export", sentence) from error
 
 
-def _announce_film(
+def _announce_animation(
     job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress, report: Progress
 ) -> None:
     """Print the length of an animation and the estimated time before it is written."""

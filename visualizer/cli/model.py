@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.spec import Device, Dtype
 from visualizer.cli import option_parser
-from visualizer.cli.document_options import build_figure_settings, chosen_colours
+from visualizer.cli.document_options import apply_colour_options, build_figure_settings
 from visualizer.cli.export_files import (
     ALL_OPTION,
     STANDARD_OUTPUT_PATH,
@@ -223,7 +223,7 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
         print_message(_describe_estimate(options.folder))
     opened = open_model(options.folder, device, is_from_disk=options.from_disk)
     if len(texts) > 1:
-        _read_each(options, opened, texts, progress)
+        _process_texts(options, opened, texts, progress)
         return 0
     label = LAYERS_LABEL if options.from_disk else READING_LABEL
     is_reported = options.from_disk or not options.image
@@ -271,7 +271,7 @@ def _describe_estimate(folder: Path) -> str:
     return estimate_disk_reading(found, Dtype.FLOAT32).description
 
 
-def _read_each(
+def _process_texts(
     options: argparse.Namespace,
     opened: OpenedModel,
     texts: Sequence[str],
@@ -319,7 +319,7 @@ def _export_jobs(
     layer_run, index = found
     view = replace(EXPORT_VIEW, layer=index)
     view = select_stages_and_heads(layer_run.run, view, options.stages, options.heads_shown)
-    view = replace(view, colouring=chosen_colours(options, view.colouring))
+    view = replace(view, colouring=apply_colour_options(options, view.colouring))
     document = Document().set("captured", captured_header(layer_run.run))
     snapshot = Snapshot(document, view, layer_run.run)
     suffix = f"-layer{layer + 1}" if options.layer == ALL_OPTION else ""

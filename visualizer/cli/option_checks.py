@@ -45,7 +45,7 @@ SIZE_FIELDS = ("d_in", "d_out", "heads", "mechanism")
 def _formats_using(field: str) -> frozenset[ExportFormat]:
     """Return the formats that use a field of `FigureSettings`."""
     return frozenset(
-        each for each in FORMATS if field in ExportSettings(each.suffix).deciding_field_names
+        each for each in FORMATS if field in ExportSettings(each.suffix).used_field_names
     )
 
 

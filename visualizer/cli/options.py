@@ -214,13 +214,13 @@ def _setting_option(name: str) -> dict[str, Any]:
     help_text = f"{setting.help[0].lower()}{setting.help[1:]}".replace("’", "'")
     if setting.kind is SettingKind.SWITCH:
         on = f"--{'' if setting.default else 'no-'}{option_name(name)[2:]}"
-        help_text = f"{help_text} (default: {on}{_needs(setting)})"
+        help_text = f"{help_text} (default: {on}{_required_options_note(setting)})"
         return {"action": argparse.BooleanOptionalAction, "help": help_text}
     if setting.kind is SettingKind.CHOICE:
         values = [value for value, _ in setting.choices]
-        default = f"{setting.default}{_needs(setting)}"
+        default = f"{setting.default}{_required_options_note(setting)}"
         return option_parser.listed_choice_option(values, help_text, default)
-    default = f"(default: {setting.default:g}{_needs(setting)})"
+    default = f"(default: {setting.default:g}{_required_options_note(setting)})"
     metavar = {SettingKind.RATE: "RATE", SettingKind.NUMBER: "X"}.get(setting.kind, "N")
     is_rate = setting.kind in {SettingKind.RATE, SettingKind.NUMBER}
     range_ = f"; {setting.requirement}" if is_rate else ""
@@ -228,7 +228,7 @@ def _setting_option(name: str) -> dict[str, Any]:
     return {"type": read, "metavar": metavar, "help": f"{help_text}{range_} {default}"}
 
 
-def _needs(setting: Setting) -> str:
+def _required_options_note(setting: Setting) -> str:
     """Return the options without which a setting has no effect, as a part of its help text."""
     violations = [each.violation(format_option) for each in setting.where]
     required = [

@@ -76,7 +76,7 @@ class ExportController(QObject):
         self._loader = NewestRequestWorker(self)
         self._loader.answered.connect(self._open_dialog)
         self._loader.failed.connect(self._report_failure)
-        self.exporter.changed.connect(self._show_working)
+        self.exporter.changed.connect(self._update_writing_state)
         self.exporter.refused.connect(self.show_error)
         self.exporter.failed.connect(self.failed)
 
@@ -137,7 +137,7 @@ class ExportController(QObject):
     def _report_failure(self, error: Exception) -> None:
         self.failed.emit("".join(traceback.format_exception(error)))
 
-    def copy_picture(self) -> None:
+    def copy_figure(self) -> None:
         """Copy the current figure to the clipboard, as PNG and as SVG."""
         if snapshot := self._workspace.snapshot:
             self.exporter.copy_figure(snapshot, FigureSettings(title=self._title()))
@@ -196,7 +196,7 @@ class ExportController(QObject):
             self.exporter.ask(path, self.dialog.snapshot, settings_of_file.figure_settings)
             self.dialog.accept()
 
-    def _show_working(self) -> None:
+    def _update_writing_state(self) -> None:
         if self.dialog:
             self.dialog.set_writing_enabled(not self.exporter.is_working)
 

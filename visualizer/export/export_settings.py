@@ -105,7 +105,7 @@ class ExportSettings(Struct, frozen=True):
         return format_of(f"a{self.suffix}") or FORMATS[0]
 
     @property
-    def deciding_field_names(self) -> frozenset[str]:
+    def used_field_names(self) -> frozenset[str]:
         """Names of the figure settings that this format uses."""
         by_kind = {
             FormatKind.FIGURE: _FIGURES,
@@ -113,12 +113,12 @@ class ExportSettings(Struct, frozen=True):
             FormatKind.NUMBERS: (),
             FormatKind.DOCUMENT: (),
         }
-        if self.is_cell_picture:
+        if self.is_cell_image:
             return _CELLS
-        return frozenset(self.format.deciding_fields or by_kind[self.format.kind])
+        return frozenset(self.format.used_fields or by_kind[self.format.kind])
 
     @property
-    def is_cell_picture(self) -> bool:
+    def is_cell_image(self) -> bool:
         """Whether the export is an image with one pixel per cell of a panel."""
         return self.suffix == CELL_FORMAT and self.look.extent is FigureExtent.CELLS
 
@@ -134,7 +134,7 @@ class ExportSettings(Struct, frozen=True):
         """The effective figure settings, with defaults for fields that this format does not use."""
         figure_settings = replace(
             FigureSettings(),
-            **{name: getattr(self.look, name) for name in self.deciding_field_names},
+            **{name: getattr(self.look, name) for name in self.used_field_names},
         )
         if figure_settings.extent in self.extent_labels:
             return figure_settings

@@ -167,12 +167,12 @@ def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None)
     frames = tuple(
         FilmFrame(position, share)
         for step, position in zip(steps, positions, strict=True)
-        for share in (*_motion_shares(trace, timeline, step, position, settings.speed), None)
+        for share in (*_motion_progress(trace, timeline, step, position, settings.speed), None)
     )
     return replace(plan, frames=frames) if len(frames) <= settings.max_frames else plan
 
 
-def _motion_shares(
+def _motion_progress(
     trace: Trace, timeline: Timeline, step: int, position: PlaybackPosition, speed: float
 ) -> tuple[float, ...]:
     """Return the progress of a step's motion in each of its frames; () if it has no motion."""

@@ -40,7 +40,7 @@ class ExportFormat(Struct, frozen=True):
     is_text : bool
         Whether the first lines of a file can be previewed. If true, the format needs an entry in
         ``TEXT_SIZE_ESTIMATES`` of ``data/data_preview.py``.
-    deciding_fields : tuple of str
+    used_fields : tuple of str
         Names of the fields of `FigureSettings` that the format uses, if they differ from those of
         its kind.
     """
@@ -51,7 +51,7 @@ class ExportFormat(Struct, frozen=True):
     needs: str = ""
     note: str = ""
     is_text: bool = False
-    deciding_fields: tuple[str, ...] = ()
+    used_fields: tuple[str, ...] = ()
 
 
 _OPENS_AGAIN = "Can be reopened as this document."
@@ -62,7 +62,7 @@ FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(".pdf", "Vector page with the heatmaps", FormatKind.FIGURE),
     ExportFormat(
         ".html", "Interactive web page with the heatmaps", FormatKind.FIGURE,
-        deciding_fields=(
+        used_fields=(
             "extent", "paper", "title", "has_caption", "has_marks", "carries_document",
             "has_all_layers",
         ),
@@ -76,11 +76,11 @@ FORMATS: tuple[ExportFormat, ...] = (
         ".csv", "Numbers of the panels, as a table", FormatKind.NUMBERS,
         note=("UTF-8 with a byte order mark, for spreadsheet programs; numbers have "
 "full precision."),
-        is_text=True, deciding_fields=("extent",),
+        is_text=True, used_fields=("extent",),
     ),
     ExportFormat(
         ".md", "Numbers of the panels, as Markdown", FormatKind.NUMBERS,
-        is_text=True, deciding_fields=("extent",),
+        is_text=True, used_fields=("extent",),
     ),
     ExportFormat(
         ".json", "Settings, weights and numbers", FormatKind.NUMBERS,
@@ -101,7 +101,7 @@ def format_of(name: str) -> ExportFormat | None:
 def depends_on_view(format_: ExportFormat) -> bool:
     """Return whether the files of a format depend on the shown layer, text and heads."""
     is_drawn = format_.kind.contains_pictures or format_.kind is FormatKind.DOCUMENT
-    return is_drawn or "extent" in format_.deciding_fields
+    return is_drawn or "extent" in format_.used_fields
 
 
 def is_text_format(format_: ExportFormat) -> bool:

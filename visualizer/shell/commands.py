@@ -224,7 +224,7 @@ def _can_chat(now: WindowState) -> bool:
     return model is not None and (model.is_chat or has_template)
 
 
-def undo_entry(name: str, change: str) -> str:
+def undo_command_text(name: str, change: str) -> str:
     """Return the text of the Undo or Redo command, including the name of the change."""
     return f"{name}: {change.replace('&', '&&')}" if change else name
 
@@ -344,18 +344,18 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("workspace.undo", EDIT, "&Undo", lambda c: c.workspace.undo(), ("Ctrl+Z",),
         icon="undo",
         is_enabled=lambda now: now.can_undo,
-        appearance=lambda now: CommandAppearance("undo", entry=undo_entry("&Undo",
+        appearance=lambda now: CommandAppearance("undo", entry=undo_command_text("&Undo",
         now.undo_description))),
     WindowCommand("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(), ("Ctrl+Shift+Z",
         "Ctrl+Y"),
         icon="redo", is_enabled=lambda now: now.can_redo,
-        appearance=lambda now: CommandAppearance("redo", entry=undo_entry("&Redo",
+        appearance=lambda now: CommandAppearance("redo", entry=undo_command_text("&Redo",
         now.redo_description))),
     WindowCommand("cell.copy", EDIT, "&Copy cell",
         lambda c: c.docks.run_command("cell.copy"), ("Ctrl+Shift+C",),
         icon="copy", has_separator=True, is_enabled=lambda now: now.panel(CELL_PANEL) is not None),
     WindowCommand("export.copy_picture", EDIT, "Copy as &image",
-        lambda c: c.export_controller.copy_picture(),
+        lambda c: c.export_controller.copy_figure(),
         ("Ctrl+Shift+I",), is_enabled=lambda now: now.can_export),
     WindowCommand("export.copy_script", EDIT, "Copy as scri&pt",
         lambda c: c.export_controller.copy_script(), ("Ctrl+Alt+C",),

@@ -174,7 +174,7 @@ class DocumentController(QObject):
         self._is_asking, self._is_writing = True, writes
         self._worker.ask(request)
 
-    def _end_asking(self) -> None:
+    def _finish_request(self) -> None:
         if self._is_writing:
             self._writes -= 1
         self._is_asking = self._is_writing = False
@@ -246,7 +246,7 @@ class DocumentController(QObject):
     def _start_reading_example(self, read: Callable[[], SavedDocument]) -> None:
         self._show_message("Opening…", 0)
         document, colouring = self._workspace.document, self._workspace.wanted.colouring
-        self._send_request(partial(_example_read, read, document, colouring))
+        self._send_request(partial(_read_example, read, document, colouring))
 
     def show_opened(self, saved: SavedDocument, path: Path | None) -> None:
         """Show a document; only a document file keeps its path; a titled document is unsaved."""
@@ -276,7 +276,7 @@ class DocumentController(QObject):
         self._kept_numbers = self.saves_numbers
         document = self._workspace.document.set("device", device).set("dtype", dtype)
         change = switch_to_model(document, opened)
-        self._take_change(change)
+        self._handle_change(change)
         self._show_message(change.notice or f"Opened {source.name}.")
         if not parse_server_address(source.folder):
             self.settled.emit(source.path)
@@ -422,7 +422,7 @@ class DocumentController(QObject):
     # ------------------------------------------------------------------ results
 
     def _handle_result(self, answer: ReadResult | WriteResult | ChangedFile | FoundImage) -> None:
-        self._end_asking()
+        self._finish_request()
         if not isinstance(answer, ChangedFile | FoundImage) and answer.path:
             self.settled.emit(answer.path)
         if isinstance(answer, ChangedFile):
@@ -431,17 +431,17 @@ class DocumentController(QObject):
             self._show_message("")
             self.imageRequested.emit(answer.path)
         elif isinstance(answer, WriteResult):
-            self._take_written(answer)
+            self._handle_written(answer)
         elif answer.path and answer.is_reverting:
-            self._take_reverted(answer.what, answer.path)
+            self._handle_reverted(answer.what, answer.path)
         elif isinstance(answer.what, DocumentChange):
             change = answer.what.apply_to_edited(answer.before, self._workspace.document)
-            self._take_read(change, answer.path)
+            self._handle_read(change, answer.path)
         else:
-            self._take_read(answer.what, answer.path)
+            self._handle_read(answer.what, answer.path)
         self._start_next()
 
-    def _take_written(self, done: WriteResult) -> None:
+    def _handle_written(self, done: WriteResult) -> None:
         if not done.is_copy:
             self.path, self._clean, self._version = done.path, done.document, done.version
         saved = f"Saved {'a copy as ' * done.is_copy}{done.path}"
@@ -456,10 +456,10 @@ class DocumentController(QObject):
             if then:
                 then()
 
-    def _take_read(self, what: SavedDocument | DocumentChange, path: Path | None) -> None:
+    def _handle_read(self, what: SavedDocument | DocumentChange, path: Path | None) -> None:
         self._show_message(f"Opened {path or 'example'}")
         if isinstance(what, DocumentChange):
-            self._take_change(what)
+            self._handle_change(what)
         elif self.is_unmodified:
             self.show_opened(what, path)
         else:
@@ -469,14 +469,14 @@ class DocumentController(QObject):
                 f"Opened {path.name}. {what.notice}" if path else what.notice, NOTICE_MS
             )
 
-    def _take_change(self, change: DocumentChange) -> None:
+    def _handle_change(self, change: DocumentChange) -> None:
         view = self._workspace.wanted
         if change.stages is not None:
             view = replace(view, stages=change.stages)
         self.saves_numbers = self.saves_numbers or change.document.model is not None
         self._workspace.show_document(change.document, view, change.opened_model)
 
-    def _take_reverted(self, what: SavedDocument | DocumentChange, path: Path) -> None:
+    def _handle_reverted(self, what: SavedDocument | DocumentChange, path: Path) -> None:
         self._show_message("")
         is_still_open = path == self.path and not self._workspace.wanted.lesson
         if is_still_open and isinstance(what, SavedDocument):
@@ -498,7 +498,7 @@ class DocumentController(QObject):
     def _report_failure(self, error: Exception) -> None:
         if self._is_writing:
             self._then = None
-        self._end_asking()
+        self._finish_request()
         self._show_message("")
         self._start_next()
         if isinstance(error, InputError):
@@ -523,7 +523,7 @@ def _is_model_folder(path: Path) -> bool:
     return path.is_dir() and (is_likely or is_lab_model(path))
 
 
-def _example_read(
+def _read_example(
     read: Callable[[], SavedDocument], before: Document, colouring: ColourOptions
 ) -> ReadResult:
     """Read an example and keep the user's choice of device and colours."""

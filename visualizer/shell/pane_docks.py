@@ -98,11 +98,13 @@ def _contains(part: QWidget, widget: QWidget | None) -> bool:
 def _first_focusable(part: QWidget) -> QWidget | None:
     """Return the first focusable widget in a pane, or the pane itself."""
     chain = (*_focus_chain(part)[1:], part)
-    return next((each for each in chain if _contains(part, each) and _takes_keys(each)), None)
+    return next(
+        (each for each in chain if _contains(part, each) and _accepts_keyboard_focus(each)), None
+    )
 
 
-def _takes_keys(widget: QWidget) -> bool:
-    return _is_stop(widget) and widget.isVisible() and widget.isEnabled()
+def _accepts_keyboard_focus(widget: QWidget) -> bool:
+    return _is_tab_stop(widget) and widget.isVisible() and widget.isEnabled()
 
 
 def _focus_chain(widget: QWidget) -> list[QWidget]:
@@ -115,10 +117,10 @@ def _focus_chain(widget: QWidget) -> list[QWidget]:
 
 def tab_stops(widget: QWidget) -> list[QWidget]:
     """List the tab stops in a widget, in order."""
-    return [part for part in _focus_chain(widget) if _contains(widget, part) and _is_stop(part)]
+    return [part for part in _focus_chain(widget) if _contains(widget, part) and _is_tab_stop(part)]
 
 
-def _is_stop(widget: QWidget) -> bool:
+def _is_tab_stop(widget: QWidget) -> bool:
     return bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
 
 
@@ -285,7 +287,7 @@ class PaneDocks(QObject):
         """The document and the view of the last screen."""
         self._to_open: list[str] = []
         """Ids of the panes that are still to be opened, one at a time."""
-        self._folded: list[str] = []
+        self._hidden_together: list[str] = []
         """Ids of the panes that were hidden together; the front one is last."""
         self.is_narrow = False
         self._next = QTimer(self, singleShot=True, interval=1)
@@ -400,7 +402,7 @@ class PaneDocks(QObject):
         return self._seen
 
     @property
-    def _wanted(self) -> frozenset[str]:
+    def _needed_pane_ids(self) -> frozenset[str]:
         """The ids of the panes that need up-to-date content."""
         return self._seen | self._awaited
 
@@ -486,7 +488,7 @@ class PaneDocks(QObject):
         id_ = self._to_open.pop(0)
         if id_ in self.pages:  # the heatmaps remain until the pane has content
             self._awaited |= {id_}
-            self.changed.emit(self._wanted)
+            self.changed.emit(self._needed_pane_ids)
         else:
             self.open(id_)
         self._next.start()
@@ -539,18 +541,18 @@ class PaneDocks(QObject):
         was_narrow = self.is_narrow
         self.is_narrow = self._window.width() < NARROW_WINDOW_PX * text_scale()
         if self.is_narrow and not was_narrow:
-            self._fold()
-        elif was_narrow and not self.is_narrow and not self._open_right():
-            self._unfold()
+            self._hide_right()
+        elif was_narrow and not self.is_narrow and not self._list_open_right():
+            self._show_right()
 
-    def toggle_right(self) -> None:
+    def toggle_right_panes(self) -> None:
         """Hide the panes on the right, or show them again."""
-        if self._open_right():
-            self._fold()
+        if self._list_open_right():
+            self._hide_right()
         else:
-            self._unfold()
+            self._show_right()
 
-    def _open_right(self) -> list[str]:
+    def _list_open_right(self) -> list[str]:
         """Return the open panes on the right in reverse order, with the front one last."""
         right = [pane for pane in reversed(PANES) if pane.area is Area.RIGHT]
         shown = [pane for pane in right if not self.by_id[pane.id].isHidden()]
@@ -559,14 +561,14 @@ class PaneDocks(QObject):
         in_front = {bar.tabText(bar.currentIndex()) for bar in bars}
         return [pane.id for pane in sorted(shown, key=lambda pane: pane.title in in_front)]
 
-    def _fold(self) -> None:
-        self._folded = self._open_right()
-        for id_ in self._folded:
+    def _hide_right(self) -> None:
+        self._hidden_together = self._list_open_right()
+        for id_ in self._hidden_together:
             self.by_id[id_].hide()
 
-    def _unfold(self) -> None:
+    def _show_right(self) -> None:
         initially_open = [pane.id for pane in reversed(PANES) if pane.is_open]
-        *behind, front = self._folded or initially_open
+        *behind, front = self._hidden_together or initially_open
         with self.batch_changes():
             self.open(front)  # first, so that the panes behind it are not created
             for id_ in behind:
@@ -589,18 +591,18 @@ class PaneDocks(QObject):
             tabbed = self._window.tabifiedDockWidgets(dock)
             dock.show_title(all(other.isHidden() for other in tabbed))
         if not self._is_held:
-            self.changed.emit(self._wanted)
+            self.changed.emit(self._needed_pane_ids)
 
     @contextmanager
     def batch_changes(self) -> Iterator[None]:
         """Context manager in which `changed` is emitted at most once, at the end."""
-        before, self._is_held = self._wanted, True
+        before, self._is_held = self._needed_pane_ids, True
         try:
             yield
         finally:
             self._is_held = False
-        if self._wanted != before:
-            self.changed.emit(self._wanted)
+        if self._needed_pane_ids != before:
+            self.changed.emit(self._needed_pane_ids)
 
 
 def _make_dock(window: QMainWindow, pane: PaneSpec, panes: PaneWidgets, home: QWidget) -> PaneDock:

@@ -207,19 +207,19 @@ class PresenterMode(QObject):
         self.blank_screen_widget.show()
         self.blank_screen_widget.raise_()
         self.blank_screen_widget.setFocus()
-        self._say_keys()
+        self._show_key_hints()
 
     def refresh_screen(self) -> None:
         if self.blank_screen_widget.isVisible():
             self.blank_screen_widget.hide()
             self._board.setFocus()
-            self._say_keys()
+            self._show_key_hints()
 
-    def _say_keys(self) -> None:
+    def _show_key_hints(self) -> None:
         self.said.emit(BLANK_HINT if self.blank_screen_widget.isVisible() else HINT)
 
     def show_theme(self, theme: Theme) -> None:
         """Apply another theme, and show the available keys again."""
         self.blank_screen_widget.show_theme(theme)
         if self.is_on:
-            self._say_keys()
+            self._show_key_hints()

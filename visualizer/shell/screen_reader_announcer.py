@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.playback.presenter import PLAYBACK_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.shell.panel_presenters import STATUS_PANEL
+from visualizer.shell.screen_presenter import STATUS_PANEL
 from visualizer.widgets.accessibility import (
     Politeness,
     announce,
@@ -48,7 +48,7 @@ class ScreenAnnouncer:
 
     def show_screen(self, screen: Screen) -> None:
         """Update the accessible value of the heatmaps and announce changes."""
-        description, before = spoken_cell(screen), self._description
+        description, before = describe_current_cell(screen), self._description
         self._description = description
         set_accessible_value(self._board, description or screen.panel(STATUS_PANEL).facts)
         cell_panel = screen.panel(CELL_PANEL)
@@ -69,7 +69,7 @@ class ScreenAnnouncer:
                 announce(self._board, notice, Politeness.Polite)
 
 
-def spoken_cell(screen: Screen) -> str:
+def describe_current_cell(screen: Screen) -> str:
     """Return the current cell and its explanation as text; "" if there is no current cell."""
     cell_panel = screen.panel(CELL_PANEL)
     return f"{cell_panel.heading.replace(' · ', ', ')}: {cell_panel.plain}" if cell_panel else ""

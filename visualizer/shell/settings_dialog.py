@@ -85,7 +85,7 @@ class OpenFolderButton(QPushButton):
         self.setAccessibleName(f"Open the folder: {folder.title}")
 
 
-class SettingList(QComboBox):
+class SettingComboBox(QComboBox):
     """Combo box that lists values by their labels."""
 
     valueChosen = Signal(object)
@@ -132,7 +132,7 @@ class SettingsDialog(QDialog):
         self._grid.setVerticalSpacing(8)
         self._grid.setColumnStretch(1, 1)
         self._add_appearance()
-        self._add_work()
+        self._add_computation_settings()
         self._add_title("Folders")
         self.folder_buttons = [self._add_folder(folder) for folder in folders]
         close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
@@ -175,7 +175,7 @@ class SettingsDialog(QDialog):
         self.motion.clicked.connect(self.motionChosen)
         self.start_page.clicked.connect(self.startPageChosen)
 
-    def _add_work(self) -> None:
+    def _add_computation_settings(self) -> None:
         self._add_title("Computation and recovery")
         self.device = self._add_list(
             "Device", DEVICE_CHOICES, "Where numbers are computed, in this document and new ones"
@@ -195,8 +195,14 @@ class SettingsDialog(QDialog):
             row += 1
         self._grid.addWidget(label, row, 0, 1, 3)
 
-    def _add_list(self, name: str, choices: Iterable[tuple[object, str]], hint: str) -> SettingList:
-        box, label, row = SettingList(name, choices, hint), PlainLabel(name), self._grid.rowCount()
+    def _add_list(
+        self, name: str, choices: Iterable[tuple[object, str]], hint: str
+    ) -> SettingComboBox:
+        box, label, row = (
+            SettingComboBox(name, choices, hint),
+            PlainLabel(name),
+            self._grid.rowCount(),
+        )
         label.setBuddy(box)
         self._grid.addWidget(label, row, 0)
         self._grid.addWidget(box, row, 1, 1, 2)

@@ -110,7 +110,7 @@ class StartPageController(QObject):
             self.leave()
             device = self._workspace.document.spec.device
             if self._workspace.document != default_document().set("device", device):
-                self._document_controller.open_example(_book_document)
+                self._document_controller.open_example(_default_document)
 
     def _leave_if_document_changed(self) -> None:
         """Close the page if another document or a lesson has been opened behind it."""
@@ -131,5 +131,5 @@ class StartPageController(QObject):
             self.page.setGeometry(QRect(0, top, window.width(), bottom - top))
 
 
-def _book_document() -> SavedDocument:
+def _default_document() -> SavedDocument:
     return SavedDocument(default_document(), WINDOW_VIEW)

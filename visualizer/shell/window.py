@@ -34,7 +34,7 @@ from visualizer.shell.commands import (
 from visualizer.shell.controllers import Controllers
 from visualizer.shell.pane_docks import PaneDocks, PaneFocusCycle, PaneScale, add_bar
 from visualizer.shell.pane_table import PANES
-from visualizer.shell.panel_presenters import STATUS_PANEL
+from visualizer.shell.screen_presenter import STATUS_PANEL
 from visualizer.widgets import app_settings, dialogs
 from visualizer.widgets.commands import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
     from visualizer.shell.injected_services import Services
-    from visualizer.shell.panel_presenters import StatusLine
+    from visualizer.shell.screen_presenter import StatusLine
 
 
 class DropHandler(QObject):
@@ -477,7 +477,7 @@ def _connect_signals(window: MainWindow) -> None:
     to.connect_board()
     to.connect_settings_bar()
     window.notice.linkActivated.connect(to.setup.apply_remedy)
-    window.settings_bar.panes_chip.clicked.connect(window.docks.toggle_right)
+    window.settings_bar.panes_chip.clicked.connect(window.docks.toggle_right_panes)
     window.settings_bar.left.connect(board.setFocus)
     to.mask_edit_controller.follow_bar(window.stroke_controller, window.mask_edit_bar)
     window.mask_edit_bar.finished.connect(board.setFocus)

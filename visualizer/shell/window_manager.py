@@ -92,7 +92,9 @@ class WindowManager(QObject):
     def open(self, document: Document) -> MainWindow:
         window = create_window(self._program, document)
         window.controllers.document_controller.newDocumentRequested.connect(self._open_another)
-        window.controllers.document_controller.recoveredInNewWindow.connect(self._recover_apart)
+        window.controllers.document_controller.recoveredInNewWindow.connect(
+            self._recover_in_new_window
+        )
         window.controllers.document_controller.quitRequested.connect(self.quit)
         window.labRequested.connect(self.open_lab)
         window.controllers.start_page.trainingRequested.connect(self.open_training_lab)
@@ -159,15 +161,15 @@ class WindowManager(QObject):
             QGuiApplication.setQuitOnLastWindowClosed(
                 False
             )  # the last window may be closed before the lab has opened
-            self._making = IncrementalTask(self._make_lab(), self)
-            self._making.ended.connect(self._end_making)
+            self._making = IncrementalTask(self._create_lab_in_steps(), self)
+            self._making.ended.connect(self._finish_lab_creation)
 
     def open_training_lab(self) -> None:
         """Open the language lab and start training, unless a run is already open in the lab."""
         self._trains = True
         self.open_lab()
 
-    def _make_lab(self) -> Generator[None]:
+    def _create_lab_in_steps(self) -> Generator[None]:
         """Load and create the lab in steps, so that open windows stay responsive."""
         # Import on only one thread, because two threads would compete for the import lock.
         loading = Thread(target=import_module, args=("visualizer.lab.window",))
@@ -202,17 +204,17 @@ class WindowManager(QObject):
         elif trains:
             self.lab.start_training()
 
-    def _stop_making(self) -> None:
+    def _cancel_lab_creation(self) -> None:
         if self._making and self._making.is_working:
             self._making.stop()
 
-    def _end_making(self) -> None:
+    def _finish_lab_creation(self) -> None:
         QGuiApplication.setQuitOnLastWindowClosed(True)
         if not self.all and not (self.lab and self.lab.isVisible()):
             QCoreApplication.quit()
 
     def _forget_lab(self, lab: LabWindow) -> None:
-        self._stop_making()
+        self._cancel_lab_creation()
         self.lab = None
         self._delete_window(lab)
 
@@ -225,7 +227,7 @@ class WindowManager(QObject):
 
         If the user cancels, the remaining windows stay open.
         """
-        self._stop_making()
+        self._cancel_lab_creation()
         for window in self.all.copy():
             if not window.controllers.document_controller.may_close(
                 partial(self._close_and_continue, window)
@@ -252,7 +254,7 @@ class WindowManager(QObject):
         window = self.open(new_document().set("text", text))
         window.controllers.document_controller.open(path)
 
-    def _recover_apart(self, saved: SavedDocument, left: RecoveredDocument) -> None:
+    def _recover_in_new_window(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Open a recovered document in another window, behind the requested document."""
         requested = next(
             (each for each in self.all if each.controllers.document_controller.is_requested), None

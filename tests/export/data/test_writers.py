@@ -210,7 +210,7 @@ def test_several_tables_are_a_line_a_number() -> None:
         values = sheet.read(run)
         for (row, column), value in np.ndenumerate(values):
             whose = "max" if sheet.fold else "" if sheet.head is None else str(sheet.head + 1)
-            key = columns[column] if sheet.has_keys(run) else ""
+            key = columns[column] if sheet.has_key_columns(run) else ""
             places = [str(row + 1), str(column + 1)]
             expected.append([sheet.stage, whose, "2", *places, rows[row], key, float(value)])
     read = [[*line[:-1], float(np.float32(line[-1]))] for line in lines]

@@ -18,7 +18,7 @@ from visualizer.export.figures.figure_page import figure_content, lay_out_page
 from visualizer.export.figures.printed_text_size import (
     MIN_READABLE_POINTS,
     SmallTextWarning,
-    small_text,
+    find_small_text,
 )
 from visualizer.export.writers import export_file, export_into
 from visualizer.session.document import BOOK_SENTENCE
@@ -45,7 +45,7 @@ def sized(width: float, height: float | None = None, points: float = 9) -> Figur
 
 
 def found(snapshot: Snapshot, settings: FigureSettings) -> SmallTextWarning | None:
-    return small_text(
+    return find_small_text(
         lay_out_page(figure_content(snapshot, settings), settings), snapshot, settings
     )
 

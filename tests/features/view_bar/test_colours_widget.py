@@ -25,7 +25,7 @@ from visualizer.features.view_bar.colours_widget import (
 )
 from visualizer.heatmap.panel_margins import format_limits
 from visualizer.session.view_options import DEFAULT_MAP, ColourCurve, ColourLimits, ColourOptions
-from visualizer.shell.panel_presenters import PanelPresenters
+from visualizer.shell.screen_presenter import ScreenPresenter
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QLineEdit
@@ -168,7 +168,7 @@ def test_an_unavailable_choice_is_reverted(
     def refuse(*given: object) -> NoReturn:
         raise InputError("memory", MEMORY_ERROR)
 
-    monkeypatch.setattr(PanelPresenters, "prefetch", refuse)
+    monkeypatch.setattr(ScreenPresenter, "prefetch", refuse)
     box = pane(open_pane).lens
     box.setFocus()
     QTest.keyClick(box, Qt.Key.Key_Down)

@@ -41,7 +41,8 @@ ARRAY_HEADER_BYTES = 256
 def estimate_array_bytes(run: Run, names: Sequence[str]) -> int:
     """Return the size, in bytes, of stages and parameters in a binary file."""
     return sum(
-        math.prod(run.trace.shape(name)) * _sampled_rows(run, name)[0].itemsize + ARRAY_HEADER_BYTES
+        math.prod(run.trace.shape(name)) * _read_sampled_rows(run, name)[0].itemsize
+        + ARRAY_HEADER_BYTES
         for name in names
     )
 
@@ -51,7 +52,7 @@ def estimate_json_bytes(run: Run) -> int:
     return round(
         sum(
             math.prod(run.trace.shape(name))
-            * _mean_bytes(_sampled_rows(run, name), format_json_row)
+            * _mean_bytes(_read_sampled_rows(run, name), format_json_row)
             for name in array_names(run)
         )
     )
@@ -86,12 +87,12 @@ def _estimate_size(
 def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:
     """Return the mean length, in bytes, of the fields before the number in a line of CSV."""
     rows, columns = sheet.labels(run)
-    leading = ",".join(map(str, sheet.leading_numbers(run)))
+    leading = ",".join(map(str, sheet.display_numbers(run)))
     names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{leading},,,,,\r")
     counts = len(str(len(rows))) + len(str(len(columns)))
-    tokens = (*rows, *(columns if sheet.has_keys(run) else ()))
+    tokens = (*rows, *(columns if sheet.has_key_columns(run) else ()))
     label_bytes = len("".join(tokens).encode("utf-8", "replace")) / len(tokens)
-    return names + counts + label_bytes * (2 if sheet.has_keys(run) else 1)
+    return names + counts + label_bytes * (2 if sheet.has_key_columns(run) else 1)
 
 
 def _format_csv_row(numbers: np.ndarray) -> str:
@@ -114,7 +115,7 @@ def _sample_indices(rows: Sequence[int]) -> list[int]:
     return [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
 
 
-def _sampled_rows(run: Run, name: str) -> list[np.ndarray]:
+def _read_sampled_rows(run: Run, name: str) -> list[np.ndarray]:
     """Read a few rows of an array, for its first text and head."""
     *leading, rows, _ = (1, *run.trace.shape(name))
     first = (0,) * (len(leading) - 1)
@@ -139,7 +140,7 @@ TEXT_SIZE_ESTIMATES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
 """Functions that estimate the size, in bytes, of a file in each text format."""
 
 
-def _binary_names(run: Run, suffix: str) -> tuple[str, ...]:
+def _binary_array_names(run: Run, suffix: str) -> tuple[str, ...]:
     """Return the names of the arrays in a binary export."""
     return weight_names(run) if suffix == ".safetensors" else array_names(run)
 
@@ -156,7 +157,7 @@ def describe_file_size(snapshot: Snapshot, settings: ExportSettings) -> str:
 
 def _describe_estimate(snapshot: Snapshot, settings: ExportSettings) -> str:
     run, suffix = snapshot.run, settings.suffix
-    arrays = estimate_array_bytes(run, _binary_names(run, suffix))
+    arrays = estimate_array_bytes(run, _binary_array_names(run, suffix))
     if suffix == ".safetensors":
         arrays += len(mask_names(run)) * (
             MASK_CELL_BYTES * run.trace.tokens**2 + ARRAY_HEADER_BYTES
@@ -206,7 +207,7 @@ def preview_text(snapshot: Snapshot, settings: ExportSettings, progress: Progres
     """
     if not settings.format.is_text:
         run, suffix = snapshot.run, settings.suffix
-        lines = [_describe_array(run, name) for name in _binary_names(run, suffix)]
+        lines = [_describe_array(run, name) for name in _binary_array_names(run, suffix)]
         if suffix == ".safetensors":
             sizes = f"{run.trace.tokens:,} × {run.trace.tokens:,}"
             lines += [f"{name}  {sizes}  float32" for name in mask_names(run)]

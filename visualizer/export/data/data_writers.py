@@ -83,9 +83,9 @@ def _tidy_lines(
     run: Run, sheet: ExportMatrix, counter: ProgressCounter
 ) -> Iterator[tuple[str, ...]]:
     row_labels, column_labels = (list(map(escape_formula, labels)) for labels in sheet.labels(run))
-    tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
+    tokens = column_labels if sheet.has_key_columns(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
-    position = (sheet.name(run), head, *map(str, sheet.leading_numbers(run)))
+    position = (sheet.name(run), head, *map(str, sheet.display_numbers(run)))
     rows, column_numbers = sheet.indices(run)
     columns = [str(column + 1) for column in column_numbers]
     for row, label, numbers in zip(rows, row_labels, sheet.iterate_rows(run), strict=True):

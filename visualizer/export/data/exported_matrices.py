@@ -91,7 +91,7 @@ class ExportMatrix(Struct, frozen=True):
         if self.head is not None:
             parts.append(f"head {self.head + 1}")
         if run.trace.axes:
-            named = zip(run.trace.axes, self.leading_numbers(run), strict=True)
+            named = zip(run.trace.axes, self.display_numbers(run), strict=True)
             parts += [f"{axis} {number}" for axis, number in named]
         if self.visible_rows:
             parts.append(f"rows {', '.join(map(_format_range, self.visible_rows))}")
@@ -99,7 +99,7 @@ class ExportMatrix(Struct, frozen=True):
             parts.append(f"columns {_format_range(self.visible_columns)}")
         return ", ".join(parts)
 
-    def leading_numbers(self, run: Run) -> tuple[int, ...]:
+    def display_numbers(self, run: Run) -> tuple[int, ...]:
         """Return the numbers, counted from 1, of the layer and text on the run's counted axes."""
         indices = dict(zip(run.trace.counted_axes, self.leading or (0,), strict=True))
         if self.layer is not None and "layer" in indices:
@@ -119,7 +119,7 @@ class ExportMatrix(Struct, frozen=True):
         """
         rows, columns = self.indices(run)
         row_labels = self._labels_at(run, self.axes(run)[0], rows)
-        if self.has_keys(run):
+        if self.has_key_columns(run):
             return row_labels, self._labels_at(run, "key", columns)
         column_labels = numbered_labels(run.trace.shape(self.stage)[-1])
         return row_labels, column_labels[columns.start : columns.stop]
@@ -130,7 +130,7 @@ class ExportMatrix(Struct, frozen=True):
         column_range = range(columns) if self.visible_columns is None else self.visible_columns
         return tuple(chain(*(self.visible_rows or (range(rows),)))), column_range
 
-    def has_keys(self, run: Run) -> bool:
+    def has_key_columns(self, run: Run) -> bool:
         """Return whether the columns are keys."""
         return self.axes(run)[1] == "key"
 

@@ -155,7 +155,7 @@ class ExportDialog(QDialog):
         self.figure.validated.connect(self._update_buttons)
         self.film.changed.connect(self._choose_film)
         self.pane.resized.connect(self._request_resized_preview)
-        self.film_player.frameRequested.connect(self._ask_for_frame)
+        self.film_player.frameRequested.connect(self._request_frame)
         self.finished.connect(self.stop)
         self._previewer.rendered.connect(self.show_preview)
         self._previewer.refused.connect(self.show_error)
@@ -168,7 +168,7 @@ class ExportDialog(QDialog):
     def _show_settings(self) -> None:
         self.format.setCurrentIndex(self.format.findData(self.settings.suffix))
         self._show_film(self.settings.format.kind is FormatKind.FILM)
-        self.figure.setVisible(bool(self.settings.deciding_field_names))
+        self.figure.setVisible(bool(self.settings.used_field_names))
         self.figure.show_settings(self.settings)
         self._show_problem(unavailable_reason(self.settings.suffix))
         self._request_preview()
@@ -191,11 +191,11 @@ class ExportDialog(QDialog):
         """Request a preview of a different size; an animation that is playing continues."""
         shown = self.pane.shown
         if shown and shown.animation and shown.animation is self.film_player.animation:
-            self._ask_for_frame(shown.animation, shown.frame)
+            self._request_frame(shown.animation, shown.frame)
         else:
             self._request_preview()
 
-    def _ask_for_frame(self, animation: AnimationFrames, frame: int) -> None:
+    def _request_frame(self, animation: AnimationFrames, frame: int) -> None:
         self._previewer.request_preview(self.pane.frame_renderer(animation, frame))
 
     def show_preview(self, preview: ExportPreview) -> None:

@@ -223,9 +223,9 @@ class FigureOptionsWidget(QWidget):
         self.dpi.typed.connect(self._type_dpi)
         self.points.typed.connect(self._type_points)
         self.title.textEdited.connect(self._type_title)
-        self.width_.offer.clicked.connect(self._apply_offer)
+        self.width_.offer.clicked.connect(self._apply_fix)
         for switch in self.switches.values():
-            switch.clicked.connect(self._apply_switches)
+            switch.clicked.connect(self._apply_checkboxes)
         for field in self.fields:
             field.validated.connect(self.validated)
 
@@ -246,7 +246,7 @@ class FigureOptionsWidget(QWidget):
         if small_text is None or self._settings is None:
             self.width_.show_note("", "")
         else:
-            offer = _describe_offer(small_text, self._settings)
+            offer = _describe_fix(small_text, self._settings)
             hint = "" if offer else " Show fewer panels."
             self.width_.show_note(f"{small_text.size_message}{hint}", offer)
         self.validated.emit()
@@ -279,7 +279,7 @@ class FigureOptionsWidget(QWidget):
             switch.setChecked(getattr(figure_settings, name))
         for name, widget in self._setting_rows:
             is_possible = name != "has_all_layers" or self._all_layers_bytes > 0
-            self.form.setRowVisible(widget, name in settings.deciding_field_names and is_possible)
+            self.form.setRowVisible(widget, name in settings.used_field_names and is_possible)
 
     def _show_extents(self, settings: ExportSettings) -> None:
         offered = {self.extent.itemData(at) for at in range(self.extent.count())}
@@ -335,7 +335,7 @@ class FigureOptionsWidget(QWidget):
     def _choose_unit(self) -> None:
         self.unitChosen.emit(LengthUnit(self.unit.currentData()))
 
-    def _apply_offer(self) -> None:
+    def _apply_fix(self) -> None:
         if self._small_text:
             self._emit_change(**self._small_text.changes)
 
@@ -357,7 +357,7 @@ class FigureOptionsWidget(QWidget):
     def _type_title(self, title: str) -> None:
         self._emit_change(title=title)
 
-    def _apply_switches(self) -> None:
+    def _apply_checkboxes(self) -> None:
         self._emit_change(**{name: switch.isChecked() for name, switch in self.switches.items()})
 
 
@@ -367,7 +367,7 @@ def _bounded_mm(length: float, settings: ExportSettings) -> float:
     return min(max(mm, MIN_SIDE_MM), MAX_SIDE_MM)
 
 
-def _describe_offer(small_text: SmallTextWarning, settings: ExportSettings) -> str:
+def _describe_fix(small_text: SmallTextWarning, settings: ExportSettings) -> str:
     """Describe the change that makes small text readable; return "" if there is none."""
     width, points = small_text.changes.get("width_mm"), small_text.changes.get("points")
     if width is not None:

@@ -122,11 +122,11 @@ class FilmOptionsWidget(QWidget):
         if self._request == (snapshot, figure_settings, suffix):
             return
         self._request = (snapshot, figure_settings, suffix)
-        self._show_parts(snapshot)
+        self._show_ranges(snapshot)
         self._show_settings(figure_settings.film)
         self._start_estimate()
 
-    def _show_parts(self, snapshot: Snapshot) -> None:
+    def _show_ranges(self, snapshot: Snapshot) -> None:
         playhead, stages = snapshot.view.playhead, snapshot.run.trace.stages
         has_position = (
             resolve_view(snapshot.document, snapshot.view, snapshot.run).place is not None

@@ -20,7 +20,7 @@ from visualizer.export.export_settings import describe_size
 from visualizer.export.figure_settings import PIXELS_PER_INCH
 from visualizer.export.figures.figure_page import lay_out_page, sketched_figure_content
 from visualizer.export.figures.panel_cells_picture import find_panel_cells
-from visualizer.export.figures.printed_text_size import SmallTextWarning, small_text
+from visualizer.export.figures.printed_text_size import SmallTextWarning, find_small_text
 from visualizer.export.figures.rasterization import MAX_SIDE_PX, render_page
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FormatKind
@@ -108,7 +108,7 @@ def _preview_figure(
     snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
     figure_settings = settings.figure_settings
-    if settings.is_cell_picture:
+    if settings.is_cell_image:
         return _preview_cells(snapshot, figure_settings, room, ratio)
     page = lay_out_page(
         sketched_figure_content(snapshot, figure_settings, progress), figure_settings
@@ -126,11 +126,11 @@ def _preview_figure(
         image = large.scaled(size, mode=Qt.TransformationMode.SmoothTransformation)
     image.setDevicePixelRatio(ratio)
     note = PREVIEW_NOTE if snapshot.run.trace.is_blockwise else ""
-    if "width_mm" not in settings.deciding_field_names:
+    if "width_mm" not in settings.used_field_names:
         return ExportPreview(image, "", f"Fits the browser window{note}")
     description = describe_size(width, height, None if is_vector else dpi) + note
     return ExportPreview(
-        image, "", description, small_text=small_text(page, snapshot, figure_settings)
+        image, "", description, small_text=find_small_text(page, snapshot, figure_settings)
     )
 
 
@@ -192,7 +192,7 @@ class PreviewController(QObject):
         self._cancelled = threading.Event()
         self._request_count += 1
         progress = partial(_raise_if_cancelled, self._cancelled)
-        self._worker.ask(partial(_call_numbered, self._request_count, make, progress))
+        self._worker.ask(partial(_render_request, self._request_count, make, progress))
 
     def cancel_request(self) -> None:
         """Cancel the running request."""
@@ -219,7 +219,7 @@ class PreviewController(QObject):
             self.failed.emit("".join(traceback.format_exception(error)))
 
 
-def _call_numbered(
+def _render_request(
     number: int, make: Callable[[Progress], object], progress: Progress
 ) -> tuple[int, object]:
     return number, make(progress)

@@ -54,7 +54,11 @@ def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> b
     """
     if not figure_settings.carries_document:
         return b""
-    shown = None if figure_settings.has_all_layers else _shown_part(snapshot, figure_settings)
+    shown = (
+        None
+        if figure_settings.has_all_layers
+        else _reduce_to_shown_layer(snapshot, figure_settings)
+    )
     document, view = shown or (snapshot.document_with_data, snapshot.view)
     compared_document = view.comparison and view.comparison.document
     documents = (document, compared_document) if compared_document else (document,)
@@ -79,7 +83,7 @@ def max_layer_bytes(run: Run) -> int:
     return numbers * trace.cached_stage(trace.attention).dtype.itemsize * 4 // 3  # as base64
 
 
-def _shown_part(
+def _reduce_to_shown_layer(
     snapshot: Snapshot, figure_settings: FigureSettings
 ) -> tuple[Document, View] | None:
     """Return the document and view with only the layer that a figure shows; None to keep all."""
@@ -93,10 +97,10 @@ def _shown_part(
     document = snapshot.document.extract_layer(snapshot.run, layer)
     if document is None:
         return None
-    return document, replace(view, layer=0, colouring=_keep_colours(shown, view.colouring))
+    return document, replace(view, layer=0, colouring=_preserve_colours(shown, view.colouring))
 
 
-def _keep_colours(shown: ResolvedView, options: ColourOptions) -> ColourOptions:
+def _preserve_colours(shown: ResolvedView, options: ColourOptions) -> ColourOptions:
     """Return colour options that preserve a layer's colours when the other layers are removed."""
     if options.limits is not ColourLimits.SHARED:
         return options

@@ -86,7 +86,7 @@ class PanelCells(Struct, frozen=True, eq=False):
         """
         self._check_colours()
         height = self.extent.side[0]
-        if self._needs_ends:
+        if self._needs_value_range:
             draw_panel(self._coarse_source(COARSE_SIDE_CELLS), source_progress(progress, 0, 2))
             progress = source_progress(progress, 1, 2)
         for top in range(0, height, ROWS_PER_BAND):
@@ -110,7 +110,7 @@ class PanelCells(Struct, frozen=True, eq=False):
         return PanelSource(self.resolved, self.stage, *self.head_choice, extent=extent)
 
     @property
-    def _needs_ends(self) -> bool:
+    def _needs_value_range(self) -> bool:
         """Whether colours depend on the range of all values of a long text."""
         view, trace = self.resolved.view, self.resolved.run.trace
         if not trace.is_blockwise:

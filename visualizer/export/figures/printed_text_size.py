@@ -73,13 +73,13 @@ def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: Figur
     InputError
         For ``size``, if the text is too small to print.
     """
-    small = small_text(page, snapshot, figure_settings)
+    small = find_small_text(page, snapshot, figure_settings)
     if small and small.is_too_small:
         raise InputError("size", small.sentence)
     return small.sentence if small else ""
 
 
-def small_text(
+def find_small_text(
     page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings
 ) -> SmallTextWarning | None:
     """Return a description of a page's small text; None if all text is readable."""
@@ -93,7 +93,7 @@ def _smallest_points(page: FigurePage) -> float:
     return _smallest_px(page) * page.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
 
 
-def _full_points(page: FigurePage, figure_settings: FigureSettings) -> float:
+def _unscaled_points(page: FigurePage, figure_settings: FigureSettings) -> float:
     """Return the size, in points, of a page's smallest text if nothing were scaled down."""
     return _smallest_px(page) * figure_settings.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
 
@@ -119,7 +119,7 @@ def _find_changes(
     for changes in _candidate_changes(page, MIN_READABLE_POINTS / points, figure_settings):
         changed = replace(figure_settings, **changes)
         if not fits_at_scale(
-            page.figure, changed, min(1.0, MIN_READABLE_POINTS / _full_points(page, changed))
+            page.figure, changed, min(1.0, MIN_READABLE_POINTS / _unscaled_points(page, changed))
         ):
             continue
         # The content may be pooled to fit the new size, so lay it out again.

@@ -74,7 +74,7 @@ def create_image(width: int, height: int) -> QImage:
     return image
 
 
-def image_words(image: QImage) -> np.ndarray:
+def image_pixels(image: QImage) -> np.ndarray:
     """Return the pixels of an image from `create_image` as 0xrrggbb, uint32 [row, column]."""
     words = np.frombuffer(image.constBits(), np.uint32)
     rows = words.reshape(image.height(), image.bytesPerLine() // 4)

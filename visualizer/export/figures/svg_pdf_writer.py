@@ -79,7 +79,7 @@ def draw_svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
     generator.setTitle(_INVALID_XML.sub("\ufffd", page.figure.name))
     generator.setDescription(_INVALID_XML.sub("\ufffd", page.figure.caption))
     _paint_on_device(page, generator, 1, progress)
-    return _correct_svg(bytes(buffer.data().data()), page.size)
+    return _fix_qt_svg(bytes(buffer.data().data()), page.size)
 
 
 def draw_vector_picture(width: float, height: float, paint: Callable[[QPainter], object]) -> bytes:
@@ -93,10 +93,10 @@ def draw_vector_picture(width: float, height: float, paint: Callable[[QPainter],
     painter = QPainter(generator)
     paint(painter)
     painter.end()
-    return _correct_svg(bytes(buffer.data().data()), size)
+    return _fix_qt_svg(bytes(buffer.data().data()), size)
 
 
-def _correct_svg(drawn: bytes, size: QSizeF) -> bytes:
+def _fix_qt_svg(drawn: bytes, size: QSizeF) -> bytes:
     """Correct Qt's SVG output: exact size, valid XML, and pixels that stay sharp when enlarged."""
     text = drawn.decode("utf-8", "replace")
     width, height = (side / PIXELS_PER_INCH * MM_PER_INCH for side in (size.width(), size.height()))

@@ -115,7 +115,7 @@ class PageFlow:
             row, above = (rows[0] if rows else None), (operand.heatmap if operand else None)
             kind, factor, bias = "other", 1.0, None
             if row is not None:
-                kind, factor, bias = _relation(slot.heatmap, row, above)
+                kind, factor, bias = _find_calculation(slot.heatmap, row, above)
             found.append(
                 PageColumn(
                     index[id(slot.heatmap)],
@@ -129,7 +129,7 @@ class PageFlow:
         return found
 
 
-def _relation(
+def _find_calculation(
     result: Heatmap, row: Heatmap, above: Heatmap | None
 ) -> tuple[str, float, list[float] | None]:
     """Return the kind, factor and bias of the calculation of a panel from `row` and `above`."""

@@ -97,7 +97,10 @@ def write_webpage(
     for name, scheme in _themes(theme).items() if flow else ():
         assert flow is not None
         element = _script_element(
-            "application/octet-stream", _packed(flow.picture(scheme)), "id", f"flow-{name}"
+            "application/octet-stream",
+            _compress_to_base64(flow.picture(scheme)),
+            "id",
+            f"flow-{name}",
         )
         file.write(element.encode())
     if document:
@@ -267,10 +270,10 @@ def _pack_cells(heatmap: Heatmap) -> str:
         + _mark_flags(heatmap).tobytes()
         + planes.tobytes()
     )
-    return _packed(content)
+    return _compress_to_base64(content)
 
 
-def _packed(content: bytes) -> str:
+def _compress_to_base64(content: bytes) -> str:
     """Compress bytes with deflate and encode them as base64."""
     return base64.b64encode(zlib.compress(content)).decode("ascii")
 

@@ -17,7 +17,7 @@ from visualizer.export.figures.figure_page import (
     paint_text,
     step_motion,
 )
-from visualizer.export.figures.rasterization import create_image, image_words
+from visualizer.export.figures.rasterization import create_image, image_pixels
 from visualizer.features.playback.presenter import (
     PlaybackBarState,
     equation_to_html,
@@ -197,7 +197,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
-        return image_words(self.picture(frame))
+        return image_pixels(self.picture(frame))
 
 
 _THREAD_STATE = threading.local()

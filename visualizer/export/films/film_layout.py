@@ -56,7 +56,7 @@ def lay_out_film(
         If the animation has too many steps or too many pixels.
     """
     check_film_size(figure_settings)
-    played = _played_view(snapshot, figure_settings)
+    played = _playback_view(snapshot, figure_settings)
     film = plan_film(snapshot.run.trace, figure_settings.film, toured_row(snapshot.run, played))
     progress(0, len(film))
     ratio = film_pixel_ratio(figure_settings)
@@ -100,7 +100,7 @@ def check_film_size(figure_settings: FigureSettings) -> None:
         raise InputError("size", f"{limit} Choose a smaller size.")
 
 
-def _played_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
+def _playback_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
     """Return the view to play, without a comparison, a prediction or an enlarged stage."""
     film = figure_settings.film
     view = replace(

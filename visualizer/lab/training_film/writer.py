@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper
 from visualizer.export.figures.figure_page import PAPER_THEMES, paint_text, text_height
-from visualizer.export.figures.rasterization import create_image, image_words
+from visualizer.export.figures.rasterization import create_image, image_pixels
 from visualizer.export.film_plan import durations
 from visualizer.export.films.film_writer import write_frames
 from visualizer.export.formats import (
@@ -189,7 +189,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
-        return image_words(self.paint_frame(frame))
+        return image_pixels(self.paint_frame(frame))
 
     def paint_frame(self, frame: int) -> QImage:
         image, settings = create_image(*self.size), self.film.settings

@@ -73,7 +73,7 @@ REFINED = frozenset({STATUS_PANEL.name, *(row.id.name for row in PANELS if row.i
 """Panels that change while the images of a long text are refined."""
 
 
-class PanelPresenters:
+class ScreenPresenter:
     """Creates screens from the table of panels.
 
     Parameters
@@ -91,7 +91,7 @@ class PanelPresenters:
         panels.panel_builders.update(
             {
                 SETUP_PANEL.name: partial(
-                    present_setup, moment.document, moment.refused, _reading_by_its_model(moment)
+                    present_setup, moment.document, moment.refused, _find_reading_of_model(moment)
                 ),
                 LESSON_PANEL.name: partial(self._present_lesson, moment),
                 STATUS_PANEL.name: partial(_present_status, moment),
@@ -201,7 +201,7 @@ def _is_retrieval_wanted(resolved: ResolvedView) -> bool:
     )
 
 
-def _reading_by_its_model(moment: ScreenInputs) -> ModelReading | None:
+def _find_reading_of_model(moment: ScreenInputs) -> ModelReading | None:
     """Return the displayed forward pass if it is a forward pass of the document's model."""
     resolved, model = moment.resolved, moment.document.model
     before = resolved.computed.model if resolved and resolved.computed else None
