@@ -85,7 +85,7 @@ def generate_parser() -> option_parser.CommandLineParser:
         "--step",
         type=option_parser.integer_converter(0),
         metavar="N",
-        help="use the snapshot saved after N steps (default: the last one)",
+        help="use the snapshot saved after N steps (default: the last snapshot)",
     )
     sampling = parser.add_argument_group("Sampling")
     sampling.add_argument(
@@ -101,8 +101,8 @@ def generate_parser() -> option_parser.CommandLineParser:
         metavar="X",
         default=defaults.temperature,
         help=(
-            "sampling temperature: values below 1 favour likely tokens, values above 1 unlikely "
-            "ones; 0 always selects the most likely one (default: "
+            "sampling temperature: values below 1 favour likely tokens, values above 1 favour "
+            "unlikely tokens; 0 always selects the most likely token (default: "
             f"{defaults.temperature:g})"
         ),
     )

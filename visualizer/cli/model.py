@@ -92,7 +92,7 @@ def model_parser() -> option_parser.CommandLineParser:
         "--text",
         type=option_parser.convert_input_error(normalize_text),
         action="append",
-        help="input text; can be repeated, which writes the heads of all texts to one table",
+        help="input text; can be repeated, and the heads of all texts are written to one table",
     )
     opened.add_argument(
         "--texts",
@@ -124,7 +124,7 @@ def model_parser() -> option_parser.CommandLineParser:
         "--part",
         metavar="NAME",
         help=(
-            "kind of attention, if the model has several, such as encoder; unique "
+            "kind of attention, such as encoder, if the model has several kinds; unique "
             "abbreviations are accepted"
         ),
     )

@@ -188,7 +188,7 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
     "own_kept": (
         option_parser.read_mask,
         (
-            "file with the weights that dropout keeps, instead of random ones; in the "
+            "file with a mask of the weights that dropout keeps (default: random weights); in the "
             "format of --own-mask"
         ),
     ),
@@ -269,7 +269,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             "help": "read the text from a UTF-8 file of up to 16 MiB; - is standard input",
         },
         "--tokenizer": option_parser.listed_choice_option(
-            TokenizerKind, "tokens to split the text into", _DEFAULTS.tokenizer
+            TokenizerKind, "units into which the text is split", _DEFAULTS.tokenizer
         ),
         "--lines": option_parser.listed_choice_option(
             LineSplit, "whether the lines form one text or a batch of texts", _DEFAULTS.lines
@@ -285,9 +285,8 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             "action": "append",
             "metavar": "FILE",
             "help": (
-                "write a file instead of opening the window; can be "
-                f"repeated. The suffix selects the format: {list_suffixes()}. "
-                "- is standard output"
+                "file to write; can be repeated. The suffix selects the format: "
+                f"{list_suffixes()}. - is standard output"
             ),
         },
         "--format": option_parser.choice_option_settings(
@@ -340,7 +339,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             ),
         },
         "--theme": option_parser.listed_choice_option(
-            FigurePaper, "colour theme: for print, or as in the window", _FIGURE.paper
+            FigurePaper, "colour theme, for print or as in the window", _FIGURE.paper
         ),
         "--size": {
             "type": option_parser.convert_input_error(option_parser.convert_figure_size),
@@ -355,7 +354,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--dpi": {
             "type": option_parser.integer_converter(MIN_DPI, MAX_DPI),
             "metavar": "N",
-            "help": f"pixels per inch (default: {_FIGURE.dpi}, or the preset's)",
+            "help": f"pixels per inch (default: that of the preset, or {_FIGURE.dpi})",
         },
         "--title": {"metavar": "TEXT", "help": "title above the panels"},
         "--no-caption": {
@@ -365,8 +364,8 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--all-layers": {
             "action": "store_true",
             "help": (
-                "embed the numbers of all layers in images and web "
-                "pages, not only those shown; prints their size"
+                "embed the values of all layers, not only of the displayed layers, in images and "
+                "web pages; prints their size"
             ),
         },
     },
@@ -375,7 +374,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             "type": option_parser.convert_input_error(parse_stage_range),
             "metavar": "FROM..TO",
             "help": (
-                "stages to play, such as scores..context; can start at a row: scores:2..weights "
+                "stages to play, such as scores..context; to start at a row, use scores:2..weights "
                 "(default: all)"
             ),
         },

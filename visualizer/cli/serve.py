@@ -79,7 +79,7 @@ def serve_parser() -> option_parser.CommandLineParser:
         "--device",
         **option_parser.listed_choice_option(Device, "device to compute on", Device.AUTO),
     )
-    address = parser.add_argument_group("Where to listen")
+    address = parser.add_argument_group("Network")
     address.add_argument(
         "--host",
         default="127.0.0.1",
@@ -90,7 +90,7 @@ def serve_parser() -> option_parser.CommandLineParser:
         type=option_parser.integer_converter(0, 65535),
         default=DEFAULT_PORT,
         metavar="P",
-        help=f"port; 0 selects a free one (default: {DEFAULT_PORT})",
+        help=f"port; 0 selects a free port (default: {DEFAULT_PORT})",
     )
     address.add_argument("--quiet", action="store_true", help="do not report progress")
     return parser

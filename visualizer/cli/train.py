@@ -141,7 +141,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         "--resume",
         type=option_parser.convert_run_folder,
         metavar="FOLDER",
-        help="resume the run in this folder; --steps can extend it",
+        help="resume the run in this folder; use --steps to extend it",
     )
     run.add_argument(
         "--preset",
@@ -157,7 +157,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         "--tokenizer",
         **option_parser.listed_choice_option(
             TokenizerKind,
-            "tokens to split the text into",
+            "units into which the text is split",
             "words for world, otherwise characters",
         ),
     )
