@@ -229,9 +229,7 @@ def list_option_settings(lists: dict[str, Callable[[], NamedDescriptions]]) -> d
 
     words = " or ".join(filter(None, [", ".join([*lists][:-1]), [*lists][-1]]))
     return {
-        **choice_option_settings(
-            lists, f"list all {words}, one per line with a description, and exit"
-        ),
+        **choice_option_settings(lists, f"list all {words} with a description, and exit"),
         "action": ListNames,
         "metavar": "WHAT",
     }
