@@ -287,9 +287,9 @@ _limits_command = _choice_commands("view.set_limits", COLOURS, "limits",
 _dialect_command = _choice_commands("view.set_dialect", VIEW, "dialect",
     lambda c, dialect: c.view_controller.set_dialect(dialect), lambda now: now.view.dialect)
 _sequential_map_command = _choice_commands("view.set_map", COLOURS, "map",
-    lambda c, map_id: c.view_controller.set_map(map_id), lambda now: now.colouring.sequential)
+    lambda c, id_: c.view_controller.set_sequential_map(id_), lambda now: now.colouring.sequential)
 _diverging_map_command = _choice_commands("view.set_diverging", COLOURS, "signed",
-    lambda c, map_id: c.view_controller.set_diverging(map_id), lambda now: now.colouring.diverging)
+    lambda c, id_: c.view_controller.set_diverging_map(id_), lambda now: now.colouring.diverging)
 _scheme_command = _choice_commands("theme.set_scheme", VIEW, "scheme",
     lambda c, scheme: c.settings_controller.choose_scheme(scheme), lambda now: now.scheme)
 # fmt: on
@@ -412,7 +412,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
         is_enabled=lambda now: now.can_keep_weights,
         is_checked=lambda now: are_all_custom(now.document.spec)),
     WindowCommand("head_edit.toggle", MODULE, "Ablate shown &head",
-        lambda c: c.head_edit_controller.toggle(), ("Ctrl+Shift+J",), has_separator=True,
+        lambda c: c.head_edit_controller.toggle_shown_head(), ("Ctrl+Shift+J",), has_separator=True,
         is_enabled=lambda now: now.panel(NEXT_TOKEN_PANEL).head is not None,
         is_checked=lambda now: now.panel(NEXT_TOKEN_PANEL).is_head_edited),
     WindowCommand("head_edit.set_mean", MODULE, "Mea&n-ablate shown heads",

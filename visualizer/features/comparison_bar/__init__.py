@@ -1,1 +1,1 @@
-"""The bar that sets up and describes a comparison of two runs."""
+"""Comparison bar: describes a comparison, and has controls to change it."""

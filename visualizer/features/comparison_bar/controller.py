@@ -54,7 +54,7 @@ class ComparisonController(QObject):
             workspace.show_document(now.document, view)
 
     def end_comparison(self) -> None:
-        """End the comparison and restore the stages shown before."""
+        """End the comparison and restore the stages that were shown before it."""
         now, wanted = self._comparison, self._workspace.wanted
         if now:
             stages = now.before if wanted.stages == now.alone else wanted.stages
@@ -98,7 +98,7 @@ class ComparisonController(QObject):
 
     @property
     def _sample_count(self) -> int:
-        """The number of samples; 0 without a comparison."""
+        """The number of samples; 0 if nothing is compared."""
         now, run = self._comparison, self._workspace.run
         return drawable_samples(run, now.count) if now and run else 0
 

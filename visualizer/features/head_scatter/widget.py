@@ -306,7 +306,7 @@ class HeadScatterPlot(QWidget):
             self._announce_head()
 
     def _announce_head(self) -> None:
-        """Mark and describe the hovered head, or else the current head if the plot has focus."""
+        """Mark and describe the hovered head or, with keyboard focus, the current head."""
         self.update()
         place = self._hovered or (self._current if self.hasFocus() else None)
         words = self._panel.describe(place) if place is not None else self._panel.message

@@ -40,8 +40,8 @@ CROSS_ATTENTION_NOTE = (
 MAX_NAMED_HEADS = 3
 """Maximum number of heads named in a sentence; if there are more, only their number is given."""
 OUTLIER_FACTOR = 1.5
-"""Factor by which a head must differ from uniform attention to stand out; halfway to 100%
-suffices."""
+"""Factor by which a head that stands out differs from uniform attention; a weight that is halfway
+from uniform attention to 100% suffices."""
 NEAR_LEADER_SHARE = 0.9
 """Minimum fraction of the largest value for which a head counts as nearly leading."""
 NEAR_UNIFORM_MESSAGE = "No head stands out: all are close to uniform attention."
@@ -374,7 +374,7 @@ def _mean_value(values: ColumnValues) -> float | None:
 
 
 def _describe_scope(run: Run, queries: list[np.ndarray], leading: LeadingIndex) -> str:
-    """Describe the weights and queries over which the values are averaged."""
+    """Describe the weights, and the queries over which the values are averaged."""
     spec = run.trace.spec
     tokens = (
         spec.lengths[run.trace.axis_position("text", leading)] if spec.lengths else run.trace.tokens

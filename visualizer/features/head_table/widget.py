@@ -255,11 +255,11 @@ class HeadTablePane(QWidget):
         self._fit_label_heights()
 
     def _fit_label_heights(self) -> None:
-        """Fix the labels' height to their text, because a dock ignores height-for-width."""
+        """Set the labels' height to that of their text, because a dock ignores height-for-width."""
         margins = self._column.contentsMargins()
         width = self.width() - margins.left() - margins.right()
         for label in (self.sentences, self.summary):
-            label.setMinimumHeight(0)  # otherwise it increases the required height
+            label.setMinimumHeight(0)  # otherwise, the old height would be required
             label.setFixedHeight(max(0, label.heightForWidth(width)))
 
 
@@ -380,7 +380,7 @@ class HeadTableView(QTableView):
         header, column = self.horizontalHeader(), max(0, self.currentIndex().column())
         falls = header.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder
         is_same = header.sortIndicatorSection() == column
-        is_descending = is_same != falls  # as a click on the title does
+        is_descending = is_same != falls  # like a click on the title
         order = Qt.SortOrder.DescendingOrder if is_descending else Qt.SortOrder.AscendingOrder
         self.sortByColumn(column, order)
 

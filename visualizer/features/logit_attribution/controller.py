@@ -1,4 +1,4 @@
-"""Controller of the Attribution pane: the attributed token, and ablation of each head."""
+"""Controller of the Attribution pane: the choice of the token, and the ablation of each head."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PANE_TITLE = "Attribution"
 ShownHeads = tuple[int, tuple[int, ...]]
-"""The number in the model of the layer in the heatmaps, and the heads that are shown."""
+"""The number in the model of the current layer, and the heads that the heatmaps show."""
 MODEL_REQUIRED = (
     "Open a model (File > Open a model…) to see how each head contributes to the next token."
 )

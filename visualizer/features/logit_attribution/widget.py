@@ -144,7 +144,7 @@ class AttributionPane(QWidget):
         before, self._panel = self._panel, panel
         self.working.show_working(panel.is_computing_parts, theme)
         is_waiting = panel.parts is None and panel.is_computing_parts
-        if not (is_waiting and self.parts.table.cells):  # keep the parts until then
+        if not (is_waiting and self.parts.table.cells):  # keep the old parts
             self.parts.show_cells(panel.parts, theme)
             self.sum.setText(panel.sum)
             self.message.setText(panel.message)

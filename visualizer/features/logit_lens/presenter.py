@@ -110,7 +110,7 @@ def present_lens(
 
 
 def _pinned_token(resolved: ResolvedView) -> int | None:
-    """Return the index of the token in whose row a cell is pinned, or None."""
+    """Return the index of the token in the row of the pinned cell, or None."""
     pinned = resolved.pinned
     dims = resolved.run.trace.stage(pinned.stage).dims if pinned else ()
     is_of_token = pinned is not None and len(dims) > 1 and dims[-2] in {"query", "token"}

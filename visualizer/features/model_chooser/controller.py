@@ -152,7 +152,7 @@ class ModelChooserController(QObject):
         self._offer = None
         self._state = ModelChooserState(hub_cache(), device=spec.device, dtype=spec.dtype)
         from visualizer.features.model_chooser.dialog import (
-            ModelChooserDialog,  # imported at first use
+            ModelChooserDialog,  # imported when first opened
         )
 
         self.dialog = dialog = ModelChooserDialog(self._window, self._state.cache)
@@ -363,7 +363,7 @@ def _open_model(
                 estimate = model_opening.estimate_disk_reading(path, device, dtype)
         if estimate is None:
             raise
-        problem = refused.sentence.removesuffix(RUN_FROM_DISK_HINT).strip()  # the button shows it
+        problem = refused.sentence.removesuffix(RUN_FROM_DISK_HINT).strip()  # a button replaces it
         return _DiskOffer(path, problem, estimate.description)
     return _OpenResult(opened, device, dtype, text)
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 DIALOG_SIZE_PX = (760, 560)
 PROGRESS_BAR_HEIGHT_PX = 4
-"""Height of the progress bar, in pixels."""
 PROGRESS_STEPS = 1000
 FIRST_NUMERIC_COLUMN = 2
 """Index of the first numeric column."""
@@ -99,7 +98,6 @@ class ModelTable(QTableWidget):
 
 
 def _column_alignment(column: int) -> Qt.AlignmentFlag:
-    """Align text left and numbers right."""
     is_number = column >= FIRST_NUMERIC_COLUMN
     side = Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
     return side | Qt.AlignmentFlag.AlignVCenter

@@ -68,7 +68,7 @@ class ModelConnectionController(QObject):
         self.dialog: ModelConnectionDialog | None = None
         self._state = ConnectionState()
         self._filled_in = ""
-        """Token filled in from the keyring; empty if the user typed it."""
+        """Token that was filled in from the keyring; empty if the user entered the token."""
         self._cancel_event = threading.Event()
         self._lookup_timer = QTimer(self, singleShot=True, interval=TOKEN_LOOKUP_DELAY_MS)
         self._lookup_timer.timeout.connect(self._look_up)
@@ -82,10 +82,10 @@ class ModelConnectionController(QObject):
         return self._state.is_working
 
     def open(self) -> None:
-        """Open the dialog with the last entries."""
+        """Open the dialog with the values that were last entered."""
         if self.dialog is None:
             from visualizer.features.model_connection.dialog import (
-                ModelConnectionDialog,  # imported at first use
+                ModelConnectionDialog,  # imported when first opened
             )
 
             self._state = replace(self._state, problem="", problem_field="")

@@ -39,7 +39,7 @@ COMMAND_EXAMPLE = "ssh user@machine attention-visualizer serve FOLDER"
 
 
 class ModelConnectionDialog(QDialog):
-    """Dialog for entering a model server; emits the user's input."""
+    """Dialog in which a model server is entered; it emits the user's input."""
 
     changed = Signal(str, object)
     """The name of a field and its new value."""

@@ -74,7 +74,7 @@ class Continuation(Struct, frozen=True, eq=False):
 
 
 class BranchText(Struct, frozen=True, eq=False):
-    """The text up to the current node, to be used as the document's text.
+    """The text up to the current node, which becomes the document's text.
 
     Parameters
     ----------

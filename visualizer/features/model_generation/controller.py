@@ -86,7 +86,7 @@ class ModelGenerationController(GenerationController):
     def _worker(self) -> NewestRequestWorker:
         worker = NewestRequestWorker(self)
         worker.answered.connect(self._handle_answer)
-        worker.failed.connect(self._report_refusal)
+        worker.failed.connect(self._stop_without_thread)
         return worker
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class ModelGenerationController(GenerationController):
         self._set_text(reading)
 
     def _set_text(self, reading: ModelReading | None) -> None:
-        """Set the text to continue, or none if there is no forward pass."""
+        """Set the text to continue; without a forward pass, no text can be continued."""
         text, self._is_refused = self._workspace.document.text, False
         before, self.continued_text = self.continued_text, None
         source = self._workspace.document.model
@@ -242,8 +242,8 @@ class ModelGenerationController(GenerationController):
             self._apply_continuation(answer)
         self._run_next_step()
 
-    def _report_refusal(self, refused: InputError) -> None:
-        """Report that the system could not start a thread."""
+    def _stop_without_thread(self, refused: InputError) -> None:
+        """Stop, because the system could not start a thread."""
         self._stop_with_problem(refused.sentence)
 
     def _apply_continuation(self, answer: Continuation) -> None:

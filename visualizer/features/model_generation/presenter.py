@@ -132,14 +132,14 @@ class ModelGenerationPanel(Struct, frozen=True, eq=False):
 
 
 class GenerationState(Struct, frozen=True, eq=False):
-    """Everything that the pane is computed from.
+    """The state from which the contents of the pane are computed.
 
     Parameters
     ----------
     node_results : mapping
         Results of the forward passes by node of the tree.
     head : LayerAndHead or None
-        The head whose rows are shown.
+        The head of the rows.
     """
 
     message: str = MODEL_REQUIRED

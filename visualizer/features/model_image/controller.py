@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 IMAGE_FILE_FILTER = f"Images ({' '.join(f'*{suffix}' for suffix in IMAGE_SUFFIXES)});;All files (*)"
-"""File filter of the dialog."""
+"""File filter of the file dialog."""
 
 
 class ModelImageController(QObject):

@@ -1,4 +1,4 @@
-"""Controller of head edits (ablation, scaling, patching) in the open model; undoable."""
+"""Controller of undoable head edits (ablation, scaling, patching) in the open model."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class HeadEditController(QObject):
         model = self._workspace.document.model
         return model.edits_by_head if model else {}
 
-    def toggle(self) -> None:
-        """Ablate the only shown head, or remove its edit."""
+    def toggle_shown_head(self) -> None:
+        """Ablate the head if only one is shown, or remove its edit."""
         head = self._workspace.screen.panel(NEXT_TOKEN_PANEL).head
         if head is not None:
             self.toggle_ablation(*head)
@@ -71,7 +71,7 @@ class HeadEditController(QObject):
         """Set the source text of the shown, patched heads; continuous typing is one undo step."""
         self._edit_shown(HeadEditKind.PATCHED, lambda edit: replace(edit, text=text))
 
-    def settle(self) -> None:
+    def end_undo_step(self) -> None:
         """End the undo step of the current input."""
         self._workspace.history.seal()
 

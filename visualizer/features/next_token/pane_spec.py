@@ -17,7 +17,7 @@ def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
     pane.kindChosen.connect(to.head_edit_controller.set_kind)
     pane.factorTyped.connect(to.head_edit_controller.set_factor)
     pane.sourceTyped.connect(to.head_edit_controller.set_source)
-    pane.settled.connect(to.head_edit_controller.settle)
+    pane.settled.connect(to.head_edit_controller.end_undo_step)
     pane.restoreAllRequested.connect(to.head_edit_controller.restore_all)
     to.name_widgets({pane.restore_all_button: "head_edit.restore_all"})
 

@@ -131,7 +131,7 @@ class ColoursPane(QScrollArea):
 
     def _make_boxes(self, wanted: tuple[StageColourLimits, ...]) -> None:
         for widget in (*self.titles, *self.boxes.values()):
-            widget.blockSignals(True)  # losing the focus by removal is not an edit
+            widget.blockSignals(True)  # losing the focus on removal is not an edit
             widget.hide()
             widget.deleteLater()
         self.boxes, self.titles = {}, [PlainLabel(ends.title) for ends in wanted]
@@ -181,7 +181,7 @@ class ColoursPane(QScrollArea):
         QTimer.singleShot(0, self.problem, self._scroll_to_problem)  # after the layout
 
     def _scroll_to_problem(self) -> None:
-        """Scroll to the error message, and with higher priority to the box that caused it."""
+        """Scroll to the error message and, with higher priority, to the box that caused it."""
         typed_in = next((box for box in self.boxes.values() if box.hasFocus()), None)
         for widget in (self.problem, typed_in):
             if widget and widget.isVisible():
@@ -197,7 +197,7 @@ def _parse_number(text: str) -> float | None:
 
 
 def _parse_limits(ends: StageColourLimits, *texts: str) -> tuple[float, float] | str:
-    """Parse the lower and upper limit; return an error message if they are invalid."""
+    """Return the lower and the upper limit, or an error message if they are invalid."""
     for text in texts:
         if _parse_number(text) is None:
             return f"“{text}” is not a number. Enter a number such as 0.5."

@@ -16,7 +16,7 @@ def connect(pane: ColoursPane, to: FeatureControllers) -> None:
     pane.weightTransformChosen.connect(to.view_controller.set_weight_transform)
     pane.curveChosen.connect(to.view_controller.set_curve)
     pane.limitsChosen.connect(to.view_controller.set_limits)
-    pane.mapChosen.connect(to.view_controller.set_map)
+    pane.mapChosen.connect(to.view_controller.set_sequential_map)
     pane.limitsTyped.connect(to.view_controller.set_stage_limits)
 
 

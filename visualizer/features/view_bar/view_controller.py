@@ -65,7 +65,7 @@ class ViewController(QObject):
         self._workspace = workspace
         self._before = self._wanted
         self._pending_pin: _PendingPin | None = None
-        """Kept until the row is available, because it may have to be fetched from a server."""
+        """Kept until the row is available, because a server may still have to send it."""
         self._front = 0
         """The head that was last in front on the flow board."""
         workspace.changed.connect(self._pin_largest)
@@ -82,7 +82,7 @@ class ViewController(QObject):
 
     @property
     def _visible_range(self) -> ZoomRange | None:
-        """Visible range, clamped to the text."""
+        """The visible range, clamped to the text."""
         resolved = self._workspace.wanted_resolved
         return resolved.zoom if resolved else None
 
@@ -111,7 +111,7 @@ class ViewController(QObject):
             self.zoom(factor, (query, key))
 
     def drag(self, stage: str, down: int, right: int) -> None:
-        """Pan by a number of rows and columns of a stage."""
+        """Pan by the given number of rows and columns of a stage."""
         queries, keys = self._tokens_at(stage, down, right)
         self.pan_by(int(queries or 0), int(keys or 0))
 
@@ -341,7 +341,7 @@ class ViewController(QObject):
     def _pin_largest(self) -> None:
         """Pin the largest weight of the requested row once it is available and still shown.
 
-        If a cell has been pinned or unpinned in the meantime, the request is dropped.
+        If a cell has been pinned or unpinned in the meantime, the request is discarded.
         """
         row, now = self._pending_pin, self._workspace.wanted_resolved
         if row is None:
@@ -412,13 +412,13 @@ class ViewController(QObject):
         """Choose how the limits of the colour scale are determined (a `ColourLimits`)."""
         self._update_colours(limits=ColourLimits(limits))
 
-    def set_map(self, name: str) -> None:
-        """Choose the sequential colour map for weights, here and in new windows."""
+    def set_sequential_map(self, name: str) -> None:
+        """Choose the colour map for weights, here and in new windows."""
         save_colour_map(name, MapKind.SEQUENTIAL)
         self._update_colours(sequential=name)
 
-    def set_diverging(self, name: str) -> None:
-        """Choose the diverging colour map for signed values, here and in new windows."""
+    def set_diverging_map(self, name: str) -> None:
+        """Choose the colour map for signed values, here and in new windows."""
         save_colour_map(name, MapKind.DIVERGING)
         self._update_colours(diverging=name)
 

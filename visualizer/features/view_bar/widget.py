@@ -102,7 +102,7 @@ class ViewBar(OverflowRow):
                 RowItem(self.heads_button, self._add_heads, rank=1),
                 *folds,
                 RowItem(self.range, self._add_range),
-                *zoom,  # after items of fixed width, so that they stay under the pointer
+                *zoom,  # follow items of fixed width, so that they stay under the pointer
                 RowItem(self.part, rank=3, is_stretched=True),
             )
         )
@@ -158,7 +158,7 @@ class ViewBar(OverflowRow):
             }
         )
         self.part.show_text(panel.part, panel.part_description)
-        self.fit()  # immediately: the visible range may change with every frame
+        self.fit()  # immediately, because the visible range may change with every frame
 
     def _make_heads(self) -> None:
         for chip in self.heads:
@@ -236,12 +236,12 @@ class ViewBar(OverflowRow):
         action = self.sender()
         assert isinstance(action, QAction)
         stage: StageChoice = action.data()
-        action.setChecked(stage.is_shown)  # the next screen changes it
+        action.setChecked(stage.is_shown)  # unchanged until the next screen
         self.stageToggled.emit(stage.stage)
 
     def _emit_head_toggled(self) -> None:
         sender = self.sender()
         assert isinstance(sender, SoloToggleButton | QAction)
         head = sender.item if isinstance(sender, SoloToggleButton) else sender.data()
-        sender.setChecked(self._panel.heads[head])  # the next screen changes it
+        sender.setChecked(self._panel.heads[head])  # unchanged until the next screen
         self.headToggled.emit(head)
