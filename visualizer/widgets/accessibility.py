@@ -50,7 +50,7 @@ def set_accessible_value(widget: QWidget, value: str) -> None:
 
 
 def announce(widget: QWidget, sentence: str, politeness: Politeness) -> None:
-    """Make screen readers announce a sentence, immediately or after the current one."""
+    """Make screen readers announce a sentence, either immediately or after the current sentence."""
     event = QAccessibleAnnouncementEvent(widget, sentence)
     event.setPoliteness(politeness)
     QAccessible.updateAccessibility(event)

@@ -129,7 +129,7 @@ def _load_choice(key: str, choices: Iterable[Choice], default: Choice) -> Choice
 
 
 def load_scheme() -> ColourScheme:
-    """Return the stored colour scheme, or that of the system if no valid scheme is stored."""
+    """Return the stored colour scheme, or `SYSTEM` if no valid scheme is stored."""
     return _load_choice(SCHEME, ColourScheme, ColourScheme.SYSTEM)
 
 
@@ -303,7 +303,7 @@ def _load_map(kind: MapKind, default: str) -> str:
 
 
 def load_device() -> Device:
-    """Return the device for new documents: the stored device if it is valid, or automatic."""
+    """Return the stored device for new documents, or the automatic choice if it is invalid."""
     return _load_choice(DEVICE, Device, Device.AUTO)
 
 

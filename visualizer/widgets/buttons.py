@@ -22,7 +22,7 @@ SHOW_MNEMONIC = Qt.TextFlag.TextShowMnemonic.value
 
 
 class FixedWidthButton(QPushButton):
-    """Push button as wide as the widest of its possible texts."""
+    """Push button that is as wide as the widest of its possible texts."""
 
     def __init__(self, *words: str) -> None:
         super().__init__(words[0])
@@ -44,7 +44,7 @@ class FixedWidthButton(QPushButton):
 
 
 class FixedWidthToolButton(QToolButton):
-    """Tool button as wide as the widest of its possible texts."""
+    """Tool button that is as wide as the widest of its possible texts."""
 
     def __init__(self, words: Iterable[str]) -> None:
         super().__init__()
@@ -62,12 +62,12 @@ class FixedWidthToolButton(QToolButton):
 
 
 def _text_width(button: QAbstractButton, words: str) -> int:
-    """Measure a text exactly as Qt does."""
+    """Return the width of a text, as Qt measures it."""
     return button.fontMetrics().size(SHOW_MNEMONIC, words).width()
 
 
 class SoloToggleButton(QToolButton):
-    """Button for one of several items; double-clicking it shows only that item."""
+    """Button that toggles one of several items; a double click shows only this item."""
 
     doubleClicked = Signal(object)
     """The item of the button."""

@@ -135,9 +135,8 @@ class WrappedChips(Sequence[QRectF]):
 CHIP_GAP_PX = 5
 """Space between chips, in pixels at the normal text size."""
 CORNER_RADIUS_PX = 4
-"""Corner radius."""
 NUMBER_SIZE_PX = 11
-"""Text size of the second line."""
+"""Font size of the second line."""
 ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
 
 

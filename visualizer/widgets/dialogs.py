@@ -158,7 +158,7 @@ def _ancestor_widgets(widget: QWidget) -> Iterator[QWidget]:
 
 
 def _send_deferred_delete(owner: QObject) -> None:
-    """Delete an object after its deletion was deferred; a second `deleteLater` has no effect."""
+    """Delete an object with a deferred deletion; a second `deleteLater` would have no effect."""
     if isValid(owner):
         QCoreApplication.sendEvent(owner, QEvent(QEvent.Type.DeferredDelete))
 
@@ -180,7 +180,7 @@ def create_message_box(
 
 
 def show_exception(window: QWidget, details: str) -> None:
-    """Report an unexpected exception with details to copy; only one box is shown at a time."""
+    """Report an unexpected exception; a button copies the details. Only one box is shown."""
     if window.findChild(QMessageBox, "bug"):
         return
     message = "An unexpected error occurred. The window keeps showing the last valid result."
@@ -199,26 +199,26 @@ def show_out_of_memory(window: QWidget) -> None:
 
 
 def ask_unsaved(
-    window: QWidget, name: str, save: Callable[[], object], lose: Callable[[], object]
+    window: QWidget, name: str, save: Callable[[], object], discard: Callable[[], object]
 ) -> None:
-    """Ask whether to save changes; cancelling does nothing. Only one box is shown at a time."""
+    """Ask whether to save changes; cancelling has no effect. Only one box is shown at a time."""
     if window.findChild(QMessageBox, "unsaved"):
         return
     message = f"“{name}” has unsaved changes."
     box = create_message_box(window, "unsaved", QMessageBox.Icon.Question, message)
     saving = box.addButton(QMessageBox.StandardButton.Save)
-    losing = box.addButton("&Don’t save", QMessageBox.ButtonRole.DestructiveRole)
+    discarding = box.addButton("&Don’t save", QMessageBox.ButtonRole.DestructiveRole)
     box.addButton(QMessageBox.StandardButton.Cancel)
     box.setDefaultButton(QMessageBox.StandardButton.Save)
     saving.clicked.connect(save)
-    losing.clicked.connect(lose)
+    discarding.clicked.connect(discard)
     box.open()
 
 
 def ask_overwrite(
     window: QWidget,
-    said: str,
-    lost: str,
+    message: str,
+    lost_content: str,
     overwrite: Callable[[], object],
     save_as: Callable[[], object],
     cancel: Callable[[], object],
@@ -229,15 +229,15 @@ def ask_overwrite(
 
     Parameters
     ----------
-    said : str
+    message : str
         A sentence about the file.
-    lost : str
+    lost_content : str
         The content that would be lost, as a noun phrase.
     """
     if window.findChild(QMessageBox, "overwrite"):
         return
-    box = create_message_box(window, "overwrite", QMessageBox.Icon.Warning, said)
-    box.setInformativeText(f"Overwriting the file discards {lost}.")
+    box = create_message_box(window, "overwrite", QMessageBox.Icon.Warning, message)
+    box.setInformativeText(f"Overwriting the file discards {lost_content}.")
     overwriting = box.addButton("&Overwrite", QMessageBox.ButtonRole.DestructiveRole)
     saving_as = box.addButton("Save &as…", QMessageBox.ButtonRole.AcceptRole)
     box.addButton(QMessageBox.StandardButton.Cancel)
@@ -249,7 +249,7 @@ def ask_overwrite(
 
 
 def ask_recover(
-    window: QWidget, names: str, recover: Callable[[], None], drop: Callable[[], None]
+    window: QWidget, names: str, recover: Callable[[], None], discard: Callable[[], None]
 ) -> None:
     """Ask whether to recover documents; if cancelled, ask again at the next start."""
     message = "The program did not exit normally. These documents have unsaved changes:"
@@ -260,7 +260,7 @@ def ask_recover(
     box.addButton("&Later", QMessageBox.ButtonRole.RejectRole)
     box.setDefaultButton(recovering)
     recovering.clicked.connect(recover)
-    discarding.clicked.connect(drop)
+    discarding.clicked.connect(discard)
     box.open()
 
 

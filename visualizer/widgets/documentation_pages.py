@@ -21,7 +21,7 @@ LINK_PATTERN = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
 HEADING_PATTERN = re.compile(r"(#{1,2}) +(.*)")
 """Heading of a page or section; headings of lower levels belong to their section."""
 MARKUP_PATTERN = re.compile(r"</?kbd>|[`*|\\]")
-"""Markdown syntax to strip from searchable text."""
+"""Markdown syntax that is removed from searchable text."""
 
 
 class PageSection(Struct, frozen=True):
@@ -66,7 +66,7 @@ class DocumentationPage(Struct, frozen=True):
 
 
 def read_pages(folder: Path) -> tuple[DocumentationPage, ...]:
-    """Read the index and the pages that it links to, in that order."""
+    """Read the index page, then the pages in the order of its links."""
     index = read_page(folder / INDEX_PAGE)
     targets = (target.partition("#")[0] for _, target in find_links(index.markdown))
     names = dict.fromkeys(

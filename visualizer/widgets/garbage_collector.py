@@ -14,7 +14,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 from visualizer.runtime import is_collection_suspended, set_collector
 
 CHECK_INTERVAL_MS = 500
-"""Interval, in milliseconds, at which the number of new objects is compared with the threshold."""
+"""Interval, in milliseconds, at which the number of new objects is checked."""
 
 
 class GarbageCollector(QObject):

@@ -28,7 +28,7 @@ class ControlEventFilter(QObject):
         if (
             isinstance(event, QDropEvent) and event.mimeData().hasUrls()
         ):  # drag events are subclasses
-            event.ignore()  # a field would insert the path and accept a move of the file
+            event.ignore()  # a field would insert the path and accept the file as moved
             return True
         return False
 

@@ -33,7 +33,7 @@ def paint_message(
     Parameters
     ----------
     largest : int
-        Largest size, one of `FONT_SIZES_PX`.
+        The largest font size to try, one of `FONT_SIZES_PX`.
     is_on_top : bool
         Whether to align the message at the top even if it fits.
     """

@@ -162,7 +162,7 @@ class CountControl(SpinBoxControl):
 
 
 class DecimalSpinBox(QDoubleSpinBox):
-    """Spin box that shows up to three decimals, without trailing zeros."""
+    """Spin box that shows up to three decimal places, without trailing zeros."""
 
     def __init__(self) -> None:
         super().__init__()

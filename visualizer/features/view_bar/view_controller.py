@@ -151,8 +151,8 @@ class ViewController(QObject):
         """Centre the visible range on a query and a key."""
         zoom = self._visible_range
         if zoom:
-            middle = (span.start + len(span) // 2 for span in (zoom.queries, zoom.keys))
-            middle_query, middle_key = middle
+            queries, keys = zoom.queries, zoom.keys
+            middle_query, middle_key = (each.start + len(each) // 2 for each in (queries, keys))
             self.pan_by(query - middle_query, key - middle_key)
 
     def _zoom_centre(self, seen: ZoomRange) -> tuple[float, float]:
