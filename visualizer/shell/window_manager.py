@@ -49,7 +49,7 @@ def new_document() -> Document:
 def create_window(program: Services, document: Document, view: View = WINDOW_VIEW) -> MainWindow:
     """Create a window for a document; the document is computed after the window becomes visible."""
     lessons = LessonState()
-    presenter = program.presenter(lessons)
+    presenter = program.presenter(lambda: lessons.by_id)
     view = replace(view, colouring=app_settings.load_colour_maps())
     workspace = Workspace(program.compute, presenter, document, rest=program.rest, view=view)
     window = MainWindow(workspace, program, lessons, find_window)

@@ -167,13 +167,13 @@ BROKEN = [
         'says = "Two."',
         'says = "Two."\ntext_tokens = 0',
         17,
-        "“text_tokens” must be at least 1 and at most 100,000",
+        "“text_tokens” times the number of lines must be from 1 to 100,000",
     ),
     (
         'says = "Two."',
         'says = "Two."\ntext_tokens = 100001',
         17,
-        "“text_tokens” must be at least 1",
+        "“text_tokens” times the number of lines must be from 1",
     ),
     # Stages and places.
     ('    "weights",', '    "wights",', 17, "Unknown stage “wights”. Use one of: embedding"),
@@ -208,10 +208,10 @@ BROKEN = [
         "“limits” must be one of",
     ),
     # Printed numbers.
-    ('"3.3.1"', '"3.9"', 26, "No section starts with “3.9”."),
-    ('"3.3.1"', '"3.4.2"', 26, "More than one section starts with “3.4.2”."),
-    ('"3.3.1"', '""', 26, "More than one section starts with “”"),
-    ('"3.3.1", name = "scores"', '"3.3.1", name = "marks"', 26, "No value in “3.3.1 simp"),
+    ('"3.3.1"', '"3.9"', 26, "No section name starts with “3.9”."),
+    ('"3.3.1"', '"3.4.2"', 26, "More than one section name starts with “3.4.2”."),
+    ('"3.3.1"', '""', 26, "More than one section name starts with “”"),
+    ('"3.3.1", name = "scores"', '"3.3.1", name = "marks"', 26, "No name in “3.3.1 simp"),
     ('"3.3.1", name = "scores"', '"3.4.1", name = "rng"', 26, "“rng” in “3.4.1 trainable"),
     ("at = [0, 1] }", "at = [0] }", 26, "Shapes differ: expected 6, computed 6 × 6."),
     (
@@ -404,7 +404,7 @@ def test_printed_numbers_are_found_by_how_their_names_begin() -> None:
         PRINTED.find("3.3.1", "context")[1] == "context"
     )  # an exact name, although others begin with it
     assert PRINTED.find("3.4.1", "score of")[2].shape == ()
-    with pytest.raises(InvalidLessonValueError, match="No section starts with"):
+    with pytest.raises(InvalidLessonValueError, match="No section name starts with"):
         PRINTED.find("_about", "x")
 
 

@@ -33,22 +33,22 @@ from visualizer.session.view import View
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
 
 
-def ledger(computed: Run, **fields: object) -> ShapesPanel:
+def shapes_panel(computed: Run, **fields: object) -> ShapesPanel:
     return present_shapes(resolved(computed, View(**fields)), ShapesPanel())  # type: ignore[arg-type]
 
 
 def row(computed: Run, stage: str) -> ShapeRow:
-    return next(row for row in ledger(computed).rows if row.stage == stage)
+    return next(row for row in shapes_panel(computed).rows if row.stage == stage)
 
 
 def split(computed: Run, **fields: object) -> HeadSplit:
-    made = ledger(computed, **fields).split
+    made = shapes_panel(computed, **fields).split
     assert made is not None
     return made
 
 
 def assert_sizes_are_real(computed: Run) -> None:
-    trace, rows = computed.trace, ledger(computed).rows
+    trace, rows = computed.trace, shapes_panel(computed).rows
     assert [row.stage for row in rows] == list(trace.names)
     for one in rows:
         tensor = trace.tensor(one.stage)
@@ -77,13 +77,13 @@ def test_sizes_of_every_mechanism(mechanism: Mechanism) -> None:
 def test_the_products_are_those_that_torch_counts(case: Case) -> None:
     with FlopCounterMode(display=False) as counter:
         computed = case.run()
-    counted = sum(row.multiply_adds for row in ledger(computed).rows)
+    counted = sum(row.multiply_adds for row in shapes_panel(computed).rows)
     assert 2 * counted == counter.get_total_flops()
 
 
 @given(cases())
 def test_equations_lead_from_real_sizes_to_real_sizes(case: Case) -> None:
-    for one in ledger(case.run()).rows:
+    for one in shapes_panel(case.run()).rows:
         sizes = [dim.size for dim in one.dims[1:]]
         for equation in one.equations:
             shapes = [
@@ -109,7 +109,7 @@ def test_equations_lead_from_real_sizes_to_real_sizes(case: Case) -> None:
 def test_parameters_are_as_large_as_those_of_the_module(case: Case) -> None:
     computed = case.run()
     parameters = computed.trace.parameters
-    for one in ledger(computed).rows:
+    for one in shapes_panel(computed).rows:
         if met := one.parameter:
             is_one = re.compile(rf"(heads\.\d+\.)?{met.name}(\.weight)?$")
             found = [tensor for name, tensor in parameters.items() if is_one.match(name)]
@@ -132,8 +132,8 @@ def test_the_book_s_sizes_in_words() -> None:
     assert row(computed, "concat").equations == ("(2, 6, 2) → (6, 2, 2) → (6, 4)",)
     assert row(computed, "output").equations == ("(6, 4) · (4, 4) + (4) = (6, 4)",)
     assert row(computed, "weights").cost == "288 bytes"
-    assert ledger(computed).batch == "Batch size 1: one text."
-    assert ledger(computed).total == (
+    assert shapes_panel(computed).batch == "Batch size 1: one text."
+    assert shapes_panel(computed).total == (
         "Total: 600 multiply-adds in matrix products; the stages take 1.8 KiB."
     )
 
@@ -152,11 +152,11 @@ def test_without_projection_the_input_itself_is_split() -> None:
 
 def test_a_batch_is_counted_and_said() -> None:
     computed = a_run("one two", "one two three", dtype=Dtype.FLOAT64)
-    made = ledger(computed)
+    made = shapes_panel(computed)
     assert made.batch == "Batch size 2: texts padded to 3 tokens. The equations are for one text."
     assert {one.dims[0].size for one in made.rows} == {2}
     assert row(computed, "queries").multiply_adds == 2 * 3 * 3 * 2
-    even = ledger(a_run("one two", "three four"))
+    even = shapes_panel(a_run("one two", "three four"))
     assert even.batch == "Batch size 2: texts of 2 tokens. The equations are for one text."
 
 
@@ -167,17 +167,20 @@ def test_queries_and_keys_count_tokens() -> None:
 
 def test_the_row_is_marked_that_is_looked_at() -> None:
     computed = a_run()
-    assert ledger(computed).current is None
-    assert ledger(computed, pinned=Cell("values", (0, 0, 0))).current == "values"
+    assert shapes_panel(computed).current is None
+    assert shapes_panel(computed, pinned=Cell("values", (0, 0, 0))).current == "values"
     both = {"pinned": Cell("values", (0, 0, 0)), "hovered": Cell("scores", (0, 0, 0))}
-    assert ledger(computed, **both).current == "scores"
-    assert ledger(computed, playhead=Playhead(PlaybackPosition("keys")), **both).current == "keys"
-    assert ledger(computed, pinned=Cell("values", (7, 0, 0))).current is None
+    assert shapes_panel(computed, **both).current == "scores"
+    assert (
+        shapes_panel(computed, playhead=Playhead(PlaybackPosition("keys")), **both).current
+        == "keys"
+    )
+    assert shapes_panel(computed, pinned=Cell("values", (7, 0, 0))).current is None
 
 
 def test_what_did_not_change_is_the_same_object() -> None:
     computed = a_run()
-    before = ledger(computed)
+    before = shapes_panel(computed)
     assert present_shapes(resolved(computed, View()), before) is before
     assert (
         present_shapes(resolved(computed, View(pinned=Cell("keys", (0, 0, 0)))), before)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 KEYS = Cell("keys", (0, 2, 0))
 
 
-def ledger(stage: str = "", **fields: Any) -> ShapesPanel:
+def shapes(stage: str = "", **fields: Any) -> ShapesPanel:
     """Return the shapes for the book's sentence, with a pinned cell in the given stage."""
     run = a_run(**{"d_out": 4, **fields})
     place = (0,) * len(run.trace.stage(stage).dims) if stage else ()
@@ -82,7 +82,7 @@ def move(pane: ShapesPane, stage: str, dim: str) -> None:
 def test_it_says_what_would_be_there(pane: ShapesPane) -> None:
     assert words(pane.says) == EMPTY_MESSAGE
     assert not pane.split_button.isVisible()
-    show(pane, ledger())
+    show(pane, shapes())
     assert pane.split_button.isVisible()
     show(pane, ShapesPanel())
     assert words(pane.says) == EMPTY_MESSAGE
@@ -90,18 +90,18 @@ def test_it_says_what_would_be_there(pane: ShapesPane) -> None:
 
 
 def test_there_is_a_row_for_every_stage(pane: ShapesPane) -> None:
-    shown = ledger()
+    shown = shapes()
     show(pane, shown)
     assert [row.stage for row in pane.rows] == [row.stage for row in shown.rows]
     assert pane.row("queries").accessibleName().startswith("Queries: batch 1, heads 2, tokens 6")
-    assert words(pane.batch) == ledger().batch
-    fewer = ledger(output_projection=False)
+    assert words(pane.batch) == shapes().batch
+    fewer = shapes(output_projection=False)
     show(pane, fewer, DARK)
     assert [row.stage for row in pane.rows if row.isVisible()] == [row.stage for row in fewer.rows]
 
 
 def test_sizes_do_not_overlap_and_words_have_room(pane: ShapesPane) -> None:
-    show(pane, ledger())
+    show(pane, shapes())
     for row in pane.rows:
         places = [place for _, place in row.dims()]
         for number, place in enumerate(places):
@@ -118,7 +118,7 @@ def lit(row: ShapeRowButton) -> tuple[str, ...]:
 
 
 def test_a_dim_under_the_pointer_lights_all_that_count_the_same(pane: ShapesPane) -> None:
-    show(pane, ledger())
+    show(pane, shapes())
     move(pane, "input", "tokens")
     assert lit(pane.row("input")) == ("tokens",)
     assert lit(pane.row("scores")) == ("queries", "keys")
@@ -130,29 +130,29 @@ def test_a_dim_under_the_pointer_lights_all_that_count_the_same(pane: ShapesPane
 
 
 def test_the_row_of_the_stage_that_is_looked_at_is_marked(pane: ShapesPane) -> None:
-    show(pane, ledger())
+    show(pane, shapes())
 
     def mark(stage: str) -> str:
         image = pane.row(stage).grab().toImage()
         return image.pixelColor(1, image.height() // 2).name().upper()
 
     assert mark("keys") != LIGHT.accent
-    show(pane, ledger("keys"))
+    show(pane, shapes("keys"))
     assert mark("keys") == LIGHT.accent
     assert pane.row("keys").accessibleDescription() == "Current stage"
 
 
 def test_the_row_that_is_looked_at_is_in_sight(pane: ShapesPane) -> None:
     pane.resize(300, 320)
-    show(pane, ledger())
+    show(pane, shapes())
     assert pane.row("output").visibleRegion().isEmpty()
-    show(pane, ledger("output"))
+    show(pane, shapes("output"))
     assert not pane.row("output").visibleRegion().isEmpty()
 
 
 @pytest.mark.parametrize("by_keys", [True, False])
 def test_a_row_says_which_stage_is_wanted(pane: ShapesPane, qtbot: QtBot, by_keys: bool) -> None:
-    show(pane, ledger())
+    show(pane, shapes())
     with qtbot.waitSignal(pane.stageChosen) as chosen:
         if by_keys:
             QTest.keyClick(pane.row("values"), Qt.Key.Key_Space)
@@ -166,9 +166,9 @@ def test_a_row_says_which_stage_is_wanted(pane: ShapesPane, qtbot: QtBot, by_key
 
 def test_heads_slide_apart_to_the_end(pane: ShapesPane, qtbot: QtBot) -> None:
     drawing = pane.drawing
-    show(pane, ledger("concat"))
+    show(pane, shapes("concat"))
     assert drawing.progress == 0
-    pane.show_shapes(ledger("context"), LIGHT)
+    pane.show_shapes(shapes("context"), LIGHT)
     assert (drawing.progress, drawing.goal) == (0, 1)
     arrive(pane, qtbot)
     assert drawing.progress == 1
@@ -180,11 +180,11 @@ def test_heads_slide_apart_to_the_end(pane: ShapesPane, qtbot: QtBot) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "starts_anew"),
     [
-        (ledger("queries"), ledger("keys"), True),
-        (ledger("queries"), ledger("queries", heads=4), True),
-        (ledger("queries"), ledger("queries", bias=True), False),
-        (ledger("queries"), ledger("weights"), False),
-        (ledger("values"), ledger("context"), False),
+        (shapes("queries"), shapes("keys"), True),
+        (shapes("queries"), shapes("queries", heads=4), True),
+        (shapes("queries"), shapes("queries", bias=True), False),
+        (shapes("queries"), shapes("weights"), False),
+        (shapes("values"), shapes("context"), False),
     ],
 )
 def test_it_slides_where_the_heads_are_others(
@@ -200,9 +200,9 @@ def test_it_slides_where_the_heads_are_others(
 
 def test_without_motion_it_jumps(pane: ShapesPane) -> None:
     set_motion_reduced(True)
-    show(pane, ledger("concat"))
+    show(pane, shapes("concat"))
     for stage, progress in (("values", 1), ("output", 0), ("queries", 1), ("keys", 1)):
-        show(pane, ledger(stage))
+        show(pane, shapes(stage))
         assert pane.drawing.progress == progress
     QTest.mouseClick(pane.split_button, Qt.MouseButton.LeftButton)
     assert pane.drawing.progress == 0
@@ -210,7 +210,7 @@ def test_without_motion_it_jumps(pane: ShapesPane) -> None:
 
 @pytest.mark.slow
 def test_the_button_plays_it_there_and_back(pane: ShapesPane, qtbot: QtBot) -> None:
-    show(pane, ledger())
+    show(pane, shapes())
     for goal in (0, 1):
         QTest.mouseClick(pane.split_button, Qt.MouseButton.LeftButton)
         assert pane.drawing.goal == goal
@@ -219,12 +219,12 @@ def test_the_button_plays_it_there_and_back(pane: ShapesPane, qtbot: QtBot) -> N
     QTest.mouseClick(pane.split_button, Qt.MouseButton.LeftButton)
     QTest.mouseClick(pane.split_button, Qt.MouseButton.LeftButton)
     assert pane.drawing.goal == 1
-    show(pane, ledger(heads=1))
+    show(pane, shapes(heads=1))
     assert not pane.split_button.isEnabled()
 
 
 def test_columns_have_their_heads_colours(pane: ShapesPane) -> None:
-    show(pane, ledger(d_out=6, heads=3))
+    show(pane, shapes(d_out=6, heads=3))
     image = pane.drawing.grab().toImage()
     for head, place in pane.drawing.columns():
         at = place.topLeft().toPoint() + QPoint(3, 3)
@@ -235,7 +235,7 @@ def test_columns_have_their_heads_colours(pane: ShapesPane) -> None:
 def test_of_a_wide_matrix_the_drawing_stays_inside(
     pane: ShapesPane, fields: dict[str, Any]
 ) -> None:
-    show(pane, ledger(**fields))
+    show(pane, shapes(**fields))
     for progress in (0.0, 0.5, 1.0):
         pane.drawing.animate_split(progress, immediately=True)
         places = [place for _, place in pane.drawing.columns()]

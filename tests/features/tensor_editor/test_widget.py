@@ -155,7 +155,7 @@ def test_the_table_holds_the_very_numbers_of_the_heatmap(clerk: Clerk) -> None:
     assert clerk.column_names()[:3] == ["1 Your", "2 journey", "3 starts"]
     assert words(clerk.pane.facts) == "6 queries × 6 keys"
     assert words(clerk.pane.note).startswith("Weights are computed. Edit the input or the weights")
-    assert not clerk.pane.draw.isVisible()
+    assert not clerk.pane.reset_button.isVisible()
 
 
 def test_of_a_large_stage_only_what_is_seen_is_read(
@@ -263,7 +263,7 @@ def test_a_number_that_is_typed_changes_the_picture_and_is_undone(clerk: Clerk) 
     wanted = (x @ weights["W_query"])[:, :1] @ (x @ weights["W_key"])[:, :1].T
     np.testing.assert_allclose(hand.panel("scores").values, wanted, rtol=0, atol=1e-6)
     assert not np.allclose(old, wanted)
-    assert clerk.pane.draw.isEnabled()
+    assert clerk.pane.reset_button.isEnabled()
     hand.press(Z)
     assert clerk.document == before
     hand.settle()
@@ -319,7 +319,7 @@ def test_what_is_computed_is_not_typed_into(clerk: Clerk) -> None:
 
 def test_numbers_can_be_drawn_again(clerk: Clerk) -> None:
     hand, before = clerk.hand, clerk.document
-    assert not clerk.pane.draw.isEnabled()
+    assert not clerk.pane.reset_button.isEnabled()
     clerk.click(0, 0)
     clerk.type("9")
     hand.settle()
@@ -327,11 +327,11 @@ def test_numbers_can_be_drawn_again(clerk: Clerk) -> None:
     clerk.click(0, 0)
     clerk.type("9")
     hand.settle()
-    hand.click(clerk.pane.draw)
+    hand.click(clerk.pane.reset_button)
     hand.settle()
     assert clerk.document.spec.own_weights == ()
     clerk.choose("Input")
-    hand.click(clerk.pane.draw)
+    hand.click(clerk.pane.reset_button)
     hand.settle()
     assert clerk.document == before
     assert clerk.shown(0, 0) == "0.4300"

@@ -81,7 +81,7 @@ def _iterate_findings(
 
 
 def _find_largest(values: np.ndarray) -> tuple[tuple[int, int], float]:
-    """Return the head with the largest value, and this value, which is NaN if all are NaN."""
+    """Return the head with the largest value, and this value; it is NaN if all values are NaN."""
     if np.isnan(values).all():
         return (0, 0), float("nan")
     layer, head = divmod(int(np.nanargmax(values)), values.shape[1])

@@ -75,7 +75,7 @@ class FindingsRow(QWidget):
         self._show_fitting_cards()
 
     def height_within(self, width: int, room: int) -> int:
-        """Return the height that the row needs, within the available one if its heatmaps fit.
+        """Return the height of the row: at most the available height, unless that is too small.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class FindingsRow(QWidget):
         card, words = self._card_size(width)
         scale = text_scale()
         least, most = (round(side * scale) for side in (MIN_MAP_PX, MAX_MAP_PX))
-        around = heading + HEADING_GAP_PX + words + frame_height()
+        around = heading + HEADING_GAP_PX + words + card_frame_height()
         side = min(most, card - 2 * PADDING_PX, room - around)
         return around + max(least, side)
 
@@ -123,7 +123,7 @@ class FindingsRow(QWidget):
             self.chosen.emit(*card.finding.place)
 
 
-def frame_height() -> int:
+def card_frame_height() -> int:
     """Return the height of a card without its heatmap and its text below, in pixels."""
     return math.ceil(font_metrics(TITLE_PX).height() + 2 * PADDING_PX + 2 * PART_GAP_PX)
 
@@ -135,7 +135,7 @@ class FindingCard(QAbstractButton):
         super().__init__()
         self.finding: Finding | None = None
         self.reserved_height = 0
-        """Height reserved for the text, the same for all cards, so that all heatmaps are equal."""
+        """Height reserved for the text; it is the same for all cards, as are their heatmaps."""
         self._panel, self._theme = LayerOverviewPanel(), LIGHT
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)

@@ -42,7 +42,7 @@ MAX_CELLS_PER_SIDE = 32
 """Maximum number of cells per side of a heatmap; each shows the largest weight of a block."""
 MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"} - {CHANGE_MEASURE})
 PATTERN_ORDERS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGHTING)
-"""Orders by an attention pattern; the description of a head names its most prominent one."""
+"""Orders by an attention pattern; the description of a head names its most prominent pattern."""
 SIMILARITY_SIDE_CELLS = 8
 """Number of cells per side that are sampled to compare heads."""
 MAX_NEXT_TOKENS, MAX_LAST_WORDS = 8, 6
@@ -261,7 +261,7 @@ def _present_weights(resolved: ResolvedView) -> LayerOverviewPanel:
 
 
 def _count_columns(order: HeadOrder, layers: int, heads: int) -> int:
-    """Return the number of heads per row; if heads are arranged by layer, each column is one."""
+    """Return the number of heads per row; if they are arranged by layer, each column is a layer."""
     return layers if order is HeadOrder.LAYER else heads
 
 

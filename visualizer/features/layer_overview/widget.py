@@ -33,9 +33,9 @@ DEFAULT_ABLATED_COUNT = 10
 NEXT_TOKENS_WIDTH_PX = 230
 MIN_SIZE_PX = QSize(380, 220)
 MIN_WIDTH_WITH_TOKENS_PX = 600
-"""Minimum width of the page with next tokens, in pixels at the default text size."""
+"""Minimum width at which the page shows next tokens, in pixels at the default text size."""
 MIN_SPACING_WITH_FINDINGS_PX = 10
-"""Minimum spacing of heatmaps above the findings, in pixels at the default text size."""
+"""Minimum spacing of heatmaps with findings below, in pixels at the default text size."""
 LEGEND_BAR_PX = 90
 LAYERS_NOTE = "Layers are shown from left to right, in the order of computation."
 NAMING_NOTE = "Heads are named by layer and head, for example 5.2."
@@ -44,7 +44,7 @@ SCROLLED_NOTE = "Scroll to see all heads."
 HINT = "Point at a head for a description. Click a head to open its flow board."
 HINT_SWITCHABLE = f"{HINT[:-1]}, or right-click it to ablate or restore it."
 WIDE_PAGE_PX = 900
-"""Minimum width of a page on which descriptions need at most two lines instead of three."""
+"""Minimum width, in pixels at the default text size, at which descriptions fit on two lines."""
 
 
 class LayerOverviewPage(QWidget):
@@ -53,13 +53,13 @@ class LayerOverviewPage(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     orderChosen = Signal(str)
     headChosen = Signal(int, int)
-    """A layer index in the run and a head to show on the flow board."""
+    """Emitted with a layer index in the run and a head to show on the flow board."""
     heatmapsRequested = Signal()
     """Emitted after `headChosen`."""
     headAblationToggled = Signal(int, int)
-    """A layer number in the model and a head to ablate or restore."""
+    """Emitted with a layer number in the model and a head to ablate or restore."""
     firstHeadsAblated = Signal(object)
-    """Layer numbers in the model with their heads, to ablate together."""
+    """Emitted with pairs of a layer number in the model and a head to ablate."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +232,7 @@ class ScaleLegend(QWidget):
 
 
 class NextTokens(QWidget):
-    """The most likely next tokens, shown at the end of the arrow of the residual stream."""
+    """The most likely next tokens, to the right of the arrow for the residual stream."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
 

@@ -58,7 +58,7 @@ def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: boo
 
 
 def claimed_run_numbers(claim: Claim, run: Run) -> np.ndarray:
-    """Return the numbers of a run that a claim compares: values of a stage, or their losses."""
+    """Return the numbers that a claim compares: values of a stage, or losses computed from them."""
     numbers = run.trace.read(claim.stage, claim.at).astype(float)
     if claim.targets:
         numbers = _cross_entropies(numbers, claim.targets)
@@ -135,8 +135,8 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
             If no entry or more than one entry matches, or the entry does not contain numbers.
         """
         tables = {key: value for key, value in self.sections.items() if isinstance(value, dict)}
-        whole = _match_prefix("section", section, tables)
-        found = _match_prefix(f"value in “{whole}”", name, tables[whole])
+        whole = _match_prefix("section name", section, tables)
+        found = _match_prefix(f"name in “{whole}”", name, tables[whole])
         try:
             numbers = np.array(tables[whole][found], dtype=float)  # None becomes NaN
         except (TypeError, ValueError):

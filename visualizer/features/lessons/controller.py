@@ -67,7 +67,7 @@ class LessonController(QObject):
         """Fill the menu with the bundled lessons, the user's own lessons, and a list of errors."""
         from visualizer.features.lessons.lesson_file import load_lessons
 
-        folders = [resource_path("lessons"), _own_folder()]
+        folders = [resource_path("lessons"), _user_lessons_folder()]
         self.lessons, self.errors = load_lessons(folders, _printed_numbers())
         for action in self._menu_actions:
             self._menu.removeAction(action)
@@ -166,7 +166,7 @@ class LessonController(QObject):
 
     def open_folder(self) -> None:
         """Open the folder of the user's own lessons in the file manager."""
-        open_folder(self._window, "Lessons", _own_folder())
+        open_folder(self._window, "Lessons", _user_lessons_folder())
 
     def show_lesson_errors(self) -> None:
         """Show the errors in lesson files, with their lines."""
@@ -185,5 +185,5 @@ def _printed_numbers() -> PrintedNumbers:
     return PrintedNumbers.read(*(resource_path("lessons", name) for name in PRINTED_NUMBER_FILES))
 
 
-def _own_folder() -> Path:
+def _user_lessons_folder() -> Path:
     return user_data_folder() / LESSONS

@@ -42,7 +42,8 @@ class Claim(Struct, frozen=True, eq=False):
     section, name : str
         The names under which the numbers are printed.
     at : tuple of int
-        Leading indices into the stage, batch axes first; the remaining axes are compared whole.
+        Indices along the leading axes of the stage, batch axes first; the other axes are compared
+        in full.
     factor : float
         Factor by which the numbers of the stage are multiplied before they are compared.
     targets : tuple of (int, int)
@@ -78,8 +79,7 @@ class Page(Struct, frozen=True, eq=False):
     Parameters
     ----------
     markup : str
-        The text, in light markup: ``**bold**``, code between backticks;
-        a blank line ends a paragraph.
+        The text, with ``**bold**``, code in backticks, and blank lines between paragraphs.
     span : tuple of (PlaybackPosition, str) or None
         The position where playback starts, and its last stage; None without playback.
     limits : ColourLimits
@@ -108,7 +108,7 @@ class Lesson(Struct, frozen=True, eq=False):
     Parameters
     ----------
     name : str
-        The file's name.
+        The name of the file.
     section : str
         The section of the book or the notes that covers its subject.
     """
@@ -151,7 +151,7 @@ def advance_page(
 
 @dataclass(slots=True)
 class LessonState:
-    """The lesson state of a window, used by the panes and when saving.
+    """The state of lessons in a window, which the panes and the saving of documents use.
 
     Parameters
     ----------
@@ -166,10 +166,6 @@ class LessonState:
     by_id: LessonsById = field(default_factory=dict)
     before: tuple[Document, View] | None = None
     history: History[Document] = field(default_factory=History)
-
-    def __call__(self) -> LessonsById:
-        """Return the lessons by id."""
-        return self.by_id
 
 
 def view_of_page(lesson: Lesson, page: int, view: View) -> View:

@@ -85,7 +85,7 @@ def parse_setting_value(
     Parameters
     ----------
     document : Document
-        The document so far; vectors can be computed from its text.
+        The document with the settings applied so far; vectors can be computed from its text.
 
     Raises
     ------
@@ -208,7 +208,7 @@ _TICK = {
 
 
 class LessonError(ValueError):
-    """An error in a lesson's file, as a sentence.
+    """An error in a lesson file; the message is a sentence.
 
     Parameters
     ----------
@@ -228,12 +228,12 @@ def read_lesson(text: str, name: str, printed: PrintedNumbers) -> Lesson:
     Parameters
     ----------
     name : str
-        The file's name, for error messages.
+        The name of the file, for error messages.
 
     Raises
     ------
     LessonError
-        For the first error.
+        If the lesson has errors; the message is about the first one.
     """
     text = text.replace("\r\n", "\n")
     try:
@@ -290,8 +290,8 @@ class TomlSource(Struct, frozen=True):
     def settings(self, path: KeyPath, document: Document, table: Table) -> Document:
         """Apply settings to a document.
 
-        The mechanism is applied first, because it sets many others, and the vectors last, because
-        they can be computed from the text.
+        The mechanism is applied first, because it determines many other settings. The vectors are
+        applied last, because they can be computed from the text.
         """
         for key in sorted(table, key=lambda key: (key == "own_input", key != "mechanism")):
             try:
@@ -362,7 +362,7 @@ class PageParser(Struct, frozen=True):
         lines = [line for line in split if line]
         if not 0 < tokens * max(1, len(lines)) <= MAX_TOKENS:
             raise self._error(
-                f"“text_tokens” must be at least 1 and at most {MAX_TOKENS:,}, counting all lines.",
+                f"“text_tokens” times the number of lines must be from 1 to {MAX_TOKENS:,}.",
                 "text_tokens",
             )
         characters = sum(len(word) + 1 for line in lines for word in islice(cycle(line), tokens))
@@ -541,7 +541,7 @@ def load_lessons(
                 lessons.append(read_lesson(_read_text(path), path.name, printed))
             except LessonError as error:
                 errors.append(error)
-            except Exception as error:  # noqa: BLE001 - a window must open in spite of any file
+            except Exception as error:  # noqa: BLE001 - no file may prevent the window from opening
                 sentence = f"Cannot read it: {str(error) or type(error).__name__}."
                 errors.append(LessonError(path.name, 0, sentence))
     return tuple(lessons), tuple(errors)

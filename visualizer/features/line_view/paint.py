@@ -49,7 +49,7 @@ MARGIN_PX = 12
 HEADER_HEIGHT_PX = 26
 MIN_MIDDLE_PX = 72
 MAX_HEAD_STEP_PX = 5
-"""Maximum vertical distance between lines of successive heads, at the default text size."""
+"""Maximum distance between lines of successive heads, in pixels at the default text size."""
 HEAD_SPREAD_SHARE = 0.7
 """Maximum fraction of a row's height over which the lines of all heads are spread."""
 
@@ -171,9 +171,9 @@ MIN_OPACITY = 0.08
 HEAD_MARK_SIDE_PX = 8
 """Side length of the mark of a head, in pixels at the default text size."""
 MAX_FEW_LINES = 60
-"""Maximum number of lines of which small weights stay visible and all lines may be wide."""
+"""Maximum number of lines that count as few: small weights stay visible, and lines are wide."""
 MIN_WIDE_LINE_PX = 1.5
-"""Minimum width of a line, in logical pixels, that is drawn wide if there are many lines."""
+"""Minimum width, in logical pixels, at which a line is drawn wide if there are many lines."""
 WIDE_LINE_COST = 8
 """Time to draw a wide line relative to a thin line of the same length."""
 MAX_WIDE_LINES = 12
@@ -183,7 +183,7 @@ MAX_PIECE_LENGTH_PX = 15.0
 PATH_ELEMENT = np.dtype([("kind", ">i4"), ("x", ">f8"), ("y", ">f8")])
 """A path element in the format of Qt's data streams."""
 MAX_PATH_COST = 10_000
-"""Maximum cost of a path, in pixels of a thin line; lines of a higher cost share several paths."""
+"""Maximum cost of a path, in pixels of a thin line; larger groups of lines are split."""
 
 
 class LineStroke(Struct, frozen=True):
@@ -192,7 +192,7 @@ class LineStroke(Struct, frozen=True):
     Parameters
     ----------
     cost : float
-        The time to draw it, as the length of a thin line in pixels that takes equally long.
+        The time to draw the stroke, as the length in pixels of a thin line that takes as long.
     """
 
     path: QPainterPath
@@ -432,9 +432,9 @@ def paint_titles(painter: QPainter, rows: AttentionLinesLayout, theme: Theme) ->
 
 
 PIXELS_PER_SLICE = 20_000
-"""Cost of the strokes drawn per time slice; input events are handled between slices."""
+"""Cost of the strokes drawn per slice, in pixels of a thin line; events are handled in between."""
 MAX_PICTURE_HEIGHT_PX = 4096
-"""Maximum height of a picture of all rows; if it is higher, only the visible part is drawn."""
+"""Maximum height of a picture of all rows; if there are more, only visible rows are drawn."""
 
 
 class LinePictureKey(Struct, frozen=True):
@@ -464,7 +464,7 @@ class LinePictureKey(Struct, frozen=True):
         ratio: float,
         theme: Theme,
     ) -> LinePictureKey:
-        """Return the key of a picture of all rows, or of the visible rows if it is too high."""
+        """Return the key of a picture of all rows, or of the visible rows if there are too many."""
         is_whole = rows.bottom <= MAX_PICTURE_HEIGHT_PX
         height = max(seen.height(), round(rows.bottom)) if is_whole else seen.height()
         return cls(lines, rows, seen.width(), 0 if is_whole else offset, height, ratio, theme)

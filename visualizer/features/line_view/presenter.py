@@ -239,7 +239,7 @@ def _no_lines_message(visible: SelectedLines, whole: SelectedLines, otherwise: s
 
 
 def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
-    """Return the picture of the lines read so far, which has rows only for the tokens of lines."""
+    """Return a picture of the lines read so far, with rows only for the tokens that have lines."""
     resolved, request = source.resolved, source.request
     wanted = queries_to_read(resolved)
     found, of_long = cached_weights(source.run, wanted), source.long_text_lines

@@ -64,7 +64,7 @@ class MaskEditBar(OverflowRow):
         self.caption.setProperty("role", "quiet")
         self.all_heads = QToolButton()
         self.all_heads.setText("All visible heads")
-        self.all_heads.setToolTip("Cut edges in all visible heads at once")
+        self.all_heads.setToolTip("Cut the same edges in all visible heads")
         self.all_heads.setCheckable(True)
         self.all_heads.setAutoRaise(True)
         self.all_heads.clicked.connect(self.allHeadsToggled)

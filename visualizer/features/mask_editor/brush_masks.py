@@ -107,7 +107,7 @@ def uncut_cells(allowed: np.ndarray, cut: tuple[QueryKeyIndex, ...]) -> np.ndarr
 def cut_other_cells(
     model: ModelSource, head: LayerAndHead, allowed: np.ndarray, cells: np.ndarray
 ) -> ModelSource:
-    """Cut the cells of a head that the model allows, except those set in `cells`.
+    """Return a model in which all allowed cells of a head are cut, except those set in `cells`.
 
     Cut cells beyond the end of the text are kept.
     """

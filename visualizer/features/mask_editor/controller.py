@@ -86,7 +86,7 @@ class MaskEditController(QObject):
     # ------------------------------------------------------------------ strokes
 
     def begin_stroke(self, cell: Cell, spreads: bool) -> None:
-        """Begin a stroke that inverts its first cell, or copies the cell's value if `spreads`."""
+        """Begin a stroke that inverts its first cell or, if `spreads` is set, copies its value."""
         mask = self._get_mask(cell)
         if mask:
             self.end_stroke()
@@ -96,7 +96,7 @@ class MaskEditController(QObject):
             self._paint_cells([place])
 
     def continue_stroke(self, cell: Cell) -> None:
-        """Continue the stroke to a cell, painting all cells in between."""
+        """Continue the stroke to a cell, and paint all cells in between."""
         if self._stroke:
             before, allow = self._stroke
             self._stroke = cell, allow
@@ -231,7 +231,7 @@ class MaskEditController(QObject):
     # ------------------------------------------------------------------ brushes
 
     def apply_brush(self, name: str) -> None:
-        """Replace the mask with that of a brush."""
+        """Replace the mask with the mask of a brush."""
         self.end_stroke()
         brush, document = MaskPattern(name), self._workspace.document
         tokens = document.max_text_tokens

@@ -202,7 +202,7 @@ def _extent_of(panel: Heatmap) -> PoolingExtent:
 
 
 def _changed_cells(panel: Heatmap, now: np.ndarray) -> PendingCells | None:
-    """Return the cells newly forbidden and newly allowed; None if there are none."""
+    """Return the cells that are newly forbidden or newly allowed; None if there are none."""
     before = panel.forbidden
     if before is None:
         before = np.zeros(panel.values.shape, dtype=bool)

@@ -140,7 +140,7 @@ class TensorAxis(Struct, frozen=True):
 
     @property
     def unit(self) -> str:
-        """What the axis counts: tokens for queries and keys, and otherwise its name."""
+        """Unit of the axis: tokens for queries and keys, and the name of the axis otherwise."""
         return "tokens" if self.name in {"queries", "keys"} else self.name
 
 
@@ -152,7 +152,7 @@ class ShapeRow(Struct, frozen=True):
     dims : tuple of TensorAxis
         The axes, batch first.
     equations : tuple of str
-        Equations of the shapes that the operation combines, for one text; empty if none changes.
+        Equations that show how the operation changes shapes, for one text; empty if it does not.
     multiply_adds : int
         Multiply-adds of the matrix products; 0 if there are none.
     bytes : int

@@ -157,7 +157,7 @@ class HeadSplitView(QWidget):
         painter.end()
 
     def _paint_shapes(self, painter: QPainter, split: HeadSplit) -> None:
-        """Paint both shapes, with joined and separate heads, and the current one in bold."""
+        """Paint the shapes with joined and with separate heads; the current one is bold."""
         is_apart = self._progress > 0.5
         pieces = (
             (f"{split.symbol}  ", True),
@@ -212,7 +212,7 @@ def _is_other_split(before: HeadSplit, split: HeadSplit) -> bool:
     return before.stage != split.stage and {before.stage, split.stage} <= {*VECTOR_ROLES}
 
 
-EMPTY_MESSAGE = "The shapes of all stages appear here once attention is computed."
+EMPTY_MESSAGE = "The shapes of all stages appear here once attention has been computed."
 PANE_WIDTH_PX = 252
 FIRST_ROW_INDEX = 2
 """Layout index of the first row, after the labels on the split and the batch."""
@@ -240,26 +240,26 @@ class ShapesPane(QWidget):
         self._build_layout()
         self.show_shapes(ShapesPanel(), LIGHT)
 
-    def show_shapes(self, ledger: ShapesPanel, theme: Theme) -> None:
+    def show_shapes(self, panel: ShapesPanel, theme: Theme) -> None:
         """Show the shapes of a run, or a placeholder if there are none."""
-        if ledger is self.panel and theme is self._theme:
+        if panel is self.panel and theme is self._theme:
             return
         before = self.panel.current if self.panel else None
-        self.panel, self._theme = ledger, theme
-        split = ledger.split
+        self.panel, self._theme = panel, theme
+        split = panel.split
         self.drawing.show_split(split, theme)
-        self.says.setVisible(split is not None or not ledger.rows)
+        self.says.setVisible(split is not None or not panel.rows)
         for widget in (self.drawing, self.split_button, self.total):
             widget.setVisible(split is not None)
         self.split_button.setEnabled(split is not None and split.heads > 1)
         self.says.setText(f"{split.sentence} {split.omission_note}".strip() if split else "")
-        if not ledger.rows:
+        if not panel.rows:
             self.says.setText(EMPTY_MESSAGE)
-        self.batch.setText(ledger.batch)
-        self.total.setText(ledger.total)
-        self._show_rows(ledger, theme)
-        if ledger.current and ledger.current != before:
-            self._scroll_to_stage(ledger.current)
+        self.batch.setText(panel.batch)
+        self.total.setText(panel.total)
+        self._show_rows(panel, theme)
+        if panel.current and panel.current != before:
+            self._scroll_to_stage(panel.current)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_shapes(screen.panel(SHAPES_PANEL), theme)
@@ -294,8 +294,8 @@ class ShapesPane(QWidget):
         column.addLayout(top)
         column.addWidget(self._scroll, 1)
 
-    def _show_rows(self, ledger: ShapesPanel, theme: Theme) -> None:
-        while len(self.rows) < len(ledger.rows):
+    def _show_rows(self, panel: ShapesPanel, theme: Theme) -> None:
+        while len(self.rows) < len(panel.rows):
             made = ShapeRowButton()
             made.clicked.connect(self._emit_stage)
             made.axisHovered.connect(self._highlight_axes)
@@ -303,8 +303,8 @@ class ShapesPane(QWidget):
             self.setTabOrder([self.split_button, *self.rows][-1], made)
             self.rows.append(made)
         for number, button in enumerate(self.rows):
-            button.setVisible(number < len(ledger.rows))
-        for button, row in zip(self.rows, ledger.rows, strict=False):
+            button.setVisible(number < len(panel.rows))
+        for button, row in zip(self.rows, panel.rows, strict=False):
             button.show_row(row, theme)
 
     def _emit_stage(self) -> None:
@@ -312,9 +312,9 @@ class ShapesPane(QWidget):
         if isinstance(button, ShapeRowButton):
             self.stageChosen.emit(button.stage)
 
-    def _highlight_axes(self, counts: str) -> None:
+    def _highlight_axes(self, unit: str) -> None:
         for row in self.rows:
-            row.highlight_axes(counts)
+            row.highlight_axes(unit)
 
     def _scroll_to_stage(self, stage: str) -> None:
         """Scroll as much of a row into view as fits."""
@@ -368,10 +368,10 @@ class ShapeRowButton(QAbstractButton):
         self.updateGeometry()
         self.update()
 
-    def highlight_axes(self, counts: str) -> None:
+    def highlight_axes(self, unit: str) -> None:
         """Highlight the axes with the given unit."""
-        if counts != self.lit:
-            self.lit = counts
+        if unit != self.lit:
+            self.lit = unit
             self.update()
 
     # ------------------------------------------------------------------ layout
@@ -508,10 +508,10 @@ class ShapeRowButton(QAbstractButton):
         self._set_pointed("")
         self.update()
 
-    def _set_pointed(self, counts: str) -> None:
-        if counts != self._pointed:
-            self._pointed = counts
-            self.axisHovered.emit(counts)
+    def _set_pointed(self, unit: str) -> None:
+        if unit != self._pointed:
+            self._pointed = unit
+            self.axisHovered.emit(unit)
 
 
 def _prevent_breaks(equation: str) -> str:

@@ -1,6 +1,6 @@
 """Presenter of the Numbers pane: one tensor of a run as a table, read in blocks.
 
-Input vectors, weights and biases can be edited; everything else is computed from them.
+Only input vectors and weights can be edited.
 """
 
 from __future__ import annotations

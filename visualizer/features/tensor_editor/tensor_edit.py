@@ -50,7 +50,7 @@ def not_editable_reason(run: Run, name: str) -> str:
 def replace_block(
     document: Document, run: Run, name: str, row: int, column: int, values: np.ndarray
 ) -> Document:
-    """Return a document in which a block of a tensor, from the given cell on, is replaced.
+    """Return a document in which the values replace a block of a tensor that begins at a cell.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Index = QModelIndex | QPersistentModelIndex
 
 
-EMPTY_MESSAGE = "Numbers appear here once attention is computed."
+EMPTY_MESSAGE = "Numbers appear here once attention has been computed."
 PANE_WIDTH_PX = 252
 
 
@@ -73,13 +73,13 @@ class NumberTablePane(QWidget):
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.tensor, self.head, self.grid = QComboBox(), QComboBox(), NumberTableView()
         self.facts, self.note, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
-        self.draw = QPushButton("Use random values")
+        self.reset_button = QPushButton("Use random values")
         self._table: NumberTablePanel | None = None
         self._theme = LIGHT
         self._build_layout()
         self.tensor.activated.connect(self._emit_tensor)
         self.head.activated.connect(self.headChosen)
-        self.draw.clicked.connect(self._request_reset)
+        self.reset_button.clicked.connect(self._request_reset)
         self.grid.currentCellChanged.connect(self._emit_pinned)
         self.grid.entered.connect(self._emit_entered)
         self.grid.pasted.connect(self._emit_pasted)
@@ -117,7 +117,7 @@ class NumberTablePane(QWidget):
         for label in (self.facts, self.note, self.problem):
             label.setWordWrap(True)
         foot.addWidget(self.facts, 1)
-        foot.addWidget(self.draw)
+        foot.addWidget(self.reset_button)
         column.addLayout(chosen)
         column.addLayout(foot)
         column.addWidget(self.grid, 1)
@@ -128,7 +128,7 @@ class NumberTablePane(QWidget):
 
     def _show_table(self, table: NumberTablePanel | None) -> None:
         before, self._table = self._table, table
-        for widget in (self.tensor, self.facts, self.draw, self.grid):
+        for widget in (self.tensor, self.facts, self.reset_button, self.grid):
             widget.setVisible(table is not None)
         self.head.setVisible(table is not None and table.heads > 1)
         self.note.setText(table.note if table else EMPTY_MESSAGE)
@@ -145,8 +145,8 @@ class NumberTablePane(QWidget):
             self.head.clear()
             self.head.addItems([f"Head {head + 1}" for head in range(table.heads)])
         self.head.setCurrentIndex(table.head)
-        self.draw.setEnabled(table.is_custom)
-        self.draw.setVisible(table.is_custom or table.is_editable)
+        self.reset_button.setEnabled(table.is_custom)
+        self.reset_button.setVisible(table.is_custom or table.is_editable)
         self.facts.setText(_size_in_words(table))
         head = f", head {table.head + 1}" if table.heads else ""
         self.grid.setAccessibleName(f"Numbers of {table.title}{head}")
@@ -301,7 +301,7 @@ def _has_same_cells(table: NumberTablePanel | None, other: NumberTablePanel | No
 
 
 def _column_width(table: NumberTablePanel) -> int:
-    """Return the width of all columns, which is that of the widest possible text."""
+    """Return the common width of the columns, which fits the widest possible text."""
     said = ["−0.0000", *(["masked"] if table.can_contain_words else [])]
     return round(max(map(font_metrics(12).horizontalAdvance, said)) + 14 * text_scale())
 

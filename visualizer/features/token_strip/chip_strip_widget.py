@@ -124,7 +124,7 @@ def _render_weights(weights: TokenWeights, chips: WrappedChips, rows: int, theme
 
 
 MAX_CHIP_LINES, MAX_TEXT_LINES = 4, 12
-"""Maximum numbers of visible lines of chips, and of visible lines of running text."""
+"""Maximum number of lines that are visible without scrolling, for chips and running text."""
 MAX_CHIPS = 1000
 """Maximum number of tokens shown as chips; longer texts are shown as running text."""
 LINE_GAP_PX = 2
@@ -134,16 +134,16 @@ TOKENS_PER_LAYOUT_PART = 4096
 LINE_END, SPACES = "⏎", ("␣", " ")
 
 MAX_RANKED_TOKENS = 20
-"""Number of tokens that `go_to_largest` cycles through, largest weight first."""
+"""Number of tokens with the largest weights that `go_to_largest` cycles through."""
 MAX_ANNOUNCED_TOKENS = 100
-"""Maximum number of selected tokens that screen readers announce."""
+"""Maximum number of tokens that screen readers announce."""
 
 CONTROL_MODIFIER = Qt.KeyboardModifier.ControlModifier
 SHIFT_MODIFIER = Qt.KeyboardModifier.ShiftModifier
 
 
 class TokenStrip(ChipScrollArea):
-    """Token chips on a few lines, or running text if there are many tokens; further lines scroll.
+    """Scrollable lines of token chips, or of running text if there are many tokens.
 
     Only visible lines are painted. `tokensChosen` is emitted with the set of selected tokens.
     """
@@ -262,7 +262,7 @@ class TokenStrip(ChipScrollArea):
         return self._chip_height + self._chip_gaps[1]
 
     def _lay_out(self) -> None:
-        """Lay out the tokens; in a long text, only the first ones now, and the others later."""
+        """Lay out the tokens; in a long text, lay out only the first tokens now."""
         if self._layout_task:
             self._layout_task.stop()
             self._layout_task = None
@@ -453,7 +453,7 @@ class TokenStrip(ChipScrollArea):
             super().keyPressEvent(event)
 
     def go_to_largest(self) -> None:
-        """Go to the token with the largest weight, then to the next largest, in a cycle."""
+        """Go to the token with the largest weight; repeated calls cycle through the next ones."""
         weights = self.tokens.weights
         if weights != self._ranked:
             self._ranked, self._rank = weights, -1
@@ -496,7 +496,7 @@ class TokenStrip(ChipScrollArea):
         self._scroll_to(token)
 
     def _scroll_to(self, token: int, *, is_on_top: bool = False) -> None:
-        """Scroll a token into view, or its line to the top, as soon as it is laid out."""
+        """Scroll a token into view, or scroll its line to the top, once it has been laid out."""
         is_late = token >= len(self._wrapped)
         self._awaited, self._is_awaited_on_top = (token if is_late else None), is_on_top
         if is_late:

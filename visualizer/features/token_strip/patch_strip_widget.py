@@ -264,7 +264,7 @@ class PatchStrip(TokenStrip):
             self.hovered.emit(token)
 
     def _token_in_adjacent_line(self, lines: int) -> int:
-        """Return the patch above or below the current one; above the first row, the last chip."""
+        """Return the patch above or below the current one, or the last chip above all patches."""
         if self._pictures is None:
             return self._at
         patches = self._pictures.patches

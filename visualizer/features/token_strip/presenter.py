@@ -156,7 +156,7 @@ TOKENS_PANEL: PanelId[TokenPanel] = PanelId("Tokens")
 
 
 def present_tokens(resolved: ResolvedView, cursor: CellCursor) -> TokenPanel:
-    """Present the tokens, and mark those of the cursor or else of the cell in playback."""
+    """Present the tokens, with marks at the cursor or else at the cell in playback."""
     run, selection, labels = resolved.run, resolved.view.tokens, _token_labels(resolved)
     cursor, cell = _cursor_with_step(resolved, cursor)
     request = _weight_request(resolved, cursor, cell)
@@ -216,7 +216,7 @@ def _weight_request(resolved: ResolvedView, cursor: CellCursor, cell: Cell | Non
     cell = resolved.pinned if chosen else cell
     head = head_of_cell(resolved, cell)
     if head is None and run.patches:
-        head = resolved.caption_head  # pointing at a patch shows one head, and so does a click
+        head = resolved.caption_head  # a click shows the same head as pointing at a patch
     stage, is_selection = resolved.weights_stage(cell), bool(selection.chosen)
     return WeightRequest(run.trace, stage, resolved.leading, head, subjects, is_selection, is_query)
 

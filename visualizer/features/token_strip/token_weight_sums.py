@@ -144,7 +144,10 @@ class _SumAccumulator:
         self.known = self._snapshot_sums()
 
     def read_more(self, request: WeightRequest, is_over: Callable[[], bool]) -> None:
-        """Read at least one band, and more until `is_over()`; the request must stay the same."""
+        """Read at least one band, and further bands until `is_over()`.
+
+        The request must be the one that was passed to the constructor.
+        """
         several = max(1, min(MAX_BAND_ROWS, MAX_BAND_WEIGHTS // request.trace.sides[1]))
         add = self._add_rows if request.are_queries else self._add_columns
         while self._read < self._rows:

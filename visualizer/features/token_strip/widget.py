@@ -225,7 +225,7 @@ class TokenPane(QScrollArea):
         row.addWidget(self.found)
         self.search.textEdited.connect(self.sought)
         self.search.stepped.connect(self.stepped)
-        self.search.left.connect(self.close_search)
+        self.search.closed.connect(self.close_search)
         self.search_edit.hide()
         return self.search_edit
 
@@ -237,7 +237,7 @@ class TokenSearchEdit(QLineEdit):
     """Search field: Enter goes to the next match, Shift+Enter to the previous; Esc closes it."""
 
     stepped = Signal(int)
-    left = Signal()
+    closed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -252,7 +252,7 @@ class TokenSearchEdit(QLineEdit):
             is_back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
             self.stepped.emit(-1 if is_back else 1)
         elif event.key() == Qt.Key.Key_Escape:
-            self.left.emit()
+            self.closed.emit()
         else:
             super().keyPressEvent(event)
 
