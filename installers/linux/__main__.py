@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from installers.linux.app_dir import build_app_dir
 from installers.linux.commands import require_programs
-from installers.linux.constants import ROOT
+from installers.linux.constants import NAME, ROOT
 from installers.linux.debian_package import build_debian_package
 from installers.linux.file_tree import build_tree, make_uniform, remove
 from installers.linux.shared_libraries import system_packages
@@ -48,6 +48,24 @@ def build(options: argparse.Namespace) -> None:
         package = build_debian_package(tree, packages, out, moment)
     say(f"{package}: {package.stat().st_size / 1e6:.1f} MB")
     say(f"{app_dir}: use appimagetool to create an AppImage")
+
+
+def build_app_dir(tree: Path, folder: Path) -> Path:
+    """Copy a file tree as an AppDir and return the path of the AppDir.
+
+    The AppDir contains the same files as the Debian package and, at its top level, a launcher, a
+    menu entry and an icon.
+    """
+    app_dir = folder / "AttentionVisualizer.AppDir"
+    app_dir.mkdir()
+    shutil.copytree(tree / "usr", app_dir / "usr", symlinks=True)
+    share = app_dir / "usr" / "share"
+    (app_dir / "AppRun").symlink_to(f"usr/bin/{NAME}")
+    shutil.copy2(share / "applications" / f"{NAME}.desktop", app_dir)
+    icon = share / "icons" / "hicolor" / "256x256" / "apps" / f"{NAME}.png"
+    shutil.copy2(icon, app_dir)
+    (app_dir / ".DirIcon").symlink_to(icon.name)
+    return app_dir
 
 
 def source_timestamp() -> int:

@@ -1,4 +1,4 @@
-"""Runs the programs that the build requires and reports missing programs."""
+"""Runs the programs that the build requires, and downloads Debian packages with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 PACKAGES = {
@@ -62,3 +62,15 @@ def run(
             "programs", f"{command[0]} failed with exit status {done.returncode}:\n{said}"
         )
     return done.stdout
+
+
+def unpack_debian_packages(packages: Iterable[str], folder: Path) -> None:
+    """Unpack the newest versions of the given packages into one folder, which may exist."""
+    downloads = folder / "downloads"
+    downloads.mkdir(parents=True, exist_ok=True)
+    # If root runs apt, it downloads as another user, warns that this user cannot write here.
+    download = ("apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root")
+    for package in packages:
+        run([*download, package], folder=downloads)
+        (file,) = downloads.glob(f"{package}_*.deb")
+        run(["dpkg-deb", "--extract", file, folder])

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from installers.linux.debian_archive import unpack_debian_packages
+from installers.linux.commands import unpack_debian_packages
 from visualizer.errors import InputError
 
 DEBIAN_PACKAGES = ("python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib")

@@ -7,8 +7,7 @@ import shutil
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from installers.linux.commands import run
-from installers.linux.debian_archive import unpack_debian_packages
+from installers.linux.commands import run, unpack_debian_packages
 from visualizer.errors import InputError
 
 BUNDLED_LIBRARIES = {

@@ -3,8 +3,8 @@
 function paint(panel) {
   const {colours: base, bar, dot} = panel.box, table = colours(panel);
   const [rows, columns] = panel.shape;
-  picture(base, columns, rows, (at) => table.words(panel.entries[at]));
-  picture(bar, LARGEST + 1, 1, (at) => table.words(at));
+  drawPixels(base, columns, rows, (at) => table.words(panel.entries[at]));
+  drawPixels(bar, LAST_COLOUR + 1, 1, (at) => table.words(at));
   const heads = theme().heads;
   if (dot) dot.style.background = heads[panel.head % heads.length];
   const sharpness = isPrinting ? 2 : devicePixelRatio; // Chromium misplaces fractional pixels in print
@@ -20,13 +20,13 @@ function paint(panel) {
     copy.drawImage(base, 0, 0, width, height);
     ink.drawImage(large, 0, 0, columns * panel.width, rows * panel.height);
   }
-  if (Math.min(panel.width, panel.height) >= 20) lines(panel, ink);
-  marks(panel, ink, table);
-  numbers(panel, ink, table);
+  if (Math.min(panel.width, panel.height) >= 20) drawGridLines(panel, ink);
+  drawMarks(panel, ink, table);
+  drawValues(panel, ink, table);
 }
 
 /** Draw an image with one pixel per cell. */
-function picture(canvas, width, height, word) {
+function drawPixels(canvas, width, height, word) {
   Object.assign(canvas, {width, height});
   const ink = canvas.getContext("2d"), image = ink.createImageData(width, height);
   const pixels = new DataView(image.data.buffer);
@@ -34,7 +34,7 @@ function picture(canvas, width, height, word) {
   ink.putImageData(image, 0, 0);
 }
 
-function lines(panel, ink) {
+function drawGridLines(panel, ink) {
   const [rows, columns] = panel.shape;
   const width = columns * panel.width, height = rows * panel.height;
   ink.fillStyle = theme().paper;
@@ -42,26 +42,26 @@ function lines(panel, ink) {
   for (let at = 1; at < columns; at++) ink.fillRect(at * panel.width, 0, 1, height);
 }
 
-function marks(panel, ink, table) {
+function drawMarks(panel, ink, table) {
   const {width, height} = panel, [, columns] = panel.shape;
   const share = height >= 20 ? 0.25 : 1, side = Math.min(width, height);
   const size = Math.min(Math.max(0.22 * side, 2.5), 8), gap = side >= 20 ? 1 : 0;
-  mask(panel, ink);
-  hatch(panel, ink, UNEVEN, theme().border, share);
+  drawMask(panel, ink);
+  drawHatching(panel, ink, UNEVEN, theme().border, share);
   panel.marks.forEach((mark, at) => {
     if (!(mark & (DROPPED | BELOW | ABOVE))) return;
     const left = at % columns * width, top = Math.floor(at / columns) * height;
-    if (mark & DROPPED && width >= 6) cross(ink, left, top, width, height);
+    if (mark & DROPPED && width >= 6) drawCross(ink, left, top, width, height);
     if (mark & (BELOW | ABOVE) && side >= 8) {
       ink.fillStyle = table.isLight(panel.entries[at]) ? "#000000" : "#FFFFFF";
       const isAbove = mark & ABOVE;
-      notch(ink, left + width, isAbove ? top + gap : top + height, isAbove ? size : -size);
+      cutCorner(ink, left + width, isAbove ? top + gap : top + height, isAbove ? size : -size);
     }
   });
 }
 
 /** Tint masked cells and draw a line through each, or a common pattern if they are small. */
-function mask(panel, ink) {
+function drawMask(panel, ink) {
   const {width, height, marks, values} = panel, columns = panel.shape[1];
   const side = Math.min(width, height), part = width < 24 ? 0.5 : 0.26;
   ink.fillStyle = theme().mask;
@@ -80,12 +80,12 @@ function mask(panel, ink) {
   ink.strokeStyle = theme().hatch;
   ink.lineWidth = 1;
   ink.stroke();
-  if (side < 8) hatch(panel, ink, FORBIDDEN, theme().hatch, 1);
+  if (side < 8) drawHatching(panel, ink, FORBIDDEN, theme().hatch, 1);
   ink.globalAlpha = 1;
 }
 
 /** Hatch a share of the height of all cells that have a mark; adjacent cells are combined. */
-function hatch(panel, ink, mark, colour, share) {
+function drawHatching(panel, ink, mark, colour, share) {
   const {width, height, marks} = panel, [rows, columns] = panel.shape;
   ink.beginPath();
   for (let row = 0; row < rows; row++) {
@@ -109,7 +109,7 @@ function diagonals(ink, left, top, right, bottom) {
   }
 }
 
-function cross(ink, left, top, width, height) {
+function drawCross(ink, left, top, width, height) {
   const inset = width * 0.22, right = left + width - inset, bottom = top + height - inset;
   ink.strokeStyle = theme().border;
   ink.lineWidth = width >= 20 ? 1.25 : 1;
@@ -122,7 +122,7 @@ function cross(ink, left, top, width, height) {
 }
 
 /** Cut the upper right corner or, if the height is negative, the lower right corner. */
-function notch(ink, right, edge, height) {
+function cutCorner(ink, right, edge, height) {
   ink.globalAlpha = 0.7;
   ink.beginPath();
   ink.moveTo(right - Math.abs(height), edge);
@@ -132,14 +132,14 @@ function notch(ink, right, edge, height) {
   ink.globalAlpha = 1;
 }
 
-function numbers(panel, ink, table) {
+function drawValues(panel, ink, table) {
   if (panel.pooled || panel.width < 24) return;
   const values = Array.from(panel.values);
-  let texts = values.map((value) => written(value));
+  let texts = values.map((value) => formatNumber(value));
   const fitting = (usual) => fittingSize(texts, panel.width, usual);
   let size = fitting("−0.0000") || fitting("0.0000");
   if (!size && panel.isChange && panel.isCoarse) {
-    texts = values.map((value) => (Math.abs(value) >= 0.005 ? written(value, 2) : "0"));
+    texts = values.map((value) => (Math.abs(value) >= 0.005 ? formatNumber(value, 2) : "0"));
     size = fitting("−0.00");
   }
   if (!size) return;
@@ -148,8 +148,8 @@ function numbers(panel, ink, table) {
   ink.textBaseline = "middle";
   texts.forEach((text, at) => {
     const entry = panel.entries[at];
-    if (entry >= BLANK && text !== "−∞") return; // the mark is sufficient
-    ink.fillStyle = entry >= BLANK ? theme().quiet : table.isLight(entry) ? "#000000" : "#FFFFFF";
+    if (entry >= FIRST_MARK && text !== "−∞") return; // the mark is sufficient
+    ink.fillStyle = entry >= FIRST_MARK ? theme().quiet : table.isLight(entry) ? "#000000" : "#FFFFFF";
     const row = Math.floor(at / panel.shape[1]), column = at % panel.shape[1];
     ink.fillText(text, (column + 0.5) * panel.width, (row + 0.5) * panel.height + 0.5);
   });

@@ -1,7 +1,7 @@
 // The flow board: an image of everything around the cells, and the inputs of the current cell.
 
-const LEAST_SCALE = 0.6, MOST_SCALE = 2, OTHER_HEIGHT = 130;
-const SHOWN_TERMS = 5, MOST_PLAIN = 5; // maximum exponent, as in the window
+const MIN_SCALE = 0.6, MAX_SCALE = 2, HEIGHT_OF_TEXT = 130;
+const MAX_TERMS = 5, MAX_PLAIN_EXPONENT = 5; // maximum exponent, as in the window
 const pictures = {};
 const flowMarks = document.getElementById("marks");
 let flowArea = null, flowImage = null;
@@ -26,12 +26,12 @@ function arrangeFlow() {
   flowMarks.removeAttribute("hidden");
 }
 
-function layFlow() {
+function layOutFlow() {
   const {width, height, areas} = board.flow;
   density = isPrinting ? 1 : devicePixelRatio;
   const room = isPrinting ? PAPER_WIDTH : document.getElementById("panels").clientWidth - 4;
-  const across = Math.min(MOST_SCALE, Math.max(LEAST_SCALE, room / width));
-  const whole = (innerHeight - OTHER_HEIGHT) / height; // not reduced further: the page scrolls
+  const across = Math.min(MAX_SCALE, Math.max(MIN_SCALE, room / width));
+  const whole = (innerHeight - HEIGHT_OF_TEXT) / height; // not reduced further: the page scrolls
   const scale = isPrinting ? across : Math.max(Math.min(across, whole), Math.min(across, 1));
   const size = {width: `${width * scale}px`, height: `${height * scale}px`};
   for (const one of [flowArea, flowImage, flowMarks]) Object.assign(one.style, size);
@@ -56,14 +56,14 @@ function columnBelow(panel) {
   return board.flow.columns.find(({row, above}) => above !== null && panels[row] === panel);
 }
 
-function lightFlow(cell) {
+function highlightFlow(cell) {
   flowMarks.replaceChildren();
   if (!cell) return;
   const {panel, row, column} = cell, from = columnOf(panel);
   for (const shares of [columnBelow(panel), from]) {
     const weights = shares && panels[shares.row];
     if (shares?.kind === "product" && weights.columns.name === "key") {
-      ribbons(shares, row, weights === panel ? column : null);
+      drawRibbons(shares, row, weights === panel ? column : null);
     }
   }
   outlineInputs(cell);
@@ -91,7 +91,7 @@ function outline(panel, row, column, rows, columns, className = "") {
 }
 
 /** Draw a ribbon for each weight of a row; next to the row, they are together as high as the row. */
-function ribbons(from, row, chosen) {
+function drawRibbons(from, row, chosen) {
   const weights = panels[from.row], values = panels[from.above], keys = weights.shape[1];
   if (values.shape[0] !== keys) return;
   const numbers = weights.values.slice(row * keys, (row + 1) * keys);
@@ -124,12 +124,12 @@ function calculation({panel, row, column}) {
 function softmaxLines(scores, row, column) {
   const count = scores.shape[1];
   const line = Array.from(scores.values.slice(row * count, (row + 1) * count));
-  const highest = Math.max(...line), shift = Math.abs(highest) > MOST_PLAIN ? highest : 0;
+  const highest = Math.max(...line), shift = Math.abs(highest) > MAX_PLAIN_EXPONENT ? highest : 0;
   const powers = line.map((score) => Math.exp(score - shift));
   const sum = powers.reduce((total, one) => total + one, 0);
-  const score = written(line[column]) + (shift ? ` − ${signed(shift)}` : "");
-  return [`exp(${score}) = ${written(powers[column])}`,
-    `÷ sum of the row: ${written(powers[column])} ÷ ${written(sum)}`];
+  const score = formatNumber(line[column]) + (shift ? ` − ${formatFactor(shift)}` : "");
+  return [`exp(${score}) = ${formatNumber(powers[column])}`,
+    `÷ sum of the row: ${formatNumber(powers[column])} ÷ ${formatNumber(sum)}`];
 }
 
 function productLines(from, row, column) {
@@ -140,17 +140,17 @@ function productLines(from, row, column) {
   });
   const terms = all.filter(({one}) => one !== 0); // masked keys have weight 0
   const order = [...terms].sort((a, b) => Math.abs(b.product) - Math.abs(a.product));
-  const shown = order.slice(0, SHOWN_TERMS).sort((a, b) => a.at - b.at);
+  const shown = order.slice(0, MAX_TERMS).sort((a, b) => a.at - b.at);
   const lines = shown.map(({one, other, product}) =>
-    `${written(one)} × ${signed(other)} = ${written(product)}`);
-  const rest = order.slice(SHOWN_TERMS), add = (total, {product}) => total + product;
-  if (rest.length) lines.push(`${rest.length} more: ${written(rest.reduce(add, 0))}`);
+    `${formatNumber(one)} × ${formatFactor(other)} = ${formatNumber(product)}`);
+  const rest = order.slice(MAX_TERMS), add = (total, {product}) => total + product;
+  if (rest.length) lines.push(`${rest.length} more: ${formatNumber(rest.reduce(add, 0))}`);
   const sum = terms.reduce(add, 0);
-  if (from.factor !== 1) lines.push(`sum ${written(sum)}, × ${written(from.factor)}`);
-  if (from.bias) lines.push(`sum ${written(sum)}, bias ${written(from.bias[column])}`);
+  if (from.factor !== 1) lines.push(`sum ${formatNumber(sum)}, × ${formatNumber(from.factor)}`);
+  if (from.bias) lines.push(`sum ${formatNumber(sum)}, bias ${formatNumber(from.bias[column])}`);
   return lines;
 }
 
-function signed(value) {
-  return value < 0 ? `(${written(value)})` : written(value);
+function formatFactor(value) {
+  return value < 0 ? `(${formatNumber(value)})` : formatNumber(value);
 }

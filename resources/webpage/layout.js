@@ -29,10 +29,10 @@ function textWidth(text, size = 12, weight = 400) {
 
 const widths = new Map();
 
-function widest(labels) {
+function maxLabelWidth(labels) {
   if (!widths.has(labels)) {
     const measured = board.labels[labels].slice(0, 200).map((label) => textWidth(label));
-    widths.set(labels, Math.min(LONGEST_LABEL, Math.max(0, ...measured)));
+    widths.set(labels, Math.min(MAX_LABEL_WIDTH, Math.max(0, ...measured)));
   }
   return widths.get(labels);
 }
@@ -83,7 +83,7 @@ function build(panel) {
   const said = [`${panel.title}${whose}, ${size}`, ...panel.notes].join("; ");
   box.cells.setAttribute("aria-label", said);
   panel.box = box;
-  listen(panel);
+  addListeners(panel);
 }
 
 // ------------------------------------------------------------------------------------ layout
@@ -93,17 +93,17 @@ const isWrapped = board.columns.length === 1 && board.columns[0].length > 1;
 function cellWidth(panel, cell) {
   if (panel.columns.isToken) return cell;
   const [rows, columns] = panel.shape;
-  const room = Math.max(rows * cell, SMALLEST_SIDE, 4 * cell);
+  const room = Math.max(rows * cell, MIN_SIDE, 4 * cell);
   return Math.min(cell, Math.max(1, Math.floor(room / columns * density)) / density);
 }
 
 function gutter(panel) {
-  return panel.isLabelled ? Math.max(64, widest(panel.rows.labels) + 14) : 4;
+  return panel.isLabelled ? Math.max(64, maxLabelWidth(panel.rows.labels) + 14) : 4;
 }
 
-function outer(panel, cell) {
+function panelWidth(panel, cell) {
   const lines = [panel.ends.join("  "), ...panel.notes, ...axesOf(panel)];
-  panel.least ??= Math.max(NARROWEST, ...lines.map((line) => textWidth(line) + 16));
+  panel.least ??= Math.max(MIN_PANEL_WIDTH, ...lines.map((line) => textWidth(line) + 16));
   const cells = panel.shape[1] * cellWidth(panel, cell) + 8;
   return gutter(panel) + Math.max(cells, panel.least) + (panel.sums ? 60 : 0);
 }
@@ -112,10 +112,10 @@ function outer(panel, cell) {
 function fittingCell(width) {
   const rows = Math.max(...board.columns.map((column) => column[0].shape[0]));
   const height = isPrinting ? 480 : Math.max(240, innerHeight - 240);
-  const largest = Math.min(LARGEST_CELL, Math.max(height, SMALLEST_SIDE) / rows);
-  const least = Math.max(1, Math.ceil(Math.min(largest, SMALLEST_SIDE / rows) * density));
+  const largest = Math.min(MAX_CELL_SIZE, Math.max(height, MIN_SIDE) / rows);
+  const least = Math.max(1, Math.ceil(Math.min(largest, MIN_SIDE / rows) * density));
   const fits = (cell) => {
-    const firsts = board.columns.map((column) => outer(column[0], cell) + GAP);
+    const firsts = board.columns.map((column) => panelWidth(column[0], cell) + GAP);
     const across = isWrapped ? Math.min(4, board.columns[0].length) : 1;
     return across * firsts.reduce((sum, one) => sum + one, -GAP / across) <= width;
   };
@@ -126,10 +126,10 @@ function fittingCell(width) {
 }
 
 function isUpright(panel) {
-  return panel.columns.isToken && widest(panel.columns.labels) > panel.width - 4;
+  return panel.columns.isToken && maxLabelWidth(panel.columns.labels) > panel.width - 4;
 }
 
-function lay() {
+function layOut() {
   density = isPrinting ? 1 : devicePixelRatio;
   const width = document.getElementById("panels").clientWidth;
   const cell = fittingCell(isPrinting ? PAPER_WIDTH : width);
@@ -137,7 +137,7 @@ function lay() {
     panel.width = cellWidth(panel, cell);
     panel.height = cell;
   }
-  const needs = (panel) => (isUpright(panel) ? widest(panel.columns.labels) : LINE);
+  const needs = (panel) => (isUpright(panel) ? maxLabelWidth(panel.columns.labels) : LINE);
   const top = Math.max(...panels.map(needs)) + (panels.some((panel) => panel.label) ? 26 : 8);
   for (const panel of panels) {
     const {above, left, right, cells, scale} = panel.box, [rows, columns] = panel.shape;
@@ -147,7 +147,7 @@ function lay() {
     Object.assign(left.style, {width: `${gutter(panel)}px`, height: `${height}px`});
     Object.assign(right.style, {width: panel.sums ? "60px" : "0", height: `${height}px`});
     scale.style.width = `${Math.max(96, Math.min(width, 200))}px`;
-    label(panel);
+    addLabels(panel);
   }
 }
 
@@ -166,13 +166,13 @@ function shownLabels(axis, cell, needed) {
   return found;
 }
 
-function label(panel) {
+function addLabels(panel) {
   const {above, left, right} = panel.box, {rows, columns, sums} = panel;
   for (const side of [above, left, right]) side.replaceChildren();
   if (panel.isLabelled) {
     for (const at of shownLabels(rows, panel.height, LINE)) rowLabel(panel, at);
   }
-  const needed = isUpright(panel) ? LINE : Math.max(panel.width, widest(columns.labels) + 8);
+  const needed = isUpright(panel) ? LINE : Math.max(panel.width, maxLabelWidth(columns.labels) + 8);
   for (const at of shownLabels(columns, panel.width, needed)) columnLabel(panel, at);
   if (sums) {
     const step = Math.max(1, Math.ceil(LINE / panel.height));

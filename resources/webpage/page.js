@@ -1,6 +1,6 @@
 // Interaction with the pointer and the keyboard, the tables, and the start of the page.
 
-function listen(panel) {
+function addListeners(panel) {
   const cells = panel.box.cells;
   const at = (event) => {
     const area = cells.getBoundingClientRect(), [rows, columns] = panel.shape;
@@ -9,31 +9,31 @@ function listen(panel) {
     const isInside = row >= 0 && row < rows && column >= 0 && column < columns;
     return isInside ? {panel, row, column} : null;
   };
-  cells.addEventListener("pointermove", (event) => point(at(event)));
+  cells.addEventListener("pointermove", (event) => pointAt(at(event)));
   cells.addEventListener("pointerdown", (event) => {
     const cell = at(event);
-    pinned = isSame(cell, pinned) ? null : cell;
-    point(cell);
+    pinned = isSameCell(cell, pinned) ? null : cell;
+    pointAt(cell);
   });
-  cells.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && point(null));
+  cells.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && pointAt(null));
   cells.addEventListener("focus", () => {
-    if (cells.matches(":focus-visible")) walk(panel, 0, 0);
+    if (cells.matches(":focus-visible")) moveCell(panel, 0, 0);
   });
   cells.addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey) return;
-    if (STEPS[event.key]) walk(panel, ...STEPS[event.key]);
-    else if (event.key === "Escape") point((pinned = null));
+    if (STEPS[event.key]) moveCell(panel, ...STEPS[event.key]);
+    else if (event.key === "Escape") pointAt((pinned = null));
     else return;
     event.preventDefault();
   });
 }
 
-function isSame(one, other) {
+function isSameCell(one, other) {
   return one?.panel === other?.panel && one?.row === other?.row && one?.column === other?.column;
 }
 
 /** Move by one displayed cell; beyond an edge, move to the adjacent head or stage. */
-function walk(panel, down, right) {
+function moveCell(panel, down, right) {
   const isThere = pinned?.panel === panel;
   let row = isThere ? pinned.row + down : 0, column = isThere ? pinned.column + right : 0;
   let next = panel;
@@ -51,31 +51,31 @@ function walk(panel, down, right) {
   const [rows, columns] = next.shape;
   pinned = {panel: next, row: Math.min(row, rows - 1), column: Math.min(column, columns - 1)};
   if (next !== panel) next.box.cells.focus();
-  point(null);
+  pointAt(null);
 }
 
-function point(cell) {
-  if (cell && isSame(cell, pointed)) return;
+function pointAt(cell) {
+  if (cell && isSameCell(cell, pointed)) return;
   pointed = cell;
-  light();
+  updateHighlights();
 }
 
 /** Return the first and the last row or column of the stage that a displayed cell represents. */
-function span(axis, cell) {
+function cellRange(axis, cell) {
   const first = axis.start + cell * axis.block;
   return {first, last: Math.min(first + axis.block, axis.stop) - 1};
 }
 
-function light() {
+function updateHighlights() {
   const cell = pointed ?? pinned, lit = {};
   if (board.flow) {
-    lightFlow(cell);
-    tell(cell);
+    highlightFlow(cell);
+    showTip(cell);
     return;
   }
   if (cell) {
-    lit[cell.panel.role] = span(cell.panel.rows, cell.row);
-    const across = span(cell.panel.columns, cell.column);
+    lit[cell.panel.role] = cellRange(cell.panel.rows, cell.row);
+    const across = cellRange(cell.panel.columns, cell.column);
     if (cell.panel.columns.name === "key") lit.key = across;
     else lit.column = across;
   }
@@ -86,28 +86,28 @@ function light() {
     const isKin = cell && panel.leading === cell.panel.leading && !panel.isAlone && !cell.panel.isAlone;
     if (!cell || (!isKin && panel !== cell.panel)) continue;
     const isColumn = panel.columns.name !== "key" && panel.stage === cell.panel.stage;
-    band(panel, lit[panel.role], true);
-    band(panel, panel.columns.name === "key" ? lit.key : isColumn ? lit.column : null, false);
-    if (panel === cell.panel) frame(panel, "here", cell.row, cell.column, 1, 1);
+    addBand(panel, lit[panel.role], true);
+    addBand(panel, panel.columns.name === "key" ? lit.key : isColumn ? lit.column : null, false);
+    if (panel === cell.panel) addFrame(panel, "here", cell.row, cell.column, 1, 1);
   }
-  tell(cell);
+  showTip(cell);
 }
 
-function band(panel, lit, isRow) {
+function addBand(panel, lit, isRow) {
   const axis = isRow ? panel.rows : panel.columns;
   if (!lit || lit.last < axis.start || lit.first >= axis.stop) return;
   const first = Math.max(0, Math.floor((lit.first - axis.start) / axis.block));
   const last = Math.floor((Math.min(lit.last, axis.stop - 1) - axis.start) / axis.block);
   const [rows, columns] = panel.shape, count = last - first + 1;
-  if (isRow) frame(panel, "band", first, 0, count, columns);
-  else frame(panel, "band", 0, first, rows, count);
+  if (isRow) addFrame(panel, "band", first, 0, count, columns);
+  else addFrame(panel, "band", 0, first, rows, count);
   const at = Math.max(lit.first, axis.start);
-  if (!isRow) lightLabel(columnLabel(panel, at), isUpright(panel) ? LINE : 0);
-  else if (panel.isLabelled) lightLabel(rowLabel(panel, at), LINE);
+  if (!isRow) highlightLabel(columnLabel(panel, at), isUpright(panel) ? LINE : 0);
+  else if (panel.isLabelled) highlightLabel(rowLabel(panel, at), LINE);
 }
 
 /** Highlight a label, and hide the labels that it would overlap. */
-function lightLabel(made, around) {
+function highlightLabel(made, around) {
   made.classList.add("lit");
   const near = around || made.offsetWidth / 2 + 4;
   for (const other of made.parentElement.children) {
@@ -117,24 +117,24 @@ function lightLabel(made, around) {
   }
 }
 
-function frame(panel, className, row, column, rows, columns) {
+function addFrame(panel, className, row, column, rows, columns) {
   Object.assign(add(panel.box.cells, "div", className).style, {
     top: `${row * panel.height}px`, height: `${rows * panel.height}px`,
     left: `${column * panel.width}px`, width: `${columns * panel.width}px`,
   });
 }
 
-function tell(cell) {
+function showTip(cell) {
   tip.hidden = !cell;
   if (!cell) return;
   const {panel, row, column} = cell;
-  const parts = sentence(panel, row, column).map((part) => {
+  const parts = describeCell(panel, row, column).map((part) => {
     if (typeof part === "string") return part;
     const made = add(null, "b");
     add(made, "bdi", "", part.token);
     return made;
   });
-  const value = add(null, "span", "value", told(panel, row, column));
+  const value = add(null, "span", "value", describeValue(panel, row, column));
   const lines = board.flow ? calculation(cell).map((line) => add(null, "span", "term", line)) : [];
   tip.replaceChildren(...parts, " ", value, ...lines);
   const area = panel.box.cells.getBoundingClientRect();
@@ -164,7 +164,7 @@ function fillTables() {
     for (let row = 0; row < rows; row++) {
       const line = add(body, "tr");
       add(line, "th", "", labels[0][panel.rows.start + row]).scope = "row";
-      for (let at = 0; at < columns; at++) add(line, "td", "", told(panel, row, at));
+      for (let at = 0; at < columns; at++) add(line, "td", "", describeValue(panel, row, at));
     }
   }
 }
@@ -172,12 +172,12 @@ function fillTables() {
 function hasTable(panel) {
   const copies = board.flow?.thumbnails ?? 0;
   if (panels.indexOf(panel) >= panels.length - copies) return false;
-  return !panel.pooled && panel.shape[0] * panel.shape[1] <= MOST_IN_A_TABLE;
+  return !panel.pooled && panel.shape[0] * panel.shape[1] <= MAX_TABLE_CELLS;
 }
 
 // -------------------------------------------------------------------------------------- page
 
-function title(panel, container) {
+function addTitle(panel, container) {
   const made = add(container, "div", "title");
   add(made, "h2", "", panel.title);
   for (const line of axesOf(panel)) add(made, "p", "", line);
@@ -186,12 +186,12 @@ function title(panel, container) {
 
 function arrange() {
   const main = document.getElementById("panels");
-  if (isWrapped) title(panels[0], main);
+  if (isWrapped) addTitle(panels[0], main);
   const grid = add(main, "div", isWrapped ? "wrapped" : "grid");
   board.columns.forEach((column, across) => {
     column.forEach((panel, along) => {
       if (!isWrapped && along === 0) {
-        panel.box.title = title(panel, grid);
+        panel.box.title = addTitle(panel, grid);
         panel.box.title.style.gridArea = `1 / ${across + 1}`;
       }
       if (!isWrapped) panel.box.figure.style.gridArea = `${along + 2} / ${across + 1}`;
@@ -209,13 +209,13 @@ function draw() {
   document.documentElement.style.colorScheme = isDark ? "dark" : "light";
   document.getElementById("scheme").textContent = isDark ? "Light colours" : "Dark colours";
   if (!panels.length) return;
-  if (board.flow) layFlow();
-  else lay();
+  if (board.flow) layOutFlow();
+  else layOut();
   for (const panel of panels) {
     paint(panel);
     if (panel.box.title) panel.box.title.style.paddingLeft = `${gutter(panel)}px`;
   }
-  light();
+  updateHighlights();
 }
 
 async function start() {
@@ -248,7 +248,7 @@ async function start() {
       draw();
     });
   }
-  const again = () => tell(pointed ?? pinned);
+  const again = () => showTip(pointed ?? pinned);
   document.addEventListener("scroll", again, {capture: true, passive: true});
   const tables = document.getElementById("tables");
   tables.hidden = !panels.some(hasTable);

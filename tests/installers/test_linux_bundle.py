@@ -14,8 +14,7 @@ from types import CodeType
 
 import pytest
 
-from installers.linux.__main__ import source_timestamp
-from installers.linux.app_dir import build_app_dir
+from installers.linux.__main__ import build_app_dir, source_timestamp
 from installers.linux.bytecode import compile_bytecode
 from installers.linux.constants import NAME, PROGRAM
 from installers.linux.debian_package import build_debian_package

@@ -253,8 +253,8 @@ def test_numbers_are_written_as_in_the_window(tmp_path: Path) -> None:
     values = [float(sign * size) for size in sizes for sign in (1, -1)]
     values += [float(np.float32(value)) for value in values if abs(value) < 1e38]
     script = f"const all = {json.dumps(values)};"
-    script += "return [[NaN, Infinity, -Infinity].map((one) => written(one)),"
-    script += "all.map((one) => written(one)), all.map((one) => written(one, 2))];"
+    script += "return [[NaN, Infinity, -Infinity].map((one) => formatNumber(one)),"
+    script += "all.map((one) => formatNumber(one)), all.map((one) => formatNumber(one, 2))];"
     (words, four, two), said = headless_browser.see(page(Board()), script, tmp_path)
     assert words == ["NaN", "∞", "−∞"]
     assert four == [format_number(value) for value in values]

@@ -45,7 +45,7 @@ MAX_EXACT_DIFFERENCE = 0.05
 MAX_CELL_BYTES = 18 * 2**20
 """Maximum size, in bytes, of the uncompressed cell data; such a page has about 9 to 17 MB."""
 BYTES_PER_CELL = 6
-SCRIPT_FILES = ("words.js", "layout.js", "drawing.js", "flow.js", "page.js")
+SCRIPT_FILES = ("text.js", "layout.js", "drawing.js", "flow.js", "page.js")
 FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
 
 

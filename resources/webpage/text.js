@@ -4,9 +4,9 @@
 // This file contains values that the other files share, and texts.
 
 const FORBIDDEN = 1, DROPPED = 2, HIDDEN = 4, UNEVEN = 8, BELOW = 16, ABOVE = 32;
-const LARGEST = 252, BLANK = 254; // the last index of values, and the first of marks
-const GAP = 24, LINE = 16, LONGEST_LABEL = 88, NARROWEST = 100, SMALLEST_SIDE = 130;
-const LARGEST_CELL = 88, PAPER_WIDTH = 1000, MOST_IN_A_TABLE = 1000;
+const LAST_COLOUR = 252, FIRST_MARK = 254; // the last index of values, and the first of marks
+const GAP = 24, LINE = 16, MAX_LABEL_WIDTH = 88, MIN_PANEL_WIDTH = 100, MIN_SIDE = 130;
+const MAX_CELL_SIZE = 88, PAPER_WIDTH = 1000, MAX_TABLE_CELLS = 1000;
 const STEPS = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
 
 const board = JSON.parse(document.getElementById("board").textContent);
@@ -20,28 +20,28 @@ let pointed = null, pinned = null;
 // --------------------------------------------------------------------------------------- text
 
 /** Format a number as in the program, which, unlike toFixed, rounds ties to even digits. */
-function written(value, decimals = 4) {
+function formatNumber(value, decimals = 4) {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
   const isPlain = size === 0 || (size >= 0.5 * Number(`1e-${decimals}`) && size < 1e5);
-  const text = isPlain ? grouped(rounded(size, decimals)) : withExponent(size);
+  const text = isPlain ? groupThousands(roundHalfEven(size, decimals)) : formatExponent(size);
   return value < 0 && /[^0.]/.test(text) ? `−${text}` : text;
 }
 
 /** Insert a thousands separator; the number has at most five digits before the decimal point. */
-function grouped(text) {
+function groupThousands(text) {
   return text.replace(/^(\d+)(\d{3})(?=\.|$)/, "$1,$2");
 }
 
-function rounded(size, decimals) {
+function roundHalfEven(size, decimals) {
   const halves = size * 2 ** (decimals + 1), times = Number(`1e${decimals}`);
   if (halves % 2 !== 1) return size.toFixed(decimals);
   const below = Math.floor(size * times);
   return ((below + below % 2) / times).toFixed(decimals);
 }
 
-function withExponent(size) {
+function formatExponent(size) {
   let [digits, power] = size.toExponential(2).split("e");
   const exact = Number(size.toExponential(20).split("e")[1]);
   const half = exact < 5 ? 0 : 5 * Number(`1e${exact - 3}`);
@@ -69,7 +69,7 @@ function axesOf(panel) {
 }
 
 /** Describe a cell's position on an axis as a list of parts, in which tokens are objects. */
-function place(axis, cell) {
+function describePosition(axis, cell) {
   const first = axis.start + cell * axis.block, last = Math.min(first + axis.block, axis.stop) - 1;
   const labels = board.labels[axis.labels];
   const name = axisName(axis.name);
@@ -84,9 +84,9 @@ function place(axis, cell) {
 }
 
 /** Return the value of a cell as text, or the reason why it has none. */
-function told(panel, row, column) {
+function describeValue(panel, row, column) {
   const at = row * panel.shape[1] + column, mark = panel.marks[at];
-  const value = written(panel.values[at]);
+  const value = formatNumber(panel.values[at]);
   if (mark & FORBIDDEN) return value === "−∞" ? "−∞, masked" : "masked";
   if (mark & DROPPED) return "dropped";
   if (mark & HIDDEN) return "hidden";
@@ -95,9 +95,9 @@ function told(panel, row, column) {
   return sign + value + pooled + (mark & UNEVEN ? ", masked in one of the two" : "");
 }
 
-function sentence(panel, row, column) {
+function describeCell(panel, row, column) {
   const stage = panel.isChange ? `, ${panel.stage}` : "";
   const whose = stage + (panel.label ? `, ${panel.label.toLowerCase()}` : "");
-  return [`${panel.title}${whose}: `, ...place(panel.rows, row), ", ",
-    ...place(panel.columns, column)];
+  return [`${panel.title}${whose}: `, ...describePosition(panel.rows, row), ", ",
+    ...describePosition(panel.columns, column)];
 }
