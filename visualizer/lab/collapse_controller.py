@@ -1,4 +1,4 @@
-"""Collapses and expands parts of the lab, and stores their state."""
+"""Collapses and expands parts of the lab, and stores which ones are collapsed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 LEFT, LOSSES = "left", "losses"
 NARROW_SCREEN_PX = 800
-"""Screen width in pixels below which the settings start collapsed, because not all would fit."""
+"""Screen width, in pixels, below which the settings are initially collapsed."""
 
 
 class CollapseController(QObject):
-    """Controller that collapses and expands parts of the lab, and stores which are collapsed."""
+    """Collapses and expands parts of the lab, and stores which ones are collapsed."""
 
     changed = Signal()
 
@@ -28,11 +28,11 @@ class CollapseController(QObject):
 
     @property
     def collapsed_sections(self) -> frozenset[str]:
-        """The collapsed parts."""
+        """The names of the collapsed parts."""
         return frozenset(name for name, part in self._parts.items() if part.isHidden())
 
     def restore(self) -> None:
-        """Restore the stored state; by default, collapse what does not fit."""
+        """Restore the stored state; by default, collapse the settings on a narrow screen."""
         folded = app_settings.load_collapsed()
         if folded is None:
             is_narrow = self._window.screen().availableGeometry().width() < NARROW_SCREEN_PX
@@ -45,7 +45,7 @@ class CollapseController(QObject):
         app_settings.save_collapsed(self.collapsed_sections)
 
     def show_left(self) -> None:
-        """Expand the settings and the runs."""
+        """Expand the part with the settings and the runs."""
         if LEFT in self.collapsed_sections:
             self.toggle(LEFT)
 

@@ -1,4 +1,4 @@
-"""The lab's command table: text, shortcuts, action, and when each is enabled and checked."""
+"""The lab's table of commands, with their texts, shortcuts, actions and conditions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class LabControllers(Struct, frozen=True, eq=False):
-    """The controllers that the lab's commands call."""
+    """The controllers and functions that the lab's commands call."""
 
     window: QMainWindow
     lab: LabStateController
@@ -52,7 +52,7 @@ class LabControllers(Struct, frozen=True, eq=False):
 
 
 class LabState(Struct, frozen=True, eq=False):
-    """State that determines which commands are enabled and which are checked."""
+    """The state that determines which commands are enabled and which are checked."""
 
     screen: LabScreen
     plot_options: PlotOptions
@@ -71,7 +71,8 @@ def _start_or_pause(now: LabState) -> CommandAppearance:
 
 
 def _open_documentation(window: QMainWindow) -> None:
-    from visualizer.widgets.documentation_window import open_documentation  # not at start-up
+    # The module is imported here, because it is not needed at start-up.
+    from visualizer.widgets.documentation_window import open_documentation
 
     open_documentation(window, "lab.md")
 
@@ -192,7 +193,7 @@ WIDGET_SHORTCUTS = (
         "Space, Enter in the run list",
     ),
 )
-"""Keys handled by widgets themselves, without a command."""
+"""Keys that widgets handle themselves, without a command."""
 
 
 def list_shortcuts() -> list[ShortcutGroup]:

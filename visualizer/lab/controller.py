@@ -1,4 +1,4 @@
-"""The lab's state: settings, run and view, with one method per intent."""
+"""The lab's state: the settings, the run and the view, with one method per intent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class LabStateController(QObject):
-    """State of the lab, with one method per intent and one signal for any change.
+    """Holds the state of the lab, with one method per intent and one signal for all changes.
 
     Parameters
     ----------
@@ -45,36 +45,36 @@ class LabStateController(QObject):
 
     changed = Signal()
     opened = Signal()
-    """A run has been opened; its model can be queried."""
+    """A run has been opened, so its model can be queried."""
     messageReported = Signal(str)
-    """Message about the outcome of closing a run."""
+    """Carries a message about the outcome of closing a run."""
 
     def __init__(self, command: Sequence[str], parent: QObject) -> None:
         super().__init__(parent)
         self.command = tuple(command)
-        """The training program and its arguments, for processes that are yet to start."""
+        """The training program and its arguments, for processes that will be started."""
         self.home = user_data_folder() / RUNS
         self.draft = TrainingSettings()
         self.run: RunState | None = None
         self.view = LabViewState()
         self.suggested_probe = ""
-        """Probe offered when the run was opened."""
+        """The probe that was suggested when the run was opened."""
         self.typed_probes: dict[Path, str] = {}
-        """Last probes of runs outside the user's own folder, which are not modified."""
+        """The last probes of runs outside the user's own folder; these runs are not modified."""
         self.sample = ""
         self.refused: InputError | None = None
         self.opening_failure: RunFailure | None = None
-        """Why a run could not be opened."""
+        """The reason why a run could not be opened."""
         self._started_folders: set[Path] = set()
-        """Folders of runs started here, which their processes create after a delay."""
+        """Folders of the runs that were started here; their processes create them after a delay."""
         self.training: TrainingProcess | None = None
-        """Process of the open run."""
+        """The process of the open run."""
         self._pending_messages: list[tuple[str, dict[str, Any]]] = []
         self._request_count = 0
         self._replies: dict[str, Callable[[Message], object]] = {}
-        """The functions that handle the answers of the open run, by the request's id."""
+        """The functions that handle the responses of the open run, by request id."""
         self._is_starting = False
-        """Whether the training process was asked to run and has not answered yet."""
+        """Whether the training process was asked to train and has not responded yet."""
         self._background_watcher = detached_controller.BackgroundTrainingWatcher(self)
         self._background_watcher.runReleased.connect(self._open_when_free)
 
@@ -84,12 +84,12 @@ class LabStateController(QObject):
 
     @property
     def settings(self) -> TrainingSettings:
-        """Settings of the run, or those for a new one."""
+        """The settings of the run, or the settings for a new run."""
         return self.run.settings if self.run else self.draft
 
     @property
     def is_training(self) -> bool:
-        """Whether closing would interrupt training."""
+        """Whether closing the run would interrupt training."""
         if self.run is None:
             return False
         is_to_start = self._is_starting or any(kind == "run" for kind, _ in self._pending_messages)
@@ -97,18 +97,18 @@ class LabStateController(QObject):
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether closing would lose steps, unless a checkpoint can be written by then."""
+        """Whether closing the run would lose steps, unless a checkpoint can still be written."""
         return self.training is not None and self.run is not None and not self.run.is_saved
 
     @property
     def is_safe_to_close(self) -> bool:
-        """Whether closing interrupts no training and loses no steps."""
+        """Whether closing the run neither interrupts training nor loses steps."""
         return not (self.is_training or self.is_unsaved)
 
     # ------------------------------------------------------------------ the settings
 
     def change_setting(self, name: str, value: object) -> None:
-        """Change a setting; in an open run, only the number of steps can change."""
+        """Change a setting; in an open run, only the number of steps can be changed."""
         if self.run and name in SETTINGS_OF_OPEN_RUN:
             self._extend_training(int(str(value)))
         elif self.run is None:
@@ -117,14 +117,14 @@ class LabStateController(QObject):
         self.changed.emit()
 
     def apply_remedy(self, name: str) -> None:
-        """Apply the remedy offered for a problem with a setting."""
+        """Apply the remedy that is offered for the problem with a setting."""
         rows = self.screen.setup.settings
         problem = next(row.problem for row in rows if row.setting.name == name)
         if problem and problem.remedy:
             self.change_setting(*problem.remedy)
 
     def show_sample(self, sample: str) -> None:
-        """Set the sample of the text selected by the settings."""
+        """Show a sample of the text that the settings select."""
         self.sample = sample
         self.changed.emit()
 
@@ -139,7 +139,7 @@ class LabStateController(QObject):
         self.change_view(probe=text)
 
     def select_snapshot(self, step: int | None) -> None:
-        """Select a snapshot by its step, or the current model with None."""
+        """Select a snapshot by its step; None selects the current model."""
         self.change_view(step=step)
 
     def change_view(self, **values: Any) -> None:
@@ -150,24 +150,24 @@ class LabStateController(QObject):
     # ------------------------------------------------------------------ training
 
     def toggle_training(self) -> None:
-        """Start, pause or resume, whichever applies."""
+        """Start, pause or resume training, depending on the state of the run."""
         if self.run is None:
             self._begin_run()
         elif self.run.phase is RunPhase.RUNNING:
             self._send("pause")
         elif self.screen.progress.can_toggle:
-            self.refused = None  # retried
+            self.refused = None  # the training is retried
             self._send("run")
 
     def train_steps(self, count: int = 1) -> None:
-        """Train for a number of steps, then pause."""
+        """Train for the given number of steps, then pause."""
         if self.screen.progress.can_step:
             self._send("step", count=count)
 
     def stop_training(self) -> None:
         """Write a checkpoint and end the training process; the run stays open."""
         if self.training and self.run and self.screen.progress.can_stop:
-            # While it opens, also cancel the pending start.
+            # If the run is still being opened, this also cancels the pending start.
             self._pending_messages = [
                 (kind, values)
                 for kind, values in self._pending_messages
@@ -177,7 +177,7 @@ class LabStateController(QObject):
             self.training.stop()
 
     def train_more(self, steps: int) -> None:
-        """Extend the training by a number of steps."""
+        """Extend the training by the given number of steps."""
         if self.run and self.screen.progress.can_train_more:
             self._extend_training(self.run.step + steps)
             self._send("run")
@@ -193,7 +193,7 @@ class LabStateController(QObject):
     def _begin_run(self) -> None:
         if self.screen.progress.can_toggle:
             folder = choose_run_folder(self.home, self.draft, self._started_folders)
-            with suppress(OSError):  # reported by the process that creates the run
+            with suppress(OSError):  # the process that creates the run reports the error
                 make_private_folder(self.home)
             self._started_folders.add(folder)
             self._open_run(RunState(folder, self.draft), self.draft)
@@ -202,7 +202,7 @@ class LabStateController(QObject):
     # ------------------------------------------------------------------ the run
 
     def open_run(self, folder: Path) -> None:
-        """Open a stored run; a background training is taken over."""
+        """Open a stored run, and take over a background training of this run."""
         try:
             about = RunFolder(folder).read_metadata()
         except InputError as refused:
@@ -224,12 +224,12 @@ class LabStateController(QObject):
         self._open_run(replace(self.run, phase=RunPhase.OPENING))
 
     def close_run(self, continues: bool = False) -> None:
-        """Close the run: its training stops with a checkpoint or continues in the background.
+        """Close the run; its training stops with a checkpoint or continues in the background.
 
         Raises
         ------
         InputError
-            With the field ``folder``, if training cannot continue; the run then stays open.
+            With field ``folder`` if training cannot continue; the run then stays open.
         """
         training, run = self.training, self.run
         if run and run.phase is RunPhase.WAITING:
@@ -251,14 +251,14 @@ class LabStateController(QObject):
         self.changed.emit()
 
     def _continue_in_background(self, run: RunState, training: TrainingProcess | None) -> None:
-        """Continue a run in the background once its process has ended."""
+        """Let a run continue in the background once its process has ended."""
         if training is None:
-            if run.phase is not RunPhase.WAITING:  # its process has already ended
+            if run.phase is not RunPhase.WAITING:  # the process of the run has already ended
                 detached_controller.continue_run(run.folder, self.command)
             return
         if training.has_opened and not self._is_starting:
             detached_controller.write_orders(run.folder)
-        else:  # the process creates the folder on start, and removes older orders there
+        else:  # when the process starts, it creates the folder and removes older orders from it
             detached_controller.mark_order_pending(run.folder)
         training.ended.connect(
             partial(
@@ -282,12 +282,12 @@ class LabStateController(QObject):
     # ------------------------------------------------------------------ messages of the training
 
     def ask(self, kind: str, reply: Callable[[Message], object], **values: Any) -> None:
-        """Send a request to the run's model; a process that has ended is restarted.
+        """Send a request to the run's model; if the process has ended, it is restarted.
 
         Parameters
         ----------
         reply : callable
-            Called with the answer or the refusal, unless the run is closed before that.
+            Called with the response, which may be a refusal, unless the run is closed before.
         """
         self._request_count += 1
         id_ = f"{kind} {self._request_count}"
@@ -300,7 +300,7 @@ class LabStateController(QObject):
             reply(message)
 
     def _send(self, kind: str, **values: Any) -> None:
-        """Send a message to the training process, now or once it is open."""
+        """Send a message to the training process now, or as soon as the run is open."""
         if self.run and self.training is None and self.run.phase not in run_state.BUSY_PHASES:
             self._open_run(replace(self.run, phase=RunPhase.OPENING, failure=None))
         if self.training and self.run and self.run.is_open:
@@ -322,7 +322,7 @@ class LabStateController(QObject):
 
     def _on_message(self, message: Message) -> None:
         if self.sender() is not self.training:
-            return  # from a run that was closed
+            return  # the message is from a run that was closed
         handlers = {
             "opened": self._on_opened,
             "progress": self._on_progress,
@@ -346,11 +346,12 @@ class LabStateController(QObject):
     def _on_progress(self, message: Message) -> None:
         if self.run:
             self.run = run_state.apply_progress(self.run, message)
-            self._is_starting &= self.run.phase is RunPhase.PAUSED  # it may only be lengthened
+            # A progress message of a paused run may only be the response to an extension.
+            self._is_starting &= self.run.phase is RunPhase.PAUSED
         self.changed.emit()
 
     def _on_not_ended(self, message: Message) -> None:
-        # The progress message that follows gives the reason.
+        # The next progress message gives the reason.
         self._change_run(phase=RunPhase.PAUSED)
         for kind, values in self._take_pending_messages():
             self._send(kind, **values)
@@ -373,7 +374,7 @@ class LabStateController(QObject):
     def _on_ended(self, ended: ProcessEnd) -> None:
         if self.training is None or self.sender() is not self.training:
             return
-        if ended.failure:  # otherwise the process deletes itself
+        if ended.failure:  # without a failure, the process deletes itself
             self.training.deleteLater()
         self.training, self._is_starting = None, False
         pending = self._take_pending_messages()
@@ -388,7 +389,7 @@ class LabStateController(QObject):
                 failure = add_resume_step(failure, step)
             phase = RunPhase.FAILED if failure else RunPhase.STOPPED
             self._change_run(phase=phase, failure=failure)
-            for kind, values in pending:  # requested while it was ending
+            for kind, values in pending:  # requested while the process was ending
                 if failure and "id" in values:
                     self._on_answer(refusal_message(failure, values))
                 elif not failure:

@@ -1,4 +1,4 @@
-"""Controls text generation with the probe."""
+"""Controls text generation that starts with the probe."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class LabGenerationController(GenerationController):
-    """Controller with the generation tree, whose text is the probe and grows with each token.
+    """Holds the generation tree, whose text is the probe and grows with each token.
 
-    Typing another probe starts another tree.
+    Entering another probe starts another tree.
     """
 
     def __init__(self, lab: LabStateController, probe_controller: ProbeController) -> None:
@@ -28,14 +28,14 @@ class LabGenerationController(GenerationController):
         self._lab, self._probe_controller = lab, probe_controller
         self._is_running = False
         self._is_sample_pending = False
-        """Whether to sample a token as soon as the next result arrives."""
+        """Whether a token is sampled as soon as the next result arrives."""
         self._folder: Path | None = None
         lab.changed.connect(self._on_lab_changed)
         probe_controller.changed.connect(self._on_result)
 
     @property
     def result(self) -> ProbeResult | None:
-        """Result for the text up to the current node; None while it is pending."""
+        """The result for the text up to the current node; None while it is pending."""
         is_of_this = self._probe_controller.text == self._lab.view.probe
         return self._probe_controller.result if is_of_this else None
 

@@ -1,4 +1,4 @@
-"""Converts a layer of a trained model to a document of its attention module; no torch."""
+"""Converts a layer of a trained model to a document with its attention module."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def create_layer_document(
     cell: tuple[int, int] | None = None,
     run: str = "",
 ) -> SavedDocument:
-    """Create a document from a training process's answer to "layer", showing one head.
+    """Create a document that shows one head from a training process's response to "layer".
 
-    Its text consists of the tokens of the probe; its vectors and weights are the model's.
+    Its text consists of the tokens of the probe; its vectors and weights are those of the model.
 
     Parameters
     ----------
     cell : tuple of (query, key), optional
         The pinned cell.
     run : str
-        The run's name; the document's title consists of it, the layer and the step.
+        The run's name; the document's title consists of this name, the layer and the step.
     """
     values = {
         name: SETTINGS_BY_NAME[name].read(value) for name, value in message.values["spec"].items()

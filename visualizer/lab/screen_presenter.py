@@ -1,4 +1,4 @@
-"""The lab's screen as a single value, built from the run, the settings and the view."""
+"""The content of the lab as a single value, which is built from the run and the settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAIN_BUTTON_TEXTS = {
     RunPhase.STOPPED: "Resume",
     RunPhase.FAILED: "Reopen",
 }
-"""Text of the main button by phase; in all other phases it is `START_LABEL`."""
+"""Text of the main button by phase; in all other phases, it is `START_LABEL`."""
 START_LABEL = "Start"
 ALL_MAIN_BUTTON_TEXTS = (START_LABEL, *dict.fromkeys(MAIN_BUTTON_TEXTS.values()))
 """All texts of the main button."""
@@ -40,16 +40,16 @@ PHASE_MESSAGES = {
 
 
 class TrainingBarState(Struct, frozen=True):
-    """The training bar: enabled actions and progress.
+    """The content of the training bar: the enabled actions and the progress.
 
     Parameters
     ----------
     button : str
         Text of the main button.
     share : float
-        Fraction of steps done, from 0 to 1.
+        Fraction of the steps that are completed, from 0 to 1.
     line : str
-        Step, speed, time left, learning rate and losses, in one line.
+        The step, the speed, the remaining time, the learning rate and the losses, in one line.
     """
 
     button: str
@@ -63,14 +63,14 @@ class TrainingBarState(Struct, frozen=True):
 
 
 class LabScreen(Struct, frozen=True):
-    """The lab except for its plots and pictures.
+    """The content of the lab, except for its plot and heatmaps.
 
     Parameters
     ----------
     title : str
-        The run's name; empty without a run.
+        The run's name; empty if there is no run.
     facts : str
-        Description of the model in one line.
+        Description of the model, in one line.
     """
 
     title: str
@@ -90,19 +90,19 @@ def present_lab(
     sample: str,
     broken: RunFailure | None = None,
 ) -> LabScreen:
-    """Present an open run, or the settings for a new one and a failure to start it."""
+    """Present an open run, or the settings for a new run and why starting it failed."""
     if run is None:
         setup = present_settings(draft, refused, sample)
         line = "Press Start to train the model."
-        # Repeat the problem here, because its setting may be collapsed.
+        # The problem is repeated here, because its setting may be collapsed.
         line = next((one.problem.sentence for one in setup.settings if one.problem), line)
-        # The cause of a rejection may have disappeared; starting again will show that.
+        # Start stays enabled after a rejection, because its cause may have disappeared.
         progress = TrainingBarState(START_LABEL, line, can_toggle=not settings_problems(draft))
         return LabScreen("", setup, progress, notices=setup.other_problems, failure=broken)
     locked = f"The settings of “{run.name}” are fixed; only the number of steps can be increased."
     setup = present_settings(run.settings, refused, run.sample or sample, locked, run.notices)
     sentences = [run.notice] if run.notice else []
-    if refused:  # repeated here, because its setting may be out of view
+    if refused:  # repeated here, because the setting may be out of view
         sentences.append(refused.sentence)
     elif run.phase is RunPhase.DIVERGED:
         sentences.append(
@@ -150,13 +150,13 @@ def describe_model(run: RunState) -> str:
 def describe_progress(run: RunState) -> str:
     """Describe a run's progress in one line."""
     parts = [PHASE_MESSAGES[run.phase]] if run.phase in PHASE_MESSAGES else []
-    if not run.tokens and parts:  # nothing is known yet
+    if not run.tokens and parts:  # nothing else is known yet
         return parts[0]
     is_known = run.phase is RunPhase.RUNNING and run.tokens_per_second > 0
     speed = (run.tokens_per_second, run.seconds_left) if is_known else (None, None)
     facts = TrainingProgress(run.step, run.settings.steps, run.rate, *speed).facts
     losses = _describe_losses(run)
-    # A narrow window shows the beginning of the line: for a completed run, its result.
+    # A narrow window shows only the beginning of the line, which is the result for a completed run.
     return "  ·  ".join([*parts, *losses, *facts] if run.final else [*parts, *facts, *losses])
 
 
@@ -170,14 +170,14 @@ def _describe_losses(run: RunState) -> list[str]:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration: 0:07, 1:02:30."""
+    """Format a duration, for example as 0:07 or 1:02:30."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
 class LabViewState(Struct, frozen=True):
-    """The view of the lab.
+    """The state of the lab's view.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class TrainingWidgets(Struct, frozen=True, eq=False):
     Parameters
     ----------
     generation_widget : QWidget
-        Contains the next-token pane and the generation pane.
+        The widget that contains the next-token pane and the generation pane.
     """
 
     probe: QLineEdit
@@ -64,12 +64,12 @@ class TrainingWidgets(Struct, frozen=True, eq=False):
 
 
 class TrainingViewsController(QObject):
-    """Controller that connects the views of a training run with the probe and the generation."""
+    """Connects the views of a training run with the probe and the text generation."""
 
     changed = Signal()
-    """A view option has changed."""
+    """An option of the views has changed."""
     layerOpened = Signal(object)
-    """Carries a `SavedDocument`: the document of a layer and its view."""
+    """Carries a `SavedDocument`, which contains the document of a layer and its view."""
     layerRefused = Signal(str, int)
     """Carries an error message and the time in milliseconds for which it is shown."""
 
@@ -88,15 +88,15 @@ class TrainingViewsController(QObject):
         self.pointer = LabCellPointer()
         self._max_cells = 256
         self.colouring = ColourOptions()
-        """Colour options of the weights."""
+        """The colour options of the weights."""
         self.can_play = False
         """Whether there are snapshots to play."""
-        # Values shown last, to avoid repainting while only the progress line changes.
+        # The values that were last shown. They avoid repainting while only the progress changes.
         self._shown_bars: tuple[object, ...] = ()
         self._shown_generation: tuple[GenerationTree, bool, bool, int, bool, Theme] | None = None
         self._folder: Path | None = None
         self._opening_count = 0
-        """Number of requests to open a layer; only the last is answered."""
+        """Number of requests to open a layer; only the last one is handled."""
 
     @property
     def has_layers(self) -> bool:
@@ -130,7 +130,7 @@ class TrainingViewsController(QObject):
 
     @property
     def _is_known(self) -> bool:
-        """Whether there is or was a model to query; False while a run opens for the first time."""
+        """Whether the model is known; False while a run is being opened for the first time."""
         run = self._lab.run
         return run is not None and bool(run.tokens)
 
@@ -157,7 +157,7 @@ class TrainingViewsController(QObject):
             and generation_controller.can_sample
             and not self._probe_controller.previous_text
         )
-        stays = is_pending and self._folder in self._shown_bars  # until the next ones arrive
+        stays = is_pending and self._folder in self._shown_bars  # until the next values arrive
         if run is not None and self._is_known and not stays and bar_inputs != self._shown_bars:
             self._shown_bars = bar_inputs
             if result is None:
@@ -196,7 +196,7 @@ class TrainingViewsController(QObject):
         self._set_pointer(self.pointer.hover(cell))
 
     def pin_cell(self, cell: Cell | None) -> None:
-        """Pin a cell, or unpin it."""
+        """Pin a cell, or unpin it if it is already pinned."""
         self._set_pointer(self.pointer.pin(cell))
 
     def move_pin(self, down: int, right: int) -> None:
@@ -208,7 +208,7 @@ class TrainingViewsController(QObject):
         self.changed.emit()
 
     def set_available_height(self, room: int) -> None:
-        """Pool the weights to the number of cells that fit the side of a panel."""
+        """Pool the weights to the number of cells that fit along the side of a panel."""
         if room != self._max_cells:
             self._max_cells = room
             self.changed.emit()
@@ -220,12 +220,12 @@ class TrainingViewsController(QObject):
         self.changed.emit()
 
     def open_layer(self) -> None:
-        """Open the layer and head of the pinned or hovered cell, otherwise the first."""
+        """Open the layer and head of the pinned or hovered cell; without a cell, the first ones."""
         places = (place for place, _ in self._pointed_cells())
         self.open_layer_of(*next(places, (0, 0)))
 
     def open_layer_of(self, layer: int, head: int) -> None:
-        """Open a layer of the selected step, showing a head and the pinned or hovered cell."""
+        """Open a layer of the selected step with a head and its pinned or hovered cell."""
         cells = (cell for place, cell in self._pointed_cells() if place == (layer, head))
         cell, view = next(cells, None), self._lab.view
         query_and_key = (cell.place[-2], cell.place[-1]) if cell else None
@@ -246,7 +246,7 @@ class TrainingViewsController(QObject):
             self.layerOpened.emit(create_layer_document(message, tokenizer, head, cell, name))
 
     def _pointed_cells(self) -> Iterator[tuple[tuple[int, int], Cell]]:
-        """Yield the pinned and then the hovered cell, with their layers and heads."""
+        """Yield the pinned cell and then the hovered cell, with their layers and heads."""
         for cell in (self.pointer.pinned, self.pointer.hovered):
             place = layer_head_index(self.panel.board, cell) if cell else None
             if cell and place:

@@ -1,4 +1,4 @@
-"""The lab's window: builds the panes, shows the state and connects signals to intents."""
+"""The lab's window, which builds the panes, shows the state and connects signals to intents."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 
 
 INITIAL_WIDTHS_PX = [320, 620, 340]
-"""Initial widths of settings, pictures and text."""
+"""Initial widths of the settings, the heatmaps and the text."""
 INITIAL_HEIGHTS_PX = [172, 508]
-"""Initial heights of losses and attention."""
+"""Initial heights of the loss plot and the attention."""
 INITIAL_TEXT_HEIGHTS_PX = [530, 190]
-"""Initial heights of next tokens and generated text."""
+"""Initial heights of the next tokens and the generated text."""
 AXIS_COMMANDS = {name: f"loss_plot.toggle_axis_scale {name}" for name in ("losses", "steps")}
 TRAINING_COMMANDS = {
     "toggle": "training.toggle",
@@ -71,15 +71,15 @@ RUN_COMMANDS = {"open_chosen": "runs.open_selected", "rename": "runs.rename",
 
 
 class LabWindow(QMainWindow):
-    """Window for training language models and watching them learn."""
+    """The window in which language models are trained and can be watched as they learn."""
 
     closed = Signal(object)
     appearanceChosen = Signal()
-    """The colour scheme was changed in this window; other windows must follow."""
+    """The colour scheme was changed in this window and must be changed in all other windows."""
     layerOpened = Signal(object)
-    """A document was opened; carries a `SavedDocument` for a separate window."""
+    """A layer was opened; carries a `SavedDocument` for a separate window."""
     modelRequested = Signal(object, str)
-    """A model is to be opened in the visualizer; carries its path and the probe."""
+    """A request to open a model in the visualizer; carries its path and the probe."""
 
     def __init__(
         self, command: Sequence[str] = TRAINING_COMMAND, settings_pane: SettingsPane | None = None
@@ -126,7 +126,7 @@ class LabWindow(QMainWindow):
         )
         self.collapse_controller = CollapseController(self, self.left, self.plot_pane)
         self.menus.set_controllers(self._make_controllers())
-        # Show several changes in one turn of the event loop only once.
+        # Several changes in the same iteration of the event loop are shown only once.
         self.show_timer = QTimer(self, singleShot=True, interval=0)
         self.show_timer.timeout.connect(self.show_screen)
         self.focus_ring = FocusRing(self)
@@ -136,7 +136,8 @@ class LabWindow(QMainWindow):
         self._show_theme()
         self._restore_geometry()
         self.collapse_controller.restore()
-        if self.runs_pane.select_run(app_settings.load_last_run()):  # selected, not opened
+        # The last run is selected but not opened.
+        if self.runs_pane.select_run(app_settings.load_last_run()):
             self.left.setCurrentWidget(self.runs_pane)
         self.text_sample_controller.refresh_sample()
         self.bar.buttons["toggle"].setFocus()
@@ -204,7 +205,8 @@ class LabWindow(QMainWindow):
         """Restore the geometry, or use a default size."""
         if not app_settings.restore_window(self, app_settings.LAB_WINDOW):
             screen = self.screen().availableGeometry().size()
-            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # minus the frame
+            # The difference is needed for the window frame.
+            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))
         for key, splitter in self.splitters.items():
             sizes = app_settings.load_sizes(key)
             if len(sizes) == splitter.count() and all(sizes):
@@ -252,7 +254,7 @@ class LabWindow(QMainWindow):
         """Enable and check the commands for the current state."""
         screen = self.lab.screen
         if self.bar.buttons["toggle"].hasFocus() and not screen.progress.can_toggle:
-            self.attention.setFocus()  # otherwise Qt would focus the next widget
+            self.attention.setFocus()  # otherwise, Qt would focus the next widget
         state = LabState(
             screen,
             self.loss_plot_controller.options,
@@ -267,7 +269,7 @@ class LabWindow(QMainWindow):
         self.menus.show_state(state, self.theme)
 
     def show_bug(self, details: str) -> None:
-        """Report an unexpected error."""
+        """Show the details of an unexpected error."""
         dialogs.show_exception(self, details)
 
     # ------------------------------------------------------------------ actions
@@ -276,7 +278,7 @@ class LabWindow(QMainWindow):
         self.lab.train_more(self.bar.more_steps_box.value())
 
     def open_model(self) -> None:
-        """Request to open the model of the selected step in the visualizer."""
+        """Request that the model of the selected step is opened in the visualizer."""
         run, view = self.lab.run, self.lab.view
         if run:
             snapshot = view.step is not None and RunFolder(run.folder).snapshot(view.step).path
@@ -287,7 +289,7 @@ class LabWindow(QMainWindow):
         self.probe.selectAll()
 
     def show_pane(self, name: str) -> None:
-        """Expand the settings or the runs, and focus them."""
+        """Expand and focus the settings or the runs."""
         pane = {"settings": self.settings_pane, "runs": self.runs_pane}[name]
         self.collapse_controller.show_left()
         self.left.setCurrentWidget(pane)
@@ -306,7 +308,7 @@ class LabWindow(QMainWindow):
         app_settings.save_scheme(self.scheme)
 
     def style_parts(self) -> None:
-        """Apply the style sheet to the panes, which takes as long as building them."""
+        """Apply the style sheet to the panes; this takes as long as creating them."""
         apply_theme(self, self.theme, create_style_sheet() + app_settings.motion_style_sheet())
 
     def _show_theme(self) -> None:
@@ -327,12 +329,12 @@ class LabWindow(QMainWindow):
         self.run_controller.open_folder(folder)
 
     def start_training(self) -> None:
-        """Start a run with the current settings, unless a run is open."""
+        """Start a run with the current settings, unless a run is already open."""
         if self.lab.run is None:
             self.lab.toggle_training()
 
     def may_close(self, close: Callable[[], object]) -> bool:
-        """Whether closing interrupts nothing; otherwise ask, and call `close` after the answer."""
+        """Return whether the window can close now; if not, ask the user and call `close` later."""
         if not self.run_export_controller.progress.may_close(close):
             return False
         if self.lab.is_safe_to_close:
@@ -382,7 +384,8 @@ def _connect_run(window: LabWindow) -> None:
     window.run_export_controller.film_controller.failed.connect(window.show_bug)
     window.run_export_controller.film_controller.changed.connect(window.show_commands)
     runs = window.runs_pane
-    # Queued: the handlers rebuild the list, which is impossible while one of its rows changes.
+    # The connections are queued because the handlers rebuild the list, which is impossible while
+    # one of its rows changes.
     for signal, intent in (
         (runs.opened, run_controller.open_name),
         (runs.overlayToggled, run_controller.set_overlaid),

@@ -110,9 +110,8 @@ def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) 
     if processes == 1:
         return estimate_bytes(settings, tokens)
     masks = 0
-    if (
-        settings.is_layered and settings.dropout
-    ):  # the masks are sampled for the whole batch, layer by layer
+    # Dropout masks are sampled for the whole batch, layer by layer.
+    if settings.is_layered and settings.dropout:
         masks = 2 * BYTES_PER_NUMBER * settings.heads * settings.batch * settings.block**2
     share = replace(settings, batch=max(1, settings.batch // processes))
     return estimate_bytes(share, tokens) + masks

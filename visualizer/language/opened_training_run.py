@@ -60,9 +60,8 @@ class OpenRun:
         sharing: BatchSharing = SINGLE_PROCESS,
     ) -> None:
         self.folder, self.lock_error, self._sharing = folder, "", sharing
-        if (
-            settings
-        ):  # the device is not checked for an existing run, which may come from another machine
+        # The device is not checked for an existing run, which may come from another machine.
+        if settings:
             check_available(settings.device)
         corpus = self._load_corpus(settings) if settings else None
         if settings and corpus:

@@ -98,9 +98,8 @@ def sampling_probabilities(
 def _apply_temperature(logits: np.ndarray, temperature: float) -> np.ndarray:
     below = logits - logits.max()
     if temperature == 0 or not math.isfinite(1 / temperature):
-        largest = (below == 0).astype(
-            np.float64
-        )  # the limit for temperature 0; tokens with equal logits share it
+        # This is the limit for temperature 0; tokens with equal logits share the probability.
+        largest = (below == 0).astype(np.float64)
         return np.asarray(largest / largest.sum())
     with np.errstate(over="ignore", under="ignore"):
         powers = np.exp(below / temperature)

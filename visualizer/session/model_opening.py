@@ -258,9 +258,9 @@ def _open_source(
         read_model_folder(path, has_fingerprint=False)  # reports a damaged model immediately
         tokenizer_process.start()  # its imports take as long as the imports here
     load_torch_library()
-    if (
-        MODEL_PACKAGE not in sys.modules
-    ):  # on another thread, because garbage from the imports would keep this frame alive
+    # The library is imported on another thread, because garbage from the imports would keep this
+    # frame alive.
+    if MODEL_PACKAGE not in sys.modules:
         run_in_thread(partial(_import_library, progress))
     from visualizer.models.text_reading import open_source, replacement_text
 

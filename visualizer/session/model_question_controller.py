@@ -163,9 +163,8 @@ class ModelQuestionController(QObject):
     def _handle_failure(self, failed: _QuestionFailure) -> None:
         if failed.asked is self._running_question:
             self._running_question = None
-        self._store_answer(
-            (failed.asked, InputError("model", FAILED_MESSAGE))
-        )  # a retry would fail again
+        # The error is stored as the result, because a retry would fail again.
+        self._store_answer((failed.asked, InputError("model", FAILED_MESSAGE)))
         self._workspace.failed.emit("".join(traceback.format_exception(failed.error)))
 
 

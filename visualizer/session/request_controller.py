@@ -89,9 +89,8 @@ class RequestController(QObject):
             return
         if self._is_paused() and self._presenter.has_preview(resolved):
             return
-        has_newer_request = partial(
-            getattr, self.worker, "has_newer_request"
-        )  # also for the next view
+        # The same worker also has the requests for the next view.
+        has_newer_request = partial(getattr, self.worker, "has_newer_request")
         self.ask(
             partial(
                 worker_jobs.refine_pictures,

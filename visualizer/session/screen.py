@@ -39,9 +39,9 @@ class LazyPanels(dict[str, object]):
         """Previous versions of the panels that have not been built yet, by id."""
 
     def __missing__(self, name: str) -> object:
-        maker = self.panel_builders.pop(
-            name
-        )  # building a panel may access the panels that are shown
+        # The builder is removed first, because building a panel may access all panels that are
+        # shown.
+        maker = self.panel_builders.pop(name)
         try:
             panel = self[name] = maker()
         except BaseException:

@@ -12,6 +12,7 @@ from tests.support.probe_results import a_reading
 from visualizer.lab.attention_view.presenter import (
     ATTENTION_MISSING,
     NON_CAUSAL_NOTE,
+    TEXT_REQUIRED,
     LabAttentionPanel,
     LabCellPointer,
     create_board,
@@ -228,7 +229,7 @@ def test_of_a_pooled_cell_the_largest_is_said() -> None:
 
 def test_without_tokens_there_is_nothing_to_show() -> None:
     empty = replace(a_reading(1, 1, 1), tokens=(), weights=np.zeros((1, 1, 0, 0)))
-    assert shown(empty).message == "Type a probe text to see its attention."
+    assert shown(empty).message == TEXT_REQUIRED
 
 
 def test_a_second_click_lets_go() -> None:

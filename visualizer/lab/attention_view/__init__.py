@@ -1,1 +1,1 @@
-"""Heatmaps of all layers and heads of the model being trained."""
+"""Heatmaps of all layers and heads of the model that is being trained."""

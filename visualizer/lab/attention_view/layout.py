@@ -1,8 +1,8 @@
-"""Lays out the panels of all layers × heads, as large as fits; pure geometry.
+"""Lays out the panels of all layers and heads, as large as they fit; pure geometry.
 
-Shared parts are drawn once: key labels above the first layer, query labels next to the first head,
-and the colour bar above all panels. Notes about a panel are above it. Panels shrink until all
-layers fit; below the smallest readable size they scroll.
+Shared parts are drawn only once: key labels above the first layer, query labels next to the first
+head, and the colour bar above all panels. Notes about a panel are above the panel. Panels shrink
+until all layers fit; if they would become too small to read, the board scrolls instead.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ MIN_PATTERN_SIDE_PX = 64
 
 
 def cells_per_side(board: Board, width: float, height: float, pixel_ratio: float) -> int:
-    """Return the number of cells per panel side, one per device pixel, in a window of this size.
+    """Return the number of cells along the side of a panel, one per device pixel.
 
-    It depends on the number of panels, not on how they are pooled.
+    The result depends on the sizes of the view and on the number of panels, not on the pooling.
     """
     side = 0.0
     if board.columns:
@@ -62,7 +62,7 @@ def lay_out_layers(
     pixel_ratio: float = 1.0,
     largest_cell: float = math.inf,
 ) -> BoardLayout:
-    """Lay out the panels of a board in a window of this size and device pixel ratio."""
+    """Lay out the panels of a board in a view of the given size and device pixel ratio."""
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
     layout = LayerPlacement(board, width, height, pixel_ratio, largest_cell).create_layout()
@@ -70,7 +70,7 @@ def lay_out_layers(
 
 
 class LayerPlacement:
-    """Computation of one layout."""
+    """The computation of a layout."""
 
     def __init__(
         self, board: Board, width: float, height: float, pixel_ratio: float, largest_cell: float
@@ -86,7 +86,7 @@ class LayerPlacement:
         self.share = (width - self.gutter - 2 * MARGIN + GAP) / len(board.columns) - GAP - 8
 
     def panel_side(self, layers: int, label: float) -> float:
-        """Return the panel side at which this number of layers is visible at once."""
+        """Return the side length of a panel at which this number of layers fits into the view."""
         free = self.height - HEAD_HEIGHT_PX * self.scale - label - 8 * self.scale
         return free / layers - self.notes - footer_height(self.first)
 
@@ -96,7 +96,7 @@ class LayerPlacement:
         return label_height(widest_label(columns.labels), columns.is_token, cell, longest)
 
     def largest_cell_size(self) -> float:
-        """Return the largest cell, in whole device pixels, that keeps the most layers visible."""
+        """Return the largest cell size in whole device pixels with which the most layers fit."""
         ratio = self.pixel_ratio
         largest = max(1, int(self.max_cell * ratio))
         least = min(
@@ -112,9 +112,8 @@ class LayerPlacement:
 
     def create_layout(self) -> BoardLayout:
         cell = self.largest_cell_size()
-        above = (
-            self._column_label_height(cell) + 8 * self.scale
-        )  # highlighted labels are bold, and longer
+        # Highlighted labels are bold, so they are longer.
+        above = self._column_label_height(cell) + 8 * self.scale
         step = max(self.rows * cell + 8, self.minimum_value) + GAP
         bottom, slots = HEAD_HEIGHT_PX * self.scale, []
         for layer in range(len(self.columns[0])):

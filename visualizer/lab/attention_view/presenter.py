@@ -1,4 +1,4 @@
-"""Presents the attention of a language model as panels, one row per layer, one column per head."""
+"""Presents the attention of a language model in panels, with a row per layer."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
 
 UNIT, SCORED = "weights", "weights;  % on target"
-"""Captions of the colour bar; the second applies if the target token is known."""
+"""Captions of the colour bar; the second one is used if the target token is known."""
 FIGURE_SPACE = "\u2007"
-"""A space as wide as a digit, so that panels keep their positions while scores change."""
+"""A space as wide as a digit, which keeps the positions of panels when the scores change."""
 
 ATTENTION_MISSING = (
     "This model has no attention: it predicts from the current token only, so there are no weights."
 )
-TEXT_REQUIRED = "Type a probe text to see its attention."
+TEXT_REQUIRED = "Enter a probe text to see its attention."
 NON_CAUSAL_NOTE = (
     "Every token attends equally to all tokens, including later ones. The average contains the "
-    "tokens to predict, so the loss of this model is misleading: during generation there are no "
+    "tokens to predict, so the loss of this model is misleading: during generation, there are no "
     "later tokens."
 )
 
@@ -48,13 +48,13 @@ class LabAttentionPanel(Struct, frozen=True, eq=False):
     Parameters
     ----------
     description : str
-        Description of the pinned or hovered cell.
+        Description of the hovered or pinned cell.
     notices : tuple of str
-        Notices about the picture.
+        Notices about the heatmaps.
     message : str
-        Text shown if there is no picture.
+        Text that is shown if there are no heatmaps.
     inputs : tuple
-        Cache key of the board: an equal key reuses the same object.
+        Cache key of the board; if the keys are equal, the same object is reused.
     """
 
     board: Board = field(default_factory=Board)
@@ -73,16 +73,16 @@ def present_attention(
     colouring: ColourOptions | None = None,
     before: LabAttentionPanel | None = None,
 ) -> LabAttentionPanel:
-    """Present the attention to a text, with the hovered or pinned cell highlighted.
+    """Present the attention for a text, and highlight the hovered or pinned cell.
 
     Parameters
     ----------
     result : ProbeResult or None
         None until the first result arrives.
     room : int
-        Number of cells that fit the side of a panel; larger matrices are pooled.
+        Number of cells that fit along the side of a panel; larger matrices are pooled.
     colouring : ColourOptions, optional
-        Automatic limits by default.
+        By default, the limits are automatic.
     before : LabAttentionPanel, optional
         The previous panel; its board may be reused.
     """
@@ -114,7 +114,7 @@ def _create_notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:
 def find_layer_ranges(
     results: Sequence[ProbeResult], model: ModelKind
 ) -> tuple[AutomaticRange, ...]:
-    """Return the automatic range of the weights of each layer, the same for all results."""
+    """Return the automatic range of each layer's weights, which is the same for all results."""
     count = len(results[0].tokens)
     allowed = np.ones((count, count), dtype=bool) if _is_open(model) else np.tri(count, dtype=bool)
     return tuple(
@@ -131,7 +131,7 @@ def find_layer_ranges(
 
 
 def _is_open(model: ModelKind) -> bool:
-    """Whether every token attends to all tokens."""
+    """Return whether every token attends to all tokens."""
     return model is ModelKind.AVERAGE
 
 
@@ -142,12 +142,12 @@ def create_board(
     colouring: ColourOptions | None = None,
     ranges: tuple[AutomaticRange, ...] = (),
 ) -> Board:
-    """Create the panels: one column per head, one row per layer.
+    """Create the panels, with one column per head and one row per layer.
 
     Parameters
     ----------
     ranges : tuple of AutomaticRange, optional
-        The automatic range of each layer, if several boards share them.
+        The automatic range of each layer, if several boards share the ranges.
     """
     source = LabPanelSource(result, model, room, colouring or ColourOptions(), ranges)
     layers = range(result.layers)
@@ -157,7 +157,7 @@ def create_board(
 
 
 class LabPanelSource:
-    """Builder of the panels of a board, with the values that they share."""
+    """Builds the panels of a board from values that all panels share."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class LabPanelSource:
         )  # fmt: skip
 
     def _label(self, layer: int) -> str:
-        """Name a layer, and its range if the layers differ."""
+        """Return the label of a layer, with its range if the ranges of the layers differ."""
         differs = len(set(self.ranges)) > 1
         return f"Layer {layer + 1}" + f": 0 to {self.ranges[layer]}" * differs
 
@@ -226,7 +226,7 @@ def _later_keys_mask(side: int) -> np.ndarray:
 
 
 def max_pool(weights: np.ndarray, block: int) -> np.ndarray:
-    """Return the maximum of each block of queries and keys [layer, head, row, column]."""
+    """Return the maximum of each block of queries and keys, [layer, head, row, column]."""
     if block == 1:
         return weights
     starts = np.arange(0, weights.shape[-1], block)
@@ -244,16 +244,16 @@ class LabCellPointer(Struct, frozen=True):
         return replace(self, hovered=cell)
 
     def pin(self, cell: Cell | None) -> LabCellPointer:
-        """Pin a cell, or unpin it if it is pinned."""
+        """Pin a cell, or unpin it if it is already pinned."""
         return replace(self, pinned=None if cell == self.pinned else cell)
 
     def move_pin(self, board: Board, down: int, right: int) -> LabCellPointer:
-        """Move the pinned cell, across edges into the next layer or head, or pin the first cell."""
+        """Move the pin, also into the next layer or head; without a pin, pin the first cell."""
         return LabCellPointer(pinned=move_cursor(board, self.pinned, down, right))
 
 
 def create_cell_cursor(result: ProbeResult, board: Board, pointing: LabCellPointer) -> CellCursor:
-    """Return the cursor in all panels; cells that the current text lacks are omitted."""
+    """Return the cursor for all panels, without cells that do not exist in the current text."""
     hovered, pinned = (
         strongest_cell(result, board, cell) if cell and _panel_of(board, cell) else None
         for cell in (pointing.hovered, pointing.pinned)
@@ -263,7 +263,7 @@ def create_cell_cursor(result: ProbeResult, board: Board, pointing: LabCellPoint
 
 
 def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
-    """Find the panel of a cell, if the panel contains the cell."""
+    """Return the panel that contains a cell; None if there is no such panel."""
     row, column = cell.place[-2:]
     return next(
         (
@@ -286,7 +286,7 @@ def layer_head_index(board: Board, cell: Cell) -> tuple[int, int] | None:
 
 
 def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
-    """Return the cell with the maximum weight of the pooled block that a cell belongs to."""
+    """Return the cell with the largest weight in the pooled block to which a cell belongs."""
     panel, weights = _panel_of(board, cell), result.weights
     if panel is None or weights is None or not panel.is_pooled:
         return cell
@@ -299,7 +299,7 @@ def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
 
 
 def describe_cell(result: ProbeResult, board: Board, cell: Cell) -> str:
-    """Describe how much a query attends to a key; return an empty string without such a cell."""
+    """Describe how much a query attends to a key; empty if the cell does not exist."""
     panel = _panel_of(board, cell)
     if panel is None or result.weights is None:
         return ""

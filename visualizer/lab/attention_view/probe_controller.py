@@ -1,4 +1,4 @@
-"""Requests probe results from a training process, no more often than they can be shown."""
+"""Requests probe results from a training process, but not more often than they can be shown."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
 REQUEST_PAUSE_MS = 150
-"""Pause after a result before the next request, so that training is not slowed down."""
+"""Pause between a result and the next request, in milliseconds, so that training stays fast."""
 MAX_CACHED_BYTES = 128 * 2**20
 
 
 class ProbeFailure(Struct, frozen=True):
-    """Why the model cannot be run on the text of a view.
+    """The reason why the model cannot be run on the text of a view.
 
     Parameters
     ----------
     is_text_error : bool
-        Whether the text is the cause, so that it cannot be processed at any step.
+        Whether the text is the cause, so that the model cannot be run on it at any step.
     """
 
     view: LabViewState
@@ -43,10 +43,10 @@ class ProbeFailure(Struct, frozen=True):
 
 
 class ProbeController(QObject):
-    """Controller with the current probe result and a cache of earlier ones.
+    """Controller that holds the current probe result and a cache of earlier results.
 
-    One request is pending at a time. After its result is painted, the next request is sent for the
-    step that is selected at that time.
+    Only one request is pending at a time. After its result has been painted, the next request is
+    sent, for the step that is selected by then.
     """
 
     changed = Signal()
@@ -56,15 +56,15 @@ class ProbeController(QObject):
         self._lab = lab
         self.result: ProbeResult | None = None
         self.text = ""
-        """Text of the current result."""
+        """The text of the current result."""
         self._refusal: ProbeFailure | None = None
         self._folder: Path | None = None
         self._offered_probe = ""
         self._is_own_run = False
-        """Whether the run is in the list or was trained here, so that its folder may be written."""
+        """Whether the folder may be written to: the run is in the list or was trained here."""
         self._cache: OrderedDict[tuple[int, str], ProbeResult] = OrderedDict()
         self._pending_view: LabViewState | None = None
-        """View of the pending request."""
+        """The view of the pending request."""
         self._must_request = False
         self._rest_timer = QTimer(self, singleShot=True, interval=REQUEST_PAUSE_MS)
         self._rest_timer.timeout.connect(self.show_or_request_result)
@@ -79,13 +79,13 @@ class ProbeController(QObject):
 
     @property
     def refused(self) -> str:
-        """The reason why the current view cannot be shown; empty if it can be or none is known."""
+        """The reason why the current view cannot be shown; empty if no reason is known."""
         refusal = self._refusal
         return refusal.sentence if refusal and refusal.applies_to(self._lab.view) else ""
 
     @property
     def previous_text(self) -> str:
-        """Text of the result shown until the current probe has a result; otherwise empty."""
+        """The text of the shown result if there is none for the current probe; otherwise empty."""
         run, probe = self._lab.run, self._lab.view.probe
         is_left = bool(probe) and self.result is not None and self.text != probe
         return self.text if is_left and run and (self.refused or not run.is_open) else ""
@@ -111,7 +111,7 @@ class ProbeController(QObject):
             self._request(view)
 
     def request_result(self) -> None:
-        """Request the result of the current probe, even if a process has to be started for it."""
+        """Request the result of the current probe, even if this starts a process."""
         self._must_request = True
         self.show_or_request_result()
 
@@ -119,8 +119,9 @@ class ProbeController(QObject):
         view = self._lab.view
         if self._pending_view or self._rest_timer.isActive() or self.refused:
             return False
-        if phase is RunPhase.STOPPED:  # the process would have to restart, so only for new results
-            known = self.text or self._lab.suggested_probe  # an offered probe can wait
+        # A request would restart the process, so only new results are requested.
+        if phase is RunPhase.STOPPED:
+            known = self.text or self._lab.suggested_probe  # the suggested probe is not requested
             return self._must_request or view.step is not None or view.probe != known
         return self._lab.run is not None and self._lab.run.is_open
 
@@ -155,7 +156,7 @@ class ProbeController(QObject):
             self._cache.popitem(last=False)
 
     def _store_probe(self, folder: Path) -> None:
-        """Store the probe in the folder of the user's own run, otherwise in memory."""
+        """Store the probe in the run's folder, or in memory if the run is not the user's own."""
         if self._is_own_run:
             self._lab.typed_probes.pop(folder, None)
             store_probe(folder, self.text)

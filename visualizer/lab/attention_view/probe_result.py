@@ -1,4 +1,4 @@
-"""Result of running a language model on the probe text at a training step."""
+"""The result of running a language model on the probe text at a training step."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
     Parameters
     ----------
     step : int
-        Number of training steps done.
+        Number of completed training steps.
     tokens : tuple of str
-        The tokens that the model was run on.
+        The tokens on which the model was run.
     logits : numpy.ndarray
-        [token, vocabulary]: next-token logits after each token.
+        [token, vocabulary]: the logits of the token after each token.
     weights : numpy.ndarray or None
         [layer, head, query, key]; None for a model without attention.
     partner_weights : numpy.ndarray or None
-        [layer, head]: mean weight on the target key, if the target is known.
+        [layer, head]: mean weight on the target keys, if these are known.
     cut : int
-        Number of tokens removed from the beginning because the context is full.
+        Number of tokens that were removed from the beginning because the text exceeds the block.
     """
 
     step: int
@@ -44,7 +44,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
 
     @classmethod
     def of(cls, message: Message) -> ProbeResult:
-        """Create a result from a training process's answer to "read"."""
+        """Create a result from a training process's response to "read"."""
         values, arrays = message.values, message.arrays
         return cls(
             int(values["step"]),
@@ -57,7 +57,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def nbytes(self) -> int:
-        """Size of the arrays in bytes."""
+        """Total size of the arrays, in bytes."""
         arrays = (self.logits, self.weights, self.partner_weights)
         return sum(array.nbytes for array in arrays if array is not None)
 
@@ -78,12 +78,12 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def best_head(self) -> tuple[int, int] | None:
-        """Layer and head with the highest score, if it is clearly above chance.
+        """The layer and head with the highest score, if this score is clearly above chance.
 
-        None if scores are unknown or none is high enough. By chance, a query attends uniformly to
-        all tokens up to its own token: the mean of 1/1, 1/2, … 1/n for n tokens. A score is clearly
-        above chance if it is at least `MIN_CLEAR_WEIGHT` of the way from there to 1; without this
-        margin, noise would be marked.
+        The result is None if there is no such score. The score by chance is that of queries that
+        attend uniformly to all tokens up to their own: the mean of 1/1, 1/2, … 1/n for n tokens. A
+        score is clearly above chance if it covers at least the fraction `MIN_CLEAR_WEIGHT` of the
+        distance from there to 1; without this margin, noise would be marked.
         """
         if self.partner_weights is None or not self.has_scores:
             return None
@@ -95,6 +95,6 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
         return (int(layer), int(head)) if is_clear else None
 
     def score(self, layer: int, head: int) -> float | None:
-        """Return the mean weight of a head on the target key; None if unknown."""
+        """Return the mean weight of a head on the target keys; None if it is unknown."""
         score = np.nan if self.partner_weights is None else float(self.partner_weights[layer, head])
         return None if np.isnan(score) else score

@@ -1,4 +1,4 @@
-"""Attention of a model in training: heatmaps of all layers and heads, and notices."""
+"""The attention of a model in training: heatmaps of all layers and heads, and notices."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ EMPTY_HIGHLIGHTS = Highlights()
 
 
 class LabAttentionView(QWidget):
-    """Widget that shows all layers and heads, and emits the cells that the user points at.
+    """Shows the heatmaps of all layers and heads, and emits the cells that the user points at.
 
-    `cellHovered` and `cellClicked` carry a `Cell` or None, `moved` a number of rows down and
-    columns right, and `roomChanged` the number of cells that fit the side of a panel.
+    `cellHovered` and `cellClicked` carry a `Cell` or None, `moved` carries a number of rows down
+    and of columns to the right, and `roomChanged` carries the number of cells that fit along the
+    side of a panel.
     """
 
     cellHovered = Signal(object)
@@ -53,7 +54,7 @@ class LabAttentionView(QWidget):
         self.notices.setProperty("role", "notice")
         self.description_label.setProperty("role", "quiet")
         self.description_label.setContentsMargins(16, 4, 16, 4)
-        self.description_label.setMinimumWidth(1)  # elided rather than widening the window
+        self.description_label.setMinimumWidth(1)  # elide the text instead of widening the window
         self.board.setAccessibleName("Attention of all layers and heads")
         self.board.setAccessibleDescription(
             "Press the arrow keys to move between cells, Enter to open the layer, and Esc to unpin."
@@ -69,7 +70,7 @@ class LabAttentionView(QWidget):
         install_accessible_interface()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Unpin on Esc, which the board leaves to what surrounds it."""
+        """Unpin on Esc, which the board does not handle."""
         if is_escape(event):
             self.cellClicked.emit(None)
         else:
@@ -83,7 +84,7 @@ class LabAttentionView(QWidget):
         self.board.show_board(panel.board, panel.cursor, EMPTY_HIGHLIGHTS, theme, panel.message)
 
     def _announce_cell(self, panel: LabAttentionPanel) -> None:
-        """Announce a cell selected with the keyboard to screen readers, but not a hovered one."""
+        """Announce a cell to screen readers if it was selected with the keyboard, not hovered."""
         set_accessible_value(self.board, panel.description or panel.message)
         pinned, self._pinned = self._pinned, panel.cursor.pinned
         by_hand = panel.cursor.hovered is None and self.board.hasFocus()
@@ -92,10 +93,10 @@ class LabAttentionView(QWidget):
 
 
 class LayerBoard(BoardView):
-    """Heatmaps of layers × heads; a double click or the Enter key opens one."""
+    """The heatmaps of all layers and heads; a double click or the Enter key opens a layer."""
 
     layerRequested = Signal(int, int)
-    """Carries the layer and the head, counted from 0."""
+    """Carries the layer and the head, both counted from 0."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Draws the loss chart with pyqtgraph, places its labels, and formats legend and readout."""
+"""Draws the loss chart with pyqtgraph, places its labels, and formats its legend and readout."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 def spread_boxes(wanted: Sequence[float], size: float, low: float, high: float) -> list[float]:
-    """Place boxes without overlaps, in the given order.
+    """Place boxes without overlaps, keeping their order.
 
-    The sum of the squared displacements is minimal.
+    The sum of the squared displacements is minimized.
 
     Parameters
     ----------
     wanted : sequence of float
-        Preferred start of each box, ascending.
+        The preferred start of each box, in ascending order.
     size : float
         Size of each box.
     low, high : float
-        The bounds; all boxes must fit between them.
+        The bounds, between which all boxes must fit.
     """
-    # After subtracting the sizes of preceding boxes, this is isotonic regression: pool falling
-    # runs.
+    # After the sizes of the preceding boxes are subtracted, this is isotonic regression: descending
+    # runs are pooled.
     runs: list[tuple[float, int]] = []
     for at, place in enumerate(wanted):
         mean, count = place - at * size, 1
@@ -58,7 +58,7 @@ def spread_boxes(wanted: Sequence[float], size: float, low: float, high: float) 
 
 
 GAP, AROUND = 6.0, 3.0
-"""Pixels from a vertical line to its label, and of background on both sides of a label."""
+"""Pixels between a vertical line and its label, and of background on both sides of a label."""
 
 
 class PlotLabel(Struct, frozen=True):
@@ -67,9 +67,9 @@ class PlotLabel(Struct, frozen=True):
     Parameters
     ----------
     box : QRectF
-        Its position, including the background on both sides.
+        Position of the label, including the background on both sides.
     line : float
-        The y of a horizontal line, or the x of a vertical one.
+        The y coordinate of a horizontal line, or the x coordinate of a vertical line.
     """
 
     text: str
@@ -78,7 +78,7 @@ class PlotLabel(Struct, frozen=True):
 
 
 def place_gap_labels(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
-    """Place the labels of gaps at the top, next to their lines."""
+    """Place the labels of gaps at the top, next to the lines of the gaps."""
     labels = []
     for at, each in enumerate(plot.loss_gaps):
         x = inner.left() + float(plot.x.share(each.step)) * inner.width()
@@ -93,10 +93,10 @@ def place_gap_labels(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
 def place_reference_labels(
     inner: QRectF, plot: LossPlot, taken: Sequence[PlotLabel] = ()
 ) -> list[PlotLabel]:
-    """Place the labels of reference losses at the right end, as close to their lines as possible.
+    """Place the labels of reference losses on the right, as close to their lines as possible.
 
-    They are in the order of their lines, and overlap neither each other nor `taken`. If there is
-    not enough space for all, the lowest losses are labelled.
+    The labels are in the order of their lines, and overlap neither each other nor the labels in
+    `taken`. If there is not enough space for all of them, only the lowest losses are labelled.
     """
     height = font_metrics(12).height()
     ys = (
@@ -124,23 +124,25 @@ def _label_box(inner: QRectF, text: str) -> QRectF:
 
 
 EDGE, TICK, DOT = 12, 4, 2.6
-"""Pixels: the margin, the length of an axis tick, the radius of a point."""
+"""Margin, length of an axis tick, and radius of a point, in pixels."""
 LINE_WIDTHS = {LossLineRole.EACH: 1.0, LossLineRole.TRAINING: 1.8, LossLineRole.VALIDATION: 1.8}
-"""Stroke widths of lines."""
+"""Stroke widths of the lines, in pixels."""
 MIN_DOT_DISTANCE_PX = 14.0
-"""Minimum distance in pixels between the dots of a validation line."""
+"""Minimum distance between the dots of a validation line, in pixels."""
 COLUMN_WIDTH_PX = 2.0
-"""Width of a column in device pixels; its first, lowest, highest and last point are drawn."""
+"""Width of a column in device pixels; its first, lowest, highest and last points are drawn.
+"""
 MAX_OUTSIDE_HEIGHTS = 1.0
-"""How far lines extend outside, in plot heights, because Qt's coordinates are limited."""
+"""Maximum distance of lines from the plot, in plot heights, because Qt's coordinates are limited.
+"""
 BELOW, ABOVE = -1000.0, 10.0
-"""Z values of the axes and of labels over the lines."""
+"""Z values of the axes, which are below the lines, and of the labels, which are above them."""
 MIN_FILLING_WIDTHS = 20.0
-"""A line longer than this many plot widths fills an area, so it is drawn one pixel wide."""
+"""Length, in plot widths, beyond which a line fills an area, so it is drawn one pixel wide."""
 
 
 class LossChart:
-    """Chart that draws plots into a part of a widget; it ignores mouse and key events."""
+    """Draws loss plots in a view that ignores mouse and key events."""
 
     def __init__(self) -> None:
         self.view = pg.GraphicsView()
@@ -157,12 +159,12 @@ class LossChart:
         for item in (self.box, self.x, self.y):
             self.view.addItem(item)
         self.line_items: list[Any] = []
-        """The item drawn for each line, in the order of the plot's lines."""
+        """The item that is drawn for each line, in the order of the plot's lines."""
         self._plot, self._theme = LossPlot(), LIGHT
         self._plot_items: list[Any] = []
         self._hover_items: list[Any] = []
         self.readout_item: Any = None
-        """Readout next to the hovered step."""
+        """The readout next to the hovered step."""
 
     # ------------------------------------------------------------------ geometry
 
@@ -173,13 +175,13 @@ class LossChart:
         return QRectF(*corners)
 
     def line_position(self, step: float) -> QPointF:
-        """Return the point of a step, at half the height."""
+        """Return the point at a step and at half the height."""
         share = float(self._plot.x.share(step))
         place: QPointF = self.box.mapViewToScene(QPointF(share, 0.5))
         return place
 
     def step_at(self, x: float) -> float:
-        """Return the step at a position, within the axis."""
+        """Return the step at an x coordinate, clamped to the axis."""
         share = self.box.mapSceneToView(QPointF(x, 0)).x()
         return float(self._plot.x.value(min(max(share, 0.0), 1.0)))
 
@@ -200,7 +202,7 @@ class LossChart:
             self._draw_shown_step(plot.shown_step, inner)
 
     def _add_item(self, item: Any) -> Any:
-        """Add an item to the plot area; it is removed when the next plot is drawn."""
+        """Add an item to the plot area until the next plot is drawn."""
         self.box.addItem(item, ignoreBounds=True)
         self._plot_items.append(item)
         return item
@@ -228,16 +230,16 @@ class LossChart:
         self.y.setTicks([list(_grid_lines(plot, 0.9 * line / place.height()))])
 
     def _draw_stops(self, inner: QRectF) -> None:
-        """Mark the saved steps on the axis; overlapping marks are drawn once."""
+        """Mark the saved steps on the axis; marks at the same position are drawn only once."""
         width, height = max(1.0, inner.width()), max(1.0, inner.height())
         shares = unique_sorted(np.round(self._plot.x.share(self._plot.stops) * width)) / width
         self._add_item(pg.VTickGroup(shares, [0, TICK / height], _make_pen(self._theme.accent)))
 
     def _draw_line(self, line: LossLine, width: float) -> Any:
-        """Draw a line with its gaps, and single points as dots."""
+        """Draw a line with its gaps; isolated points are drawn as dots."""
         xs, ys = _thinned_points(line, self._plot, width * self.view.devicePixelRatioF())
         colour = head_colour(line.colour, self._theme)
-        if line.role is LossLineRole.EACH:  # opaque, so that crossings are not darker
+        if line.role is LossLineRole.EACH:  # opaque, so that crossing lines are not darker
             colour = mix_with_background(colour, self._theme.paper)
         is_drawn = np.isfinite(ys)
         length = np.nansum(np.abs(np.diff(ys))) * self.inner.height()
@@ -264,7 +266,7 @@ class LossChart:
             self._add_item(dots)
 
     def _draw_labels(self, inner: QRectF) -> None:
-        """Draw reference losses and gaps, with their labels on a background."""
+        """Draw the lines of reference losses and gaps, and their labels on a background."""
         plot, theme = self._plot, self._theme
         ground = QColor(theme.paper)
         ground.setAlphaF(0.85)
@@ -287,7 +289,7 @@ class LossChart:
                 self._draw_text(each.text, each.box.adjusted(AROUND, 0, -AROUND, 0), colour)
 
     def _draw_shown_step(self, shown_step: int, inner: QRectF) -> None:
-        """Draw the selected step, and its number over the axis labels."""
+        """Draw a line at the selected step, and its number over the axis labels."""
         theme, words, (line, wide) = self._theme, f"{shown_step:,}", _text_metrics()
         pen = _make_pen(theme.accent, 2 * theme.stroke)
         self._add_item(pg.InfiniteLine(float(self._plot.x.share(shown_step)), 90, pen)).setZValue(
@@ -302,7 +304,7 @@ class LossChart:
     # ------------------------------------------------------------------ hovering
 
     def show_readout(self, step: int | None) -> None:
-        """Draw a line at a step, a ring at each line's nearest point, and the readout."""
+        """Draw a line at the hovered step, a ring at each line's nearest point, and the readout."""
         for item in self._hover_items:
             self.view.scene().removeItem(item)
         self._hover_items, self.readout_item = [], None
@@ -331,7 +333,7 @@ class LossChart:
     # ------------------------------------------------------------------ words
 
     def _draw_text(self, words: str, box: QRectF, colour: str, side: float = 0) -> None:
-        """Draw text into a box: left-aligned for side 0, centred for 0.5."""
+        """Draw text in a box; it is left-aligned if `side` is 0 and centred if it is 0.5."""
         line, wide = _text_metrics()
         cut = font_metrics(12).elidedText(words, Qt.TextElideMode.ElideRight, box.width() + 1)
         item = QGraphicsSimpleTextItem(cut)
@@ -367,13 +369,13 @@ def _text_metrics() -> tuple[float, Callable[[str], float]]:
 
 
 def _axis_limits(length: float) -> tuple[float, float]:
-    """Return the limits of an axis of this length, extended by half a dot beyond 0 and 1."""
+    """Return the limits of an axis of the given length: 0 to 1, extended by the radius of a dot."""
     share = min(0.1, DOT / length)
     return -share, 1 + share
 
 
 def _grid_lines(plot: LossPlot, apart: float) -> Iterator[tuple[float, str]]:
-    """Return the grid lines, with their labels if they fit."""
+    """Yield the positions of the grid lines, with labels where they fit."""
     below = -math.inf
     for tick in plot.y.ticks:
         share = float(plot.y.share(tick.value))
@@ -383,10 +385,10 @@ def _grid_lines(plot: LossPlot, apart: float) -> Iterator[tuple[float, str]]:
 
 
 def _thinned_points(line: LossLine, plot: LossPlot, width: float) -> tuple[np.ndarray, ...]:
-    """Return a line's points as fractions, thinned to device pixels; NaN at gaps."""
+    """Return a line's points as fractions of the axes, thinned to device pixels; gaps are NaN."""
     columns = max(2, round(width / COLUMN_WIDTH_PX))
     edges = plot.x.value(np.linspace(0, 1, columns + 1))
-    edges[-1] += 1  # the last step is in the last column
+    edges[-1] += 1  # the last step belongs to the last column
     steps, values = thin_line(line.steps, line.values, edges)
     ys = np.clip(plot.y.share(values), -MAX_OUTSIDE_HEIGHTS, 1 + MAX_OUTSIDE_HEIGHTS)
     ys[~np.isfinite(values)] = np.nan
@@ -394,7 +396,7 @@ def _thinned_points(line: LossLine, plot: LossPlot, width: float) -> tuple[np.nd
 
 
 def _spaced_points(xs: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Mark points that are at least `MIN_DOT_DISTANCE_PX` from each other, bool [point]."""
+    """Choose points that are at least `MIN_DOT_DISTANCE_PX` apart, bool [point]."""
     chosen, last = np.zeros(len(xs), dtype=bool), -math.inf
     for at in np.flatnonzero(there).tolist():
         if xs[at] - last >= MIN_DOT_DISTANCE_PX:
@@ -412,9 +414,9 @@ def _ring_points(plot: LossPlot, step: int, theme: Theme) -> Iterator[dict[str, 
 
 
 MAX_NAME_PX = 240
-"""Maximum width of a run's name in pixels."""
+"""Maximum width of a run's name, in pixels."""
 KEY_SEPARATOR = f"{'&nbsp;' * 5} "
-"""Separator of two keys, the only possible line break."""
+"""Separator of two keys, and the only place where a line can break."""
 LINE_SYMBOLS = {
     None: "■",
     LossLineRole.TRAINING: "━━",
@@ -424,7 +426,7 @@ LINE_SYMBOLS = {
 
 
 def legend_html(plot: LossPlot, theme: Theme) -> str:
-    """Format the legend and both axes' titles, or the plot's message."""
+    """Format the legend and the titles of both axes as HTML, or the plot's message."""
     if plot.message:
         return f'<span style="color: {theme.quiet}">{escape(plot.message)}</span>'
     titles = _without_breaks(f"{plot.y.title} by {plot.x.title}")
@@ -446,13 +448,13 @@ def _without_breaks(words: str) -> str:
 
 
 MAX_TITLE_PX = 260.0
-"""Maximum width of a line's name in pixels."""
+"""Maximum width of a line's name, in pixels."""
 READOUT_DISTANCE_PX = 14.0
-"""Distance from the step in pixels."""
+"""Distance of the readout from the hovered step, in pixels."""
 
 
 def readout_html(readout: PlotReadout, theme: Theme) -> str:
-    """Format the values as a table, each next to its line's colour."""
+    """Format the values at a step as an HTML table, each next to the colour of its line."""
     rows = "".join(_table_rows(readout, theme))
     return (
         f'<div style="color: {theme.ink}; white-space: nowrap"><b>Step {readout.step:,}</b>'

@@ -1,4 +1,4 @@
-"""Controls the loss plot of the current run and of the runs overlaid on it."""
+"""Controls the loss plot of the current run and of the overlaid runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LossPlotController(QObject):
-    """Controller with the plot's options that shows the losses."""
+    """Holds the options of the plot, and shows the losses."""
 
     changed = Signal()
     """The plot's options have changed."""
@@ -40,7 +40,7 @@ class LossPlotController(QObject):
         self._plot_inputs: tuple[object, ...] = ()
 
     def show_losses(self, theme: Theme) -> None:
-        """Show the losses; the plot is rebuilt only if they have changed."""
+        """Show the losses; the plot is built again only if something has changed."""
         run, overlaid = self._lab.run, self._run_controller.overlaid_runs
         losses = run.losses if run else None
         stops = (*run.snapshots, run.step) if run else ()
@@ -61,7 +61,7 @@ class LossPlotController(QObject):
         self._pane.show_plot(self._plot, self.options, theme)
 
     def _reference_losses(self, *, is_alone: bool) -> list[ReferenceLoss]:
-        """Return the run's reference losses, which depend on its text."""
+        """Return the run's reference losses; empty until they are known."""
         run = self._lab.run
         if run is None or not run.tokens:
             return []
@@ -76,7 +76,7 @@ class LossPlotController(QObject):
         self.changed.emit()
 
     def toggle_axis_scale(self, axis: str) -> None:
-        """Toggle an axis between linear and logarithmic."""
+        """Toggle the scale of an axis between linear and logarithmic."""
         is_log = getattr(self.options, axis) is AxisScale.LOG
         scale = AxisScale.LINEAR if is_log else AxisScale.LOG
         self.set_options(replace(self.options, **{axis: scale}))
@@ -86,7 +86,7 @@ class LossPlotController(QObject):
         self.set_options(with_smoothing_changed(self.options, by))
 
     def select_step(self, step: int) -> None:
-        """Select the step that was clicked, or the current model at the end of training."""
+        """Select a snapshot by its step; the last step selects the current model."""
         run = self._lab.run
         if run:
             self._lab.select_snapshot(None if step >= run.step else step)

@@ -1,4 +1,4 @@
-"""The content of the loss plot: axes, lines, reference losses, gaps and legend."""
+"""The content of the loss plot: its axes, lines, reference losses, gaps and legend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EMPTY_MESSAGE = "Losses appear here during training."
 LOSS, STEP = "loss (nats per token)", "step"
 MAX_PLAIN, MIN_PLAIN = 1e7, 1e-4
-"""Numbers outside this range are written with an exponent."""
+"""Limits outside which numbers are written with an exponent."""
 
 
 class AxisScale(StrEnum):
@@ -27,7 +27,7 @@ class AxisScale(StrEnum):
 
 
 class AxisTick(Struct, frozen=True):
-    """A tick of an axis with its label."""
+    """A tick of an axis, with its label."""
 
     value: float
     label: str
@@ -39,9 +39,9 @@ class PlotAxis(Struct, frozen=True):
     Parameters
     ----------
     title : str
-        The quantity, with its unit.
+        The quantity with its unit.
     low, high : float
-        The limits, low below high; positive on a logarithmic axis.
+        The limits; `low` is smaller than `high`, and on a logarithmic axis, both are positive.
     """
 
     title: str
@@ -51,7 +51,7 @@ class PlotAxis(Struct, frozen=True):
     ticks: tuple[AxisTick, ...] = ()
 
     def share(self, values: np.ndarray | float) -> np.ndarray:
-        """Map values to fractions, 0 at the low end and 1 at the high end; NaN stays NaN."""
+        """Map values to fractions of the axis, from 0 at `low` to 1 at `high`; NaN stays NaN."""
         low, high = _to_scale(np.array([self.low, self.high]), self.scale)
         floor = self.low if self.scale is AxisScale.LOG else -math.inf
         shares: np.ndarray = (_to_scale(np.maximum(values, floor), self.scale) - low) / (high - low)
@@ -74,13 +74,13 @@ def choose_ticks(
 ) -> tuple[AxisTick, ...]:
     """Choose at most `most` round tick values for an axis.
 
-    On a logarithmic axis, these are powers of ten, with multiples of 2 and 5 between them if they
-    fit; if that yields fewer than three, they are chosen as on a linear axis.
+    On a logarithmic axis, these are powers of ten and, if they fit, multiples of 2 and 5 between
+    them. If there are fewer than three such values, the ticks are chosen as on a linear axis.
 
     Parameters
     ----------
     least : float
-        Minimum distance between two ticks of a linear axis: 1 for counts.
+        Minimum distance between two ticks of a linear axis, which is 1 for counts.
     """
     if scale is AxisScale.LOG:
         for choice in ((1, 2, 5), (1, 3), (1,)):
@@ -100,7 +100,7 @@ def _decade_values(low: float, high: float, choice: tuple[int, ...]) -> list[flo
 
 
 def _linear_ticks(low: float, high: float, most: int, least: float) -> tuple[AxisTick, ...]:
-    """Choose multiples of 1, 2 or 5 times a power of ten."""
+    """Choose multiples of a step that is 1, 2 or 5 times a power of ten."""
     smallest = max(least, (high - low) / max(1, most))
     decade = 10.0 ** math.floor(math.log10(smallest))
     step = next(
@@ -120,7 +120,7 @@ def _count_multiples(low: float, high: float, step: float) -> int:
 
 
 def _tick_label(value: float, decimals: int, largest: float = 0) -> str:
-    """Format a tick value, with an exponent if the largest tick has one."""
+    """Format the value of a tick, with an exponent if the largest tick has one."""
     size = abs(value)
     if size and (max(size, largest) >= MAX_PLAIN or size < MIN_PLAIN):
         digits, _, power = f"{value:.1e}".partition("e")
@@ -146,7 +146,7 @@ class LossCurve(Struct, frozen=True, eq=False):
     Parameters
     ----------
     colour : int
-        Index in the colour cycle.
+        Index in the cycle of colours.
     """
 
     name: str
@@ -155,7 +155,7 @@ class LossCurve(Struct, frozen=True, eq=False):
 
 
 class ReferenceLoss(Struct, frozen=True):
-    """A baseline loss, drawn as a horizontal line.
+    """The loss of a baseline, which is drawn as a horizontal line.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class PlotOptions(Struct, frozen=True):
     Parameters
     ----------
     smoothing : float
-        Strength of the exponential average, from 0 for none to below 1.
+        Strength of the exponential average: at least 0, which means no smoothing, and below 1.
     """
 
     smoothing: float = 0.95
@@ -187,9 +187,9 @@ class LossLine(Struct, frozen=True, eq=False):
     Parameters
     ----------
     name : str
-        The run's name if there are several runs, otherwise empty.
+        The run's name if there are several runs; otherwise empty.
     steps, values : ndarray
-        [point]; steps ascend, values may contain NaN and ∞.
+        [point]; the steps are ascending, and the values may contain NaN and ∞.
     """
 
     name: str
@@ -200,12 +200,12 @@ class LossLine(Struct, frozen=True, eq=False):
 
     @property
     def title(self) -> str:
-        """Name in the readout."""
+        """The name of the line in the readout."""
         return f"{self.name}, {self.role}" if self.name else str(self.role)
 
 
 class LegendKey(Struct, frozen=True):
-    """An entry of the legend: a run's colour, a role's stroke, or both if there is one run."""
+    """An entry of the legend: a run's colour, a role's stroke, or both for a single run."""
 
     text: str
     role: LossLineRole | None
@@ -225,19 +225,19 @@ class LossPlot(Struct, frozen=True, eq=False):
     Parameters
     ----------
     lines : tuple of LossLine
-        The lines in painting order: faint ones first, those of the open run last.
+        The lines in painting order: the faint ones are first, and those of the open run are last.
     shown_step : int or None
         The selected step; None for the current model.
     stops : ndarray
-        The steps of snapshots, int64 [stop], ascending.
+        The steps of snapshots, int64 [stop], in ascending order.
     message : str
-        Text shown instead of the plot if there is nothing to plot.
+        Text that is shown instead of the plot if there is nothing to plot.
     notices : tuple of str
-        Sentences about what is outside the plot.
+        Sentences that describe what is outside the plot.
     description : str
         Description for screen readers.
     smoothed_losses : tuple of SmoothedLosses
-        Smoothed losses, kept so that the next plot smooths only new ones.
+        The smoothed losses, which are kept so that the next plot only has to smooth new ones.
     """
 
     lines: tuple[LossLine, ...] = ()
@@ -256,5 +256,5 @@ class LossPlot(Struct, frozen=True, eq=False):
 
     @property
     def last(self) -> int:
-        """Last step of any line."""
+        """The last step of all lines."""
         return max((int(line.steps[-1]) for line in self.lines), default=0)

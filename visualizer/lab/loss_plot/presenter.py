@@ -1,7 +1,7 @@
-"""Creates the loss plot of a run and of runs overlaid on it.
+"""Creates the loss plot of a run and of overlaid runs.
 
-It builds the lines, chooses the limits of the axes, reads all lines at a step, and describes the
-plot for tooltips and screen readers.
+This module builds the lines, chooses the limits of the axes, reads all lines at a step, and
+describes the plot for screen readers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def present_plot(
     stops: Sequence[int] = (),
     before: LossPlot | None = None,
 ) -> LossPlot:
-    """Create the plot of several runs; the first is the open run.
+    """Create the plot of several runs; the first run is the open one.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def _smooth_losses(
 def _all_lines(
     curves: Sequence[LossCurve], smoothed: Sequence[SmoothedLosses], options: PlotOptions
 ) -> Iterator[LossLine]:
-    """Create the lines in painting order: faint ones below, the first run on top."""
+    """Yield the lines in painting order: first the faint ones, and last those of the first run."""
     all_lines = [
         line
         for curve, smooth_one in zip(curves, smoothed, strict=True)
@@ -135,18 +135,20 @@ def _find_non_finite_losses(curves: Sequence[LossCurve]) -> Iterator[NonFiniteLo
 
 
 MAX_STEP_TICKS, MAX_LOSS_TICKS = 6, 6
-"""Maximum number of ticks of an axis."""
+"""Maximum numbers of ticks on the axes."""
 AXIS_MARGIN_SHARE = 0.05
-"""Margin above the highest and below the lowest loss, as a fraction of the height."""
+"""Margin above the highest loss and below the lowest one, as a fraction of the height."""
 MAX_INITIAL_LOSS_RATIO = 3.0
-"""A linear axis ends at this multiple of the first losses: divergence would flatten the rest."""
+"""A linear axis ends at this multiple of the first losses, because divergence would flatten the
+rest.
+"""
 
 MAX_PLOTTED_LOSS = 1e100
-"""Larger losses are drawn at the end of the axis; they do not occur in float32 training."""
+"""Larger losses are drawn at the end of the axis; they do not occur in training with float32."""
 
 
 def choose_step_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
-    """Choose the step axis; on a logarithmic one, step 0 is drawn at 1."""
+    """Choose the axis of the steps; if it is logarithmic, step 0 is drawn at 1."""
     high = max(float(line.steps[-1]) for line in lines)
     low, least = (1.0, 10.0) if scale is AxisScale.LOG else (0.0, 1.0)
     high = max(high, least)
@@ -156,7 +158,7 @@ def choose_step_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
 def choose_loss_axis(
     lines: Sequence[LossLine], references: Sequence[ReferenceLoss], scale: AxisScale
 ) -> tuple[PlotAxis, tuple[str, ...]]:
-    """Choose the loss axis, and return it with notices about losses outside it."""
+    """Choose the axis of the losses, and return it with notices about losses outside of it."""
     found = [_finite_range(line.values) for line in lines] + [
         (one.loss, one.loss) for one in references
     ]
@@ -176,7 +178,7 @@ def choose_loss_axis(
 
 
 def _finite_range(values: np.ndarray) -> tuple[float, float] | None:
-    """Return the smallest and the largest finite number; None if there is none."""
+    """Return the smallest and the largest finite number; None if there are none."""
     least, most = float(values.min()), float(values.max())
     if not math.isfinite(least + most):
         values = values[np.isfinite(values)]
@@ -187,20 +189,20 @@ def _finite_range(values: np.ndarray) -> tuple[float, float] | None:
 
 
 def _lowest_positive_loss(lines: Sequence[LossLine]) -> float:
-    """Return the smallest positive loss, where a logarithmic axis begins if a loss is 0."""
+    """Return the smallest positive loss, where a logarithmic axis begins if some loss is 0."""
     above = (line.values[np.isfinite(line.values) & (line.values > 0)] for line in lines)
     return min((float(some.min()) for some in above if len(some)), default=1.0)
 
 
 def _largest_usual_loss(lines: Sequence[LossLine], references: Sequence[ReferenceLoss]) -> float:
-    """Return the largest of first losses and references: an upper estimate before divergence."""
+    """Return the largest first loss or reference loss; without divergence, losses stay below it."""
     firsts = (float(line.values[np.argmax(np.isfinite(line.values))]) for line in lines)
     known = [first for first in firsts if math.isfinite(first)]
     return max(known + [reference.loss for reference in references], default=0.0)
 
 
 def _with_margin(low: float, high: float, scale: AxisScale) -> tuple[float, float]:
-    """Return the range with a margin at both ends, so that the ends differ."""
+    """Return the range with a margin at both ends, so that the limits differ."""
     if scale is AxisScale.LOG:
         margin = max((high / low) ** AXIS_MARGIN_SHARE, 1.02)
         return low / margin, high * margin
@@ -217,7 +219,7 @@ class PlotReadoutRow(Struct, frozen=True):
     Parameters
     ----------
     colour : int or None
-        The line's colour index; None for a value without a line.
+        The index of the line's colour; None for a value without a line.
     """
 
     title: str
@@ -239,7 +241,7 @@ class PlotReadout(Struct, frozen=True):
 
 
 def read_step(plot: LossPlot, step: float) -> PlotReadout:
-    """Read the nearest point of every line; its step is added if it differs."""
+    """Read the nearest point of every line; if its step differs, the step is added."""
     at = round(min(max(step, plot.x.low), plot.x.high))
     is_one_run = len({line.name for line in plot.lines}) == 1
     shown = [
@@ -255,7 +257,7 @@ def read_step(plot: LossPlot, step: float) -> PlotReadout:
 
 
 def nearest_step_index(steps: np.ndarray, step: float) -> int:
-    """Return the index of the nearest step; steps ascend."""
+    """Return the index of the nearest step; the steps must be ascending."""
     after = int(np.searchsorted(steps, step))
     if after == len(steps) or (after and step - steps[after - 1] <= steps[after] - step):
         after -= 1
@@ -270,15 +272,15 @@ def _format_value(line: LossLine, step: int) -> str:
 
 def _index_of_lowest(values: np.ndarray) -> int | None:
     """Return the index of the smallest finite number; None if there is none."""
-    least = values.min()  # NaN if there is one
+    least = values.min()  # NaN if any value is NaN
     if not np.isfinite(least):
         least = np.where(np.isfinite(values), values, np.inf).min()
-    # Not `argmin`, which copies arrays that are read-only.
+    # `argmin` is not used because it copies arrays that are read-only.
     return int((values == least).argmax()) if np.isfinite(least) else None
 
 
 def describe_plot(plot: LossPlot) -> str:
-    """Describe the plot: the current and best losses, and which reference losses are beaten."""
+    """Describe the plot: the current and lowest losses, and how they compare to the references."""
     step = plot.last if plot.shown_step is None else plot.shown_step
     sentences = [read_step(plot, step).sentence]
     first = [line for line in plot.lines if line.name == plot.lines[-1].name]

@@ -1,4 +1,4 @@
-"""Smooths losses, and thins them to the resolution of the plot.
+"""Smooths losses, and thins lines to the resolution of the plot.
 
 Sources: Kingma and Ba 2015, "Adam", §3 (bias correction of an exponential average that starts at
 0); Jugel et al. 2014, "M4: A Visualization-Oriented Time Series Data Aggregation" (the first, last,
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from visualizer.lab.training.recorded_losses import LossHistory
 
 MAX_BLOCK_EXPONENT = 100.0
-"""Powers of e that a block of the average spans, so that its sums do not overflow float64."""
+"""Maximum exponent of e in a block of the average, so that sums do not overflow float64."""
 
 
 class SmoothedLosses(Struct, frozen=True, eq=False):
-    """The training losses of a run, smoothed; created by `smooth_losses`.
+    """The smoothed training losses of a run; created by `smooth_losses`.
 
     Parameters
     ----------
     average, weight : float
-        The average after the last step, before bias correction, and the same average of ones.
+        The average after the last step, before bias correction, and the same average for losses of
+        1.
     """
 
     losses: LossHistory
@@ -39,32 +40,34 @@ class SmoothedLosses(Struct, frozen=True, eq=False):
 
     @property
     def values(self) -> np.ndarray:
-        """Smoothed loss of each training step, float64 [step]; NaN if the loss is not finite."""
+        """The smoothed loss of each step, float64 [step]; NaN if the loss is not finite."""
         return self._values.values
 
 
 def smooth_losses(
     losses: LossHistory, strength: float, before: SmoothedLosses | None = None
 ) -> SmoothedLosses:
-    """Smooth training losses by a bias-corrected exponential average.
+    """Smooth training losses with a bias-corrected exponential average.
 
-    After each step, average ← strength · average + (1 − strength) · loss, starting at 0; the result
-    is average / (1 − strengthᵗ) after t steps, so that the first is the loss itself. Losses that
-    are not finite are skipped.
+    After each step, average ← strength · average + (1 − strength) · loss, starting at 0. The result
+    after t steps is average / (1 − strengthᵗ), so that the first one is the loss itself. Losses
+    that are not finite are skipped.
 
     Parameters
     ----------
     strength : float
-        From 0, which changes nothing, to below 1; it averages over about 1 / (1 − strength) steps.
+        At least 0, which changes nothing, and below 1. The average covers about 1 / (1 − strength)
+        steps.
     before : SmoothedLosses, optional
-        An earlier result: if these losses continue it, only the new ones are smoothed.
+        An earlier result; if the losses extend those of this result, only the new ones are
+        smoothed.
     """
     if before is None or before.strength != strength or not losses.extends(before.losses):
         values = GrowingArray.of((), capacity=losses.capacity)
         before = SmoothedLosses(losses, strength, 0.0, 0.0, values)
     new = losses.training[len(before.values) :]
     is_number = np.isfinite(new)
-    is_whole = bool(is_number.all())  # the usual case: no masking needed
+    is_whole = bool(is_number.all())  # in the usual case, no masking is needed
     averages = _exponential_average(new if is_whole else new[is_number], strength, before.average)
     average = float(averages[-1]) if len(averages) else before.average
     weight = 1 - (1 - before.weight) * strength ** len(averages)
@@ -76,7 +79,7 @@ def smooth_losses(
 
 
 def _correct_bias(averages: np.ndarray, strength: float, weight: float) -> np.ndarray:
-    """Divide each average in place by the average of ones; after a block, that is 1."""
+    """Divide each average in place by the average for losses of 1, which is 1 after a block."""
     first = averages[: _block_length(strength)]
     first /= 1 - (1 - weight) * strength ** np.arange(1.0, len(first) + 1)
     return averages
@@ -87,7 +90,7 @@ def _block_length(strength: float) -> int:
 
 
 def _exponential_average(values: np.ndarray, strength: float, average: float) -> np.ndarray:
-    """Return the average after each value, block by block: Σ sⁿ⁻ⁱ xᵢ = sⁿ Σ xᵢ / sⁱ."""
+    """Return the average after each value, computed in blocks: Σ sⁿ⁻ⁱ xᵢ = sⁿ Σ xᵢ / sⁱ."""
     if strength == 0:
         return values.copy()
     block = _block_length(strength)
@@ -107,7 +110,8 @@ def _exponential_average(values: np.ndarray, strength: float, average: float) ->
 def unique_sorted(rising: np.ndarray) -> np.ndarray:
     """Remove repeated values from ascending numbers.
 
-    Replaces `numpy.unique`: its first use imports a part of numpy, which is a visible pause.
+    `numpy.unique` is not used because its first call imports a part of numpy, which causes a
+    visible pause.
     """
     is_new = np.append(True, rising[1:] != rising[:-1])[: len(rising)]
     found: np.ndarray = rising[is_new]
@@ -117,23 +121,25 @@ def unique_sorted(rising: np.ndarray) -> np.ndarray:
 def thin_line(
     steps: np.ndarray, values: np.ndarray, edges: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Thin a line to the first, minimum, maximum and last point of each pixel column (M4).
+    """Reduce a line to the first, lowest, highest and last point of each pixel column (M4).
 
     Parameters
     ----------
     steps, values : ndarray
-        The line, [point]; steps ascend. NaN is kept if a column contains nothing else.
+        The line, [point]; the steps are ascending. NaN is kept in columns that contain nothing
+        else.
     edges : ndarray
-        Column edges in steps, [column + 1], ascending. Points outside are removed, except the
-        nearest on either side, to which the line leads.
+        Edges of the columns in steps, [column + 1], ascending. Points outside are removed, except
+        for the nearest point on either side, to which the line leads.
 
     Returns
     -------
     steps, values
-        A line of at most four points per column plus two; the given line if it has no more.
+        A line with at most four points per column plus two; the given line if it has no more
+        points.
     """
     if steps.dtype.kind == "i":
-        edges = np.ceil(edges).astype(steps.dtype)  # otherwise all steps become floats
+        edges = np.ceil(edges).astype(steps.dtype)  # otherwise, all steps would become floats
     first, last = np.searchsorted(steps, edges[0]), np.searchsorted(steps, edges[-1], "right")
     first, last = max(0, int(first) - 1), min(len(steps), int(last) + 1)
     steps, values = steps[first:last], values[first:last]

@@ -1,4 +1,4 @@
-"""The loss plot with its controls; hovering shows values, dragging selects a training step."""
+"""The loss plot and its controls; hovering shows values, and dragging selects a training step."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ KEYBOARD_HELP = (
     "and End for the first and last step, and Esc to return to the current step."
 )
 PARTS, FAR = 100, 10
-"""Number of arrow-key steps along an axis without snapshots, and per page-key step."""
+"""Number of arrow-key steps along the axis without snapshots, and in one step of a page key."""
 
 STEP_KEYS = {
     Qt.Key.Key_Left: -1,
@@ -58,15 +58,15 @@ STEP_KEYS = {
 
 
 class LossPlotView(QWidget):
-    """View of a `LossPlot`; clicking and dragging select a step.
+    """A view of a `LossPlot`; clicking and dragging select a step.
 
-    If there are snapshots, the nearest one is selected.
+    If there are snapshots, the nearest snapshot is selected.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
     stepSelected = Signal(int)
     currentModelSelected = Signal()
-    """The current model was selected, instead of a snapshot."""
+    """The current model was selected instead of a snapshot."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,8 @@ class LossPlotView(QWidget):
         self._legend.setWordWrap(True)
         self._legend.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._legend.setContentsMargins(10, 4, 10, 0)
-        self._column = column_layout(self, (2, 2, 2, 2), spacing=0)  # for the focus frame
+        # The margins are needed for the focus frame.
+        self._column = column_layout(self, (2, 2, 2, 2), spacing=0)
         self._column.addWidget(self._legend)
         self._hovered_point: QPointF | None = None
         self._has_focus_frame = self._is_dragging = self._is_moved_by_keys = False
@@ -109,14 +110,14 @@ class LossPlotView(QWidget):
         self._redraw()
 
     def line_position(self, step: float) -> QPointF:
-        """Return the point of a step in the drawn plot, at half the height."""
+        """Return the point at a step and at half the height of the drawn plot."""
         assert self.chart
         return QPointF(self.chart.view.pos()) + self.chart.line_position(step)
 
     # ------------------------------------------------------------------ drawing
 
     def _redraw(self) -> None:
-        """Draw the lines; a hidden plot is drawn when it is shown."""
+        """Draw the plot; a hidden plot is drawn when it is shown."""
         if not self.isVisible():
             return
         plot, theme = self.plot, self._theme
@@ -238,19 +239,19 @@ class LossPlotView(QWidget):
 
 
 SMOOTHING_STRENGTHS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
-"""Each averages over about twice as many steps as the one before."""
+"""Strengths of smoothing; each averages over about twice as many steps as the previous one."""
 AXIS_LABELS = {"losses": "Log loss", "steps": "Log steps"}
 
 
 def with_smoothing_changed(options: PlotOptions, by: int) -> PlotOptions:
-    """Return options with the smoothing changed by a number of levels, within the limits."""
+    """Return the options with the smoothing changed by a number of levels, within the limits."""
     index = SMOOTHING_STRENGTHS.index(options.smoothing) + by
     index = min(max(index, 0), len(SMOOTHING_STRENGTHS) - 1)
     return replace(options, smoothing=SMOOTHING_STRENGTHS[index])
 
 
 class PlotPane(QWidget):
-    """The plot below its controls."""
+    """The plot, with its controls above it."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     optionsChosen = Signal(object)

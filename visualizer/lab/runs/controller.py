@@ -1,4 +1,4 @@
-"""Controls the stored runs: opening, overlaying, renaming, deleting and closing them."""
+"""Controls the stored runs: opens, overlays, renames, deletes and closes them."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def ask_stop_training(
     stop: Callable[[], object],
     keep_training: Callable[[], object],
 ) -> None:
-    """Ask whether training stops or continues in the background, replacing an open dialog.
+    """Ask whether training should stop or continue in the background; an open dialog is replaced.
 
-    The newest dialog is kept because its follow-up may have been requested elsewhere, such as by
-    quitting the program. ``lost`` describes steps that both choices may lose, if any.
+    The newest dialog is kept because it may have been requested elsewhere, for example by quitting
+    the program. ``lost`` describes the steps that may be lost with both choices, if there are any.
     """
     _close_dialogs(window, "leaving")
     question = f"“{name}” is training. {lost}".rstrip()
@@ -55,7 +55,7 @@ def ask_stop_training(
 
 
 def ask_close_run(window: QWidget, name: str, lost: str, close: Callable[[], object]) -> None:
-    """Ask whether to close a run that may lose steps, as described by ``lost``."""
+    """Ask whether to close a run if steps may be lost, which ``lost`` describes."""
     _close_dialogs(window, "losing")
     box = create_message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
     _open_dialog(box, "C&lose anyway", close)
@@ -77,22 +77,22 @@ def _close_dialogs(window: QWidget, name: str) -> None:
 
 
 def _open_dialog(box: QMessageBox, text: str, action: Callable[[], object]) -> None:
-    """Open a dialog with a button for a destructive action, and Cancel as the default."""
+    """Open a dialog with a button for a destructive action; the default button is Cancel."""
     box.addButton(text, QMessageBox.ButtonRole.DestructiveRole).clicked.connect(action)
     box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
     box.open()
 
 
 READ_PAUSE_S = 0.004
-"""Pause after each part when reading losses, in seconds. A part takes about a millisecond; a thread
-that runs Python without pauses blocks the window.
+"""Pause, in seconds, after each part of the losses; reading a part takes about a millisecond. A
+thread that runs Python code without pauses blocks the window.
 """
 POLL_INTERVAL_MS = 2000
-"""Interval at which background training runs are checked, in milliseconds."""
+"""Interval between checks of the background training runs, in milliseconds."""
 
 
 class RunController(QObject):
-    """Controller that opens, overlays, renames and deletes runs, and asks before one is lost."""
+    """Opens, overlays, renames and deletes runs, and asks before training is lost."""
 
     messageReported = Signal(str)
     failed = Signal(str)
@@ -105,7 +105,7 @@ class RunController(QObject):
         self._lab, self._pane, self._window = lab, pane, window
         self.runs: tuple[store.StoredRun, ...] = ()
         self.training_runs: frozenset[str] = frozenset()
-        """Runs that are training in the background."""
+        """The names of the runs that are training in the background."""
         self.overlaid_runs: dict[str, LossHistory] = {}
         self._pending_overlays: set[str] = set()
         self._is_closed = Event()
@@ -113,7 +113,7 @@ class RunController(QObject):
         self._worker.answered.connect(self._on_losses)
         self._worker.failed.connect(self._on_failure)
         self._pending_deletions: list[Path] = []
-        """Runs to be deleted, one after another."""
+        """The folders of the runs that have to be deleted, one after another."""
         self._deleter = NewestRequestWorker(self)
         self._deleter.answered.connect(self._on_deleted)
         self._deleter.failed.connect(self._on_deleted)
@@ -151,11 +151,11 @@ class RunController(QObject):
 
     @property
     def overlaid_names(self) -> frozenset[str]:
-        """Runs overlaid on the plot, including those with losses that are still being read."""
+        """The names of the overlaid runs, including those whose losses are still being read."""
         return frozenset(self._pending_overlays.union(self.overlaid_runs))
 
     def close(self) -> None:
-        """Stop reading and checking runs; pending deletions still complete."""
+        """Stop reading and checking runs; pending deletions are still completed."""
         self._watch_timer.stop()
         self._is_closed.set()
         self._worker.leave()
@@ -165,10 +165,10 @@ class RunController(QObject):
     # ------------------------------------------------------------------ opening and leaving
 
     def close_run(self, then: Callable[[], object]) -> bool:
-        """Close the run and call `then`; return whether that was done immediately.
+        """Close the run and call `then`; return whether this was done immediately.
 
-        If it is training or cannot be saved, the user is asked, and `then` is called after the
-        answer.
+        If the run is training or cannot be saved, the user is asked first, and `then` is called
+        after the user has agreed.
         """
         run, lab = self._lab.run, self._lab
         if run is None or lab.is_safe_to_close:
@@ -193,7 +193,7 @@ class RunController(QObject):
             then()
 
     def start_new(self) -> None:
-        """Unlock the settings for a new run."""
+        """Close the run and unlock the settings for a new one."""
         self.close_run(self._show_settings)
 
     def _show_settings(self) -> None:
@@ -211,9 +211,9 @@ class RunController(QObject):
         self.open_folder(self._lab.home / name)
 
     def open_folder(self, folder: Path | str) -> None:
-        """Open a run and close the current one, which stays open if the folder contains no run.
+        """Open a run and close the current one, unless the folder contains no run.
 
-        If the folder is that of the current run, the run is reopened only if it cannot continue.
+        The current run itself is reopened only if it has failed or was changed elsewhere.
         """
         run, path, refused = self._lab.run, Path(folder), self._lab.refused
         if run and run.folder == path:
@@ -231,7 +231,7 @@ class RunController(QObject):
     # ------------------------------------------------------------------ the list
 
     def set_overlaid(self, name: str, is_overlaid: bool) -> None:
-        """Overlay the losses of a run on the plot, or remove them."""
+        """Overlay the losses of a run on the plot, or remove them from it."""
         if not is_overlaid:
             self.overlaid_runs.pop(name, None)
             self._pending_overlays.discard(name)
@@ -266,7 +266,7 @@ class RunController(QObject):
         self.failed.emit("".join(traceback.format_exception(error)))
 
     def edit_selected_name(self) -> None:
-        """Start editing the name of the selected run."""
+        """Start to edit the name of the selected run."""
         self._pane.edit_name()
 
     def rename_to(self, name: str, other: str) -> None:
@@ -334,14 +334,14 @@ def _lost_steps_message(folder: Path) -> str:
 
 
 def _yield_to_window(is_closed: Event) -> None:
-    """Yield to the window while losses are read; abort once it is closed."""
+    """Yield to the window while losses are read; abort if the window was closed."""
     if is_closed.wait(READ_PAUSE_S):
         raise InputError("losses", "The lab was closed.")
 
 
 def _delete_all(folders: tuple[Path, ...]) -> None:
     for folder in folders:
-        with suppress(InputError):  # the window that would report it is closed
+        with suppress(InputError):  # the window that would report the error is closed
             store.delete_run(folder)
 
 

@@ -1,4 +1,4 @@
-"""Exports a run's weights or a film of its training to a file chosen by the user."""
+"""Exports a run's weights, or an animation of its training, to a file that the user chooses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILM_FORMATS = tuple(
 
 
 class RunExportController(QObject):
-    """Controller that asks for a file and writes it in the background."""
+    """Asks for a file, and writes it in the background."""
 
     messageReported = Signal(str)
 
@@ -44,7 +44,7 @@ class RunExportController(QObject):
         self.film_controller.progressReported.connect(self._show_progress)
         self.progress = ExportProgressController(self.film_controller, self)
         self.colouring = ColourOptions()
-        """Colour options of films: those of the window."""
+        """Colour options of animations, which are those of the window."""
 
     def save_weights(self) -> None:
         """Ask for a file and save the weights of the selected step."""
@@ -88,5 +88,5 @@ class RunExportController(QObject):
         self.messageReported.emit(f"{what}: {done:,} of {of:,}")
 
     def close(self) -> None:
-        """Stop the thread; must not be called while a film is being written."""
+        """Stop the thread; this must not be called while an animation is being written."""
         self.film_controller.close()

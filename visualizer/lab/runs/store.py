@@ -1,4 +1,4 @@
-"""The stored training runs: sibling folders with the name and the probe text of each run."""
+"""The stored training runs, each in a folder that has the name of the run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 MAX_PROBE_BYTES = 2**20
-"""Maximum size of a stored probe in bytes."""
+"""Maximum size of a stored probe, in bytes."""
 _FORBIDDEN_CHARACTERS = set('/\\:*?"<>|\0')
 
 
@@ -36,7 +36,7 @@ class StoredRun(Struct, frozen=True):
     Parameters
     ----------
     changed : float
-        Time of its last training, in seconds since 1970.
+        Time at which the run was last trained, in seconds since 1970.
     """
 
     folder: Path
@@ -48,7 +48,7 @@ class StoredRun(Struct, frozen=True):
 
 
 def list_runs(home: Path) -> tuple[StoredRun, ...]:
-    """List the runs in a folder, newest first."""
+    """List the runs in a folder, with the newest first."""
     folders = [one for one in home.glob("*") if RunFolder(one).about.is_file()]
     found = [StoredRun(one, _last_change(one)) for one in folders]
     return tuple(sorted(found, key=lambda run: (-run.changed, run.name)))
@@ -57,7 +57,7 @@ def list_runs(home: Path) -> tuple[StoredRun, ...]:
 def _last_change(folder: Path) -> float:
     found = [0.0]
     for file in (RunFolder(folder).losses, RunFolder(folder).about):
-        with suppress(OSError):  # the run may have just been deleted
+        with suppress(OSError):  # the run may just have been deleted
             found.append(file.stat().st_mtime)
     return max(found)
 
@@ -76,12 +76,12 @@ def choose_run_folder(home: Path, settings: TrainingSettings, taken: Collection[
 
 
 def rename_run(folder: Path, name: str) -> Path:
-    """Rename a run and return its folder.
+    """Rename a run, and return its new folder.
 
     Raises
     ------
     InputError
-        With the field ``name``, if it is not a valid folder name or is in use.
+        With field ``name`` if the name is not a valid folder name or is already in use.
     """
     name = name.strip()
     if not name or name in {".", ".."} or _FORBIDDEN_CHARACTERS & set(name):
@@ -99,15 +99,15 @@ def rename_run(folder: Path, name: str) -> Path:
 
 
 def delete_run(folder: Path) -> None:
-    """Delete a run with its files, without following links; many snapshots take several seconds.
+    """Delete a run with its files, without following links; this can take several seconds.
 
     Raises
     ------
     InputError
-        With the field ``folder``, if it is not a run or could not be deleted.
+        With field ``folder`` if the folder is not that of a run or could not be deleted.
     """
     about = RunFolder(folder).about
-    if not about.is_file():  # never delete any other folder of the user
+    if not about.is_file():  # other folders of the user must never be deleted
         raise InputError("folder", f"“{folder}” does not contain a run.")
     if folder.is_symlink():
         sentence = f"“{folder.name}” is a link to another folder. Delete that folder instead."
@@ -118,14 +118,15 @@ def delete_run(folder: Path) -> None:
                 shutil.rmtree(path)
             elif path != about.path:
                 path.unlink()
-        shutil.rmtree(folder)  # the metadata last, so that a partly deleted folder is still a run
+        # The metadata is deleted last, so that a partly deleted folder is still a run.
+        shutil.rmtree(folder)
     except OSError as error:
         reason = system_error_reason(error)
         raise InputError("folder", f"“{folder.name}” could not be deleted: {reason}.") from error
 
 
 def store_probe(folder: Path, text: str) -> None:
-    """Store the last probe of a run; a folder that cannot be written is ignored."""
+    """Store the last probe of a run; a folder that cannot be written to is ignored."""
     if text and RunFolder(folder).about.is_file():
         with suppress(InputError):
             probe = RunFolder(folder).probe
@@ -133,7 +134,7 @@ def store_probe(folder: Path, text: str) -> None:
 
 
 def stored_probe(folder: Path) -> str:
-    """Return the last probe of a run; empty if none is stored, or it is invalid."""
+    """Return the last probe of a run; empty if there is no valid one."""
     try:
         return RunFolder(folder).probe.read_bytes(MAX_PROBE_BYTES).decode()
     except (OSError, UnicodeDecodeError):
@@ -146,12 +147,12 @@ def read_losses(folder: Path, pause: Callable[[], None] = lambda: None) -> LossH
     Parameters
     ----------
     pause : callable
-        Called after every thousand steps, so that the thread can yield to others.
+        Called after every thousand steps, so that the thread can yield to other threads.
 
     Raises
     ------
     InputError
-        If they cannot be read.
+        If the losses cannot be read.
     """
     try:
         with TextIOWrapper(RunFolder(folder).losses.open(MAX_FILE_BYTES), "utf-8") as lines:
@@ -167,5 +168,5 @@ def read_losses(folder: Path, pause: Callable[[], None] = lambda: None) -> LossH
 
 
 def initial_probe(folder: Path, sample: str, settings: TrainingSettings) -> str:
-    """Return the first probe of an opened run: the stored one, or one from the sample."""
+    """Return the first probe of an opened run: the stored probe, or the beginning of the sample."""
     return stored_probe(folder) or choose_probe_text(sample, settings)

@@ -38,7 +38,7 @@ TRAINING_TOOLTIP = "Training in the background. Open the run to see its progress
 
 
 class RunRow(Struct, frozen=True):
-    """A row of the list as it is shown; the list is rebuilt if any row changes."""
+    """A row of the list; if any row changes, the list is rebuilt."""
 
     name: str
     last_trained: str
@@ -48,7 +48,7 @@ class RunRow(Struct, frozen=True):
 
 
 class RunsPane(QWidget):
-    """The stored runs, newest first. The signals carry names of runs."""
+    """Shows the stored runs, with the newest first. The signals carry the names of runs."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     opened = Signal(str)
@@ -67,7 +67,7 @@ class RunsPane(QWidget):
         self.list.setHeaderLabels(["Run", "Last trained"])
         self.list.setRootIsDecorated(False)
         self.list.setUniformRowHeights(True)
-        self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)  # names differ at their ends
+        self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)  # names usually differ at the end
         header = self.list.header()
         header.setStretchLastSection(False)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
@@ -75,7 +75,8 @@ class RunsPane(QWidget):
         self.list.setEditTriggers(QTreeWidget.EditTrigger.EditKeyPressed)
         self.list.itemActivated.connect(self._emit_opened)
         self.list.itemChanged.connect(self._on_item_changed)
-        # Queued: the list is still being edited when the signal is emitted.
+        # The connection is queued because the list is still being edited when the signal is
+        # emitted.
         self.list.itemDelegate().closeEditor.connect(
             self._show_rows, Qt.ConnectionType.QueuedConnection
         )
@@ -92,7 +93,7 @@ class RunsPane(QWidget):
 
     @property
     def selected_run(self) -> str:
-        """Name of the selected run; empty without a selection."""
+        """The name of the selected run; empty if no run is selected."""
         item = self.list.currentItem()
         return str(item.data(0, Qt.ItemDataRole.UserRole)) if item else ""
 
@@ -107,7 +108,8 @@ class RunsPane(QWidget):
 
     def edit_name(self) -> None:
         item = self.list.currentItem()
-        if item and self.list.state() is not QTreeWidget.State.EditingState:  # otherwise Qt warns
+        # Qt prints a warning if the name is already being edited.
+        if item and self.list.state() is not QTreeWidget.State.EditingState:
             self.list.editItem(item, 0)
 
     def show_runs(
@@ -117,11 +119,11 @@ class RunsPane(QWidget):
         training: frozenset[str],
         open_run: str,
     ) -> None:
-        """Show the list; the open run is bold, and always in the plot.
+        """Show the list; the open run is bold, and it is always in the plot.
 
-        Runs that are training in the background are marked as such, instead of with the time of
-        their last training. They come first, sorted by name, because they would otherwise swap
-        places with every step.
+        For runs that are training in the background, "training" is shown instead of the time of the
+        last training. They come first and are sorted by name, because their order would otherwise
+        change with every step.
         """
         ordered = sorted(runs, key=lambda run: (0, run.name) if run.name in training else (1, ""))
         self._rows = tuple(
@@ -131,7 +133,7 @@ class RunsPane(QWidget):
         self._show_rows()
 
     def _show_rows(self) -> None:
-        """Show the rows, unless a name is being edited: the edit would be lost."""
+        """Show the rows, unless a name is being edited, because the edit would be lost."""
         if self._rows == self._shown_rows or self.list.state() is QTreeWidget.State.EditingState:
             return
         self._shown_rows, chosen = self._rows, self.selected_run
@@ -140,13 +142,13 @@ class RunsPane(QWidget):
         with QSignalBlocker(self.list):
             self.list.clear()
             self.list.addTopLevelItems([_create_item(row) for row in self._rows])
-            self.select_run(chosen)  # this scrolls to it
+            self.select_run(chosen)  # this scrolls to the run
         scroll_bar.setValue(place)
         self.hint.setText(OVERLAY_TOOLTIP if self._rows else EMPTY_MESSAGE)
         self._update_actions()
 
     def _update_actions(self) -> None:
-        """Enable the actions that the selected run allows."""
+        """Enable the actions if a run is selected."""
         for action in self._actions:
             action.setEnabled(bool(self.selected_run))
 
@@ -156,7 +158,7 @@ class RunsPane(QWidget):
     def _on_item_changed(self, item: QTreeWidgetItem) -> None:
         name = str(item.data(0, Qt.ItemDataRole.UserRole))
         if item.text(0) != name:
-            self._shown_rows = None  # the edited name may be rejected
+            self._shown_rows = None  # the list is rebuilt, because the new name may be rejected
             self.renamed.emit(name, item.text(0))
         else:
             self.overlayToggled.emit(name, item.checkState(0) is Qt.CheckState.Checked)

@@ -1,4 +1,4 @@
-"""The table of training settings: titles, kinds, choices and ranges, and access by name."""
+"""The table of training settings, and access to settings by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from visualizer.language.training_settings import (
 )
 
 CUSTOM_PRESET = ""
-"""Preset name of settings that match no preset."""
+"""Name of the preset if the settings match no preset."""
 CORPUS_LABELS = {
     CorpusKind.FILE: "A text file",
     CorpusKind.WORLD: "Generated stories",
@@ -94,11 +94,11 @@ INPUT_RANGES: dict[str, tuple[float, float]] = {
     "dropout": (0, 9),
     "rate": (0, 1_000),
 }
-"""Input ranges, wider than the valid ones, so that invalid values are explained, not blocked."""
+"""Ranges of the controls; they exceed the valid ranges, so that invalid values can be explained."""
 
 
 def get_setting(settings: TrainingSettings, name: str) -> Any:
-    """Return a setting by its name in the table."""
+    """Return the value of a setting by its name in the table."""
     if name == "preset":
         preset = matching_preset(settings)
         return preset.name if preset else CUSTOM_PRESET
@@ -106,7 +106,7 @@ def get_setting(settings: TrainingSettings, name: str) -> Any:
 
 
 def replace_setting(settings: TrainingSettings, name: str, value: Any) -> TrainingSettings:
-    """Return settings with one changed, by its name in the table."""
+    """Return the settings with one setting changed, by its name in the table."""
     if name == "preset":
         return settings if value == CUSTOM_PRESET else apply_preset(settings, value)
     if name in _SOURCE_FIELDS:

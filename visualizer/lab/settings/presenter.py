@@ -1,4 +1,4 @@
-"""Presents the pane of training settings as a value."""
+"""Presents the pane with the training settings."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from visualizer.attention.settings import Setting
 
 PROBLEM_LOCATIONS = {"text": "kind", "memory": "batch"}
-"""Settings at which problems with the text or with memory are shown."""
+"""The settings next to which problems with the text or with memory are shown."""
 
 
 class LabSettingsPanel(Struct, frozen=True):
-    """The settings pane.
+    """The content of the settings pane.
 
     Parameters
     ----------
     sample : str
         The beginning of the text.
     preset_description : str
-        What the selected preset demonstrates; empty if the settings match no preset.
+        Description of what the preset demonstrates; empty if the settings match no preset.
     locked_message : str
-        Why settings cannot be changed; empty if they can.
+        Reason why the settings cannot be changed; empty if they can be changed.
     other_problems : tuple of str
-        Problems that belong to no setting.
+        Problems that do not belong to a setting.
     notes : tuple of str
         Notices about the text.
     """
@@ -54,7 +54,7 @@ def present_settings(
     locked: str = "",
     notes: tuple[str, ...] = (),
 ) -> LabSettingsPanel:
-    """Present the settings, with each problem at its setting."""
+    """Present the settings, with each problem next to its setting."""
     found: dict[str, Problem | InputError] = {one.field: one for one in settings_problems(settings)}
     if refused:
         found.setdefault(PROBLEM_LOCATIONS.get(refused.field, refused.field), refused)
@@ -71,7 +71,8 @@ def _setting_state(
     has_effect = setting.acts(settings)
     is_enabled = has_effect and (not locked or setting.name in SETTINGS_OF_OPEN_RUN)
     remedy = problem.remedy if problem else None
-    if remedy and locked and remedy[0] not in SETTINGS_OF_OPEN_RUN:  # it could not be applied
+    # A remedy that changes a locked setting could not be applied.
+    if remedy and locked and remedy[0] not in SETTINGS_OF_OPEN_RUN:
         remedy = None
     remedy_text = describe_remedy(*remedy, LAB_SETTINGS) if remedy else ""
     value = get_setting(settings, setting.name)

@@ -1,4 +1,4 @@
-"""Reads a sample of the text selected by the settings on a worker thread."""
+"""Reads a sample of the text that the settings select, on a worker thread."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 MAX_PREVIEW_CHARACTERS = 600
 MAX_GENERATED_SAMPLE_TOKENS = 5_000_000
-"""Maximum number of tokens generated for a sample, which takes a second or two."""
+"""Maximum number of tokens that are generated for a sample, which takes one or two seconds."""
 
 
 class TextSampleController(QObject):
-    """Controller that shows the beginning of the text while settings are edited."""
+    """Shows the beginning of the text while the settings are edited."""
 
     failed = Signal(str)
 
@@ -56,7 +56,7 @@ class TextSampleController(QObject):
         if settings is not self._sampled_settings:
             return
         if self._lab.run is not None:
-            self._sampled_settings = None  # read again once the settings are unlocked
+            self._sampled_settings = None  # the sample is read again once the settings are unlocked
         elif isinstance(sample, InputError):
             self._lab.show_sample("")
             self._lab.show_error(sample)
@@ -74,14 +74,14 @@ class TextSampleController(QObject):
 def _read_sample(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputError]:
     try:
         sample = read_text_sample(settings)
-        tokenize(sample, settings.source.effective_tokenizer)  # imports the tokenizer early
+        tokenize(sample, settings.source.effective_tokenizer)  # this imports the tokenizer early
         return settings, sample
     except InputError as refused:
         return settings, refused
 
 
 def read_text_sample(settings: TrainingSettings) -> str:
-    """Return the beginning of the text; empty while the settings are invalid.
+    """Return the beginning of the text; empty if the settings are invalid.
 
     Raises
     ------

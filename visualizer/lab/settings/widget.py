@@ -1,4 +1,4 @@
-"""The settings pane, built from the table of settings, and its input controls."""
+"""The settings pane, which is built from the table of settings, and its input controls."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ SETTING_ROWS = (
     ("block", "width"), ("heads", "layers"), ("dropout", "batch"), ("rate", "decay"),
     ("warmup", "steps"), ("seed", "device"),
 )  # fmt: skip
-"""Settings by row; those of one row are shown side by side."""
+"""The settings in each row, which are shown side by side."""
 CONDITIONAL_SETTINGS = frozenset({"path", "tokenizer", "size"})
-"""Settings that are hidden if they do not apply."""
+"""Settings that are hidden if they have no effect."""
 VISIBLE_SAMPLE_LINES = 7
 
 
 class SettingsPane(QScrollArea):
-    """All settings with their problems; locked while a run is open."""
+    """Shows all settings with their problems; they are locked while a run is open."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(str, object)
@@ -81,7 +81,7 @@ class SettingsPane(QScrollArea):
         self.setWidget(inner)
 
     def minimumSizeHint(self) -> QSize:
-        """Return a width that fits every choice at any text size, so nothing scrolls sideways."""
+        """Return a size that is wide enough for every choice, so that nothing scrolls sideways."""
         bar = self.verticalScrollBar().sizeHint().width()
         least = super().minimumSizeHint()
         return QSize(self._content.minimumSizeHint().width() + bar, least.height())
@@ -126,7 +126,7 @@ class SettingsPane(QScrollArea):
         if theme is not self._theme:
             self._theme, self._shown = theme, None
             for row in self.rows.values():
-                row.problem.clear()  # a link takes its colour when the text is set
+                row.problem.clear()  # the colour of a link is set together with the text
                 row.control.show_theme(theme)
         if setup == self._shown:
             return
@@ -140,8 +140,8 @@ class SettingsPane(QScrollArea):
         for widget in (self.locked_label, self.new_run_button):
             widget.setVisible(bool(setup.locked_message))
         for box in self.findChildren(QSpinBox):
-            # In an open run, the first typed digits could be a smaller number of steps, which would
-            # end it.
+            # In an open run, the first digits that are entered could be a smaller number of steps,
+            # which would end the run.
             box.setKeyboardTracking(not setup.locked_message)
         self.preset_label.setText(setup.preset_description)
         self.preset_label.setVisible(bool(setup.preset_description))
@@ -155,7 +155,7 @@ class SettingsPane(QScrollArea):
 
 TEXT_FILE_FILTER = "Text files (*.txt *.md *.csv *.json *.py);;All files (*)"
 NUMBER_WIDTH_PX = 72
-"""Width in pixels for a typical number; Qt reserves space for the longest one."""
+"""Width for a typical number, in pixels; Qt would reserve space for the longest number."""
 ADAPTIVE_STEP = QAbstractSpinBox.StepType.AdaptiveDecimalStepType
 
 
@@ -173,7 +173,7 @@ class WholeNumberControl(SpinBoxControl):
 
 
 class ScientificSpinBox(QDoubleSpinBox):
-    """Spin box for small numbers that shows as many decimals as needed."""
+    """Spin box for small numbers; it shows as many decimal places as necessary."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class SmallNumberControl(SpinBoxControl):
 
 
 class FileControl(SettingControl):
-    """Input control for a file: a typed path or a file dialog."""
+    """Input control for a file, with a field for the path and a file dialog."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)

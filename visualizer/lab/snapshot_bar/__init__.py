@@ -1,1 +1,1 @@
-"""A bar for scrubbing through snapshots of the weights."""
+"""A bar with which the user moves through the snapshots of the weights."""

@@ -1,4 +1,4 @@
-"""Paints the axis of training steps, in the window and in films."""
+"""Paints the axis of training steps, both in the window and in animations."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
 
 
 def axis_height() -> float:
-    """Return the height of the knob and the labels."""
+    """Return the height of the handle and the labels."""
     return font_metrics(12).height() + (2 * KNOB_RADIUS_PX + 6) * text_scale()
 
 
 class SnapshotAxis(Struct, frozen=True):
-    """Axis of a given width that places and paints the stops."""
+    """An axis of the given width, which places and paints the stops."""
 
     timeline: SnapshotTimeline
     width: float
@@ -45,7 +45,7 @@ class SnapshotAxis(Struct, frozen=True):
         return self.timeline.nearest_index((x - start) / max(1.0, end - start))
 
     def paint(self, painter: QPainter, theme: Theme) -> None:
-        """Draw the axis up to the selected stop, a dot for each stop, and a knob."""
+        """Draw the axis, highlighted up to the selected stop, a dot for each stop, and a handle."""
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         scale, timeline = text_scale(), self.timeline
@@ -67,7 +67,7 @@ class SnapshotAxis(Struct, frozen=True):
         self._paint_labels(painter, middle + knob + 3 * scale, theme)
 
     def _paint_labels(self, painter: QPainter, top: float, theme: Theme) -> None:
-        """Draw the selected step, the current one, and as many round numbers as fit."""
+        """Draw the labels of the selected and current step, and as many round numbers as fit."""
         selected = self.timeline.selected_step
         labels = [(1.0, NOW_LABEL, theme.ink if selected is None else theme.quiet)]
         if selected is not None:

@@ -1,6 +1,6 @@
-"""Presents the snapshot bar: saved steps on a logarithmic axis that ends at the current step.
+"""Presents the snapshot bar, whose logarithmic axis of saved steps ends at the current step.
 
-Models learn most in the early steps, which would take up only a few pixels of a linear axis.
+Models learn most in the first steps, which would have only a few pixels on a linear axis.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ LOSS_DECIMALS = 3
 
 
 class SnapshotTimeline(Struct, frozen=True, dict=True):
-    """The selectable steps of training, and the selected one.
+    """The training steps that can be selected, and the selected one.
 
     Parameters
     ----------
     stops : tuple of int or None
-        Selectable steps in order; the last is None, the current model.
+        The steps that can be selected, in order; the last one is None, for the current model.
     current_step : int
-        Number of steps done.
+        Number of completed steps.
     index : int
         Index of the selected stop.
     description : str
-        Description of the step and its losses.
+        Description of the selected step and its losses.
     is_waiting : bool
         Whether the result of the selected step is pending.
     """
@@ -47,7 +47,7 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
 
     @property
     def selected_step(self) -> int | None:
-        """Selected step; None for the current model."""
+        """The selected step; None for the current model."""
         return self.stops[self.index]
 
     @property
@@ -56,30 +56,30 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
         return self.index == len(self.stops) - 1
 
     def share(self, step: int | None) -> float:
-        """Return a step's position on the axis, from 0 to 1."""
+        """Return the position of a step on the axis, from 0 to 1."""
         if step is None or self.current_step == 0:
             return 1.0
         return min(1.0, math.log1p(step) / math.log1p(self.current_step))
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
-        """Positions of the stops on the axis, from 0 to 1."""
+        """The positions of the stops on the axis, from 0 to 1."""
         return tuple(map(self.share, self.stops))
 
     def nearest_index(self, share: float) -> int:
-        """Return the index of the stop nearest to a position on the axis."""
+        """Return the index of the stop that is nearest to a position on the axis."""
         after = min(bisect_left(self.shares, share), len(self.stops) - 1)
         before = max(0, after - 1)
         is_nearer = share - self.shares[before] < self.shares[after] - share
         return before if is_nearer else after
 
     def index_beside(self, by: int) -> int:
-        """Return the index of the stop at this distance from the selected one, within the ends."""
+        """Return the index of the stop at a distance from the selected one, clamped to the ends."""
         return min(max(self.index + by, 0), len(self.stops) - 1)
 
     @property
     def ticks(self) -> tuple[tuple[int, float], ...]:
-        """Ticks of the axis, powers of ten, with their positions."""
+        """The ticks of the axis, which are 0 and powers of ten, with their positions."""
         powers = (10**power for power in range(len(str(self.current_step))))
         steps = (step for step in powers if step < self.current_step)
         return ((0, 0.0), *((step, self.share(step)) for step in steps))
@@ -102,7 +102,7 @@ def present_snapshots(
     selected : int or None
         The selected step, or the nearest one if it is no longer saved; None for the current model.
     training, validation : MeasuredLoss or None
-        The losses at that step, or the last ones before it, if known.
+        The losses at the selected step, or the last ones before it; None if they are unknown.
     is_waiting : bool
         Whether the result of the selected step is pending.
     """
@@ -123,7 +123,7 @@ def _describe_stop(
     if step == 0:
         when += " (untrained)"
     losses = []
-    if training:  # after n steps, the last batch was step n − 1, counted from 0
+    if training:  # after n steps, the last batch was that of step n − 1, counted from 0
         losses.append(_format_loss("training", training, {step, step - 1}))
     if validation:
         losses.append(_format_loss("validation", validation, {step}))
@@ -131,6 +131,6 @@ def _describe_stop(
 
 
 def _format_loss(name: str, measured: MeasuredLoss, here: set[int]) -> str:
-    """Format a loss, with its step if that differs."""
+    """Format a loss, with its step if this is not the selected step."""
     text = f"{name} loss {format_number(measured.loss, LOSS_DECIMALS)}"
     return text if measured.step in here else f"{text} at step {measured.step:,}"

@@ -1,4 +1,4 @@
-"""The snapshot bar: selects a saved training step, or plays through all of them."""
+"""The snapshot bar, which selects a saved training step or plays all of them in sequence."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
 MIN_TEXT_WIDTH_PX = 600
-"""Minimum width in pixels for text in the bar; in a narrower bar, it is only a tooltip."""
+"""Minimum width of a bar with text, in pixels; in a narrower bar, the text is only a tooltip."""
 PLAYBACK_SPEEDS = (0.5, 1.0, 2.0, 4.0, 8.0)
 FRAME_MS = 300
-"""Duration of each step when playing at normal speed."""
+"""Duration of each step at normal speed, in milliseconds."""
 
 
 class SnapshotBar(QWidget):
-    """Bar that shows the selected training step and selects another.
+    """Shows the selected training step, and selects another one.
 
-    `stepSelectionChanged` carries a saved step, or None for the current model. While playing, it
-    selects the next step once the previous one is shown.
+    `stepSelectionChanged` carries a saved step, or None for the current model. During playback, the
+    next step is selected once the previous one is shown.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
@@ -92,7 +92,7 @@ class SnapshotBar(QWidget):
         self.description_label.show_text(timeline.description)
         self.track.setToolTip(plain_tooltip(timeline.description))
         self._widest_text = max(self._widest_text, self.description_label.sizeHint().width())
-        # Otherwise the track would move while playing.
+        # Otherwise, the track would move during playback.
         self.description_label.setMaximumWidth(self._widest_text)
         set_accessible_value(self, timeline.description)
         is_alone = len(timeline.stops) == 1
@@ -121,7 +121,7 @@ class SnapshotBar(QWidget):
         return self.timer.isActive()
 
     def toggle(self) -> None:
-        """Pause, or play from the selected step; from the first step if the last is selected."""
+        """Pause, or play from the selected step; at the end, play from the first step."""
         if self.is_playing:
             self.pause()
         elif len(self._timeline.stops) > 1:
@@ -131,13 +131,13 @@ class SnapshotBar(QWidget):
             self._show_stop(0 if is_at_end else self._timeline.index_beside(1))
 
     def pause(self) -> None:
-        """Stop playing at the selected step."""
+        """Pause playback at the selected step."""
         if self.is_playing:
             self.timer.stop()
             self._show_icons()
 
     def change_speed(self, by: int) -> None:
-        """Play faster or slower, within the range of speeds."""
+        """Increase or decrease the speed of playback by a number of levels, within the limits."""
         at = self.speed.currentIndex() + by
         self.speed.setCurrentIndex(min(max(at, 0), self.speed.count() - 1))
 
@@ -181,7 +181,7 @@ STEP_KEYS = {
 
 
 class SnapshotSlider(TrackSlider):
-    """The axis of steps to click and drag; `stopSelected` carries the index of a stop."""
+    """The axis of steps, to click or drag; `stopSelected` carries the index of a stop."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Slider
     stopSelected = Signal(int)

@@ -1,4 +1,4 @@
-"""The training bar, and the notices of a run with the details of a failure."""
+"""The training bar, and the notices of a run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MORE_STEPS = 1_000
 
 
 class TrainingBar(QWidget):
-    """Training buttons and progress."""
+    """The training bar, with buttons and progress."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
 
@@ -89,7 +89,7 @@ def _action_button(action: QAction, button: QToolButton | None = None) -> QToolB
 
 
 def create_text_button(action: QAction, words: str) -> QToolButton:
-    """Create a button for an action with a shorter text."""
+    """Create a button for an action, with a shorter text."""
     action.setIconText(words)
     button = _action_button(action)
     button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
@@ -98,7 +98,7 @@ def create_text_button(action: QAction, words: str) -> QToolButton:
 
 
 class RunNotices(QWidget):
-    """Notices below the pictures; hidden if there are none."""
+    """Notices below the heatmaps; hidden if there are none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class RunNotices(QWidget):
         row.addWidget(self.copy_button)
 
     def show_notices(self, notices: tuple[str, ...], failure: RunFailure | None) -> None:
-        """Show the failure and then the notices."""
+        """Show the failure, followed by the notices."""
         sentences = (*([failure.sentence] if failure else []), *notices)
         self._details = failure.details if failure else ""
         self.label.setText("\n".join(sentences))

@@ -1,4 +1,4 @@
-"""Background training: starts, detects, stops and takes over detached processes."""
+"""Controls background training: starts, detects, stops and takes over detached processes."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 DETACH_ERROR = "Cannot continue training “{}” in the background"
 POLL_MS = 200
 MAX_ORDERS_BYTES = 2**20
-"""Maximum size of an orders file in bytes."""
+"""Maximum size of a file with orders, in bytes."""
 MAX_START_S = 60.0
-"""Maximum time for a started process to lock its run, in seconds: it imports torch first."""
+"""Maximum time, in seconds, until a started process locks its run; it first imports torch."""
 _pending_orders: set[Path] = set()
-"""Runs of closed windows that continue in the background once their processes have ended."""
+"""Folders of runs that will continue in the background once the processes of their windows end."""
 
 
 def write_orders(folder: Path) -> None:
-    """Write the orders of a background training; from then on its run counts as training.
+    """Write the orders of a background training; from then on, its run is considered training.
 
     The process reads its orders from a file, because no window sends them.
 
     Raises
     ------
     InputError
-        With the field ``folder``, if they cannot be written.
+        With field ``folder`` if the orders cannot be written.
     """
     orders = (
         Message("open", {"folder": str(folder), "settings": None}),
@@ -65,19 +65,19 @@ def write_orders(folder: Path) -> None:
 
 
 def mark_order_pending(folder: Path) -> None:
-    """Mark a run to continue later, because its starting process would remove an orders file."""
+    """Mark a run to continue later, because its process, which is starting, would remove orders."""
     _pending_orders.add(folder)
 
 
 def continue_run(folder: Path, command: Sequence[str] = TRAINING_COMMAND) -> None:
-    """Continue a run that has orders in a process that outlives this program.
+    """Continue a run in a detached process, which can outlive this program.
 
     Raises
     ------
     InputError
-        With the field ``folder``, if the orders cannot be written or the process cannot start.
+        With field ``folder`` if the orders cannot be written or the process cannot start.
     """
-    write_orders(folder)  # written again, because `MAX_START_S` counts from now
+    write_orders(folder)  # written again, because `MAX_START_S` is measured from now
     why = _start_process(RunFolder(folder), command)
     if why:
         withdraw_order(folder)
@@ -87,7 +87,7 @@ def continue_run(folder: Path, command: Sequence[str] = TRAINING_COMMAND) -> Non
 
 
 def _start_process(run: RunFolder, command: Sequence[str]) -> str:
-    """Start a detached process that reads a run's orders; return an error, or an empty string."""
+    """Start a detached process that reads a run's orders; return an error message, or ""."""
     process = QProcess()
     process.setProcessEnvironment(process_environment())
     process.setProgram(command[0])
@@ -107,15 +107,14 @@ def _start_process(run: RunFolder, command: Sequence[str]) -> str:
 def continue_closed_run(
     folder: Path, command: Sequence[str], said: SignalInstance, ended: ProcessEnd
 ) -> None:
-    """Continue a run after its window was closed; emit an error message if that fails."""
+    """Continue a run after its window was closed; if this fails, emit an error message."""
     is_wanted = folder in _pending_orders or RunFolder(folder).orders.is_file()
     _pending_orders.discard(folder)
     if not is_wanted:
-        return  # it was stopped while the window's process was ending
+        return  # the run was stopped while the window's process was ending
     try:
-        if (
-            ended.failure and not ended.is_terminated
-        ):  # a killed one resumes from its last checkpoint
+        # If the process was killed, the run resumes from its last checkpoint.
+        if ended.failure and not ended.is_terminated:
             withdraw_order(folder)
             raise InputError("folder", ended.failure.sentence)
         continue_run(folder, command)
@@ -127,14 +126,14 @@ def continue_closed_run(
 
 
 def withdraw_order(folder: Path) -> None:
-    """Withdraw a run's orders."""
+    """Withdraw the orders of a run."""
     _pending_orders.discard(folder)
     with suppress(OSError):
         RunFolder(folder).orders.unlink(missing_ok=True)
 
 
 def is_training(folder: Path) -> bool:
-    """Whether a process is training a run or is about to; this check writes nothing."""
+    """Return whether a process trains a run or is about to; this check writes nothing."""
     return folder in _pending_orders or _has_orders(folder) or _is_held(folder)
 
 
@@ -154,12 +153,12 @@ def _is_held(folder: Path) -> bool:
 
 def request_stop(folder: Path) -> None:
     """Ask the process that trains a run to write a checkpoint and exit."""
-    with suppress(OSError):  # its folder no longer exists
+    with suppress(OSError):  # the folder no longer exists
         RunFolder(folder).stop.touch()
 
 
 def _withdraw_stop_request(folder: Path) -> bool:
-    """Withdraw a request to stop; return False if the training process has already handled it."""
+    """Withdraw a stop request; return False if the process has already handled it."""
     with suppress(OSError):
         RunFolder(folder).stop.unlink()
         return True
@@ -167,14 +166,14 @@ def _withdraw_stop_request(folder: Path) -> bool:
 
 
 class BackgroundTrainingWatcher(QObject):
-    """Watcher that asks the process that trains a run to stop, and waits until it has stopped.
+    """Asks the process that trains a run to stop, and waits until the process has stopped.
 
-    Orders do not prove that a process will train the run, because the folder may have been copied:
-    nothing is written to it before the run is locked.
+    Orders do not prove that a process will train the run, because the folder may have been copied.
+    Therefore, nothing is written to it before the run is locked.
     """
 
     runReleased = Signal(bool)
-    """The run is free; carries whether it was being trained until then."""
+    """The run is no longer locked; carries whether it was being trained until then."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -192,16 +191,16 @@ class BackgroundTrainingWatcher(QObject):
         self._poll_timer.stop()
 
     def stop_waiting(self, continues: bool, command: Sequence[str]) -> None:
-        """Stop waiting: the training stops, or continues although it was asked to stop.
+        """Stop waiting for the run; its training stops, or continues despite the stop request.
 
         Raises
         ------
         InputError
-            With the field ``folder``, if it cannot continue.
+            With field ``folder`` if the training cannot continue.
         """
         assert self._folder
         if not continues:
-            withdraw_order(self._folder)  # for a process that has not locked the run yet
+            withdraw_order(self._folder)  # in case the process has not locked the run yet
             self._request_stop()
         elif self._was_held and not _withdraw_stop_request(self._folder):
             continue_run(self._folder, command)

@@ -1,4 +1,4 @@
-"""Controls the training process: its start, its messages and its end."""
+"""Controls a training process: its start, its messages and its end."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TRAINING_COMMAND = (sys.executable, "-P", "-m", "visualizer.language.training_process_main")
-"""Command line of the training program, which imports torch; the window does not.
+"""Command line of the training program. Only this program imports torch; the window does not.
 
-``-P`` keeps the working directory out of the module search path.
+``-P`` excludes the working directory from the module search path.
 """
 MAX_DETAILS_BYTES = 64 * 1024
 EXIT_TIMEOUT_MS = 60_000
-"""Time for a process to write its checkpoint before it is killed, in milliseconds."""
+"""Time, in milliseconds, that a process has for writing its checkpoint before it is killed."""
 TERMINATED_MESSAGE = "Training did not stop within a minute and was terminated."
 _KILLED = 9
 UNSTARTED_MESSAGE = "It had not started, so nothing has changed."
 
 
 class ProcessEnd(Struct, frozen=True):
-    """How a training process ended.
+    """Describes how a training process ended.
 
     Parameters
     ----------
     failure : RunFailure or None
-        The reason, if it ended without being asked to by this or another window.
+        The reason, if the process ended although no window had asked it to.
     is_terminated : bool
-        Whether it was killed here because it took too long to end.
+        Whether this program killed the process because it took too long to end.
     """
 
     failure: RunFailure | None = None
@@ -56,7 +56,7 @@ class TrainingProcess(QObject):
     """A process that trains one run and answers requests about its model.
 
     All methods return immediately: messages are written when the process reads them, and its
-    answers are emitted as signals. `ended` is always emitted, and is the last signal.
+    responses are emitted as signals. `ended` is always emitted, and it is the last signal.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class TrainingProcess(QObject):
         self._unpacker = MessageUnpacker()
         self._details = b""
         self.stopped_run: Path | None = None
-        """A closed run that must not be trained further after this process has ended."""
+        """Folder of a closed run that must not be trained after this process has ended."""
         self.is_over = self._is_end_expected = self._is_closing = self._was_killed = False
         self.has_opened = False
         """Whether the process has opened or created its run."""
@@ -98,12 +98,12 @@ class TrainingProcess(QObject):
         self._process.start(self._command[0], self._command[1:])
 
     def send_message(self, kind: str, **values: Any) -> None:
-        """Send a message; it is dropped if the process has ended."""
+        """Send a message; if the process has ended, the message is dropped."""
         if not self.is_over:
             self._process.write(Message(kind, values).pack())
 
     def stop(self) -> None:
-        """Ask the process to write a checkpoint and exit; it answers ``not_ended`` if it cannot.
+        """Ask the process to write a checkpoint and exit; if it cannot, it sends ``not_ended``.
 
         After a second request, it exits even without a checkpoint.
         """
@@ -112,11 +112,12 @@ class TrainingProcess(QObject):
         self._kill_timer.start()
 
     def end(self) -> None:
-        """Make the process exit, with a checkpoint if possible; see `wait_for_processes`."""
+        """Make the process exit, after it has written a checkpoint if possible."""
         if self.is_over or self._is_closing:
             return
         self._is_closing = True
-        self.setParent(QCoreApplication.instance())  # its owner may be deleted before it exits
+        # The parent is replaced, because it may be deleted before the process exits.
+        self.setParent(QCoreApplication.instance())
         self.stop()
         self._process.closeWriteChannel()
 
@@ -134,7 +135,7 @@ class TrainingProcess(QObject):
                     self._is_end_expected = False
                     self._kill_timer.stop()
                 self.messageReceived.emit(message)
-        except (ValueError, TypeError) as error:  # not a message, but printed text
+        except (ValueError, TypeError) as error:  # printed text instead of a message
             self._details += f"\nInvalid message: {error!r}".encode()
             self._process.kill()
 
@@ -152,9 +153,8 @@ class TrainingProcess(QObject):
         self._read_messages()
         self._append_details()
         is_well = status is QProcess.ExitStatus.NormalExit and code == 0
-        if is_well and (
-            self._is_end_expected or self.has_opened
-        ):  # or another window asked it to exit
+        # After it has opened a run, a process can also be asked to exit by another window.
+        if is_well and (self._is_end_expected or self.has_opened):
             self._emit_ended(None)
             return
         why = TERMINATED_MESSAGE if self._was_killed else _exit_reason(code, status)
@@ -172,15 +172,16 @@ class TrainingProcess(QObject):
 
 
 def wait_for_processes() -> None:
-    """Wait for the processes that were asked to exit; their windows are already closed."""
-    while ending := _ending_processes():  # queried each time, because others end in the meantime
+    """Wait until the processes of closed windows have ended."""
+    # The list is queried each time, because other processes end in the meantime.
+    while ending := _ending_processes():
         loop = QEventLoop()
         ending[0].ended.connect(loop.quit)
         loop.exec()
 
 
 def is_stopping(folder: Path) -> bool:
-    """Whether a process of this program is still writing the checkpoint of a closed run."""
+    """Return whether a process of this program is still writing the checkpoint of a closed run."""
     return any(training.stopped_run == folder for training in _ending_processes())
 
 
@@ -198,7 +199,7 @@ def _exit_reason(code: int, status: QProcess.ExitStatus) -> str:
 
 
 def process_environment() -> QProcessEnvironment:
-    """Return the environment in which a training process imports this copy of the package."""
+    """Return an environment in which a training process imports this copy of the package."""
     variables = QProcessEnvironment.systemEnvironment()
     variables.insert("PYTHONPATH", import_path_with_package(variables.value("PYTHONPATH")))
     return variables

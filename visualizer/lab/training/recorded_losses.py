@@ -1,4 +1,4 @@
-"""The losses of a run, in arrays that are extended as they arrive."""
+"""The losses of a run, in arrays that are extended when new losses arrive."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class GrowingBuffer:
-    """A buffer with spare capacity, shared by several `GrowingArray` objects.
+    """A buffer with spare capacity that several `GrowingArray` objects share.
 
-    The part that any of them shows is never overwritten.
+    The parts that these objects show are never overwritten.
     """
 
     __slots__ = ("array", "used")
@@ -24,12 +24,12 @@ class GrowingBuffer:
 
 
 class GrowingArray:
-    """An immutable array; extending it costs time only for what is added.
+    """An immutable array, which can be extended without copying the existing values.
 
     Parameters
     ----------
     values : ndarray
-        All numbers, [number], read-only.
+        All values, [value], read-only.
     """
 
     __slots__ = ("_buffer", "values")
@@ -41,13 +41,13 @@ class GrowingArray:
 
     @classmethod
     def of(cls, values: ArrayLike, dtype: type = float, capacity: int = 0) -> GrowingArray:
-        """Copy numbers into a new array.
+        """Copy values into a new array.
 
         Parameters
         ----------
         capacity : int
-            Number of values for which memory is reserved; up to this number, extending copies
-            nothing.
+            Number of values for which memory is reserved; up to this number, extending the array
+            copies nothing.
         """
         numbers: np.ndarray = np.asarray(values, dtype=dtype).reshape(-1)
         array: np.ndarray = np.empty(max(len(numbers), capacity), dtype=dtype)
@@ -63,10 +63,12 @@ class GrowingArray:
         return len(self._buffer.array)
 
     def extended(self, more: ArrayLike) -> GrowingArray:
-        """Return an array with more numbers appended; this one is unchanged."""
+        """Return an array with more values appended; this array is unchanged."""
         added, begin = np.asarray(more, dtype=self.values.dtype).reshape(-1), len(self)
         end, room = begin + len(added), self._buffer
-        if room.used != begin or end > len(room.array):  # already extended by another, or full
+        if room.used != begin or end > len(
+            room.array
+        ):  # the buffer was extended by another array, or is full
             array = np.empty(max(end, 2 * begin), dtype=self.values.dtype)
             array[:begin] = self.values
             room = GrowingBuffer(array, begin)
@@ -75,7 +77,7 @@ class GrowingArray:
         return GrowingArray(room, end)
 
     def truncated(self, length: int) -> GrowingArray:
-        """Return the first `length` numbers."""
+        """Return an array with the first `length` values."""
         return GrowingArray(self._buffer, length)
 
 
@@ -87,7 +89,7 @@ class MeasuredLoss(NamedTuple):
 
 
 class LossHistoryId:
-    """Identity shared by losses that extend each other without replacing any."""
+    """Identity of losses that extend each other without replacing any losses."""
 
     __slots__ = ("longest",)
 
@@ -96,9 +98,9 @@ class LossHistoryId:
 
 
 class LossHistory(Struct, frozen=True, eq=False):
-    """The losses of a run so far; extending them costs only what is added.
+    """The losses of a run so far, which can be extended without copying the existing ones.
 
-    Create it with `LossHistory.of` and `extended`, which ensure that steps ascend.
+    Create losses with `LossHistory.of` and `extended`, which ensure that the steps are ascending.
     """
 
     _training: tuple[GrowingArray, GrowingArray, GrowingArray]
@@ -119,15 +121,16 @@ class LossHistory(Struct, frozen=True, eq=False):
         Parameters
         ----------
         steps, training, rates : array_like
-            The steps, the loss of each step's batch in nats per token, and its learning rate.
+            The steps, and for each step the loss of its batch, in nats per token, and the learning
+            rate.
         validation_steps, validation : array_like
-            The steps of validation, and the losses in nats per token.
+            The steps of the validations, and the losses in nats per token.
         """
         return cls.reserve(0).extended(steps, training, rates, validation_steps, validation)
 
     @classmethod
     def reserve(cls, steps: int) -> LossHistory:
-        """Return empty losses with memory for a number of steps, up to which nothing is copied."""
+        """Return empty losses with memory for the given number of steps."""
         whole, real = GrowingArray.of((), np.int64), GrowingArray.of(())
         training = (
             GrowingArray.of((), np.int64, steps),
@@ -138,27 +141,27 @@ class LossHistory(Struct, frozen=True, eq=False):
 
     @property
     def steps(self) -> np.ndarray:
-        """Steps of `training` and `rates`, int64 [step], ascending."""
+        """The steps of `training` and `rates`, int64 [step], ascending."""
         return self._training[0].values
 
     @property
     def training(self) -> np.ndarray:
-        """Loss of each step's batch in nats per token, float64 [step]; may contain NaN and ∞."""
+        """The training loss in nats per token, float64 [step]; may contain NaN and ∞."""
         return self._training[1].values
 
     @property
     def rates(self) -> np.ndarray:
-        """Learning rate of each step, float64 [step]."""
+        """The learning rate of each step, float64 [step]."""
         return self._training[2].values
 
     @property
     def validation_steps(self) -> np.ndarray:
-        """Steps of `validation`, int64 [measure], ascending."""
+        """The steps of `validation`, int64 [measurement], ascending."""
         return self._validation[0].values
 
     @property
     def validation(self) -> np.ndarray:
-        """Validation losses in nats per token, float64 [measure]; may contain NaN and ∞."""
+        """The validation losses in nats per token, float64 [measurement]; may contain NaN and ∞."""
         return self._validation[1].values
 
     @property
@@ -177,10 +180,10 @@ class LossHistory(Struct, frozen=True, eq=False):
         validation_steps: ArrayLike = (),
         validation: ArrayLike = (),
     ) -> LossHistory:
-        """Return these losses with further ones appended.
+        """Return these losses with further losses appended.
 
-        A killed run resumes from its checkpoint and repeats steps: added losses replace all from
-        their first step on.
+        A killed run resumes from its checkpoint and repeats steps. The new losses therefore replace
+        all losses from their first step on.
         """
         grown, is_further = _append_columns(self._training, (steps, training, rates))
         measured, is_measured_further = _append_columns(
@@ -192,14 +195,14 @@ class LossHistory(Struct, frozen=True, eq=False):
         return LossHistory((grown[0], grown[1], grown[2]), (measured[0], measured[1]), past)
 
     def extends(self, before: LossHistory) -> bool:
-        """Whether the training losses begin with another's, without comparing values."""
+        """Return whether these losses extend those of `before`, without comparing values."""
         return self._past is before._past and len(before) <= len(self)
 
 
 def _append_columns(
     before: tuple[GrowingArray, ...], added: tuple[ArrayLike, ...]
 ) -> tuple[tuple[GrowingArray, ...], bool]:
-    """Append columns, the first being the steps; also return whether no row was replaced."""
+    """Append columns, first the steps; also return whether no existing row was replaced."""
     columns = [np.asarray(column).reshape(-1) for column in added]
     steps, kept = before[0].values, len(before[0])
     if len({len(column) for column in columns}) != 1:
@@ -217,6 +220,6 @@ def _append_columns(
 
 
 def _is_last(steps: np.ndarray) -> np.ndarray:
-    """Mark the rows with a step below that of every later row, bool [row]."""
+    """Return which rows have a lower step than every later row, bool [row]."""
     lowest_after = np.minimum.accumulate(steps[::-1])[::-1]
     return np.append(steps[:-1] < lowest_after[1:], True)

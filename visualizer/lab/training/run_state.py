@@ -1,4 +1,4 @@
-"""The state of the open run: its phase, its progress and the last training messages."""
+"""The state of the open run, which is updated by the messages of the training process."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class RunPhase(StrEnum):
-    """Activity of a run; the training process sends the middle values."""
+    """The phases of a run; the training process sends those from `RUNNING` to `DIVERGED`."""
 
     WAITING = "waiting"
-    """Until the process that trains it elsewhere has stopped."""
+    """Another process trains the run and has not stopped yet."""
     OPENING = "opening"
     RUNNING = "running"
     PAUSED = "paused"
@@ -32,25 +32,25 @@ class RunPhase(StrEnum):
     STOPPED = "stopped"
     DIVERGED = "diverged"
     ENDING = "ending"
-    """Until its checkpoint is written."""
+    """The checkpoint of the run is being written."""
     FAILED = "failed"
 
 
 BUSY_PHASES = frozenset({RunPhase.WAITING, RunPhase.OPENING, RunPhase.ENDING})
-"""Phases in which the user has to wait."""
+"""Phases during which the user has to wait."""
 OPEN_PHASES = frozenset(
     {RunPhase.RUNNING, RunPhase.PAUSED, RunPhase.DONE, RunPhase.STOPPED, RunPhase.DIVERGED}
 )
-"""Phases in which its model can be queried."""
+"""Phases in which the model of the run can be queried."""
 
 
 class RunFailure(Struct, frozen=True):
-    """Why a run ended unexpectedly.
+    """The reason why a run ended unexpectedly.
 
     Parameters
     ----------
     details : str
-        Technical details; may be empty.
+        Technical details, which may be empty.
     """
 
     sentence: str
@@ -63,25 +63,25 @@ class RunState(Struct, frozen=True, eq=False):
     Parameters
     ----------
     step : int
-        Number of steps done.
+        Number of completed steps.
     seconds, seconds_left : float
-        Training time so far, and an estimate of the remaining time.
+        Training time so far, and an estimate of the remaining time, in seconds.
     rate : float
-        Learning rate.
+        The learning rate of the current step.
     snapshots : tuple of int
-        Steps at which the weights are saved.
+        Steps whose weights are saved.
     tokens : tuple of str
         The vocabulary.
     frequency, bigram : float
-        Validation losses of the unigram and bigram baselines, in nats per token.
+        Validation losses, in nats per token, of the unigram and bigram baselines.
     sample : str
-        The beginning of its text.
+        The beginning of the training text.
     notice : str
-        A notice about its current state, such as that it cannot be saved.
+        A notice about the current state, for example that the run cannot be saved.
     is_saved : bool
-        Whether its last checkpoint could be written.
+        Whether the last checkpoint could be written.
     final : tuple of (float, float) or None
-        Training and validation loss after completion, each the mean of many batches.
+        Final training and validation losses, averaged over many batches.
     """
 
     folder: Path
@@ -112,7 +112,7 @@ class RunState(Struct, frozen=True, eq=False):
 
     @property
     def losses_now(self) -> tuple[MeasuredLoss | None, MeasuredLoss | None]:
-        """The current losses: for a finished run, those measured at its end."""
+        """The current losses; for a finished run, those that were measured at its end."""
         if self.final is None:
             return self.losses_at(self.step)
         training, validation = (MeasuredLoss(loss, self.step) for loss in self.final)
@@ -120,11 +120,11 @@ class RunState(Struct, frozen=True, eq=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether its model can be queried."""
+        """Whether the model of the run can be queried."""
         return self.phase in OPEN_PHASES
 
     def losses_at(self, step: int) -> tuple[MeasuredLoss | None, MeasuredLoss | None]:
-        """Return the last training and validation loss up to a step."""
+        """Return the last training loss and the last validation loss up to a step."""
         losses = self.losses
         return (
             _last_measured(losses.steps, losses.training, step),
@@ -133,15 +133,15 @@ class RunState(Struct, frozen=True, eq=False):
 
 
 MAX_RESERVED_STEPS = 2_000_000
-"""Maximum number of future steps for which memory is reserved."""
+"""Number of steps up to which memory for the losses is reserved in advance."""
 _OPENED_FIELDS = ("step", "parameters", "device", "frequency", "bigram", "sample")
 _PROGRESS_FIELDS = ("step", "seconds", "tokens_per_second", "seconds_left", "rate")
 
 
 def apply_opened_run(run: RunState, message: Message) -> RunState:
-    """Apply the message that a training process sends after it has opened a run."""
+    """Return the state after the message that a training process sends when it has opened a run."""
     values = message.values
-    is_without_text = values["state"] == RunPhase.STOPPED  # the last notice gives the reason
+    is_without_text = values["state"] == RunPhase.STOPPED  # the last notice states the reason
     settings = settings_from_json(values["settings"])
     # The losses of a long run arrive in parts.
     expected = min(settings.steps, max(int(values["step"]), MAX_RESERVED_STEPS))
@@ -163,7 +163,7 @@ def apply_opened_run(run: RunState, message: Message) -> RunState:
 
 
 def apply_progress(run: RunState, message: Message) -> RunState:
-    """Apply a progress message of a training process."""
+    """Return the state after a progress message of the training process."""
     values = message.values
     ending = run.phase is RunPhase.ENDING or values["state"] == RunPhase.STOPPED
     return replace(
@@ -181,7 +181,7 @@ def apply_progress(run: RunState, message: Message) -> RunState:
 
 
 def add_resume_step(failure: RunFailure, step: int | None) -> RunFailure:
-    """Add the step from which the run resumes to a failure; `step` is None if it cannot be read."""
+    """Add to a failure the step from which the run resumes; None if the step cannot be read."""
     if step is None:
         then = "The checkpoint cannot be read."
     elif step:
@@ -192,7 +192,7 @@ def add_resume_step(failure: RunFailure, step: int | None) -> RunFailure:
 
 
 def refusal_message(failure: RunFailure, values: Mapping[str, Any]) -> Message:
-    """Create the rejection of a request that a failed run will not answer."""
+    """Create the response to a request that a failed run can no longer handle."""
     fields = {"field": "folder", "sentence": failure.sentence}
     return Message("refused", {"id": values.get("id"), **fields})
 

@@ -1,1 +1,1 @@
-"""Export of a training run as a film."""
+"""Export of a training run as an animation."""

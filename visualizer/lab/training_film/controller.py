@@ -1,4 +1,4 @@
-"""Collects the results of training steps and creates a film of them."""
+"""Collects the probe results of training steps, and creates an animation of them."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
 MISSING_SNAPSHOT_FIELD = "step"
-"""Field of the error for a snapshot that is no longer saved; long training runs drop some."""
+"""Field of the error for a snapshot that no longer exists; long runs remove some snapshots."""
 
 ENDED_PHASES = frozenset({RunPhase.ENDING, RunPhase.FAILED})
-"""Phases in which a run no longer answers."""
+"""Phases in which a run no longer responds."""
 
 INCOMPLETE_FILM_ERROR = (
     "The animation was not saved: training ended before all snapshots were read."
 )
 MAX_READINGS_BYTES = 512 * 2**20
-"""Maximum memory of the results that a film holds, in bytes."""
+"""Maximum size of the probe results of an animation, in bytes."""
 
 
 class TrainingFilmRequest(Struct, frozen=True, eq=False):
-    """A requested film of a run for a probe."""
+    """A request for an animation of a run with a probe."""
 
     path: Path
     run: RunState
@@ -51,9 +51,9 @@ class TrainingFilmRequest(Struct, frozen=True, eq=False):
 
 
 class TrainingFilmController(QObject):
-    """Controller that creates films of a run, one at a time.
+    """Creates animations of a run, one at a time.
 
-    Each result is requested after the previous one has arrived, so that training continues in
+    Each result is requested only after the previous one has arrived, so that training continues in
     between. The signals are those of an `ExportRunner`.
     """
 
@@ -69,7 +69,7 @@ class TrainingFilmController(QObject):
         self._pending_steps: deque[int] = deque()
         self._readings: list[ProbeResult] = []
         self._film: TrainingFilmRequest | None = None
-        """The animation whose results are being read."""
+        """The requested animation, while its results are being read."""
         self._thinning_note = ""
         self._exporter = ExportRunner(self)
         self._exporter.said.connect(self._show_message)
@@ -82,7 +82,7 @@ class TrainingFilmController(QObject):
         return self._film is not None or self._exporter.is_working
 
     def create_film(self, path: Path, settings: TrainingFilmSettings | None = None) -> None:
-        """Write a film of the probe, unless one is being written."""
+        """Write an animation with the current probe, unless another one is being written."""
         run = self._lab.run
         if run is None or self.is_working:
             return
@@ -100,14 +100,14 @@ class TrainingFilmController(QObject):
         self._request_next()
 
     def cancel(self) -> None:
-        """Discard the film that is being created."""
+        """Discard the animation that is being created."""
         if self._film:
             self._end_film(CANCELLED_MESSAGE)
         else:
             self._exporter.cancel()
 
     def close(self) -> None:
-        """Stop the thread; must not be called while a film is being written."""
+        """Stop the thread; this must not be called while an animation is being written."""
         self._exporter.close()
 
     # ------------------------------------------------------------------ reading
@@ -121,11 +121,11 @@ class TrainingFilmController(QObject):
         self._lab.ask("read", reply, text=self._film.probe, step=step)
 
     def _on_answer(self, film: TrainingFilmRequest, message: Message) -> None:
-        if film is not self._film:  # it was cancelled
+        if film is not self._film:  # the animation was cancelled
             return
         try:
             self._add_reading(message)
-        except Exception as error:  # noqa: BLE001 - otherwise it would seem to run forever
+        except Exception as error:  # noqa: BLE001 - otherwise, the export would never end
             self._end_film("")
             self._exporter.report(convert_memory_error(error))
 
@@ -142,7 +142,7 @@ class TrainingFilmController(QObject):
         self._request_next()
 
     def _thin_steps(self, size: int) -> None:
-        """Drop steps evenly if all of them would take too much memory."""
+        """Drop steps at regular intervals if all results would take too much memory."""
         count = 1 + len(self._pending_steps)
         stride = -(-count * size // MAX_READINGS_BYTES)
         if stride > 1 and self._pending_steps:
@@ -158,7 +158,7 @@ class TrainingFilmController(QObject):
         self.said.emit(words + self._thinning_note if words else "", for_ms)
 
     def _on_lab_changed(self) -> None:
-        """Cancel if the run changes; report an error if it no longer answers."""
+        """Cancel the animation if another run is opened; report an error if the run has ended."""
         run = self._lab.run
         if self._film is None:
             return

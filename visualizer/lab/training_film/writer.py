@@ -1,4 +1,4 @@
-"""A training film: its frames, one per saved step, and their layout, painting and writing."""
+"""Animations of training: the frames, one per saved step, and how they are laid out and written."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import ModelKind
 
 TrainingAndValidationLoss = tuple["MeasuredLoss | None", "MeasuredLoss | None"]
-"""The training and the validation loss, if known."""
+"""The training and the validation loss; None if they are unknown."""
 
 
 class TrainingFilmSettings(Struct, frozen=True):
-    """The settings of a training film.
+    """The settings of a training animation.
 
     Parameters
     ----------
     ms : float
-        Duration of each step in milliseconds.
+        Duration of each step, in milliseconds.
     width : int
-        Width in pixels.
+        Width of the animation, in pixels.
     title : str
-        Title above the panels.
+        The title above the panels.
     """
 
     ms: float = 300.0
@@ -83,7 +83,7 @@ class TrainingFilmSettings(Struct, frozen=True):
 
 
 class TrainingFilm(Struct, frozen=True, eq=False):
-    """The steps of a film, one frame each; created by `create_training_film`."""
+    """The frames of an animation, one per step; created by `create_training_film`."""
 
     results: tuple[ProbeResult, ...]
     model: ModelKind
@@ -96,7 +96,7 @@ class TrainingFilm(Struct, frozen=True, eq=False):
         return len(self.results)
 
     def board(self, frame: int) -> Board:
-        """Return the panels of a frame, whose colours mean the same in every frame."""
+        """Return the panels of a frame; all frames have the same colour scale."""
         return create_board(
             self.results[frame],
             self.model,
@@ -105,7 +105,7 @@ class TrainingFilm(Struct, frozen=True, eq=False):
         )
 
     def snapshot_bar(self, frame: int) -> SnapshotTimeline:
-        """Return the snapshot bar of a frame, with its step and losses in words."""
+        """Return the snapshot bar of a frame, with a description of its step and losses."""
         step = self.results[frame].step
         steps = (result.step for result in self.results)
         return present_snapshots(steps, self.now, step, *self.losses.get(step, (None, None)))
@@ -122,16 +122,16 @@ def create_training_film(
     losses: Mapping[int, TrainingAndValidationLoss],
     settings: TrainingFilmSettings | None = None,
 ) -> TrainingFilm:
-    """Create a film from probe results.
+    """Create an animation from probe results.
 
     Parameters
     ----------
     results : iterable of ProbeResult
-        Results for one text, each at a saved step, in any order.
+        The results for a text at different saved steps, in any order.
     now : int
-        Number of steps done.
+        Number of completed steps.
     losses : mapping
-        Losses by step, as far as known.
+        The losses by step, if they are known.
 
     Raises
     ------
@@ -157,16 +157,16 @@ SPACING_PX = 8
 
 
 class TrainingFilmFrames(Struct, frozen=True, eq=False):
-    """A film with its layout.
+    """The frames of an animation, with their layout.
 
     Parameters
     ----------
     layout : BoardLayout
-        The layout of the panels, the same in every frame.
+        The layout of the panels, which is the same in every frame.
     scale_factor : float
-        Scale of the panels relative to the window.
+        Scale of the panels, relative to that in the window.
     top : float
-        The y at which panels start, in pixels of the film, as for all margins.
+        The y coordinate at which the panels start, in pixels of the animation.
     """
 
     film: TrainingFilm
@@ -183,12 +183,12 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
         return self.film.durations(unit_ms)
 
     def samples(self) -> list[int]:
-        """Return a few frame numbers spread over the training."""
+        """Return the indices of a few frames that are spread over the training."""
         last = len(self) - 1
         return sorted({round(last * part / (SAMPLED_FRAMES - 1)) for part in range(SAMPLED_FRAMES)})
 
     def pixels(self, frame: int) -> np.ndarray:
-        """Paint a frame as 0xrrggbb, uint32 [row, column]."""
+        """Paint a frame, and return its pixels as 0xrrggbb, uint32 [row, column]."""
         return image_pixels(self.paint_frame(frame))
 
     def paint_frame(self, frame: int) -> QImage:
@@ -224,20 +224,22 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
 
     @property
     def left(self) -> float:
-        """The x at which centred panels start, a whole pixel."""
+        """The x coordinate at which the centred panels start, in whole pixels."""
         return max(0, round((self.film.settings.width - self.layout.width * self.scale_factor) / 2))
 
 
 ASPECT_RATIO_LIMITS = (0.62, 0.8, 1.0)
-"""Limits of height / width of the panels, tried until a panel has `PREFERRED_SIDE_PX` pixels."""
+"""Maximum ratios of height to width, tried until panels have at least the preferred size."""
 PREFERRED_SIDE_PX = 120
-"""Preferred side of a panel in pixels; if panels would be smaller, the film becomes higher."""
+"""Preferred side length of a panel, in pixels; if panels would be smaller, the image is made
+higher.
+"""
 ENLARGEMENT_FACTORS = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
-"""Factors by which the layout area is enlarged, and the panels then scaled down, to fit all."""
+"""Factors by which the area is enlarged so that all panels fit; the panels are then scaled down."""
 
 
 def lay_out_training_film(film: TrainingFilm) -> TrainingFilmFrames:
-    """Lay out a film, with the same layout for all frames, as large as fits."""
+    """Lay out the frames of an animation; all frames have the same layout."""
     layout, shrunk = _best_layout(film)
     settings = film.settings
     top = math.ceil(text_height(settings.title, 20, settings.width))
@@ -249,7 +251,7 @@ def lay_out_training_film(film: TrainingFilm) -> TrainingFilmFrames:
 
 
 def _best_layout(film: TrainingFilm) -> tuple[BoardLayout, float]:
-    """Find the largest cells with which all panels fit, in a film no higher than necessary."""
+    """Find the largest cells with which all panels fit, in an image of the smallest height."""
     wished = PREFERRED_SIDE_PX * film.settings.width / TrainingFilmSettings().width
     found: list[tuple[BoardLayout, float]] = []
     for shape in ASPECT_RATIO_LIMITS:
@@ -264,7 +266,7 @@ def _panel_side(layout: BoardLayout, shrunk: float) -> float:
 
 
 def _fit_layout(film: TrainingFilm, shape: float) -> tuple[BoardLayout, float]:
-    """Find the largest cells with which all panels fit; if none fit, everything is scaled down."""
+    """Find the largest cells with which all panels fit; if none fit, scale everything down."""
     board, width = film.board(0), film.settings.width
     rows = board.heatmaps[0].side[0]
     for larger in ENLARGEMENT_FACTORS:
@@ -283,17 +285,18 @@ def _round_up_to_even(side: float) -> int:
 
 
 def write_training_film(path: Path, film: TrainingFilm, progress: Progress = no_progress) -> Path:
-    """Write a film in the format of the file's suffix.
+    """Write an animation in the format that the file's suffix specifies.
 
     Parameters
     ----------
     progress : callable
-        Called with the number of frames written; an exception from it cancels writing.
+        Called with the number of frames that have been written; if it raises an exception, the
+        export is cancelled.
 
     Raises
     ------
     InputError
-        If the format is not a film format, or the file cannot be written.
+        If the format is not an animation format, or if the file cannot be written.
     """
     suffix, frames = film_format(path).suffix, lay_out_training_film(film)
     atomic_file.write_atomically(
@@ -303,12 +306,12 @@ def write_training_film(path: Path, film: TrainingFilm, progress: Progress = no_
 
 
 def film_format(path: Path) -> ExportFormat:
-    """Return the film format for a file's suffix.
+    """Return the animation format for a file's suffix.
 
     Raises
     ------
     InputError
-        If it is not a film format, or cannot be written here.
+        If the format is not an animation format, or if a package for it is missing.
     """
     found = format_of(path.name)
     films = tuple(one for one in FORMATS if one.kind is FormatKind.FILM)
