@@ -1,4 +1,4 @@
-"""Fixtures for the lab's window and for its widgets alone, at their size on a screen."""
+"""Fixtures for the lab's window and for its individual widgets, in their usual sizes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def _let_go(window: LabWindow) -> None:
     film_controller = window.run_export_controller.film_controller
-    while film_controller.is_working:  # otherwise closing is postponed
+    while film_controller.is_working:  # otherwise, closing is postponed
         film_controller.cancel()
         QApplication.processEvents()
     window.lab.close_run()
@@ -38,19 +38,19 @@ def _let_go(window: LabWindow) -> None:
 def _has_stopped(folder: Path) -> bool:
     if not is_training(folder):
         return True
-    request_stop(folder)  # at each look: a process may just have locked the run
+    request_stop(folder)  # requested at each check, because a process may just have locked the run
     return False
 
 
 @pytest.fixture
 def let_go() -> Callable[[LabWindow], None]:
-    """Closes a lab as one should, before a test ends."""
+    """Closes a lab in an orderly way before a test ends."""
     return _let_go
 
 
 @pytest.fixture
 def lab_window(application: QApplication, qtbot: QtBot) -> LabWindow:
-    """The lab as it is opened, with a training that only pretends."""
+    """A newly opened lab, with a fake training process."""
     window = LabWindow(FAKE)
     window.resize(1280, 800)
     window.show()

@@ -1,4 +1,4 @@
-"""Accessible names, roles and values of the lab's widgets."""
+"""The accessible names, roles and values of the lab's widgets."""
 
 from __future__ import annotations
 

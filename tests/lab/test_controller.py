@@ -1,4 +1,4 @@
-"""What was wanted of a run is not done to the next one."""
+"""Requests for a run are not executed for the next run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
         tell(training, says, **values)
 
     monkeypatch.setattr(TrainingProcess, "send_message", note)
-    lab.toggle_training()  # to be trained as soon as it is open
+    lab.toggle_training()  # the run will be trained as soon as it is open
     lab.ask("generate", answers.append, count=3)
     first = lab.training
     lab.close_run()

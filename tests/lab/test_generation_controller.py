@@ -1,4 +1,4 @@
-"""Text generation waits for the reading of its text, unless another step was taken meanwhile."""
+"""Text generation waits for the result of its text, unless another token is chosen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXT = "ab"
 
 
 class Teller:
-    """A story whose readings arrive when a test says so."""
+    """A generation controller whose results arrive when a test requests it."""
 
     def __init__(self, parent: QObject, folder: Path) -> None:
         self.lab = LabStateController((), parent)
@@ -36,7 +36,7 @@ class Teller:
         self.lab.changed.emit()
 
     def arrive(self) -> None:
-        """Let the reading of the present text arrive."""
+        """Deliver the result of the current text."""
         tokens = tuple(self.lab.view.probe)
         self.probe_controller.text = self.lab.view.probe
         logits, weights = np.zeros((len(tokens), len(TEXT))), np.zeros((1, 1, 1, 1), np.float32)

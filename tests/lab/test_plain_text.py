@@ -1,4 +1,4 @@
-"""Tokens, names of runs and errors are shown as plain text in the lab."""
+"""The lab shows tokens, names of runs and errors as plain text."""
 
 from __future__ import annotations
 

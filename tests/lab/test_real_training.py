@@ -1,4 +1,4 @@
-"""The lab with real training: its numbers are the model's, and nothing is lost."""
+"""The lab with real training: it shows the values of the model, and no training is lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 PATIENCE_MS = 180_000
-"""A training stands back behind all else that the machine does."""
+"""A long timeout, because training has a lower priority than all other programs."""
 SMALL = TrainingSettings(CorpusSource(size=4_000), block=8, width=8, batch=4, steps=60, threads=1)
 
 
@@ -61,7 +61,7 @@ def test_a_layer_and_the_model_are_opened_with_the_numbers_of_the_step(real: Stu
 
 
 def assert_layer_is_opened(real: Student) -> None:
-    """Open a layer as a document, and compute its weights again."""
+    """Open a layer as a document, and check its weights by computing them again."""
     reading = real.window.probe_controller.result
     assert reading
     assert reading.weights is not None
@@ -83,7 +83,7 @@ def assert_layer_is_opened(real: Student) -> None:
 
 
 def assert_model_is_opened(real: Student) -> None:
-    """Open the model as it is at the end, and at an earlier step that is looked at."""
+    """Open the final model, and the model of an earlier selected step."""
     wanted: list[tuple[Path, str]] = []
     real.window.modelRequested.connect(lambda path, text: wanted.append((path, text)))
     run = real.window.lab.run
@@ -110,7 +110,7 @@ def test_one_that_is_killed_goes_on_from_the_step_it_names_and_in_the_background
     lab = real.window.lab
     real.until(lambda: lab.run is not None and step_of(lab) > 50)
     real.click("toggle")
-    real.until(lambda: real.button == "Resume")  # with a checkpoint
+    real.until(lambda: real.button == "Resume")  # a checkpoint has been written
     saved = step_of(lab)
     real.click("toggle")
     real.until(lambda: step_of(lab) > saved)
@@ -133,7 +133,7 @@ def test_one_that_is_killed_goes_on_from_the_step_it_names_and_in_the_background
 
 
 def assert_goes_on_in_background(real: Student) -> None:
-    """Leave a run that is trained, and open it again: no step is missing."""
+    """Close a run that is being trained and reopen it; no step is missing."""
     assert real.window.lab.run
     folder = real.window.lab.run.folder
     QTest.mouseClick(real.window.settings_pane.new_run_button, LEFT)

@@ -1,4 +1,4 @@
-"""Reopening the lab: the last run is offered, with what was read of it."""
+"""Reopening the lab: the last run is selected, and its probe text is restored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def open_lab(application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None]) -> Open:
-    """Opens the lab; the one before is closed."""
+    """Opens the lab, after closing the previous one."""
     opened: list[LabWindow] = []
 
     def open_() -> Student:

@@ -1,4 +1,4 @@
-"""Messages of a run become the lab's model."""
+"""The content of the lab is built from the messages of a run."""
 
 from __future__ import annotations
 
@@ -180,5 +180,5 @@ def test_the_first_probe_is_the_beginning_of_the_text() -> None:
     words = replace(SETTINGS, source=world, block=3)
     assert choose_probe_text("The cat sat on the mat.", words) == "The cat sat"
     assert choose_probe_text("", SETTINGS) == ""
-    flags = "\U0001f1e9\U0001f1ea \U0001f1eb\U0001f1f7 \U0001f1ee\U0001f1f9"  # of two signs each
+    flags = "\U0001f1e9\U0001f1ea \U0001f1eb\U0001f1f7 \U0001f1ee\U0001f1f9"  # two characters each
     assert choose_probe_text(flags, replace(SETTINGS, block=3)) == flags[:5]

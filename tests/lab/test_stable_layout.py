@@ -1,4 +1,4 @@
-"""Texts that appear and disappear do not move the lab's layout."""
+"""Texts that appear and disappear do not change the lab's layout."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def place(student: Student, widget: QWidget) -> QPoint:
 
 
 def drag(handle: QWidget, by: int) -> None:
-    """Pull a handle sideways."""
+    """Drag a handle sideways."""
     start = handle.rect().center()
     QTest.mousePress(handle, LEFT, pos=start)
     at = QPointF(start + QPoint(by, 0))
@@ -39,7 +39,7 @@ def drag(handle: QWidget, by: int) -> None:
 
 
 def watch(student: Student) -> None:
-    """Train 100 steps, and have their end be read."""
+    """Train for 100 steps, and wait for the result of the last one."""
     student.type("steps", "100")
     student.click("toggle")
     student.until_said("Done")
@@ -80,7 +80,7 @@ def test_sliders_stay_where_they_are_while_one_draws_from_less(student: Student)
     assert pane.legend.text()
 
 
-@pytest.mark.slow  # plays in real time
+@pytest.mark.slow  # playback is in real time
 def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
     watch(student)
     tree = student.window.generation_pane
@@ -88,7 +88,7 @@ def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
     before, width = [place(student, one) for one in buttons], tree.run.width()
     QTest.mouseClick(tree.run, LEFT)
     assert tree.run.text() == "Stop"
-    student.until(lambda: len(student.window.probe.text()) > 34)  # some are left out by then
+    student.until(lambda: len(student.window.probe.text()) > 34)  # some tokens are omitted by then
     student.until(lambda: "omitted" in student.window.attention.notices.text())
     assert [place(student, one) for one in buttons] == before
     assert tree.run.width() == width
@@ -107,7 +107,7 @@ def test_parts_are_as_large_after_any_number_of_starts(
         window.show()
         qtbot.waitExposed(window)
         student = Student(qtbot, window)
-        if start in {1, 3}:  # the text's column is there only with a run
+        if start in {1, 3}:  # the column with the text exists only with a run
             watch(student)
         wanted.append({name: each.wanted_sizes for name, each in window.splitters.items()})
         window.close()
@@ -211,7 +211,7 @@ def test_parts_are_folded_away_by_keys_and_come_back(
     qtbot.addWidget(again, before_close_func=let_go)
     assert again.collapse_controller.collapsed_sections == {"left", "losses"}
     student.press(Qt.Key.Key_F8, NONE)
-    student.press(Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)  # one goes to the settings
+    student.press(Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)  # this key shows the settings
     assert window.left.isVisible()
     student.until(lambda: window.across.sizes() == before)
     student.until(lambda: board.size() == size)

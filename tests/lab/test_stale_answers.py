@@ -1,4 +1,4 @@
-"""The lab never shows an answer for another text or another run."""
+"""The lab never shows a result for another text or another run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def watching(student: Student) -> Student:
-    """A student before a training of 100 steps that is done, with its attention read."""
+    """A user of the lab after a training of 100 steps, whose attention is shown."""
     student.type("steps", "100")
     student.click("toggle")
     student.until_said("Done")
@@ -68,11 +68,11 @@ def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student
 
 def test_a_text_that_cannot_be_read_at_one_step_is_read_at_another(watching: Student) -> None:
     window = watching.window
-    window.lab.select_snapshot(7)  # as one that is looked at when the training thins its snapshots
+    window.lab.select_snapshot(7)  # this snapshot was removed while it was selected
     retype(watching, "abba")
     watching.until(lambda: "Step 7 is not kept." in problem(watching))
     assert can_draw(watching) == (False,) * 4
-    assert not window.probe_controller.is_waiting  # playing goes on from there
+    assert not window.probe_controller.is_waiting  # playback can continue from there
     QTest.mouseClick(window.snapshot_bar.now_button, LEFT)
     watching.until(lambda: window.generation_controller.result is not None)
     assert problem(watching) == ""

@@ -1,4 +1,4 @@
-"""Watching a training in the lab: losses, snapshots, next tokens, generated text."""
+"""A user watches training in the lab: losses, snapshots, next tokens and generated text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALT = Qt.KeyboardModifier.AltModifier
 
 @pytest.fixture
 def watching(student: Student) -> Student:
-    """A student before a training of 100 steps that is done, with its attention read."""
+    """A user of the lab after a training of 100 steps, whose attention is shown."""
     student.type("steps", "100")
     student.click("toggle")
     student.until_said("Done")
@@ -50,7 +50,7 @@ def test_after_a_stop_nothing_more_is_drawn(watching: Student) -> None:
     window = watching.window
     QTest.mouseClick(window.generation_pane.sample, LEFT)
     count = len(story(watching).tokens)
-    QTest.mouseClick(window.generation_pane.run, LEFT)  # while what comes next is not known yet
+    QTest.mouseClick(window.generation_pane.run, LEFT)  # while the next token is still unknown
     QTest.mouseClick(window.generation_pane.run, LEFT)
     assert not window.generation_controller.is_running
     watching.until(lambda: window.generation_controller.result is not None)
@@ -127,7 +127,7 @@ def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
     watching.press(Qt.Key.Key_Space, NONE)
     watching.until(lambda: len(plot(watching).lines) > 3)
     assert {line.name for line in plot(watching).lines} == {first.name, "repeat-attention-only-2"}
-    for line in plot(watching).reference_losses:  # of the run that is open alone
+    for line in plot(watching).reference_losses:  # only those of the open run
         assert line.name.endswith("(repeat-attention-only-2)")
 
 
@@ -141,7 +141,7 @@ def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None
     (node,) = story(watching).nodes
     assert node.is_sampled
     views = window.training_views_controller
-    watching.until(lambda: len(views.panel.board.heatmaps[0].rows.labels) == 9)  # a row more
+    watching.until(lambda: len(views.panel.board.heatmaps[0].rows.labels) == 9)  # one more row
     watching.press(Qt.Key.Key_Left, ALT)
     assert window.probe.text() == "abcdabcd"
     watching.press(Qt.Key.Key_Right, ALT)
@@ -178,14 +178,14 @@ def test_the_keys_stay_at_the_button_that_draws(watching: Student) -> None:
 
 @pytest.mark.slow
 def test_a_token_that_is_asked_for_too_early_is_drawn_in_time(watching: Student) -> None:
-    for _ in range(2):  # what comes after the first is not known yet
+    for _ in range(2):  # the token after the first one is not known yet
         QTest.mouseClick(watching.window.generation_pane.sample, LEFT)
     assert len(story(watching).tokens) == 9
     watching.until(lambda: len(story(watching).tokens) == 10)
     QTest.mouseClick(watching.window.generation_pane.sample, LEFT)
     watching.press(Qt.Key.Key_Left, ALT)
     watching.until(lambda: watching.window.generation_controller.result is not None)
-    assert len(story(watching).tokens) == 9  # one went elsewhere before it was there
+    assert len(story(watching).tokens) == 9  # another branch was chosen before the token arrived
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The lab's window by mouse and keyboard: training, stopping, resuming and keeping runs."""
+"""Use of the lab's window with the mouse and the keyboard."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_it_pauses_steps_goes_on_and_stops(student: Student) -> None:
     student.until_said("Stopped")
     assert run.folder.joinpath("losses.csv").exists()
     assert not detached_controller.is_training(run.folder)
-    student.click("toggle")  # in another process, from where it stood
+    student.click("toggle")  # another process continues from the last step
     student.until(lambda: student.button == "Pause")
     now = student.window.lab.run
     assert now
@@ -123,7 +123,7 @@ def test_more_steps_are_typed_key_by_key_while_a_run_is_open(student: Student) -
     student.press(Qt.Key.Key_A)
     for key in "200000":
         student.keys(key)
-        # The first digits alone would end it.
+        # With only the first digits, the training would end.
         assert student.window.lab.settings.steps == 100_000
     student.press(Qt.Key.Key_Return, NONE)
     student.until_said("of 200,000")
@@ -210,8 +210,9 @@ def test_what_is_wrong_is_said_at_the_setting_and_mended(student: Student) -> No
     rows = student.window.settings_pane.rows
     label = rows["heads"].problem
     both = rows["layers"].geometry().right() - rows["heads"].geometry().left()
-    assert label.width() >= both  # not squeezed under one of the two
-    student.until(lambda: label.height() >= label.heightForWidth(label.width()))  # laid out
+    assert label.width() >= both  # the label is not limited to the width of one of the two settings
+    # The layout is complete when the label has its full height.
+    student.until(lambda: label.height() >= label.heightForWidth(label.width()))
     QTest.mouseClick(label, LEFT, pos=link_in(label))
     student.schedule_autosave()
     assert student.window.lab.draft.heads == 2
@@ -277,7 +278,7 @@ def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None
     assert student.problem("path") == ""
     assert says.isHidden()
     student.choose("preset", "Lecture notes: your text, bigram")
-    assert student.window.lab.draft.source.path == str(tmp_path / "poem.txt")  # it stays
+    assert student.window.lab.draft.source.path == str(tmp_path / "poem.txt")  # the file is kept
 
 
 def test_a_task_that_is_chosen_after_words_is_written_on_by_characters(student: Student) -> None:
@@ -307,7 +308,8 @@ def test_the_attention_to_the_probe_is_live(student: Student) -> None:
     np.testing.assert_allclose(views.panel.board.heatmaps[0].values[3], 0.25)
     student.type_probe("abbaz")
     student.until(lambda: "“z” is not known." in words(student.window.probe_problem))
-    assert views.panel.board.heatmaps[0].rows.labels == tuple("abba")  # the last good picture stays
+    # The last valid result is kept.
+    assert views.panel.board.heatmaps[0].rows.labels == tuple("abba")
 
 
 @pytest.mark.slow
@@ -325,7 +327,7 @@ def test_training_time_is_scrubbed(student: Student) -> None:
     assert "Step 0 of 100" in student.window.snapshot_bar.description_label.text()
     student.press(Qt.Key.Key_End, NONE)
     assert probe_controller.result
-    assert probe_controller.result.step == 100  # it was kept
+    assert probe_controller.result.step == 100  # the result was cached
 
 
 def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student) -> None:
@@ -396,7 +398,7 @@ def test_what_broke_off_a_training_before_it_began_is_said(
     assert window.lab.run is None
 
 
-# ------------------------------------------------------------------------------ leaving and runs
+# ----------------------------------------------------------------------- closing runs, the list
 
 
 def begin(student: Student, steps: str = "1000000") -> Path:
@@ -432,7 +434,8 @@ def test_closing_while_it_trains_asks_and_is_called_off(student: Student) -> Non
 
 def test_closing_asks_again_after_it_was_called_off_elsewhere(student: Student) -> None:
     begin(student)
-    assert not student.window.may_close(lambda: None)  # another window then stays open, and so all
+    # Another window stays open, so all windows do.
+    assert not student.window.may_close(lambda: None)
     student.answer("leaving", "&Stop")
     student.activate()
     begin(student)
@@ -446,12 +449,12 @@ def test_the_answer_is_to_the_newest_question(student: Student, tmp_path: Path) 
     folder = begin(student)
     closed: list[bool] = []
     student.window.open_run(tmp_path / "another")
-    assert not student.window.may_close(lambda: closed.append(True))  # wanted in another window
+    assert not student.window.may_close(lambda: closed.append(True))  # requested in another window
     student.until(lambda: len(student.window.findChildren(QMessageBox, "leaving")) == 1)
     student.answer("leaving", "&Stop")
     assert closed == [True]
     assert student.window.lab.run is None
-    assert student.window.lab.refused is None  # the other run, which is not there, was not opened
+    assert student.window.lab.refused is None  # the other run, which does not exist, was not opened
     end_of_all(student)
     assert (folder / "step.json").exists()
 
@@ -476,7 +479,7 @@ def test_where_there_is_no_room_for_a_checkpoint_it_stops_only_at_the_second_wis
     assert student.notices == "The training was not ended."
     student.click("stop")
     student.until_said("Stopped")
-    student.press(Qt.Key.Key_W)  # there is nothing left to lose
+    student.press(Qt.Key.Key_W)  # nothing can be lost any more
     assert not student.window.isVisible()
 
 
@@ -530,7 +533,7 @@ def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> Non
     choose_first(student)
     student.press(Qt.Key.Key_O, CONTROL | SHIFT)
     student.until_said("Waiting for the background training to stop")
-    student.until(lambda: student.button == "Pause")  # here, it goes on by itself
+    student.until(lambda: student.button == "Pause")  # in this case, training continues by itself
     assert student.window.lab.run
     assert student.window.lab.run.folder == folder
 
@@ -544,7 +547,7 @@ def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student
     assert training
     assert run
     number = training.process_id
-    os.kill(number, signal.SIGSTOP)  # it slow to write to write the checkpoint
+    os.kill(number, signal.SIGSTOP)  # simulates a process that writes its checkpoint slowly
     QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     student.window.open_run(folder)
     student.until_said("Waiting for")
@@ -582,7 +585,7 @@ def test_closing_while_one_is_taken_over_asks(student: Student) -> None:
 
 @pytest.fixture
 def done(student: Student) -> Path:
-    """A run that is done and not open."""
+    """A completed run that is not open."""
     folder = begin(student, "30")
     student.until_said("Done")
     QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
@@ -591,7 +594,7 @@ def done(student: Student) -> Path:
 
 
 def paused_and_left(student: Student) -> Path:
-    """Begin a run, pause it and leave it."""
+    """Start a run, pause it, and close it."""
     folder = begin(student)
     student.click("toggle")
     student.until_said("Paused")
@@ -602,7 +605,7 @@ def paused_and_left(student: Student) -> Path:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold a run as a training in the background does."""
+    """Lock a run in the same way as background training."""
     lock = FileLock(folder / "lock")
     try:
         yield
@@ -630,7 +633,7 @@ def test_one_that_was_waited_for_goes_on_in_the_background_after_all(
         assert (done / "stop").exists()
         leave(student, "&Keep training")
         assert not (done / "stop").exists()
-        assert not (done / "background.log").exists()  # no other one is started
+        assert not (done / "background.log").exists()  # no other process is started
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
@@ -639,10 +642,10 @@ def test_one_that_was_waited_for_and_stops_already_is_started_again(
 ) -> None:
     with held(done):
         wait_for(student, done)
-        (done / "stop").unlink()  # as who stops does
+        (done / "stop").unlink()  # a process that stops removes the request
         leave(student, "&Keep training")
     assert (done / "background.log").exists()
-    student.until(lambda: not (done / "orders").exists())  # it has taken them
+    student.until(lambda: not (done / "orders").exists())  # the process has read the orders
 
 
 def test_one_that_was_waited_for_before_it_held_the_run_is_stopped(
@@ -652,7 +655,7 @@ def test_one_that_was_waited_for_before_it_held_the_run_is_stopped(
     wait_for(student, done)
     leave(student, "&Stop")
     assert not detached_controller.is_training(done)
-    assert not (done / "stop").exists()  # nothing is written to a run that nobody holds
+    assert not (done / "stop").exists()  # nothing is written to a run that is not locked
 
 
 @pytest.mark.slow
@@ -677,7 +680,7 @@ def test_one_that_takes_too_long_to_stop_says_so(
     begin(student)
     training = student.window.lab.training
     assert training
-    os.kill(training.process_id, signal.SIGSTOP)  # as in a long step
+    os.kill(training.process_id, signal.SIGSTOP)  # simulates a long step
     student.click("stop")
     student.until(lambda: student.notices.startswith(process_controller.TERMINATED_MESSAGE))
     assert "reopen the run to start from step 0" in student.notices
@@ -694,7 +697,7 @@ def test_one_that_takes_too_long_goes_on_in_the_background_all_the_same(
     leave(student, "&Keep training")
     end_of_all(student)
     assert (folder / "background.log").exists()
-    student.until(lambda: not (folder / "orders").exists())  # it has taken them
+    student.until(lambda: not (folder / "orders").exists())  # the process has read the orders
 
 
 def test_one_that_has_just_been_started_goes_on_in_the_background(student: Student) -> None:
@@ -708,7 +711,7 @@ def test_one_that_has_just_been_started_goes_on_in_the_background(student: Stude
     end_of_all(student)
     assert student.window.statusBar().currentMessage() == ""
     assert (folder / "background.log").exists()
-    student.until(lambda: not (folder / "orders").exists())  # it has taken them
+    student.until(lambda: not (folder / "orders").exists())  # the process has read the orders
 
 
 def test_one_whose_process_ends_while_it_is_asked_goes_on_all_the_same(student: Student) -> None:
@@ -742,7 +745,7 @@ def test_one_that_another_program_has_paused_stays_paused(student: Student) -> N
     folder = paused_and_left(student)
     with held(folder):
         wait_for(student, folder)
-        RunFolder(folder).stop.append(IDLE_STOP_CONTENT)  # as a process does that is at rest
+        RunFolder(folder).stop.append(IDLE_STOP_CONTENT)  # a process that is not training does this
     student.until_said("Paused")
     assert not (folder / "stop").exists()
 
@@ -754,7 +757,7 @@ def test_one_that_the_command_line_has_trained_goes_on_when_it_is_taken_over(
     folder = paused_and_left(student)
     with held(folder):
         wait_for(student, folder)
-        assert (folder / "stop").exists()  # which the command line does not remove
+        assert (folder / "stop").exists()  # the command line does not remove the file
     student.until(lambda: student.button == "Pause")
     assert not (folder / "stop").exists()
 
@@ -774,7 +777,7 @@ def test_one_that_is_to_go_on_is_stopped_before_it_has_begun(student: Student) -
 
 def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
     folder = begin(student)
-    (folder / "orders").mkdir()  # where a file is to be
+    (folder / "orders").mkdir()  # a folder in place of the file
     student.press(Qt.Key.Key_W)
     student.answer("leaving", "&Keep training")
     said = student.window.statusBar().currentMessage()
@@ -787,7 +790,13 @@ def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
 @pytest.mark.slow
 def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -> None:
     folder = begin(student)
-    student.window.lab.command = (sys.executable, "-S", "-c", "pass")  # it never does
+    # This process never locks the run.
+    student.window.lab.command = (
+        sys.executable,
+        "-S",
+        "-c",
+        "pass",
+    )
     QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     student.answer("leaving", "&Keep training")
     end_of_all(student)
@@ -800,7 +809,8 @@ def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -
     assert "is training in the background" in student.window.statusBar().currentMessage()
     detached_controller.withdraw_order(folder)
     assert not detached_controller.is_training(folder)
-    student.until(lambda: not student.window.run_controller.training_runs)  # it is looked at again
+    # The runs are checked again after an interval.
+    student.until(lambda: not student.window.run_controller.training_runs)
 
 
 def test_a_wrong_folder_leaves_the_run_that_is_open(student: Student, tmp_path: Path) -> None:
@@ -826,7 +836,7 @@ def test_a_background_that_does_not_start_is_said(student: Student) -> None:
 
 @pytest.mark.slow
 def test_it_is_stopped_as_soon_as_it_was_resumed(student: Student) -> None:
-    """Its process takes seconds to start; a stop meanwhile is no less meant."""
+    """The process takes several seconds to start; a stop during this time must have an effect."""
     begin(student)
     student.click("stop")
     student.until_said("Stopped")
@@ -857,7 +867,7 @@ def test_a_new_run_is_stopped_as_soon_as_it_was_started(student: Student) -> Non
     assert student.notices == ""
     end_of_all(student)
     student.schedule_autosave()
-    assert student.line.startswith("Stopped")  # nothing that is only offered starts it again
+    assert student.line.startswith("Stopped")  # a suggested probe does not start the process again
     generation = student.window.generation_controller
     count = len(generation.tree.tokens)
     student.press(Qt.Key.Key_T)
@@ -895,7 +905,7 @@ def test_escape_lets_go_of_the_cell_wherever_the_focus_is(student: Student) -> N
         widget.setFocus()
         student.press(Qt.Key.Key_Escape, NONE)
         if widget is window.plot_pane.view and views.pointer.pinned is not None:
-            student.press(Qt.Key.Key_Escape, NONE)  # first it goes back to the present
+            student.press(Qt.Key.Key_Escape, NONE)  # Esc first selects the current model
         assert views.pointer.pinned is None, widget
         tried += 1
     assert tried > 20
@@ -920,7 +930,7 @@ def test_one_that_is_refused_a_step_while_it_ends_stays_open(student: Student) -
     student.click("stop")
     sentence = "The loss is no number any more."
     said = {"id": None, "field": "rate", "sentence": sentence, "remedy": None}
-    # Of its last step, before it hears of the end.
+    # The response to the last step arrives before the end of the process is known.
     training.messageReceived.emit(Message("refused", said))
     student.until_said("Stopped")
     assert student.window.lab.run
@@ -953,7 +963,7 @@ def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
     date = runs.visualRect(runs.model().index(0, 1))
     QTest.mouseClick(runs.viewport(), LEFT, NONE, date.center())
     student.press(Qt.Key.Key_F2, NONE)
-    student.press(Qt.Key.Key_F2, NONE)  # it is being renamed already
+    student.press(Qt.Key.Key_F2, NONE)  # the name is already being edited
     student.keys("first try")
     student.press(Qt.Key.Key_Return, NONE)
     home = student.window.lab.home
@@ -1046,12 +1056,13 @@ def test_closing_waits_for_no_long_reading(
     workers = run_controller.findChildren(NewestRequestWorker)
     assert workers
     student.window.close()
-    student.until(lambda: not any(map(isValid, workers)))  # their threads have ended
+    student.until(lambda: not any(map(isValid, workers)))  # the threads have ended
 
 
 def test_the_theme_chosen_is_that_of_the_program(student: Student) -> None:
     for scheme in ("dark", "light"):
-        QApplication.setPalette(palette(DARK if scheme == "light" else LIGHT))  # another window's
+        # Another window has set this palette.
+        QApplication.setPalette(palette(DARK if scheme == "light" else LIGHT))
         student.window.set_scheme(scheme)
         paper = QApplication.palette().color(QPalette.ColorRole.Window).name()
         theme = theme_of(ColourScheme(scheme))
@@ -1080,7 +1091,7 @@ def delete_first(student: Student) -> None:
 
 @pytest.fixture
 def held_deleting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Runs are deleted once this is set, which may take long."""
+    """Deleting runs blocks until this event is set."""
     goes_on, delete = threading.Event(), store.delete_run
 
     def deleting(folder: Path) -> None:
@@ -1092,7 +1103,7 @@ def held_deleting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 def stored(student: Student, *names: str) -> list[Path]:
-    """Store finished runs, and list them."""
+    """Store completed runs, and show them in the list."""
     folders = [student.window.lab.home / name for name in names]
     for folder in folders:
         RunFolder(folder).create_run(
@@ -1141,7 +1152,7 @@ def test_runs_are_deleted_after_the_window_is_closed(
     assert workers
     student.window.close()
     held_deleting.set()
-    student.until(lambda: not any(map(isValid, workers)))  # their threads have ended
+    student.until(lambda: not any(map(isValid, workers)))  # the threads have ended
     assert not any(folder.exists() for folder in folders)
 
 
@@ -1180,7 +1191,7 @@ def test_one_that_others_changed_is_opened_again_from_the_list(student: Student)
     lab = student.window.lab
     process = lab.training
     open_first(student)
-    assert lab.training is process  # it can go on as it is
+    assert lab.training is process  # the process can continue
     lab.show_error(InputError("held", "The run has changed since it was opened. Reopen it."))
     open_first(student)
     student.until(lambda: lab.training is not process)
@@ -1188,7 +1199,7 @@ def test_one_that_others_changed_is_opened_again_from_the_list(student: Student)
     assert student.notices == ""
 
 
-# ------------------------------------------------------------------------------------- actions
+# ------------------------------------------------------------------------------------ commands
 
 
 def test_every_action_has_its_own_keys_and_acts(student: Student) -> None:
@@ -1196,7 +1207,7 @@ def test_every_action_has_its_own_keys_and_acts(student: Student) -> None:
     assert len(keys) == len(set(keys))
     for command in LAB_COMMANDS:
         assert command.shortcuts
-        if command.id not in {"documentation.open", "shortcuts.show"}:  # boxes over the window
+        if command.id not in {"documentation.open", "shortcuts.show"}:  # these open other windows
             controllers = student.window.menus.by_id[command.id].controllers
             assert callable(called(command, controllers))
     listed = [row for group in list_shortcuts() for row in group.rows]
@@ -1212,7 +1223,7 @@ def test_light_and_dark_by_keys(student: Student) -> None:
 
 
 def share_of_largest(path: Path) -> float:
-    """Measure how much of a film's last frame is of the colour of the largest weights."""
+    """Return the share of an animation's last frame with the colour of the largest weights."""
     with Image.open(path) as image:
         image.seek(getattr(image, "n_frames") - 1)  # noqa: B009 - of moving pictures only
         pixels = np.array(image.convert("RGB"), int)
@@ -1234,7 +1245,7 @@ def test_the_weights_and_a_film_are_saved(student: Student, tmp_path: Path) -> N
     )
     for key, name in files:
         if name == "row.gif":
-            student.press(Qt.Key.Key_5)  # colours up to each row's largest, in a film too
+            student.press(Qt.Key.Key_5)  # the colour range per row also applies to animations
         student.press(key, CONTROL | SHIFT)
         dialog = student.window.findChild(QFileDialog)
         assert dialog

@@ -1,4 +1,4 @@
-"""Fixtures of all tests of language models."""
+"""Fixtures for all tests of language models."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from visualizer.language.training_settings import FINAL_EVALUATION_BATCHES
 
 @pytest.fixture(autouse=True)
 def quick_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evaluate few batches: evaluation takes longer than a test's few steps of training."""
+    """Evaluate only a few batches, because evaluation takes longer than training in tests."""
     monkeypatch.setattr(training_run, "FINAL_EVALUATION_BATCHES", 5)
     monkeypatch.setattr(training_run, "MEASURED_TOKENS", 400)
 
 
 @pytest.fixture
 def full_evaluation(quick_evaluation: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evaluate as many batches as programs that are started do."""
+    """Evaluate as many batches as the program does."""
     monkeypatch.setattr(training_run, "FINAL_EVALUATION_BATCHES", FINAL_EVALUATION_BATCHES)
     monkeypatch.setattr(training_run, "MEASURED_TOKENS", MEASURED_TOKENS)

@@ -1,4 +1,4 @@
-"""Baseline losses from counts, against counting one by one."""
+"""Baseline losses that are computed from counts equal those that are computed pair by pair."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def pairs_of(part: np.ndarray) -> list[tuple[int, int]]:
 
 
 def by_hand(training: np.ndarray, validation: np.ndarray, vocabulary: int) -> tuple[float, float]:
-    """Losses by frequency and by pairs, one guess at a time, each strength tried on the training.
+    """Return the unigram and bigram losses, computed token by token.
 
-    A pair is guessed as if it were not there: one is taken off its count and off its first's.
+    Each strength is tried on the training part, where every pair is predicted without itself: its
+    count and the count of its first token are reduced by 1.
     """
     pairs = Counter(pairs_of(training))
     firsts = Counter(first for first, _ in pairs_of(training))

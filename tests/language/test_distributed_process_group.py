@@ -1,4 +1,4 @@
-"""What one process knows of a group: its rows, and what the group cannot train."""
+"""A single process of a group: its rows, and settings that the group rejects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def joined(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> DistributedProcessGroup:
-    """Return a process of a group whose others are not there."""
+    """Return a process of a group whose other processes do not exist."""
     for name, value in {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setattr(distributed, "init_process_group", lambda *_, **__: None)

@@ -1,4 +1,4 @@
-"""Training over several processes: the losses and files of one process, whatever happens."""
+"""Training with several processes gives the losses and files of a single process."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SMALL = {
 LAYERED = {"model": "transformer", "heads": "2", "layers": "2"}
 DROPPING = LAYERED | {"dropout": "0.3"}
 SLOW = DROPPING | {"rate": "0.0001"}
-"""So slow that differences of rounding do not grow, however many steps there are."""
+"""A learning rate so low that rounding differences do not grow, even over many steps."""
 CLOSE = 1e-6
-"""Most that a loss may differ by, in nats per token."""
+"""Maximum difference between losses, in nats per token."""
 
 
 def alone(*arguments: str, module: str = "visualizer") -> str:
-    """Train with one process and return what it wrote to standard output."""
+    """Train with a single process, and return its standard output."""
     return subprocess.run(
         [sys.executable, "-m", module, "train", *arguments],
         cwd=ROOT, check=True, capture_output=True, text=True,
@@ -52,7 +52,7 @@ def alone(*arguments: str, module: str = "visualizer") -> str:
 
 
 def begin(folder: Path, **settings: str) -> tuple[str, ...]:
-    """Return the arguments of a new small run."""
+    """Return the command-line arguments for a new small run."""
     options = (f"--{name}={value}" for name, value in (SMALL | settings).items())
     return ("repeat", "--out", str(folder), "--quiet", *options)
 
@@ -62,7 +62,7 @@ def resume(folder: Path, *arguments: str) -> tuple[str, ...]:
 
 
 def losses(folder: Path) -> np.ndarray:
-    """Return what was measured [row, (step, training, validation, rate)]."""
+    """Return the measurements [row, (step, training, validation, rate)]."""
     return np.array([row[:4] for row in rows_of(folder)])
 
 
@@ -73,7 +73,7 @@ def assert_same_losses(one: Path, other: Path, close: float = CLOSE) -> None:
 
 
 def assert_same_files(one: Path, other: Path) -> None:
-    """Compare run folders: names, metadata, and tensors but for rounding."""
+    """Compare the names, the metadata and, up to rounding, the tensors of two run folders."""
     names = [sorted(path.relative_to(run).as_posix() for path in run.rglob("*"))
              for run in (one, other)]  # fmt: skip
     assert names[0] == names[1]
@@ -141,7 +141,7 @@ def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
 def stop_while_training(
     folder: Path, number: int, rank: int | None, *arguments: str
 ) -> tuple[int, str]:
-    """Send a signal to torchrun or one of its two processes, and wait until all have ended.
+    """Send a signal to torchrun or to one of its two processes, and wait until all have ended.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def stop_while_training(
 
 
 def assert_watched(run: RunFolder) -> None:
-    """A run that is trained can be read, and not trained by another program."""
+    """Check that another program can read a run that is being trained, but not train it."""
     opened = OpenRun(run, is_held=False)
     assert opened.model_at(0)[1] == 0
     with pytest.raises(InputError, match="is already open"):
@@ -194,7 +194,8 @@ def test_all_end_and_the_run_goes_on(
     assert found == 1
     (message,) = messages(errors)
     assert message.startswith(said)
-    if rank is not None:  # torchrun reports no status of what it has ended itself
+    # The status of processes that torchrun has terminated itself is not reported.
+    if rank is not None:
         assert f"exitcode  : {status} " in errors
     step = RunFolder(run).checkpoint_step()
     assert step is not None, "the checkpoint is not whole"
@@ -261,7 +262,7 @@ def test_help_is_given_once_and_ends_all(tmp_path: Path) -> None:
 
 
 def test_a_text_that_another_process_has_not_is_said(tmp_path: Path) -> None:
-    """Each of several machines needs the text."""
+    """Every machine needs the text."""
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be " * 300)
     arguments = (str(text), "--out", str(tmp_path / "run"), "--batch=8", "--device=cpu", "--quiet")

@@ -1,4 +1,4 @@
-"""Shares of a batch drop what the whole batch would, as torch itself drops it."""
+"""Shares of a batch have the dropout masks that torch would draw for the whole batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = 6
 
 
 def in_shares(compute: Callable[[Tensor], Tensor], batch: Tensor, count: int) -> Tensor:
-    """Compute equal shares of a batch one after the other, each from the same random state."""
+    """Compute equal shares of a batch one after another, each with the same random state."""
     found, state, size = [], torch.get_rng_state(), len(batch) // count
     for first in range(0, len(batch), size):
         rows = slice(first, first + size)
@@ -68,7 +68,7 @@ def test_the_same_weights_are_kept(is_causal: bool) -> None:
 
 @pytest.mark.parametrize("model", [ModelKind.TRANSFORMER, ModelKind.ATTENTION_ONLY])
 def test_models_drop_nothing_else(model: ModelKind) -> None:
-    """No other function of torch drops in a model, so that its shares are those of the batch."""
+    """Models use no other dropout functions of torch, so their shares equal those of the batch."""
     built = build_model(quick(model=model, dropout=0.3), 11).double()
     batch = torch.randint(11, (ROWS, built.settings.block))
     state = torch.get_rng_state()

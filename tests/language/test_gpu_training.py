@@ -1,4 +1,4 @@
-"""A run on a CUDA GPU learns as on the CPU, and resumes exactly."""
+"""A run on a CUDA GPU learns in the same way as on the CPU, and resumes exactly."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def test_a_run_that_was_cut_goes_on_with_its_own_dropout(tmp_path: Path) -> None
     assert part.running
     part.running.save()
     part.close()
-    torch.rand(3, device="cuda")  # what else is drawn changes nothing
+    torch.rand(3, device="cuda")  # other random numbers have no effect
     again = OpenRun(RunFolder(tmp_path / "part"))
     finish(again)
     again.close()
     one, other = ([row.training for row in rows_of(tmp_path / name)] for name in ("whole", "part"))
-    # A GPU adds up in an order of its own; another mask would be far off.
+    # A GPU adds numbers in a different order; with another mask, the difference would be large.
     np.testing.assert_allclose(one[:-1], other[:-1], rtol=1e-4)

@@ -1,4 +1,4 @@
-"""A training killed at any moment ends as an undisturbed one."""
+"""A training run that is killed at any time ends like an undisturbed one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from tests.support import killed_training, killed_training_process
 
 pytestmark = pytest.mark.slow
 SEED = 283
-"""Its first kills come 5.8 s and 1.1 s after the first progress: the first after a checkpoint."""
+"""A seed with which the first two kills follow 5.8 s and 1.1 s after the first progress, so that
+the first one follows a checkpoint.
+"""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no programs")

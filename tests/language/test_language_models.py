@@ -1,4 +1,4 @@
-"""The models agree with the notes, and their attention with torch's own."""
+"""The models agree with the lecture notes, and their attention agrees with that of torch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def texts(rows: int = 3, length: int = 8, seed: int = 0) -> Tensor:
 
 
 def peer(model: LanguageModel, ids: Tensor) -> Tensor:
-    """Compute a model with torch's own attention, from its weights alone."""
+    """Compute the logits from the weights of a model, with torch's own attention."""
     stream = functional.embedding(ids, model.embedding.weight)
     if model.position is not None:
         stream = stream + model.position.weight[: ids.shape[-1]]
@@ -112,7 +112,7 @@ def test_what_learns_without_stages_learns_the_same(model: ModelKind, rate: floa
     built = build_model(replace(SMALL, model=model, dropout=rate), TOKENS).double().train()
     ids, found = texts(), []
     for fused in (False, True):
-        torch.manual_seed(7)  # dropout drops the same
+        torch.manual_seed(7)  # dropout draws the same masks
         built.zero_grad()
         logits = built(ids, fused=fused)
         torch.autograd.backward(loss_of(logits, ids))

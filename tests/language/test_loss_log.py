@@ -1,4 +1,4 @@
-"""Losses are read back from their file unchanged, by other programs too."""
+"""Losses are read from their file unchanged, also by other programs."""
 
 from __future__ import annotations
 

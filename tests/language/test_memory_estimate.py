@@ -1,4 +1,4 @@
-"""Trainings that exceed memory are refused beforehand, or undone within a step."""
+"""Training that exceeds the memory is rejected before it starts, or undone within a step."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def test_processes_share_a_batch_and_on_the_cpu_the_memory(
     fits = _refused(settings, SINGLE_PROCESS)
     shared = _refused(settings, BatchSharing(4, 4))
     assert shared % 4 == 0
-    assert 0.8 * fits < shared < fits  # each has the weights
+    assert 0.8 * fits < shared < fits  # every process has the weights
     check_training_memory(replace(settings, batch=shared), 65, BatchSharing(4, 4))
     machine.set_devices(Device.CUDA, Device.CPU)
     on_gpus = replace(settings, device=Device.CUDA)
     assert 4 * fits - 4 <= _refused(on_gpus, BatchSharing(4, 4)) <= 4 * fits
-    dropping = replace(on_gpus, dropout=0.1)  # each draws masks for all rows
+    dropping = replace(on_gpus, dropout=0.1)  # every process draws masks for all rows
     assert _refused(dropping, BatchSharing(4, 4)) < 3 * _refused(dropping, SINGLE_PROCESS)
     with pytest.raises(InputError, match="Even a batch of 4 needs about"):
         check_training_memory(HUGE, 65, BatchSharing(4, 4))
@@ -100,7 +100,7 @@ def test_what_never_fits_says_what_to_make_smaller() -> None:
     with pytest.raises(InputError, match="Even a batch of 1 needs about") as refused:
         check_training_memory(settings, 65)
     remedy = refused.value.remedy
-    while remedy:  # each that is offered is taken
+    while remedy:  # every remedy is applied
         settings = replace(settings, **{remedy[0]: remedy[1]})
         assert settings_problems(settings) == ()
         remedy = _offered(settings)
@@ -162,7 +162,7 @@ def test_nothing_is_begun_that_does_not_fit(tmp_path: Path, machine: Machine) ->
     with pytest.raises(InputError, match="Even a batch of 1"):
         begun(tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    again = OpenRun(RunFolder(tmp_path / "kept"))  # what is there can be read all the same
+    again = OpenRun(RunFolder(tmp_path / "kept"))  # an existing run can still be read
     assert again.running is None
     assert "is available" in again.lock_error
     assert again.model_at(3)[1] == 3

@@ -1,4 +1,4 @@
-"""Every preset can be trained, and is found by its name."""
+"""Every preset can be trained and is found by its name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_model_has_one() -> None:
 
 
 class NotesBlock(nn.Module):
-    """A block of one head, in plain torch: pre-norm, without an output projection."""
+    """A block with one head in plain torch: pre-norm, without an output projection."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class NotesBlock(nn.Module):
 
 
 class NotesTransformer(nn.Module):
-    """The transformer of the notes, in plain torch."""
+    """The transformer of the lecture notes in plain torch."""
 
     def __init__(self, tokens: int, width: int = 64, block: int = 8, layers: int = 3) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ PARTS = {
     "feed_forward.3": "net.2",
     "layers": "blocks",
 }
-"""Parts of the program's names of parameters, and those of the plain model."""
+"""Parts of the program's parameter names, and the corresponding parts in the plain model."""
 
 
 def notes_model(preset: str) -> LanguageModel:
@@ -102,7 +102,7 @@ def test_the_notes_transformer_is_that_of_the_notes() -> None:
         for part, other in PARTS.items():
             name = name.replace(part, other)
         state[name] = parameter
-    plain.load_state_dict(state)  # which refuses a parameter that is missing or is too many
+    plain.load_state_dict(state)  # this rejects missing and additional parameters
     ids = torch.randint(65, (16, 8), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         torch.testing.assert_close(model(ids), plain(ids), rtol=0, atol=1e-5)

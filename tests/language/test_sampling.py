@@ -1,4 +1,4 @@
-"""Sampling a next token, against an implementation that loops over tokens."""
+"""Sampling of the next token agrees with an implementation that loops over tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOP_P = st.floats(0.01, 1)
 def one_by_one(
     logits: list[float], temperature: float, top_k: int | None, top_p: float
 ) -> list[float]:
-    """The largest first, until there are enough of them or they reach enough; in fractions."""
+    """Keep the largest tokens until there are enough or they reach `top_p`, with fractions."""
     largest = max(logits)
     powers = [Fraction(math.exp((one - largest) / temperature)) for one in logits]
     order = sorted(range(len(logits)), key=lambda token: (-powers[token], token))[:top_k]
@@ -45,7 +45,7 @@ def test_it_is_what_one_by_one_gives(
     expected = one_by_one(logits, temperature, top_k, top_p)
     if np.allclose(found, expected, atol=1e-12):
         return
-    # The sets differ by what lies within rounding of the edge, or by equal tokens.
+    # The kept sets can differ only in tokens that are within rounding of the limit or equal.
     raw = np.array(one_by_one(logits, temperature, top_k, 1.0))
     reached = raw[found > 0].sum()
     assert reached >= top_p - 1e-9
@@ -135,14 +135,15 @@ def test_what_is_left_out_is_never_drawn(logits: list[float], seed: int, top_k: 
 def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
     chances, generator = np.array([0.5, 0.0, 0.3, 0.2]), np.random.default_rng(7)
     counts = np.bincount([sample_token(chances, generator) for _ in range(20_000)], minlength=4)
-    # Pearson's chi-squared of 2 degrees of freedom: above 13.8 in one of a thousand seeds.
+    # Pearson's chi-squared statistic with 2 degrees of freedom exceeds 13.8 for one of a thousand
+    # seeds.
     expected = 20_000 * chances[[0, 2, 3]]
     assert (((counts[[0, 2, 3]] - expected) ** 2) / expected).sum() < 13.8
     assert counts[1] == 0
 
 
 class Almost1:
-    """A generator whose draws are as large as they can be."""
+    """A generator whose random numbers are as large as possible."""
 
     def random(self) -> float:
         return 1 - 2**-53

@@ -1,4 +1,4 @@
-"""Texts of every script split into tokens that a reader of that script would name."""
+"""Texts in every script are split into tokens that a reader of the script would expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training process, driven through its pipes."""
+"""The training process, controlled through its pipes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 FORKED, STARTED = "forked", "started"
-"""How the process is made: quickly, or as the window does."""
+"""How the process is started: by forking, which is fast, or in the same way as by the window."""
 
 
 class Child:
-    """The service as a process of its own.
+    """The training server as a separate process.
 
     Parameters
     ----------
     is_forked : bool
-        Whether to fork it, or to start the program as the window does, which imports torch again.
+        Whether the process is forked. Otherwise, the program is started in the same way as by the
+        window, which imports torch again.
     """
 
     def __init__(self, *, is_forked: bool) -> None:
@@ -63,7 +64,7 @@ class Child:
         return self.wait("opened")
 
     def wait(self, says: str, holds: Callable[[Message], bool] = lambda _: True) -> Message:
-        """Take messages until one of a kind comes."""
+        """Receive messages until one of the given kind arrives."""
         while True:
             while self._came:
                 message = self._came.pop(0)
@@ -77,7 +78,7 @@ class Child:
         return self.wait("progress", lambda message: message.values["state"] == state)
 
     def end(self) -> int:
-        """Let the input end, and wait for the program to do so."""
+        """Close the input, and wait until the program ends."""
         self.stdin.close()
         return self.process.wait(60)
 
@@ -130,7 +131,7 @@ def test_a_run_is_trained_read_and_ended(child: Child, tmp_path: Path) -> None:
         "logits",
         "weights",
         "mean_partner_weight",
-    }  # each is sent at every reading
+    }  # all of these arrays are sent with every result
     assert now.arrays["logits"].shape == (9, 26)
     assert now.arrays["mean_partner_weight"].shape == (2, 2)
     child.say("read", id=5, text="abcabcabc", step=0)
@@ -184,7 +185,7 @@ def test_a_file_asks_it_to_stop_while_it_has_nothing_to_do(
     folder = RunFolder(tmp_path / "run")
     folder.stop.touch()
     assert child.process.wait(60) == 0
-    assert folder.was_idle  # by which who asked knows that it was not trained
+    assert folder.was_idle  # this tells the other program that the run was not being trained
     assert not folder.lock.exists()
 
 
@@ -218,7 +219,7 @@ def test_a_window_that_has_gone_ends_nothing(
 
     def gone(target: int, _: bytes) -> int:
         asked.append(target)
-        raise OSError(errno.EINVAL, "Invalid argument")  # as Windows says it
+        raise OSError(errno.EINVAL, "Invalid argument")  # the error on Windows
 
     with capfd.disabled():
         kept = os.dup(1)

@@ -1,4 +1,4 @@
-"""A run keeps its measurements, resumes exactly, and loses nothing when interrupted."""
+"""A run keeps its measurements, resumes exactly, and loses nothing if it is interrupted."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
     from tests.conftest import Machine
 
-pytestmark = pytest.mark.slow  # trains
+pytestmark = pytest.mark.slow  # these tests train models
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of `STEPS` steps of which `DONE` are done, to be copied."""
+    """The folder of a run with `STEPS` steps, of which `DONE` are completed; it must be copied."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     made_whole(folder)
     return folder
@@ -65,12 +65,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def half_done(trained: Path, tmp_path: Path) -> Path:
-    """A copy of that run."""
+    """A copy of the trained run."""
     return shutil.copytree(trained, tmp_path / "run")
 
 
 def losses(folder: Path) -> list[tuple[float, ...]]:
-    """Read what a run measured, without the time that it took."""
+    """Read the measurements of a run, without the times."""
     return [tuple(row[:4]) for row in rows_of(folder)]
 
 
@@ -79,7 +79,7 @@ def same(one: list[tuple[float, ...]], other: list[tuple[float, ...]]) -> bool:
 
 
 def with_snapshots(path: Path, *steps: int) -> RunFolder:
-    """Make a folder with small files in place of the snapshots of some steps."""
+    """Create a run folder with small files instead of the snapshots of the given steps."""
     opened = begun(path / "run", steps=2)
     opened.close()
     for step in opened.folder.snapshots():
@@ -123,9 +123,9 @@ def test_a_run_that_was_cut_ends_as_if_it_had_not_been(tmp_path: Path, model: Mo
         finish(part, until)
         assert part.running
         part.running.save()
-        finish(part, until + 3)  # what comes after the checkpoint is lost
+        finish(part, until + 3)  # the steps after the checkpoint are lost
         part.close()
-        torch.rand(3)  # what else is drawn changes nothing
+        torch.rand(3)  # other random numbers have no effect
         again = OpenRun(RunFolder(tmp_path / f"cut{until}"))
         assert again.running
         assert again.running.step == until
@@ -189,7 +189,7 @@ def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def made_longer(tmp_path: Path) -> OpenRun:
-    """A run of 25 steps that is to have 40, beside one that has had them at once."""
+    """Return a run of 25 steps that will be extended to 40; next to it is a complete run of 40."""
     whole = begun(tmp_path / "whole", steps=40)
     finish(whole)
     whole.close()
@@ -235,7 +235,7 @@ def test_a_run_that_was_made_longer_and_killed_is_as_if_it_had_not_been(tmp_path
     opened = made_longer(tmp_path)
     finish(opened, 30)
     assert opened.running
-    opened.running.collect_rows()  # which writes them; the checkpoint is still of step 25
+    opened.running.collect_rows()  # this writes the rows; the checkpoint is still that of step 25
     opened.close()
     assert read_saved_model(RunFolder(tmp_path / "run")).losses["steps"].tolist() == [*range(25)]
     again = OpenRun(RunFolder(tmp_path / "run"))
@@ -266,7 +266,7 @@ def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     assert running.trainer.evaluate(CorpusSplit.VALIDATION, 8) < 2 * first
     assert opened.model_at(None)[1] == good
     whole = losses(tmp_path / "run")
-    assert whole[-1][0] > good  # how it went wrong can still be seen
+    assert whole[-1][0] > good  # the losses of the divergence are kept
     opened.close()
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running
@@ -334,7 +334,7 @@ def test_losses_that_cannot_be_written_are_shown_and_kept(
 def test_a_checkpoint_is_five_seconds_old_or_twenty_times_what_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_s: float, save_s: float, oldest: float
 ) -> None:
-    """A clock of its own moves by each step, and by each checkpoint."""
+    """The clock is simulated; only steps and checkpoints advance it."""
     clock = SimpleNamespace(now=100.0, saved=[])
     monkeypatch.setattr(
         training_run, "time",
@@ -350,7 +350,7 @@ def test_a_checkpoint_is_five_seconds_old_or_twenty_times_what_it_takes(
         return 3.0  # the loss; nothing is computed
 
     def write(*_: object) -> None:
-        clock.saved.append(clock.now)  # it is of this moment
+        clock.saved.append(clock.now)  # the checkpoint contains the state at this time
         clock.now += save_s
 
     monkeypatch.setattr(running.trainer, "advance", step)
@@ -358,7 +358,7 @@ def test_a_checkpoint_is_five_seconds_old_or_twenty_times_what_it_takes(
     finish(opened, 300)
     opened.close()
     assert clock.saved[0] <= 100 + 5
-    ages = np.diff(clock.saved) + save_s  # when the next one is whole
+    ages = np.diff(clock.saved) + save_s  # age of a checkpoint when the next one is complete
     assert (ages[1:] <= oldest).all()
     assert (ages[1:] >= oldest - 2 * step_s - save_s).all()
 
@@ -431,7 +431,7 @@ def test_without_its_text_a_run_can_be_read(tmp_path: Path) -> None:
 
 
 def without_its_text(tmp_path: Path) -> OpenRun:
-    """Train a run up to a checkpoint after 29 of 30 steps, close it and remove its text."""
+    """Train a run up to a checkpoint after 29 of 30 steps, close it, and remove its text."""
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be " * 50)
     opened = begun(tmp_path / "run", source=CorpusSource(CorpusKind.FILE, str(text)), steps=30)
@@ -547,7 +547,7 @@ def test_each_step_is_taken_at_its_own_rate(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"heads": 3},  # of 16 columns
+        {"heads": 3},  # 16 columns are not divisible by 3 heads
         {"model": "bigram", "heads": 2**62},
         {"model": "bigram", "layers": 0},
         {"width": 2**40},
@@ -747,7 +747,7 @@ def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     assert opened.running
     model = opened.running.trainer.model
-    # One number would fill a whole matrix, unless sizes are compared.
+    # If the sizes were not compared, a single number would be broadcast to a whole matrix.
     small = {name: torch.ones((1,) * one.ndim) for name, one in model.named_parameters()}
     save_file(small, tmp_path / "small")
     with pytest.raises(InputError, match="“small” belongs to another model"):
@@ -805,7 +805,7 @@ def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path)
     assert again.running.state.final == final
     assert final
     assert (tmp_path / "run" / "losses.csv").read_bytes() == written
-    assert list_runs(tmp_path) == listed  # nor has it another place among others
+    assert list_runs(tmp_path) == listed  # the order of the runs has not changed
     assert [row.step for row in again.running.collect_rows()] == list(range(30))
     again.running.set_steps(35)
     finish(again)
@@ -874,7 +874,7 @@ def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
 def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a long run they take seconds to be read, and the steps may be typed digit by digit."""
+    """Reading the rows of a long run takes seconds, and the steps may be entered digit by digit."""
     opened = begun(tmp_path / "run", steps=10)
     finish(opened, 5)
     assert opened.running

@@ -1,4 +1,4 @@
-"""Messages to the training server and its answers, without a separate process."""
+"""Messages to the training server, and its responses, without a separate process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Speaks to a server as the window does, and trains it while it waits."""
+    """Sends messages to a server in the same way as the window, and trains while it waits."""
 
     def __init__(self) -> None:
         self.came: list[Message] = []
@@ -52,7 +52,7 @@ class Client:
         return self.wait("opened")
 
     def wait(self, says: str, holds: Callable[[Message], bool] = lambda _: True) -> Message:
-        """Take messages until one of a kind comes, and train meanwhile."""
+        """Train and receive messages until one of the given kind arrives."""
         while True:
             while self.came:
                 message = self.came.pop(0)
@@ -169,7 +169,7 @@ def test_attention_beyond_all_memory_is_refused_with_what_fits(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.open(tmp_path / "run", steps=3, model=ModelKind.ATTENTION_ONLY)
-    monkeypatch.setattr(probe, "MAX_MATRIX_BYTES", 2 * 4 * 4 * 6**2)  # of 2 layers of 2 heads
+    monkeypatch.setattr(probe, "MAX_MATRIX_BYTES", 2 * 4 * 4 * 6**2)  # 2 layers with 2 heads each
     for says, values in (("read", {}), ("layer", {"layer": 0})):
         client.say(says, id=1, text="abcabca", step=None, **values)
         refused = client.wait("refused")
@@ -321,7 +321,7 @@ def test_it_ends_at_the_second_stop_and_says_what_is_lost(
     assert "No space left on device. Free disk space before you close the run" in notice
     client.say("stop")
     client.wait("not_ended")
-    client.say("step")  # what it learns from now on was not spoken of
+    client.say("step")  # the warning does not cover the steps from now on
     client.until("paused")
     client.say("stop")
     client.wait("not_ended")

@@ -1,4 +1,4 @@
-"""Problems of training settings are reported by field, with a remedy."""
+"""Problems with training settings are reported by field, with a remedy."""
 
 from __future__ import annotations
 

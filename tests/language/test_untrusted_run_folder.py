@@ -1,4 +1,4 @@
-"""An untrusted run folder: viewing leaves it unchanged, and no use leads out of it."""
+"""An untrusted run folder: viewing does not change it, and no operation leaves it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that stands at step 6 of 12."""
+    """The folder of a run that is at step 6 of 12."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     opened = begun(folder, steps=12)
     finish(opened, 6)
@@ -73,7 +73,7 @@ def looked_at(client: Client, folder: Path) -> None:
 
 
 def probe(client: Client, folder: Path) -> None:
-    """Do all that can be done with a run without changing it."""
+    """Perform all operations that do not change a run."""
     looked_at(client, folder)
     for step in (None, 0, 3):
         client.say("read", id=1, text="abcabc", step=step)
@@ -87,7 +87,7 @@ def probe(client: Client, folder: Path) -> None:
 
 
 def left_over(folder: Path) -> None:
-    """Leave what a training that was killed leaves, and what others may have put there."""
+    """Create the files that a killed training leaves, and files of other programs."""
     part = ".attention-0123abcd.part"
     for name in ("stop", "orders", "lock", part, f"snapshots/{part}"):
         (folder / name).touch()
@@ -157,7 +157,7 @@ def test_a_run_that_others_changed_is_not_gone_on_with(folder: Path, client: Cli
     assert {name: found for name, found in tree(folder).items() if name != "."} == before
 
 
-# ------------------------------------------------------------------------- what leads elsewhere
+# ------------------------------------------------------------------------- links
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -181,7 +181,7 @@ def test_what_is_planted_is_refused_in_a_sentence(
 
 
 def _use(folder: Path) -> None:
-    """Do what is done with runs that are not open."""
+    """Perform the operations for runs that are not open."""
     if RunFolder(folder).losses.is_file():
         assert len(read_losses(folder).steps) == 6
     else:
@@ -314,7 +314,7 @@ def test_an_export_into_the_folder_is_not_written_through_a_link(
 
 @pytest.mark.parametrize("name", ["run.json", "losses.csv", "checkpoint.safetensors", SNAPSHOT])
 def test_what_is_too_large_is_refused_and_not_read(folder: Path, client: Client, name: str) -> None:
-    os.truncate(folder / name, 2**40)  # most of it takes no room on the disk
+    os.truncate(folder / name, 2**40)  # the file is sparse
     client.say("open", folder=str(folder), settings=None)
     if name == SNAPSHOT:
         client.wait("opened")
@@ -331,7 +331,7 @@ def test_a_socket_in_the_place_of_a_file_is_refused(
     folder: Path, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "losses.csv").unlink()
-    monkeypatch.chdir(folder)  # a socket's name may not be long
+    monkeypatch.chdir(folder)  # the path of a socket must be short
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("losses.csv")
         client.say("open", folder=str(folder), settings=None)

@@ -1,4 +1,4 @@
-"""Vocabulary: tokens and their ids."""
+"""A vocabulary maps tokens to ids and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages arrive whole, however their bytes are split."""
+"""Messages arrive complete, regardless of how their bytes are split."""
 
 from __future__ import annotations
 

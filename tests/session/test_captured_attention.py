@@ -1,4 +1,4 @@
-"""Captured attention in every view, for any sizes."""
+"""Captured attention of any size is shown in every view."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def screen(run: Run, **fields: Any) -> Screen:
     return present(document, View(panes=PANES, **fields), run, None, False, None, document)
 
 
-# ------------------------------------------------------------------------------ what is shown
+# -------------------------------------------------------------------------------------- panels
 
 
 @examples(0.4)
@@ -205,7 +205,7 @@ def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> 
         assert bar.summary.endswith(": the captured attention.")
 
 
-# --------------------------------------------------------------------------------- what is said
+# ------------------------------------------------------------------------------------- messages
 
 
 def test_what_is_missing_is_said_in_place_of_the_settings() -> None:
@@ -384,7 +384,7 @@ def test_an_export_can_be_opened_again(tmp_path: Any) -> None:
     assert read_tensor_file(tmp_path / "attn.npz", Document().spec)[0] == run.captured
 
 
-# -------------------------------------------------------------------------------- typed tokens
+# -------------------------------------------------------------------------------- token labels
 
 
 def labels(shape: tuple[int, ...], text: str, **fields: Any) -> Any:
@@ -444,7 +444,7 @@ def test_typed_tokens_keep_all_that_was_read_of_the_numbers() -> None:
     assert named.texts == (("a", "b", "c"),)
 
 
-# ------------------------------------------------------------------------------- the document
+# ------------------------------------------------------------------------------------ document
 
 
 def test_the_text_comes_back_with_the_module() -> None:

@@ -1,4 +1,4 @@
-"""Following a number to its inputs and back: every value on the way is the trace's."""
+"""A value can be traced to its inputs and back; every value on the way is that of the trace."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def test_every_trail_ends_at_a_number_that_is_given(case: Case, data: st.DataObj
             break
         cell = data.draw(st.sampled_from(there_are))
         assert order.index(cell.stage) < order.index(view.pinned.stage)  # type: ignore[union-attr]
-    if cell.stage == "context":  # of linear attention, where no key may be attended to
+    if cell.stage == "context":  # in linear attention, if no key may be attended to
         assert not run.trace.allowed("weights", leading, cell.head)[cell.place[1]].any()
         return
-    # An average without a mask reads nothing: there, too, a trail may end.
+    # An average without a mask has no inputs, so a trail can also end there.
     assert not run.trace.stage(cell.stage).reads or cell.stage in {"weights", "unmasked"}
 
 
@@ -159,7 +159,7 @@ def test_a_link_to_another_layer_goes_there_and_back() -> None:
 
 
 def layers_run() -> Run:
-    """A run of four layers with the stages that are named here."""
+    """Return a run with four layers and the stages that are listed here."""
     run = a_run("one two", heads=1)
     steps = {name: StageStep() for name in ("residual", "attended", "result")}
     rows = layer_stage_rows(steps)

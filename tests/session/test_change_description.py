@@ -1,4 +1,4 @@
-"""The commands that undo and redo name what has changed."""
+"""The commands Undo and Redo name the change."""
 
 from __future__ import annotations
 

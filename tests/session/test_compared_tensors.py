@@ -1,4 +1,4 @@
-"""Differences, against float64 numpy attention; dropout samples, against runs with their seeds."""
+"""Differences agree with attention in float64, and dropout samples with runs of their seeds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def known(trace: Trace) -> dict[str, Known]:
 
 
 def minus(one: Known, other: Known) -> Known:
-    """Take one from the other by hand: what is −∞ is forbidden, and no number to take away."""
+    """Subtract one array from the other; values of −∞ are masked and not subtracted."""
     with np.errstate(invalid="ignore"):
         value = other.value - one.value
     is_forbidden = np.isneginf(one.value) | np.isneginf(other.value)
@@ -73,7 +73,7 @@ def assert_near(actual: np.ndarray, expected: Known, *dtypes: str) -> None:
 
 @st.composite
 def pairs(draw: st.DrawFn) -> tuple[Run, Run]:
-    """Two runs of texts of the same lengths, or of others; of like sizes, or of others."""
+    """Generate two runs whose texts and sizes are equal or different."""
     sizes = draw(Batch.ANY.sizes(4))
     others = draw(st.just(sizes) | Batch.ANY.sizes(4))
     made: list[Run] = []
@@ -161,7 +161,7 @@ def test_the_mean_nears_the_weights_as_one_over_the_root_of_the_count() -> None:
         mean = sample_mean(live, count, tally).read().astype(np.float64)
         errors[count] = math.sqrt(((mean - weights) ** 2).mean())
     for count, error in errors.items():
-        # Of a rate of a half, a sample is off by as much as the weight itself.
+        # At a dropout rate of 0.5, a sample differs from the weight by the weight itself.
         expected = math.sqrt((weights**2).mean() / count)
         assert error == pytest.approx(expected, rel=0.1)
 

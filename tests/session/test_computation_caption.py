@@ -1,4 +1,4 @@
-"""A caption says all that is needed to reproduce a picture."""
+"""A caption contains everything that is needed to reproduce a figure."""
 
 from __future__ import annotations
 

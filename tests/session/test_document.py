@@ -1,4 +1,4 @@
-"""A document gets and sets every setting by its name."""
+"""Every setting of a document can be read and changed by its name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SPECIAL = {"mechanism", "causal"}
 
 
 def values(setting: Setting) -> list[Any]:
-    """Values that a setting may take."""
+    """Return values that a setting can have."""
     if setting.kind is SettingKind.CHOICE:
         return [value for value, _ in setting.choices]
     if setting.kind is SettingKind.OWN:
@@ -139,7 +139,7 @@ def test_a_window_starts_with_the_numbers_of_a_table_of_the_book() -> None:
 
 def test_a_long_text_that_is_typed_leaves_few_of_its_versions_in_memory() -> None:
     words = "word " * 4_000
-    size = len(Document(text=words).tokens()[0]) * 60  # bytes of a word and its place
+    size = len(Document(text=words).tokens()[0]) * 60  # bytes of a word and its reference
     tracemalloc.start()
     for letters in range(20):
         Document(text=words + letters * "a").tokens()

@@ -1,4 +1,4 @@
-"""Undo goes back change by change, and redo forward."""
+"""Undo reverts changes one by one, and redo restores them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHANGES = st.lists(st.tuples(st.integers(), st.sampled_from(["", "heads", "text"
 
 
 def change(changes: list[tuple[int, str]]) -> tuple[int, History[int]]:
-    """Start at 0 and make changes, each to a value under a key."""
+    """Start at 0 and make changes, each of which has a value and a key."""
     present, history = 0, EMPTY
     for value, key in changes:
         history = history.keep(present, key)
@@ -84,7 +84,13 @@ def test_the_oldest_is_forgotten_at_last() -> None:
 
 def test_the_oldest_are_forgotten_where_all_hold_too_much() -> None:
     large, other = bytes(60), bytes(range(60))
-    values = (large, large, other, other)  # two, as what is shared counts once
+    # Only two values count, because shared objects are counted once.
+    values = (
+        large,
+        large,
+        other,
+        other,
+    )
     history = History(past=values)
     both = 2 * sys.getsizeof(large)
     assert history.trim_to(both, lambda value: (value,)) == history

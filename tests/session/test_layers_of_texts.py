@@ -1,4 +1,4 @@
-"""A batch of texts in several layers: two leading axes at once, in every pane and export."""
+"""A batch of texts with several layers has two leading axes, in every pane and export."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LEADING = list(product(range(2), range(2)))
 
 
 def layered(**fields: Any) -> Run:
-    """Stack the runs of two batches of the same lengths: their parameters are the same."""
+    """Stack the runs of two batches with equal lengths, which have the same parameters."""
     first, second = a_run(*TEXTS, **fields), a_run("a b c d", "e f", **fields)
     held = {
         name: CachedTensor(torch.stack([run.trace.tensor(name) for run in (first, second)]))

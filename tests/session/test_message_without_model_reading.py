@@ -1,4 +1,4 @@
-"""Panes of a model say why there is no reading: it is being read, was saved, or was refused."""
+"""The panes of a model state why there is no forward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model is opened off the window's thread, and closed when nobody holds it any more."""
+"""A model is opened on another thread, and closed when it is no longer referenced."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_closed_models_are_forgotten_while_another_thread_imports_the_reading_of
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = "visualizer.models.text_reading"
-    monkeypatch.setitem(sys.modules, name, ModuleType(name))  # of which nothing has run yet
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))  # a module whose code has not run yet
     forget_closed_models()
     assert not vars(sys.modules[name]).keys() & {"forget_closed_models"}
 
 
 @pytest.mark.slow
 def test_the_first_model_is_closed_with_what_held_it(tiny_model_folder: Path) -> None:
-    """The import of transformers leaves frames behind that are never collected."""
+    """The import of transformers leaves frames that are never garbage-collected."""
     ended = subprocess.run(
         [sys.executable, "-c", FIRST, str(tiny_model_folder)],
         cwd=ROOT,

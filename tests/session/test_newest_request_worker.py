@@ -1,4 +1,4 @@
-"""The worker runs one request at a time, queues one, and returns results as values."""
+"""The worker runs one request at a time, queues one request, and returns results as values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECONDS = 10
 
 
 class Held:
-    """A request that runs until it is let go."""
+    """A request that runs until it is released."""
 
     def __init__(self, answer: object) -> None:
         self.answer = answer
@@ -80,7 +80,7 @@ def test_a_thread_that_cannot_be_made_is_told_as_well(
     monkeypatch.setattr(worker, "start", lambda: None)
     worker.ask(threading.get_ident)
     assert worker.is_working
-    assert answers == []  # whoever asks notes first that it has
+    assert answers == []  # the caller continues before it receives the result
     qtbot.waitUntil(lambda: bool(answers))
     assert [str(answer) for answer in answers] == [MEMORY_ERROR]
     assert not worker.is_working
@@ -101,7 +101,7 @@ def test_an_answer_comes_back_on_the_asking_thread(
 
 
 class Listener(QObject):
-    """Hears answers, by events of its own where they come from another thread."""
+    """Receives results; those from another thread arrive as events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ def test_an_answer_arrives_and_is_told_in_one_event(worker: NewestRequestWorker)
     held.resume.set()
     done = [object()]
     worker.discard(done)
-    while done:  # then its answer waits for this thread
+    while done:  # the result then waits for this thread
         QThread.yieldCurrentThread()
     QCoreApplication.sendPostedEvents(worker)
     assert listener.heard == ["answer"]
@@ -137,7 +137,7 @@ def test_it_works_until_its_answer_has_arrived(worker: NewestRequestWorker, qtbo
     asked = weakref.ref(request)
     worker.ask(request)
     del request
-    while asked():  # no event is handled meanwhile
+    while asked():  # no event is handled during this loop
         QThread.yieldCurrentThread()
     assert worker.is_working
     qtbot.waitUntil(lambda: not worker.is_working)
@@ -209,7 +209,7 @@ def test_leaving_waits_for_nothing_and_drops_what_waits(
     assert worker.isRunning()
     assert not worker.is_working
     first.resume.set()
-    qtbot.waitUntil(lambda: not isValid(worker))  # its thread has ended, and it is deleted
+    qtbot.waitUntil(lambda: not isValid(worker))  # the thread has ended, and the worker is deleted
     assert not second.restart.is_set()
     assert answers == []
 
@@ -354,7 +354,7 @@ def test_what_is_cancelled_otherwise_comes_back_as_failed(
     with qtbot.waitSignal(worker.failed) as blocker:
         worker.ask(cancelled)
     assert isinstance(blocker.args[0], CancelledError)
-    check_stopped()  # on this thread nothing is to stop
+    check_stopped()  # there is nothing to stop on this thread
 
 
 def test_what_was_answered_is_not_kept(worker: NewestRequestWorker, qtbot: QtBot) -> None:

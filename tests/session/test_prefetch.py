@@ -1,4 +1,4 @@
-"""Prefetching reads all that is shown, and nothing is shown before it is read."""
+"""A prefetch reads everything that is shown, and nothing is shown before it was read."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_view_that_needs_no_more_than_was_read_is_shown_without_reading(
     read, wanted = (replace(View(), **more) for more in (fields, {**fields, **dict([change])}))
     assume(needs(RUN, read) == needs(RUN, wanted))
     assume(wanted.hovered is None or wanted.hovered.stage in resolved(RUN, wanted).stages)
-    run = deepcopy(RUN)  # with empty caches
+    run = deepcopy(RUN)  # a run with empty caches
     for comparison in COMPARISONS:
         comparison.derived_tensors.clear()
     warm(run, read)

@@ -1,4 +1,4 @@
-"""Where weights come from is one phrase, and every surface shows it."""
+"""The provenance of weights is one phrase, which is shown everywhere."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_model_of_the_lab_says_the_step_of_its_snapshot(tmp_path: Path) -> Non
         assert has_random_weights(run) is is_random
 
 
-# ----------------------------------------------------------------------- every surface
+# --------------------------------------------------------------------- windows and exports
 
 
 def shown(run: Run) -> str:

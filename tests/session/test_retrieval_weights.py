@@ -1,4 +1,4 @@
-"""How much heads read a marked place, against all weights in float64 NumPy."""
+"""Weights on marked keys agree with those computed from all weights in float64."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def cursor(cell: Cell, run: Run = BOOK) -> CellCursor:
     return screen(run, hovered=cell).panel(BOARD_CONTENTS).cursor
 
 
-# --------------------------------------------------------------------------------- the cursor
+# -------------------------------------------------------------------------------------- cursor
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_rows_stand_for_the_token_that_reads_or_is_read() -> None:
     ]
 
 
-# ------------------------------------------------------------------------------ stages, facts
+# ------------------------------------------------------------------------------ stages, status
 
 
 def test_the_menu_of_stages_has_every_stage_of_the_run() -> None:
@@ -180,7 +180,7 @@ def test_padding_is_no_token_of_a_text() -> None:
     assert screen().panel(TOKENS_PANEL).padding == 0
 
 
-# ------------------------------------------------------------------------- what is kept, waits
+# -------------------------------------------------------------------------- caching, laziness
 
 
 def test_without_a_run_the_place_says_what_will_be_there() -> None:

@@ -1,4 +1,4 @@
-"""The timeline is computed from the trace; its places stay valid when the document changes."""
+"""The timeline is derived from the trace; positions stay valid when the document changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token selection: spans, ranges and searches."""
+"""Selection of tokens: spans, ranges and searches."""
 
 from __future__ import annotations
 

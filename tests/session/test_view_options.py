@@ -1,4 +1,4 @@
-"""View options combined: heads, head aggregates, texts, zoom and predictions."""
+"""Combinations of view options: heads, head aggregates, texts, zoom and predictions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_where_only_folds_have_a_row_texts_side_by_side_are_of_the_first_head() 
     assert [(one.leading, one.head) for one in shown.heatmaps] == [((0,), 0), ((1,), 0)]
 
 
-# ------------------------------------------------------------------------------ the overview
+# ------------------------------------------------------------------------------------ overview
 
 
 def test_the_overview_is_of_the_pinned_cell() -> None:
@@ -83,7 +83,7 @@ def test_what_an_overview_reads_is_read_beforehand() -> None:
     assert needs(computed, view) != needs(computed, then)
 
 
-# ------------------------------------------------------------------------------ comparing
+# --------------------------------------------------------------------------------- comparisons
 
 
 def test_the_largest_differences_of_another_text_are_looked_for_beforehand() -> None:
@@ -94,7 +94,7 @@ def test_the_largest_differences_of_another_text_are_looked_for_beforehand() -> 
     present_comparison_board(resolved(live, view), Board())
 
 
-# ------------------------------------------------------------------------------ lens and colours
+# ---------------------------------------------------------------------- transforms and colours
 
 
 def test_the_first_token_is_hidden_in_blocks_of_rows_too() -> None:
@@ -131,7 +131,7 @@ def test_the_colours_of_weights_do_not_begin_below_0(
         assert colour.limits is ColourLimits.SHARED
 
 
-# ------------------------------------------------------------------------------ a part, in blocks
+# ------------------------------------------------------------------------------------- pooling
 
 SPANS = st.tuples(st.integers(0, 38), st.integers(2, 40)).map(
     lambda ends: range(ends[0], min(ends[0] + ends[1], 40))
@@ -139,7 +139,7 @@ SPANS = st.tuples(st.integers(0, 38), st.integers(2, 40)).map(
 
 
 def farthest(block: np.ndarray) -> float:
-    """The number of a block that is farthest from 0; −∞ only where nothing else is."""
+    """Return the value in a block that is farthest from 0; −∞ only if there is no other value."""
     numbers = block[block != -np.inf]
     if not numbers.size:
         return -np.inf
@@ -174,7 +174,7 @@ def test_each_drawn_cell_of_a_part_is_the_farthest_number_of_its_block(
 
 
 def seen(stage: str, lens: WeightTransform) -> np.ndarray:
-    """A stage through a lens, by float64 NumPy."""
+    """Return a stage with a weight transform, computed in float64 with NumPy."""
     numbers = RUN.trace.read(stage).astype(np.float64)
     if stage != "weights" or lens is WeightTransform.PLAIN:
         return numbers

@@ -1,4 +1,4 @@
-"""All panes take a weight before or after dropout, as the cell does, and say which it is."""
+"""All panes show weights before or after dropout, depending on the cell, and state which."""
 
 from __future__ import annotations
 
@@ -119,9 +119,8 @@ def test_panes_name_the_stage_as_soon_as_dropout_is_on() -> None:
     }
     before = screen_of(without, **shown)
     run = a_run(words, previous=without, dropout=0.5, own_kept=KEPT)
-    assert run.trace.cached_stage("weights") is without.trace.cached_stage(
-        "weights"
-    )  # which is reused
+    # The weights are reused.
+    assert run.trace.cached_stage("weights") is without.trace.cached_stage("weights")
     after = present(Document(), View(**shown), run, None, False, before)
     lines, scatter, heads = (
         after.panel(LINES_PANEL),

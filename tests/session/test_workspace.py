@@ -1,4 +1,4 @@
-"""The old picture stays while numbers are computed, and the newest request wins."""
+"""The previous result stays on screen during a computation, and the newest request wins."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def gated(gate: Gate, open_window: Open, qtbot: QtBot) -> MainWindow:
-    """A window with its first numbers; the next ones wait."""
+    """A window that shows its first result; the next computations wait at the gate."""
     window = open_window()
     gate.let_through()
     qtbot.waitUntil(lambda: window.workspace.run is not None, timeout=6 * PATIENCE_MS)
@@ -169,7 +169,8 @@ def test_wrong_settings_ask_for_nothing(gate: Gate, gated: MainWindow, qtbot: Qt
     hand = Hand(qtbot, gated)
     hand.type_number("heads", "3")
     assert hand.problem("heads") != ""
-    # The sentence takes room, so panels may be read anew; what is computed would wait at the gate.
+    # The message needs space, so panels may be prefetched again; a computation would wait at the
+    # gate.
     hand.until(lambda: not gated.workspace.is_working)
     assert len(gate.asked) == 1
 
@@ -227,7 +228,8 @@ def test_after_a_bug_the_newer_wish_is_computed(
     gate.error = None
     hand.until(lambda: bool(hand.boxes()))
     assert gated.workspace.is_working
-    assert gated.workspace.pending_document == gated.workspace.document  # it is still waited for
+    # The result is still pending.
+    assert gated.workspace.pending_document == gated.workspace.document
     gated.workspace.toggle_stage("scaled")
     gate.let_through()
     hand.settle()
@@ -306,7 +308,7 @@ def test_closing_waits_for_nothing_and_computes_nothing_more(
     assert not gated.isVisible()
     assert worker.isRunning()
     gate.let_through()
-    qtbot.waitUntil(lambda: not isValid(worker))  # its thread has ended
+    qtbot.waitUntil(lambda: not isValid(worker))  # the thread has ended
     assert len(gate.asked) == 2
     assert gated.workspace.run is shown
 
@@ -320,7 +322,7 @@ def test_a_window_can_be_closed_before_its_first_numbers(
     assert window.close()
     assert worker.isRunning()
     gate.open()
-    qtbot.waitUntil(lambda: not isValid(worker))  # its thread has ended
+    qtbot.waitUntil(lambda: not isValid(worker))  # the thread has ended
 
 
 def test_clicks_that_come_quickly_are_all_meant(
@@ -344,7 +346,8 @@ def test_what_was_read_for_a_view_that_is_no_longer_wanted_is_not_shown(
     before, seen = gated.workspace.view.stages, set()
     gated.workspace.changed.connect(lambda: seen.add(gated.workspace.view.stages))
     gated.workspace.toggle_stage("masked")
-    assert gated.workspace.wanted != gated.workspace.view  # it must be read first
+    # The data of the stage must be prefetched first.
+    assert gated.workspace.wanted != gated.workspace.view
     gated.workspace.toggle_stage("masked")
     hand.until(lambda: not gated.workspace.is_working)
     assert seen == {before}
@@ -395,7 +398,7 @@ def test_weights_are_kept_only_when_they_are_those_of_the_module(
     before = gated.workspace.run
     assert before
     context = before.trace.read("context")
-    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)  # another seed changes nothing of them
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)  # another seed does not change the context vectors
     hand.settle()
     own: dict[str, NumberMatrix] = dict(gated.workspace.document.spec.own_weights)
     run = gated.workspace.run
@@ -431,5 +434,5 @@ def test_numbers_may_arrive_after_the_window_is_gone(windows: WindowManager, qtb
     workspace = window.workspace
     window.close()
     qtbot.waitUntil(lambda: not isValid(workspace))
-    report_arrival()  # tells nobody, and raises nothing
+    report_arrival()  # this has no effect and raises no error
     assert not windows.all

@@ -1,4 +1,4 @@
-"""Zooming keeps its centre in place, and panning stops at the edges of the text."""
+"""Zooming keeps its centre fixed, and panning stops at the edges of the text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def spans(draw: st.DrawFn, tokens: int) -> range:
 
 @st.composite
 def zooms(draw: st.DrawFn, least: int = 1) -> tuple[int, ZoomRange]:
-    """A text and what is seen of it."""
+    """Generate the length of a text, and its visible part."""
     tokens = draw(st.integers(least, 80))
     return tokens, ZoomRange(draw(spans(tokens)), draw(spans(tokens)))
 
@@ -40,7 +40,7 @@ def sides(zoom: ZoomRange | None, tokens: int) -> tuple[range, range]:
 
 
 def place_in(zoom: ZoomRange, tokens: int, shares: tuple[float, float]) -> tuple[float, float]:
-    """The query and the key that are at a share of what is seen."""
+    """Return the query and the key at the given fractions of the visible part."""
     queries, keys = sides(zoom, tokens)
     return queries.start + shares[0] * len(queries), keys.start + shares[1] * len(keys)
 
@@ -89,7 +89,7 @@ def test_as_many_steps_back_show_all_again(
 ) -> None:
     at = (shares[0] * tokens, shares[1] * tokens)
     zoom = zoom_by(None, (tokens, tokens), 1 / factor, at)
-    assert zoom is None  # of all there is nothing further away
+    assert zoom is None  # if everything is visible, zooming out has no effect
     for _ in range(steps):
         zoom = zoom_by(zoom, (tokens, tokens), factor, at)
     assert (zoom is None) == (tokens <= MIN_VISIBLE_TOKENS)
@@ -177,7 +177,7 @@ def test_of_all_nothing_is_fitted() -> None:
     assert clamp_zoom(None, (7, 7)) is None
 
 
-# --------------------------------------------------------------------------------- a cell
+# --------------------------------------------------------------------------------------- cells
 
 
 SEVEN = a_run("a b c d e f g", dropout=0.5, output_projection=True)
@@ -194,7 +194,7 @@ def test_a_cell_that_has_to_be_seen_is_in_its_panel(stage: str) -> None:
         assert place[-2] in rows
         assert columns is None or place[-1] in columns
         other = replace(seen, queries=zoom.queries) if row_role(stage) == "key" else seen
-        assert other == seen  # what only keys are of leaves the queries where they are
+        assert other == seen  # stages whose rows are keys do not move the queries
     assert zoom_to_show(None, (7, 7), row, 0, 0) is None
 
 
@@ -221,7 +221,7 @@ def test_rows_that_are_no_queries_are_those_of_the_keys(
 def test_a_zoom_of_a_longer_text_is_never_panned_to_before_the_first_token(
     given_: tuple[int, ZoomRange], tokens: int, by: int, at: int
 ) -> None:
-    """The text was cut since: whatever is done with the zoom then, it can be saved and read."""
+    """If the text was shortened, every zoom that results can be saved and read."""
     _, zoom = given_
     sides_now = (tokens, tokens)
     seen = min(at, tokens - 1)

@@ -1,4 +1,4 @@
-"""All layers × heads fit at once, do not overlap, and share their labels."""
+"""The panels of all layers and heads fit into the view, do not overlap, and share their labels."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_layers_name_and_range_do_not_cover_the_score_of_its_first_head(heads:
 
 
 def ink(slot: PanelSlot, paint: Callable[[QPainter, PanelSlot, Theme], None]) -> np.ndarray:
-    """Return which pixels of a white image are painted, boolean [row, column]."""
+    """Return which pixels of a white image are painted, bool [row, column]."""
     image = QImage(900, 600, QImage.Format.Format_RGB32)
     image.fill(0xFFFFFF)
     painter = QPainter(image)

@@ -1,4 +1,4 @@
-"""The attention of a model in training as panels, and the explanation of a cell."""
+"""The attention of a model in training is presented in panels, and cells are described."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_scores_are_said_and_the_best_head_is_marked() -> None:
 
 
 def test_the_largest_of_noise_is_not_marked() -> None:
-    """Of eight tokens, chance is 0.34: a quarter of the way to 1 is 0.505."""
+    """For eight tokens, the score by chance is 0.34; a quarter of the distance to 1 is at 0.505."""
     for best, marked in ((0.2, []), (0.5, []), (0.51, [(0, 1)]), (1.0, [(0, 1)])):
         reading = a_reading(2, 2, 8, attending=np.array([[0.1, best], [np.nan, 0.15]]))
         panels = create_board(reading, ModelKind.ATTENTION_ONLY).heatmaps

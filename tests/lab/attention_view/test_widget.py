@@ -1,4 +1,4 @@
-"""The heatmaps of all layers and heads: hovering, opening and tool tips."""
+"""The heatmaps of all layers and heads: hovering, opening and tooltips."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEFT = Qt.MouseButton.LeftButton
 
 
 class Looked:
-    """A view with who keeps what is pointed at, as the lab does."""
+    """A view, with an owner that stores the hovered and pinned cells in the same way as the lab."""
 
     def __init__(
         self, reading: ProbeResult, show: Show, size: tuple[int, int] = (1000, 700)
@@ -122,7 +122,7 @@ def test_where_the_keys_lead_is_said(looked: Looked, monkeypatch: pytest.MonkeyP
     looked.press(Qt.Key.Key_Down)
     looked.press(Qt.Key.Key_Down)
     looked.result = a_reading(2, 2, 6, seed=9)
-    looked.keep(looked.pointing)  # what changes by itself is not said
+    looked.keep(looked.pointing)  # changes that the user did not cause are not announced
     assert [words.split(" ")[-5:] for words in said] == [
         ["(1),", "layer", "1,", "head", "1"],
         ["(1),", "layer", "1,", "head", "1"],
@@ -141,7 +141,7 @@ def test_panels_stay_where_they_are_while_scores_change(show: Show) -> None:
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_what_is_shown_is_what_another_view_would_paint_anew(show: Show, theme: Theme) -> None:
-    """Of a reading after others, whose frames are kept, the very same pixels."""
+    """A view that has shown other results before paints exactly the same pixels."""
     live, fresh = LabAttentionView(), LabAttentionView()
     for view in (live, fresh):
         show(view, (1100, 700))
@@ -159,9 +159,9 @@ def test_what_is_shown_is_what_another_view_would_paint_anew(show: Show, theme: 
 def test_labels_are_written_once_while_numbers_change(
     show: Show, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Panels that differ in their numbers alone share what stands around these.
+    """Panels that differ only in their values share the surrounding labels.
 
-    Keys are named over the first layer, queries beside the first head.
+    Key labels are above the first layer, and query labels are next to the first head.
     """
     written = []
 

@@ -1,4 +1,4 @@
-"""Axis ticks are round, few and correctly placed."""
+"""Axis ticks are few, round and correctly placed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_ticks_are_round_few_and_inside(
     steps = np.diff(values)
     if len(steps) > 1 and np.allclose(steps, steps[0]):
         digits = steps[0] / 10.0 ** math.floor(math.log10(steps[0]) + 1e-9)
-        assert round(digits, 6) in {1, 2, 5, 9}  # 9 from 1 to 10
+        assert round(digits, 6) in {1, 2, 5, 9}  # a step of 9 is from 1 to 10
 
 
 @given(ENDS, some.sampled_from(AxisScale), some.integers(3, 9))

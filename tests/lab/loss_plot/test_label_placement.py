@@ -1,4 +1,4 @@
-"""Stacked labels do not overlap, and no other placement is nearer."""
+"""Stacked labels do not overlap, and no other placement is closer to the lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLACES = st.lists(st.floats(-100, 300), max_size=6).map(sorted)
 
 @st.composite
 def tasks(draw: st.DrawFn) -> tuple[list[float], float, float, float]:
-    """Give places that are wanted, a size, and ends between which all have room."""
+    """Generate preferred positions, a size, and bounds between which all boxes fit."""
     wanted, size, low = draw(PLACES), draw(st.floats(1, 30)), draw(st.floats(-50, 50))
     return wanted, size, low, low + len(wanted) * size + draw(st.floats(0, 200))
 

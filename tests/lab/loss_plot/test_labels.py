@@ -1,4 +1,4 @@
-"""Labels of the loss plot stay near their lines, inside the plot, without overlap."""
+"""The labels of the loss plot are near their lines and inside the plot, and do not overlap."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TO_BEAT = st.lists(st.floats(0.01, 40), max_size=4)
 
 
 def broken(at: int, count: int = 200) -> LossHistory:
-    """Give losses that are no numbers from a step on."""
+    """Return losses that are not finite from the given step on."""
     steps = np.arange(1, count + 1)
     values = np.where(steps < at, 3 + np.exp((steps - at) / 5.0 + 6), np.nan)
     nothing = np.empty(0)

@@ -1,4 +1,4 @@
-"""The loss plot's model: lines, axes, readout and texts."""
+"""The model of the loss plot: lines, axes, readout and texts."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_what_was_smoothed_is_smoothed_further() -> None:
     assert np.shares_memory(found, plot.smoothed_losses[0].values)
 
 
-# ---------------------------------------------------------------------------------------- pace
+# ---------------------------------------------------------------------------------- performance
 
 
 @pytest.mark.parametrize(

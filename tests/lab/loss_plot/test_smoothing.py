@@ -1,4 +1,4 @@
-"""Smoothing agrees with its definition, and thinning loses no visible detail."""
+"""Smoothing agrees with its definition, and thinning removes no visible detail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss plot by mouse and keyboard: hovering, dragging, moving by keys, zooming."""
+"""Use of the loss plot with the mouse and the keyboard."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def plot_of(
 
 
 class Reader:
-    """A hand at the plot, and what it is told; what is picked is shown, as the lab does."""
+    """Operates the plot, and shows the selected step in the same way as the lab."""
 
     def __init__(self, qtbot: QtBot, plot: LossPlot, theme: Theme = LIGHT) -> None:
         self.view = LossPlotView()
@@ -123,12 +123,13 @@ def reader(application: QApplication, qtbot: QtBot) -> Reader:
 
 
 def colours(image: QImage) -> set[str]:
-    words = image.convertToFormat(QImage.Format.Format_RGB32)  # it lives while it is read
+    # The image must exist while its pixels are read.
+    words = image.convertToFormat(QImage.Format.Format_RGB32)
     pixels = np.unique(np.frombuffer(words.constBits(), np.uint32))
     return {f"#{colour & 0xFFFFFF:06X}" for colour in pixels.tolist()}
 
 
-# ------------------------------------------------------------------------------------ the hand
+# -------------------------------------------------------------------------- mouse and keyboard
 
 
 def test_a_click_picks_the_nearest_step_that_is_kept(reader: Reader) -> None:
@@ -203,7 +204,7 @@ def test_an_empty_plot_says_so_and_takes_nothing(application: QApplication, qtbo
     assert LIGHT.quiet in colours(reader.picture())
 
 
-# -------------------------------------------------------------------------- readers of the screen
+# ------------------------------------------------------------------------------ screen readers
 
 
 def test_it_says_what_it_is(reader: Reader) -> None:
@@ -226,7 +227,7 @@ def test_what_keys_lead_to_is_said_and_what_the_pointer_does_is_not(
     assert [each.partition(":")[0] for each in said] == ["Step 0"]
 
 
-# -------------------------------------------------------------------------------- what is seen
+# ------------------------------------------------------------------------------------ painting
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
@@ -311,7 +312,7 @@ def test_a_spike_is_seen_however_many_steps_there_are(
 
 
 def drawing(reader: Reader) -> str:
-    """What is drawn, as shapes and words."""
+    """Return a description of what is drawn: shapes and words."""
     assert reader.view.chart
     buffer = QBuffer()
     generator = QSvgGenerator()

@@ -1,4 +1,4 @@
-"""Exporting a film of a run: its snapshots are read as far as they fit, then it is written."""
+"""The animation of a run: as many snapshots as fit are read, and then it is written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Asked:
-    """A filmer, and what it said."""
+    """A controller for animations, with the messages that it has emitted."""
 
     def __init__(self, student: Student) -> None:
         self.student, self.film_controller = student, TrainingFilmController(student.window.lab)
@@ -69,8 +69,8 @@ def test_every_kept_moment_is_a_frame(asked: Asked, tmp_path: Path) -> None:
 def test_moments_are_left_out_evenly_where_all_would_not_fit(
     asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked.train(200)  # 21 moments are kept
-    of_one = 2 * 2 * 8 * 8 * 4 + 8 * 8 * 4 + 2 * 2 * 8  # weights, logits, attending
+    asked.train(200)  # 21 snapshots are kept
+    of_one = 2 * 2 * 8 * 8 * 4 + 8 * 8 * 4 + 2 * 2 * 8  # weights, logits, weights on target keys
     monkeypatch.setattr("visualizer.lab.training_film.controller.MAX_READINGS_BYTES", 6 * of_one)
     path = tmp_path / "training.gif"
     asked.film_controller.create_film(path)
@@ -112,7 +112,7 @@ def test_a_text_that_cannot_be_read_is_said(asked: Asked, tmp_path: Path) -> Non
 
 
 class Filming:
-    """The lab's window while a film is written, which is held until it is let go on."""
+    """The lab's window while an animation is being written; writing blocks until it is released."""
 
     def __init__(self, student: Student, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.window, self.path, self.student = student.window, path, student

@@ -1,4 +1,4 @@
-"""Stored runs are listed, named, renamed and deleted, and nothing else is touched."""
+"""Stored runs are listed, named, renamed and deleted; nothing else is changed."""
 
 from __future__ import annotations
 

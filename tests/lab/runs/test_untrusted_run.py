@@ -1,4 +1,4 @@
-"""An untrusted run in the lab: viewing leaves it unchanged and never leaves its folder."""
+"""An untrusted run in the lab: viewing does not change it and never leaves its folder."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_run_that_is_only_seen_stays_as_it_is(
     window.show()
     student = Student(qtbot, window)
     see(student, folder)
-    assert student.button != "Pause"  # it does not go on by itself
+    assert student.button != "Pause"  # training does not continue by itself
     window.close()
     let_go(window)
     assert tree(folder) == before

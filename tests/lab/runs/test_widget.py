@@ -1,4 +1,4 @@
-"""The list of runs: one thing is edited at a time, and nothing takes it away meanwhile."""
+"""The list of runs: a single name can be edited at a time, and nothing interrupts the edit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def editors_of(pane: RunsPane) -> list[QLineEdit]:
 
 
 def test_a_name_is_not_edited_while_something_else_of_the_list_is(pane: RunsPane) -> None:
-    """Qt warns of it; its own key edits the column that was clicked."""
+    """Qt prints a warning for this; Qt's own key edits the column that was clicked."""
     show(pane, "first")
     assert pane.select_run("first")
     item = pane.list.topLevelItem(0)
@@ -86,7 +86,7 @@ def test_runs_that_train_leave_the_list_where_it_is(
     place, item = bar.value(), pane.list.topLevelItem(0)
     show(pane, names[1], names[0], *names[2:], at_work=frozenset(names[:2]))
     assert pane.list.topLevelItem(0) is item
-    show(pane, *names, at_work=frozenset({"run 01"}))  # the other has ended
+    show(pane, *names, at_work=frozenset({"run 01"}))  # the other run has ended
     assert names_of(pane)[0] == "run 01"
     QApplication.processEvents()
     assert bar.value() == place

@@ -1,4 +1,4 @@
-"""Settings as shown: problems at their settings, all locked during a run."""
+"""The settings pane: problems are next to their settings, and a run locks all settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from visualizer.language.training_settings import (
 
 NAMES = [setting.name for setting in LAB_SETTINGS]
 NOT_SHOWN = {"source", "threads"}
-"""The first is several settings; the second changes last digits and is for the command line."""
+"""``source`` consists of several settings; ``threads`` is a setting of the command line only."""
 
 
 def test_every_setting_of_a_training_is_in_the_table() -> None:

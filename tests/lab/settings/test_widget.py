@@ -1,4 +1,4 @@
-"""The settings pane shows every choice whole, at every size of text."""
+"""The settings pane shows every choice in full, at any text size."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def usual_text(application: QApplication) -> Iterator[None]:
-    """Leave the application's font as it was."""
+    """Restore the application's font after each test."""
     before = QGuiApplication.font()
     yield
     QApplication.setFont(before)
 
 
 def room(box: QComboBox) -> int:
-    """The width that a box has for its text."""
+    """Return the width that is available for the text of a box."""
     option = QStyleOptionComboBox()
     box.initStyleOption(option)
     field = box.style().subControlRect(
@@ -37,7 +37,7 @@ def room(box: QComboBox) -> int:
 
 
 def cut(window: LabWindow) -> list[str]:
-    """The choices that are wider than their box."""
+    """Return the choices that are wider than their boxes."""
     boxes = [box for box in window.findChildren(QComboBox) if box.isVisible()]
     assert len(boxes) >= 5
     return [

@@ -1,4 +1,4 @@
-"""Training time on a log axis: its snapshots, their positions and descriptions."""
+"""The positions of snapshots on a logarithmic axis, and their descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snapshot bar by mouse and keyboard."""
+"""Use of the snapshot bar with the mouse and the keyboard."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT = (0, 10, 100)
 
 
 class Scrubbed:
-    """A bar with who keeps where one looks."""
+    """A bar, with an owner that stores the selected step."""
 
     def __init__(self, show: Show) -> None:
         self.bar = SnapshotBar()

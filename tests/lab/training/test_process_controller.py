@@ -1,4 +1,4 @@
-"""A training process is read, commanded and ended without blocking the window."""
+"""Messages to and from a training process, and its end, do not block the window."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE_MS = 20_000
 
 
 class Ear:
-    """Hears a training."""
+    """Records the signals of a training process."""
 
     def __init__(self, qtbot: QtBot, training: TrainingProcess) -> None:
         self.qtbot, self.training = qtbot, training
@@ -86,7 +86,7 @@ def test_one_that_is_killed_is_named_with_what_it_said_last(ear: Ear, tmp_path: 
     assert failure
     assert "memory ran out" in failure.sentence
     assert failure.details == "Traceback: out of cheese"
-    ear.training.send_message("pause")  # to nobody: nothing breaks
+    ear.training.send_message("pause")  # a message to a process that has ended is ignored
     ear.training.deleteLater()
 
 
@@ -130,7 +130,7 @@ def test_one_that_breaks_off_keeps_what_it_printed(qtbot: QtBot) -> None:
 
 @pytest.mark.slow
 def test_those_that_end_one_after_the_other_are_all_waited_for(qtbot: QtBot) -> None:
-    """The second ends, and is gone, while the first is waited for."""
+    """The second process ends and is deleted while the first one is being waited for."""
     ended: list[ProcessEnd] = []
     trainings = [TrainingProcess(_slow(order)) for order in (1, 0, 2)]
     for training in trainings:
@@ -143,6 +143,6 @@ def test_those_that_end_one_after_the_other_are_all_waited_for(qtbot: QtBot) -> 
 
 
 def _slow(order: int) -> tuple[str, ...]:
-    """Give a program that ends the later the higher its order."""
+    """Return a program that ends later if its order is higher."""
     script = f"import sys, time; sys.stdin.read(); time.sleep({order} * 0.5)"
     return (sys.executable, "-S", "-c", script)

@@ -1,4 +1,4 @@
-"""Losses append cheaply, and are truncated with their run."""
+"""Appending losses is cheap, and repeated steps replace earlier losses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from visualizer.lab.training.recorded_losses import LossHistory
 
 LOSS = some.floats(min_value=0) | some.just(math.nan)
 ROWS = some.lists(some.tuples(some.integers(0, 40), LOSS, some.none() | LOSS), max_size=30)
-"""As a file holds them: a step that is come back to replaces what stood there and after."""
+"""Rows as in a file; a repeated step replaces the earlier row of this step and all later rows."""
 
 
 def lasting(rows: list[tuple[int, float, float | None]]) -> list[tuple[int, float, float | None]]:
-    """What counts of rows, found one by one."""
+    """Return the rows that remain, determined one by one."""
     kept: list[tuple[int, float, float | None]] = []
     for each in rows:
         kept = [other for other in kept if other[0] < each[0]]
@@ -41,7 +41,7 @@ def assert_same(losses: LossHistory, rows: list[tuple[int, float, float | None]]
     np.testing.assert_array_equal(validation, [loss for _, loss in measured])
 
 
-# ------------------------------------------------------------------------------------- growing
+# ----------------------------------------------------------------------------------- extension
 
 
 @given(ROWS)
@@ -102,13 +102,13 @@ def test_columns_of_different_lengths_are_a_bug() -> None:
 def test_a_million_steps_are_extended_as_fast_as_ten() -> None:
     def spent(count: int) -> float:
         losses = LossHistory.of(np.arange(count), np.ones(count), np.ones(count))
-        losses = losses.extended([count], [1.0], [1.0])  # makes room
+        losses = losses.extended([count], [1.0], [1.0])  # this reserves memory
         begin = perf_counter()
         for at in range(1, 400):
             losses = losses.extended([count + at], [1.0], [1.0])
         return perf_counter() - begin
 
-    copied = 400 * 3 * 8e6 / 2e10  # seconds to copy it all each time, at 20 GB a second
+    copied = 400 * 3 * 8e6 / 2e10  # seconds for copying everything each time, at 20 GB per second
     assert min(spent(1_000_000) for _ in range(3)) < copied / 2
 
 

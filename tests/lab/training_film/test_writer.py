@@ -1,4 +1,4 @@
-"""Films of training time read back: a frame a snapshot, with the colours of its weights."""
+"""Written animations have one frame per snapshot, with the colours of its weights."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SUFFIXES = [one.suffix for one in FORMATS if one.kind is FormatKind.FILM]
 
 @pytest.fixture(autouse=True)
 def drawn(application: QApplication) -> None:
-    """Fonts need an application."""
+    """Create the application, which fonts need."""
 
 
 def a_film(layers: int = 2, heads: int = 2, tokens: int = 6, **look: Any) -> TrainingFilm:
@@ -135,9 +135,8 @@ def test_many_panels_make_a_film_higher_and_not_smaller_ones() -> None:
     usual, many = (lay_out_training_film(a_film(side, side, 60, width=1280)) for side in (2, 6))
     assert usual.size[1] < many.size[1] <= 1280 + 200
     assert many.layout.slots[0].cells.width() * many.scale_factor >= 100
-    wide = lay_out_training_film(
-        a_film(1, 8, 16, width=1280)
-    )  # only more width would make these larger
+    # Only a larger width would enlarge these panels.
+    wide = lay_out_training_film(a_film(1, 8, 16, width=1280))
     assert wide.size[1] < 500
 
 

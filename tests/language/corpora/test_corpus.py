@@ -1,4 +1,4 @@
-"""A corpus is split in two parts and sampled in batches."""
+"""A corpus is split into two parts and sampled in batches."""
 
 from __future__ import annotations
 

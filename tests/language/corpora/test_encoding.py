@@ -1,4 +1,4 @@
-"""Long texts are encoded as short ones are, only faster."""
+"""Long texts are encoded in the same way as short ones, only faster."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from visualizer.language.corpora import encoding
 from visualizer.language.corpora.encoding import encode_text
 from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 
-# Letters that join their neighbours in all the ways there are, and those that hold them apart.
+# Characters that join their neighbours in all possible ways, and characters that separate them.
 JOINING = (
     *("a", "b", " ", "\n", "\r", "\r\n", "\t", "\x1c", "'", "’", "0", "_", "\u2028", "\0"),
-    *("\u0301", "\u200d", "\u200c", "\u0600", "\u110bd", "\u0903", "\ufe0f"),  # marks, prefixes
+    *(
+        "\u0301",
+        "\u200d",
+        "\u200c",
+        "\u0600",
+        "\u110bd",
+        "\u0903",
+        "\ufe0f",
+    ),  # combining marks and prefixes
     *("👩", "👧", "🏽", "🇫", "🇷", "❤"),
     *("क", "्", "ष", "ி", "ක", "ශ්‍ර", "ก", "ำ", "か", "゙", "猫"),
     *("\u1100", "\u1161", "\u11a8", "가", "각"),

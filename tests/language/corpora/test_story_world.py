@@ -1,4 +1,4 @@
-"""The story world's sentences are consistent, checked by a reader that knows only them."""
+"""The sentences of the story world are consistent, according to a reader that knows only them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IT = r"the (?P<thing>\w+ \w+)"
 
 
 class Reader:
-    """Follows a story sentence by sentence and answers its questions before they are answered."""
+    """Reads a story sentence by sentence, and answers its questions before the story does."""
 
     FORMS = (
         ("is_in", rf"{WHO} is in the (?P<room>\w+)\."),

@@ -1,4 +1,4 @@
-"""Rows of synthetic tasks have the right length and the right tokens."""
+"""The rows of synthetic tasks have the correct length and the correct tokens."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def test_brackets_are_closed_by_their_own(length: int, seed: int) -> None:
         while any(pair in shrunk for pair in BRACKET_PAIRS):
             shrunk = re.sub("|".join(map(re.escape, BRACKET_PAIRS)), "", shrunk)
             deepest += 1
-        assert not set(shrunk) & closes.keys()  # what is left was opened and not closed yet
+        # The remaining brackets have been opened but not closed.
+        assert not set(shrunk) & closes.keys()
         assert len(shrunk) <= MAX_BRACKET_DEPTH
         assert deepest <= MAX_BRACKET_DEPTH
 

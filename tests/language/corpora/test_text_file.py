@@ -1,4 +1,4 @@
-"""Text files are read in each known encoding, or refused with a sentence."""
+"""Text files are read in each supported encoding, or rejected with a message."""
 
 from __future__ import annotations
 
