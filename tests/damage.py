@@ -33,7 +33,7 @@ from visualizer.documents.recovery_file import find_crash_recovery_files
 from visualizer.errors import InputError
 from visualizer.file_opening import read_file
 from visualizer.lab.runs.store import read_losses
-from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_run import DivergedError
 from visualizer.session.document import Document

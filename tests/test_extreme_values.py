@@ -30,7 +30,7 @@ from visualizer import app
 from visualizer.attention.spec import BlockKind
 from visualizer.documents.document_file import SavedDocument, document_bytes, read_document
 from visualizer.errors import InputError
-from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder, metadata_from_json, metadata_to_json
 from visualizer.language.sampling import Sampling
 from visualizer.language.saved_model import generate, read_saved_model

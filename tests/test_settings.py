@@ -222,7 +222,7 @@ def test_a_setting_without_effect_is_reported_by_every_surface(setting: Setting)
     given = {name: valid_value(setting), **IDLE.get(name, {})}
     document = with_settings(given)
     rows = {row.setting.name: row for row in present_setup(document, None).settings}
-    assert not rows[name].counts
+    assert not rows[name].is_enabled
     options = create_parser().parse_args(command_line(given))
     message = first_option_error(options, build_document(options))
     assert message == no_effect_reason(document.spec, name, format_option)

@@ -232,7 +232,7 @@ def _long() -> Gaps:
 
 def _write_long(folder: RunFolder) -> None:
     """Write the run in a separate process, because that of the window imports no training code."""
-    from visualizer.language.opened_training_run import OpenRun
+    from visualizer.language.open_run import OpenRun
 
     opened = OpenRun(folder, replace(TRAINED, steps=2 * LONG))
     assert opened.running

@@ -57,7 +57,7 @@ def _side_by_side(words: str, repeats: int) -> dict[str, Any]:
     import torch
 
     from tests.benchmarks.plain_loop import PlainLoop
-    from visualizer.language.opened_training_run import OpenRun
+    from visualizer.language.open_run import OpenRun
     from visualizer.language.run_folder import RunFolder
 
     torch.set_num_threads(1)

@@ -20,7 +20,7 @@ from tests.support.training_with_own_text import main_with_own_text
 from visualizer.app import main
 from visualizer.errors import InputError
 from visualizer.language.loss_log import MISSING_VALUE
-from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 
 if TYPE_CHECKING:

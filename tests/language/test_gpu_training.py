@@ -11,7 +11,7 @@ import torch
 from tests.support.small_trainings import begun, finish, rows_of
 from tests.support.torchrun_processes import messages, train
 from visualizer.attention.spec import Device
-from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import ModelKind
 

@@ -21,7 +21,7 @@ from visualizer.language.memory_estimate import (
     check_training_memory,
     estimate_bytes,
 )
-from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import ModelKind, TrainingSettings, settings_problems
 

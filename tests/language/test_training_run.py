@@ -33,7 +33,7 @@ from visualizer.language.checkpoints import (
 )
 from visualizer.language.corpora.corpus import Corpus, CorpusSplit
 from visualizer.language.loss_log import LossLog, parse_rows
-from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.saved_model import read_saved_model
 from visualizer.language.trainer import default_threads
@@ -865,7 +865,7 @@ def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("visualizer.language.opened_training_run.FileLock", refuse)
+    monkeypatch.setattr("visualizer.language.open_run.FileLock", refuse)
     with pytest.raises(InputError, match=r"Cannot write to .*: Permission denied") as refused:
         OpenRun(RunFolder(tmp_path / "run"))
     assert refused.value.field == "folder"

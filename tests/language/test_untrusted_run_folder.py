@@ -22,7 +22,7 @@ from visualizer.lab.runs.store import (
     store_probe,
     stored_probe,
 )
-from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.resolved_view import existing_cell
 from visualizer.session.view import View
 from visualizer.session.view_changes import (
-    MAX_TRAIL_CELLS,
+    MAX_PINNED_HISTORY,
     go_back,
     go_forward,
     pin_cell,
@@ -128,9 +128,9 @@ def test_after_another_cell_there_is_nothing_to_go_on_to() -> None:
 
 def test_to_let_go_is_to_forget_and_a_trail_has_an_end() -> None:
     view = View()
-    for step in range(MAX_TRAIL_CELLS + 20):
+    for step in range(MAX_PINNED_HISTORY + 20):
         view = pin_cell(view, Cell("weights", (0, step % 6, 0)))
-    assert len(view.past) == MAX_TRAIL_CELLS
+    assert len(view.past) == MAX_PINNED_HISTORY
     assert pin_cell(view, None) == View(last_pinned=view.pinned)
 
 

@@ -25,7 +25,7 @@ from visualizer.session.token_selection import TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourLimits, ColourOptions, LineOptions
-from visualizer.session.worker_jobs import available_view
+from visualizer.session.worker_jobs import immediate_view
 from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.shell import pane_table
 
@@ -74,7 +74,7 @@ def test_what_is_shown_of_a_view_that_is_not_read_yet_needs_nothing_more(
     fields: dict[str, Any], changes: list[tuple[str, Any]]
 ) -> None:
     read, wanted = (replace(View(), **more) for more in (fields, {**fields, **dict(changes)}))
-    shown = available_view(wanted, read)
+    shown = immediate_view(wanted, read)
     assert needs(RUN, shown) == needs(RUN, read)
 
 

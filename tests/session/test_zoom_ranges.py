@@ -112,7 +112,7 @@ def test_moving_stays_within_the_text_and_as_close(
     given_: tuple[int, ZoomRange], down: int, right: int
 ) -> None:
     tokens, before = given_
-    after = before.pan_to((tokens, tokens), down, right)
+    after = before.pan_by((tokens, tokens), down, right)
     for old, new, by in zip(
         sides(before, tokens), sides(after, tokens), (down, right), strict=True
     ):
@@ -225,7 +225,7 @@ def test_a_zoom_of_a_longer_text_is_never_panned_to_before_the_first_token(
     _, zoom = given_
     sides_now = (tokens, tokens)
     seen = min(at, tokens - 1)
-    for panned in (zoom.pan_to(sides_now, by, -by), zoom.pan_to_include(sides_now, seen, seen)):
+    for panned in (zoom.pan_by(sides_now, by, -by), zoom.pan_to_include(sides_now, seen, seen)):
         for old, new in zip((zoom.queries, zoom.keys), (panned.queries, panned.keys), strict=True):
             assert new.start >= 0
             assert len(new) == len(old)

@@ -44,9 +44,9 @@ def every_band_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def rest_timer(hand: Hand) -> Iterator[QTimer]:
+def refinement_timer(hand: Hand) -> Iterator[QTimer]:
     """Return the timer after which refinement resumes when the user has acted."""
-    timer = hand.window.workspace.requests.rest_timer
+    timer = hand.window.workspace.requests.refinement_timer
     yield timer
     timer.setInterval(REFINEMENT_DELAY_MS)
 
@@ -132,15 +132,15 @@ def test_closer_and_further_is_shown_before_anything_more_is_computed(hand: Hand
 
 
 def test_what_takes_little_is_exact_while_the_hand_acts(
-    hand: Hand, rest_timer: QTimer, monkeypatch: pytest.MonkeyPatch
+    hand: Hand, refinement_timer: QTimer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
     workspace = hand.window.workspace
-    rest_timer.setInterval(10**6)  # refinement never resumes
+    refinement_timer.setInterval(10**6)  # refinement never resumes
     hand.window.controllers.view_controller.zoom(2, (300, 100))
     until_drawn(hand)
-    assert workspace.requests.is_resting
+    assert workspace.requests.is_refinement_delayed
     monkeypatch.setattr(board_presenter, "CELLS_PER_CHECK", 520 * 100)
     hand.window.controllers.view_controller.pan_by(-200, 200)  # a new part
     hand.until(lambda: not workspace.requests.worker.is_working)
@@ -253,14 +253,14 @@ def test_six_tokens_are_held_whole_again(hand: Hand, use_usual_limits: Callable[
 
 
 def test_a_dialog_over_it_has_the_cores_until_it_is_closed(
-    hand: Hand, rest_timer: QTimer, monkeypatch: pytest.MonkeyPatch
+    hand: Hand, refinement_timer: QTimer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(board_presenter, "CELLS_PER_CHECK", 0)  # nothing is exact yet
     hand.paste_sentence(WORDS * 40)
     hand.settle()
     workspace = hand.window.workspace
-    rest_timer.setInterval(10**6)  # refinement never resumes by itself
-    workspace.requests.end_rest()
+    refinement_timer.setInterval(10**6)  # refinement never resumes by itself
+    workspace.requests.resume_refinement()
     workspace.requests.pause_refinement(True)
     hand.until(lambda: not workspace.requests.worker.is_working)
     resolved = workspace.screen.resolved

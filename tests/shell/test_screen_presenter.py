@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from visualizer.features.playback.presenter import PLAYBACK_PANEL
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.shell.pane_table import PANELS, PANES
 
 SMALL = {PLAYBACK_PANEL.name}
@@ -17,7 +17,7 @@ def test_the_panes_of_panels_are_panes_of_the_window() -> None:
 
 
 def test_what_is_prefetched_has_a_key() -> None:
-    usual = PanelPresenter(PANELS[0].id, PANELS[0].present, PANELS[0].empty)
+    usual = PanelSpec(PANELS[0].id, PANELS[0].present, PANELS[0].empty)
     others = [row for row in PANELS if row.id.name not in SMALL]
     rows = [row for row in others if row.prefetch is not usual.prefetch]
     assert rows

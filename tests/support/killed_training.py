@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tests.support.small_trainings import finish, quick, rows_of
-from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 
 if TYPE_CHECKING:

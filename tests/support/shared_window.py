@@ -258,9 +258,9 @@ def come_to_rest(window: MainWindow) -> None:
     requests = window.workspace.requests
     _wait_for_numbers(window)
     # This delay follows user actions, and would add up for hundreds of tests.
-    if requests.is_resting:
-        requests.rest_timer.stop()
-        requests.end_rest()
+    if requests.is_refinement_delayed:
+        requests.refinement_timer.stop()
+        requests.resume_refinement()
         _wait_for_numbers(window)
     for _ in range(3):
         QApplication.processEvents()

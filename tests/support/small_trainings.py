@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from visualizer.language.loss_log import LossRow, parse_rows
-from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import (
     CorpusKind,

@@ -25,7 +25,7 @@ from visualizer.language.example_run import (
     SNAPSHOT_STEPS,
     load_example,
 )
-from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.open_run import OpenRun
 from visualizer.language.probe import ProbeText, run_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import TrainingSettings

@@ -169,7 +169,7 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
     """
     from visualizer.lab.runs.store import initial_probe
     from visualizer.language import probe as language_probe
-    from visualizer.language.opened_training_run import OpenRun
+    from visualizer.language.open_run import OpenRun
 
     path, layer, texts = options.file, options.layer or 1, options.text or ()
     is_layer_given = options.layer is not None

@@ -188,7 +188,7 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
 def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
     if options.chat:
         raise InputError("chat", "not available for models of the lab, which have no chat template")
-    from visualizer.language.opened_training_run import OpenRun
+    from visualizer.language.open_run import OpenRun
     from visualizer.language.saved_model import iterate_tokens
 
     opened = OpenRun(RunFolder(options.folder), is_held=False)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from visualizer.language.distributed_process_group import DistributedProcessGroup
-    from visualizer.language.opened_training_run import OpenRun
+    from visualizer.language.open_run import OpenRun
     from visualizer.language.training_progress import TrainingSpeed
     from visualizer.language.training_run import TrainingRun
 
@@ -291,7 +291,7 @@ def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None
         If the run cannot be opened, or the processes of the group cannot share it.
     """
     from visualizer.language.memory_estimate import SINGLE_PROCESS
-    from visualizer.language.opened_training_run import OpenRun
+    from visualizer.language.open_run import OpenRun
     from visualizer.language.run_folder import RunFolder
 
     folder, sharing = RunFolder(options.resume or options.out), SINGLE_PROCESS

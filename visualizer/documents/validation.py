@@ -26,7 +26,7 @@ from visualizer.models.model_source import ImageFile, check_changes, parse_serve
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import MAX_SAMPLES
 from visualizer.session.timeline import PLAYBACK_SPEEDS
-from visualizer.session.view_changes import MAX_TRAIL_CELLS
+from visualizer.session.view_changes import MAX_PINNED_HISTORY
 from visualizer.session.view_options import (
     FOLLOW_PINNED,
     MAX_LINES_PER_QUERY,
@@ -156,7 +156,7 @@ def _check_view(view: View) -> Iterator[NumberCheck]:
         all(cell.layer is None for cell in (*pinned, *marks, *view.lines.by_key)),
         "a cell's layer",
     )
-    yield max(len(view.past), len(view.future)) <= MAX_TRAIL_CELLS, "a cell history"
+    yield max(len(view.past), len(view.future)) <= MAX_PINNED_HISTORY, "a cell history"
     yield _are_valid_counts(*view.tokens.chosen, view.tokens.match or 0), "a selected token"
     yield 0 <= view.lines.threshold <= 1, "a threshold"
     solo = 0 if view.lines.solo in (None, FOLLOW_PINNED) else view.lines.solo

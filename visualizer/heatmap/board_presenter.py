@@ -24,7 +24,7 @@ from visualizer.heatmap.panel_presenter import (
     present_head_overview,
     present_minimap,
 )
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.screen import PanelId
 
@@ -329,7 +329,7 @@ def _read_ahead(resolved: ResolvedView) -> None:
         resolved.run.trace.displayed_stage(pinned.stage, resolved.view.lens, pinned.fold)
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     BOARD_CONTENTS,
     lambda resolved, moment, previous: present_board_contents(resolved, previous),
     BoardContents(),

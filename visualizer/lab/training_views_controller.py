@@ -116,7 +116,7 @@ class TrainingViewsController(QObject):
         self.panel = self._read_panel()
         self._widgets.attention.show_attention(self.panel, theme)
         self._show_probe()
-        self._show_scrub(theme)
+        self._show_snapshot_bar(theme)
         self._show_generation(theme)
 
     def _read_panel(self) -> LabAttentionPanel:
@@ -177,18 +177,18 @@ class TrainingViewsController(QObject):
             self._shown_generation = shown_values
             widgets.generation_pane.show_generation(present_generation(*shown_values[:5]), theme)
 
-    def _show_scrub(self, theme: Theme) -> None:
+    def _show_snapshot_bar(self, theme: Theme) -> None:
         run, view = self._lab.run, self._lab.view
         self._widgets.snapshot_bar.setVisible(self._is_known)
         if run is None or not run.tokens:
             self.can_play = False
             return
         losses = run.losses_now if view.step is None else run.losses_at(view.step)
-        scrub = present_snapshots(
+        timeline = present_snapshots(
             run.snapshots, run.step, view.step, *losses, self._probe_controller.is_waiting
         )
-        self._widgets.snapshot_bar.show_timeline(scrub, theme)
-        self.can_play = len(scrub.stops) > 1
+        self._widgets.snapshot_bar.show_timeline(timeline, theme)
+        self.can_play = len(timeline.stops) > 1
 
     # ------------------------------------------------------------------ pointer and keys
 
@@ -207,7 +207,7 @@ class TrainingViewsController(QObject):
         self.pointer = pointing
         self.changed.emit()
 
-    def set_available_height(self, room: int) -> None:
+    def set_max_cells(self, room: int) -> None:
         """Pool the weights to the number of cells that fit along the side of a panel."""
         if room != self._max_cells:
             self._max_cells = room

@@ -402,7 +402,7 @@ def _connect_views(window: LabWindow) -> None:
     attention.cellHovered.connect(views.hover_cell)
     attention.cellClicked.connect(views.pin_cell)
     attention.moved.connect(views.move_pin)
-    attention.roomChanged.connect(views.set_available_height)
+    attention.roomChanged.connect(views.set_max_cells)
     attention.layerRequested.connect(views.open_layer_of)
     window.generation_controller.changed.connect(window.show_training_views)
     window.generation_controller.connect_panes(window.next, window.generation_pane)

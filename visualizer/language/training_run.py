@@ -166,11 +166,11 @@ def changed_text_message(source: CorpusSource) -> str:
     )
 
 
-MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
+VALIDATION_INTERVAL_STEPS, VALIDATION_GROWTH = 100, 1.3
 """Validation interval in steps; within the first interval, the ratio of consecutive validation
 steps.
 """
-MEASURED_TOKENS = 8_192
+VALIDATION_TOKENS = 8_192
 """Approximate number of tokens per validation during training; the final validation uses more."""
 CHECKPOINT_INTERVAL_S = 5.0
 """Maximum age of the checkpoint during training, in seconds, unless writing takes a long time."""
@@ -395,11 +395,11 @@ class TrainingRun:
         step, settings = self.step, self.settings
         if is_first_in_interval(step, SNAPSHOT_GROWTH) and not self.state.high:
             self._keep_snapshot()
-        if step % MEASURED_EVERY and not (
-            step < MEASURED_EVERY and is_first_in_interval(step, MEASURED_GROWTH)
+        if step % VALIDATION_INTERVAL_STEPS and not (
+            step < VALIDATION_INTERVAL_STEPS and is_first_in_interval(step, VALIDATION_GROWTH)
         ):
             return MISSING_VALUE
-        batches = MEASURED_TOKENS // (settings.batch * settings.block)
+        batches = VALIDATION_TOKENS // (settings.batch * settings.block)
         return self.trainer.evaluate(CorpusSplit.VALIDATION, max(1, batches))
 
     def _updated_state(self, loss: float, seconds: float) -> TrainerState:

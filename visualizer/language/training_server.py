@@ -12,7 +12,7 @@ from visualizer.errors import InputError, is_out_of_memory
 from visualizer.language import probe as language_probe
 from visualizer.language.checkpoints import write_weights
 from visualizer.language.loss_log import loss_curves
-from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import (
     IDLE_STOP_CONTENT,
     RunFolder,

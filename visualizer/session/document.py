@@ -181,7 +181,7 @@ class Document(Struct, frozen=True):
             return self.spec.mask is MaskKind.CAUSAL
         if name == "painted":
             return self.spec.own_mask if self.spec.mask is MaskKind.OWN else None
-        return getattr(self if name in _OWN else self.spec, name)
+        return getattr(self if name in _DOCUMENT_SETTINGS else self.spec, name)
 
     def set(self, name: str, value: Any) -> Document:
         """Return the document with one changed setting; the names are those of `get`."""
@@ -195,7 +195,7 @@ class Document(Struct, frozen=True):
             return replace(self, labels=value)
         if name == "text":
             return replace(self, text=value, captured=None)
-        if name in _OWN:
+        if name in _DOCUMENT_SETTINGS:
             return replace(self, **{name: value})
         given = "own_weights" if self.spec.weight_names else "own_input"
         source = "" if name == given else self.weights_source
@@ -216,7 +216,7 @@ def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
     return replace(spec, **{name: value})
 
 
-_OWN = frozenset({"text", "tokenizer", "lines", "captured", "model"})
+_DOCUMENT_SETTINGS = frozenset({"text", "tokenizer", "lines", "captured", "model"})
 MODEL_FIELDS = frozenset({"second", "part", "image"})
 """Model inputs in addition to the text; they have no effect without a model."""
 

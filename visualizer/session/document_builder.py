@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 # Qt replaces these characters in a text editor. A normalized text equals the text in the editor.
-_AS_SHOWN = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
+_EDITOR_REPLACEMENTS = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
-_FIRST = {"d_in": 0, "mechanism": 1}
+_APPLIED_FIRST = {"d_in": 0, "mechanism": 1}
 """Order of the settings that are applied before all others."""
 
 
@@ -43,7 +43,7 @@ def normalize_text(text: str) -> str:
     """
     if not text or text.isspace():
         raise InputError("text", f"invalid value {text[:20]!r}: must not be blank")
-    return text.replace("\r\n", "\n").translate(_AS_SHOWN)
+    return text.replace("\r\n", "\n").translate(_EDITOR_REPLACEMENTS)
 
 
 def create_document(
@@ -77,12 +77,12 @@ def create_document(
     own_input = settings.get("own_input")
     if own_input and "d_in" not in settings:
         document = document.set("d_in", own_input.columns)
-    for name in sorted(settings, key=lambda name: _FIRST.get(name, len(_FIRST))):
+    for name in sorted(settings, key=lambda name: _APPLIED_FIRST.get(name, len(_APPLIED_FIRST))):
         document = document.set(name, settings[name])
-    return replace(document, spec=_fitting_own(document.spec, settings))
+    return replace(document, spec=_infer_missing_settings(document.spec, settings))
 
 
-def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionSpec:
+def _infer_missing_settings(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionSpec:
     """Return the spec with missing sizes and biases inferred from custom vectors and weights."""
     found: dict[str, Any] = {}
     share = max(1, spec.heads if spec.arrangement is Arrangement.STACKED else 1)

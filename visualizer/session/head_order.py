@@ -38,7 +38,7 @@ class HeadOrdering(Struct, frozen=True):
         The field of `HeadMeasures` to sort by, or `CHANGE_MEASURE`; empty if no measure is used.
     is_descending : bool
         Whether the largest value comes first.
-    reads : str
+    behaviour : str
         Behaviour of the heads that come first.
     """
 
@@ -46,7 +46,7 @@ class HeadOrdering(Struct, frozen=True):
     title: str
     measure: str = ""
     is_descending: bool = True
-    reads: str = ""
+    behaviour: str = ""
 
 
 ORDERS: tuple[HeadOrdering, ...] = (
@@ -55,35 +55,39 @@ ORDERS: tuple[HeadOrdering, ...] = (
         HeadOrder.INDUCTION,
         "Induction first",
         "induction",
-        reads="attends to the token after an earlier occurrence of the same token",
+        behaviour="attends to the token after an earlier occurrence of the same token",
     ),
     HeadOrdering(
         HeadOrder.DUPLICATE,
         "Same token first",
         "duplicate",
-        reads="attends to earlier occurrences of the same token",
+        behaviour="attends to earlier occurrences of the same token",
     ),
     HeadOrdering(
         HeadOrder.PREVIOUS,
         "Previous token first",
         "previous",
-        reads="attends to the previous token",
+        behaviour="attends to the previous token",
     ),
-    HeadOrdering(HeadOrder.FIRST, "First token first", "first", reads="attends to the first token"),
-    HeadOrdering(HeadOrder.OWN, "Own token first", "own", reads="attends to the query’s own token"),
+    HeadOrdering(
+        HeadOrder.FIRST, "First token first", "first", behaviour="attends to the first token"
+    ),
+    HeadOrdering(
+        HeadOrder.OWN, "Own token first", "own", behaviour="attends to the query’s own token"
+    ),
     HeadOrdering(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
     HeadOrdering(HeadOrder.FARTHEST, "Farthest first", "distance"),
     HeadOrdering(
         HeadOrder.VALUE_WEIGHTING,
         "Value-weighting first",
         "value_weighting",
-        reads="weights change when multiplied by ‖v‖ and renormalized",
+        behaviour="weights change when multiplied by ‖v‖ and renormalized",
     ),
     HeadOrdering(HeadOrder.ALIKE, "Similar heads together"),
     HeadOrdering(HeadOrder.CHANGED, "Most changed first", CHANGE_MEASURE),
 )
 
 
-def find_order_row(order: HeadOrder) -> HeadOrdering:
+def find_ordering(order: HeadOrder) -> HeadOrdering:
     """Return the definition of an order."""
     return next(row for row in ORDERS if row.order is order)

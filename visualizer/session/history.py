@@ -60,7 +60,7 @@ def describe_change(before: Document, after: Document) -> str:
     names = _changed_fields(before, after) - {"spec"}
     names = (names | _changed_fields(before.spec, after.spec)) - DERIVED_FIELDS
     if "model" in names:
-        description = _model_in_words(before.model, after.model)
+        description = _describe_model_change(before.model, after.model)
     elif names == {"mask", "own_mask"}:
         description = FIELD_NAMES["own_mask"]
     else:
@@ -73,30 +73,32 @@ def _changed_fields(before: Struct, after: Struct) -> set[str]:
     return {name for name in names if getattr(before, name) != getattr(after, name)}
 
 
-def _model_in_words(before: ModelSource | None, after: ModelSource | None) -> str:
+def _describe_model_change(before: ModelSource | None, after: ModelSource | None) -> str:
     if before is None or after is None or before.folder != after.folder:
         return f"open {after.name}" if after else "return to a module"
     names = _changed_fields(before, after) - {"layers"}
     if names == {"edits"}:
-        return _edited_heads(before.edit_descriptions, after.edit_descriptions)
+        return _describe_edited_heads(before.edit_descriptions, after.edit_descriptions)
     if names == {"cuts"}:
-        return _cut_edges(before.cut_cells, after.cut_cells)
+        return _describe_cut_edges(before.cut_cells, after.cut_cells)
     return MODEL_FIELD_NAMES.get(next(iter(names)), "") if len(names) == 1 else ""
 
 
-def _edited_heads(before: Mapping[LayerAndHead, str], after: Mapping[LayerAndHead, str]) -> str:
+def _describe_edited_heads(
+    before: Mapping[LayerAndHead, str], after: Mapping[LayerAndHead, str]
+) -> str:
     new = {
         head: description for head, description in after.items() if before.get(head) != description
     }
     return describe_edits(new or {head: UNCHANGED_LABEL for head in before if head not in after})
 
 
-def _cut_edges(before: Cells, after: Cells) -> str:
-    new, old = _cells_of_other_heads(after, before), _cells_of_other_heads(before, after)
+def _describe_cut_edges(before: Cells, after: Cells) -> str:
+    new, old = _cells_not_in(after, before), _cells_not_in(before, after)
     return f"cut {describe_cuts(new)}" if new else f"restore {describe_cuts(old)}"
 
 
-def _cells_of_other_heads(cells: Cells, others: Cells) -> Cells:
+def _cells_not_in(cells: Cells, others: Cells) -> Cells:
     """Return the cells, by head, that are not among the others."""
     found = {
         head: tuple(sorted({*edges} - {*others.get(head, ())})) for head, edges in cells.items()

@@ -62,7 +62,7 @@ class HeadMeasurementController(QObject):
             return
         measurement = run.trace.head_measurement(Role.WEIGHTS, run.compared_texts)
         if measurement.is_wanted:
-            self._give_up()
+            self._cancel()
         else:
             measurement.is_wanted, measurement.problem = True, ""
             measurement.done = measurement.of = 0
@@ -72,16 +72,16 @@ class HeadMeasurementController(QObject):
 
     def close(self) -> None:
         """Stop measuring."""
-        self._give_up()
+        self._cancel()
         self._worker.leave()
 
     def _follow_run(self) -> None:
         """Stop measuring if another run is shown."""
-        under_way, run = self._running_job, self._workspace.run
-        if under_way and (run is None or _run_to_measure(run) is not under_way.measurement):
-            self._give_up()
+        job, run = self._running_job, self._workspace.run
+        if job and (run is None or _run_to_measure(run) is not job.measurement):
+            self._cancel()
 
-    def _give_up(self) -> None:
+    def _cancel(self) -> None:
         if self._running_job:
             self._running_job.is_cancelled.set()
             self._running_job.measurement.is_wanted = False
@@ -123,7 +123,7 @@ def _measure_run(
 ) -> tuple[_MeasurementJob, Exception | None]:
     last = monotonic()
 
-    def go_on(done: int, of: int) -> None:
+    def report_progress(done: int, of: int) -> None:
         nonlocal last
         if measured.is_cancelled.is_set():
             raise CancelledError
@@ -132,7 +132,7 @@ def _measure_run(
             report((measured, done, of))
 
     try:
-        worker_jobs.measure_heads(measured.run, go_on)
+        worker_jobs.measure_heads(measured.run, report_progress)
     except CancelledError:
         return measured, None
     except Exception as error:  # noqa: BLE001 - reported on the GUI thread

@@ -230,10 +230,10 @@ def start_imports() -> None:
 
 def device_choices() -> dict[tuple[Device, Dtype], DeviceChoice]:
     """Return where a model would run, for each combination of device and dtype."""
-    return run_in_thread(_find_places)
+    return run_in_thread(_resolve_device_choices)
 
 
-def _find_places() -> dict[tuple[Device, Dtype], DeviceChoice]:
+def _resolve_device_choices() -> dict[tuple[Device, Dtype], DeviceChoice]:
     load_torch_library()
     from visualizer.attention import device as attention_device
     from visualizer.attention.run import USABLE_MEMORY_SHARE

@@ -69,7 +69,7 @@ class MeasurementOffer(Struct, frozen=True):
 
     Parameters
     ----------
-    says : str
+    message : str
         Message about the missing measurement.
     is_measuring : bool
         Whether the measurement is in progress.
@@ -77,7 +77,7 @@ class MeasurementOffer(Struct, frozen=True):
         Progress as a percentage.
     """
 
-    says: str
+    message: str
     is_measuring: bool = False
     share: int = 0
 

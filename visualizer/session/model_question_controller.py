@@ -35,7 +35,7 @@ class _RunningQuestion(Struct, frozen=True, eq=False):
     question: ModelQuestion
     is_cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def resume(self, done: int, of: int) -> None:
+    def check_cancelled(self, done: int, of: int) -> None:
         """Raise an error if the analysis was cancelled; called as the progress callback."""
         if self.is_cancelled.is_set():
             raise CancelledError
@@ -173,7 +173,7 @@ def _answer_question(
 ) -> tuple[_RunningQuestion, ModelAnswer | None] | _QuestionFailure:
     try:
         known = worker_jobs.answer_question(
-            asked.reading, asked.question, asked.resume, lambda part: report((asked, part))
+            asked.reading, asked.question, asked.check_cancelled, lambda part: report((asked, part))
         )
     except InputError as refused:
         return asked, refused

@@ -29,7 +29,7 @@ def _return_none(*given: object) -> None:
     return None
 
 
-class PanelPresenter(Struct, Generic[Panel], frozen=True):
+class PanelSpec(Struct, Generic[Panel], frozen=True):
     """The specification of a panel: how it is created, and what it needs.
 
     Parameters
@@ -61,7 +61,7 @@ class PanelPresenter(Struct, Generic[Panel], frozen=True):
     is_refined: bool = False
     needs_retrieval: bool = False
 
-    def is_visible_pane(self, resolved: ResolvedView) -> bool:
+    def is_pane_visible(self, resolved: ResolvedView) -> bool:
         """Return whether the panel's pane is visible."""
         return not self.pane or self.pane in resolved.view.panes
 
@@ -91,9 +91,9 @@ class PaneSpec(Struct, frozen=True):
         The keyboard shortcut that toggles the pane.
     is_open : bool
         Whether the pane has a tab in a new window.
-    panel : PanelPresenter, optional
+    panel : PanelSpec, optional
         The specification of the panel that it shows.
-    is_made_at_once : bool
+    is_created_with_window : bool
         Whether the widget is created together with the window instead of when it is first shown.
     is_painted_first : bool
         Whether the pane is painted together with the heatmaps, before the other panes.
@@ -119,8 +119,8 @@ class PaneSpec(Struct, frozen=True):
     shortcut: str
     area: Area
     is_open: bool = False
-    panel: PanelPresenter[Any] | None = None
-    is_made_at_once: bool = False
+    panel: PanelSpec[Any] | None = None
+    is_created_with_window: bool = False
     is_painted_first: bool = False
     opens_with: Callable[[Screen], bool] | None = None
     opens_for_model: bool = False

@@ -29,7 +29,7 @@ def describe_provenance(run: Run, layer: int | None = None) -> str:
         shown.
     """
     if run.trace.has_module:
-        return _of_module(run)
+        return _describe_module_weights(run)
     shown = "" if layer is None else f"layer {layer + 1}"
     reading = run.reading
     if reading is None:
@@ -75,10 +75,10 @@ def describe_view_provenance(resolved: ResolvedView) -> str:
     return describe_provenance(resolved.run, resolved.layer_number)
 
 
-def _of_module(run: Run) -> str:
+def _describe_module_weights(run: Run) -> str:
     spec, names = run.trace.spec, run.trace.spec.weight_names
     if not names:
-        return f"no weights: {_without_weights(run)}"
+        return f"no weights: {_describe_inputs(run)}"
     given = {name for name, _ in spec.counting_weights}
     drawn = [name for name in names if name not in given]
     if not given:
@@ -90,7 +90,7 @@ def _of_module(run: Run) -> str:
     return f"partly untrained: {named} random, seed {spec.seed}; others: {given_by}"
 
 
-def _without_weights(run: Run) -> str:
+def _describe_inputs(run: Run) -> str:
     """Describe the inputs of attention without weights."""
     spec = run.trace.spec
     if spec.own_input and run.weights_source:  # a layer of the lab without trainable weights

@@ -51,10 +51,10 @@ class RequestController(QObject):
         """Run and view that the worker is refining; None during any other request."""
         self._failed_refinement: tuple[Run | None, View] | None = None
         """Run and view that are no longer refined because their refinement failed."""
-        self.is_resting = self._is_covered = False
+        self.is_refinement_delayed = self._is_covered = False
         """These flags are also read on the worker's thread."""
-        self.rest_timer = QTimer(self, singleShot=True, interval=REFINEMENT_DELAY_MS)
-        self.rest_timer.timeout.connect(self.end_rest)
+        self.refinement_timer = QTimer(self, singleShot=True, interval=REFINEMENT_DELAY_MS)
+        self.refinement_timer.timeout.connect(self.resume_refinement)
 
     @property
     def is_working(self) -> bool:
@@ -93,7 +93,7 @@ class RequestController(QObject):
         has_newer_request = partial(getattr, self.worker, "has_newer_request")
         self.ask(
             partial(
-                worker_jobs.refine_pictures,
+                worker_jobs.refine_images,
                 self._presenter,
                 resolved,
                 has_newer_request,
@@ -107,14 +107,14 @@ class RequestController(QObject):
         if self._refining:
             self._failed_refinement = run, view
 
-    def rest(self) -> None:
+    def delay_refinement(self) -> None:
         """Delay refinement after a user action."""
-        self.is_resting = True
-        self.rest_timer.start()
+        self.is_refinement_delayed = True
+        self.refinement_timer.start()
 
-    def end_rest(self) -> None:
+    def resume_refinement(self) -> None:
         """Resume refinement."""
-        self.is_resting = False
+        self.is_refinement_delayed = False
         self.refinement_due.emit()
 
     def pause_refinement(self, is_covered: bool) -> None:
@@ -123,9 +123,9 @@ class RequestController(QObject):
         self.refinement_due.emit()
 
     def _is_paused(self) -> bool:
-        return self.is_resting or self._is_covered
+        return self.is_refinement_delayed or self._is_covered
 
     def close(self) -> None:
         """Stop all computation; a running request ends at its next interruption point."""
-        self.rest_timer.stop()
+        self.refinement_timer.stop()
         self.worker.leave()

@@ -80,7 +80,9 @@ def marked_position(resolved: ResolvedView) -> MarkedPosition | None:
     return MarkedPosition(trace.axis_position("text", resolved.leading), place["query"], keys)
 
 
-_KEPT: WeakKeyDictionary[Trace, OrderedDict[MarkedPosition, RetrievalWeights]] = WeakKeyDictionary()
+_cached_results: WeakKeyDictionary[Trace, OrderedDict[MarkedPosition, RetrievalWeights]] = (
+    WeakKeyDictionary()
+)
 
 
 def known_retrieval(resolved: ResolvedView) -> RetrievalWeights | None:
@@ -112,7 +114,7 @@ def read_retrieval(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
         known = RetrievalWeights(values, known.chance, known.read + 1)
         if is_over():
             break
-    kept = _KEPT[run.trace]
+    kept = _cached_results[run.trace]
     kept[place] = known
     kept.move_to_end(place)
     while len(kept) > MAX_CACHED_RESULTS:
@@ -120,7 +122,7 @@ def read_retrieval(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
 
 
 def _cached_weights(run: Run, place: MarkedPosition) -> RetrievalWeights:
-    kept = _KEPT.setdefault(run.trace, OrderedDict())
+    kept = _cached_results.setdefault(run.trace, OrderedDict())
     known = kept.get(place)
     if known is None:
         layers = _layer_indices(run, place.text)

@@ -147,7 +147,7 @@ class Presenter(Protocol):
             The panels shown before or prefetched.
         """
 
-    def present_new_pictures(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
+    def present_refined_images(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
         """Build a screen after a change that affects only the images of a long text.
 
         Parameters
@@ -176,8 +176,8 @@ class Presenter(Protocol):
     def is_exact(self, resolved: ResolvedView) -> bool:
         """Return whether all visible images are exact; images of long texts are refined later."""
 
-    def begin(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
+    def draw_first_images(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
         """Draw all visible images once, on the worker thread, until `is_over` returns true."""
 
-    def draw_more(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
+    def refine_images(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
         """Refine the visible images on the worker thread until `is_over` returns true."""

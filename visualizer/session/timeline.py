@@ -59,7 +59,7 @@ TOUR_SHARES: dict[str, float] = {
 """Shares of a tour's remaining time; all other stages take only the minimum."""
 FULL_ROW_SHARE = 0.6
 """Fraction of a stage's time in a tour during which the full row is shown."""
-MIN_REST_MS = 1e-6
+TIME_TOLERANCE_MS = 1e-6
 """Remaining time, in ms, that is treated as zero, because sums of durations are not exact."""
 
 
@@ -275,7 +275,7 @@ class Timeline(Struct, frozen=True, dict=True):
     def position_at(self, ms: float) -> int:
         """Return the index of the step shown at a time; after the end, the number of steps."""
         starts = self.stage_starts_ms
-        ms = max(0.0, ms + MIN_REST_MS)
+        ms = max(0.0, ms + TIME_TOLERANCE_MS)
         if ms >= starts[-1]:
             return len(self)
         number = bisect_right(starts, ms) - 1

@@ -25,7 +25,7 @@ def with_stage_toggled(resolved: ResolvedView, stage: str) -> View:
     return replace(view, stages=absent | shown) if shown else view
 
 
-MAX_TRAIL_CELLS = 100
+MAX_PINNED_HISTORY = 100
 
 
 def pin_cell(view: View, cell: Cell | None) -> View:
@@ -35,7 +35,7 @@ def pin_cell(view: View, cell: Cell | None) -> View:
         return replace(view, pinned=None, last_pinned=unpinned, past=(), future=())
     if cell == view.pinned:
         return view
-    past = (*view.past, *_previous_pin(view, cell))[-MAX_TRAIL_CELLS:]
+    past = (*view.past, *_previous_pin(view, cell))[-MAX_PINNED_HISTORY:]
     return replace(_pin_in_layer(view, cell), past=past, future=())
 
 

@@ -163,7 +163,7 @@ def adapt_view(view: View, shown: View) -> View:
     return replace(view, panes=shown.panes, room=shown.room, comparison=compared, pinned=pinned)
 
 
-def open_and_compute(
+def restore_and_prefetch(
     restore: Callable[[], tuple[Run, View]], presenter: Presenter, shown: RequestState
 ) -> WorkerResult:
     """Restore the run of an opened document and prefetch the data of its view."""
@@ -198,29 +198,29 @@ class RefinementResult(Struct, frozen=True, eq=False):
     run: Run
 
 
-def refine_pictures(
+def refine_images(
     presenter: Presenter,
     resolved: ResolvedView,
     has_newer_request: Callable[[], bool],
-    is_exactness_later: Callable[[], bool],
+    is_paused: Callable[[], bool],
 ) -> RefinementResult:
     """Refine the visible images for `REFINEMENT_S` or until another request is waiting.
 
     Parameters
     ----------
-    is_exactness_later : callable
+    is_paused : callable
         Returns whether only images that have not been drawn yet may be drawn for now.
     """
     end = monotonic() + REFINEMENT_S
     if not presenter.has_preview(resolved):
-        presenter.begin(resolved, lambda: has_newer_request() or monotonic() > end)
+        presenter.draw_first_images(resolved, lambda: has_newer_request() or monotonic() > end)
     else:
-        over = (has_newer_request, is_exactness_later, lambda: monotonic() > end)
-        presenter.draw_more(resolved, lambda: any(is_over() for is_over in over))
+        over = (has_newer_request, is_paused, lambda: monotonic() > end)
+        presenter.refine_images(resolved, lambda: any(is_over() for is_over in over))
     return RefinementResult(resolved.run)
 
 
-def compute_shown(
+def compute_and_prefetch(
     compute: ComputeFunction, presenter: Presenter, shown: RequestState
 ) -> WorkerResult:
     """Compute a document and prefetch the data of its view."""
@@ -243,7 +243,7 @@ def _refusal_result(presenter: Presenter, shown: RequestState, refused: InputErr
     return WorkerResult(shown.document, shown.view, None, refused, *prefetched)
 
 
-def available_view(view: View, read: View) -> View:
+def immediate_view(view: View, read: View) -> View:
     """Return the prefetched view `read` with the parts of `view` that need no prefetch."""
     at_once = ImmediateView.__struct_fields__
     return replace(read, **{name: getattr(view, name) for name in at_once})
@@ -341,10 +341,10 @@ def _import_torch() -> None:
     The import leaves garbage that references the frames of its callers. On a separate thread, these
     frames do not contain a request; otherwise, the request would never be freed.
     """
-    run_in_thread(_import_and_leave_out_of_collections)
+    run_in_thread(_import_excluded_from_collection)
 
 
-def _import_and_leave_out_of_collections() -> None:
+def _import_excluded_from_collection() -> None:
     with exclude_from_collection():
         load_torch_library()
         with suppress(Exception):  # the import fails again when it is used, which reports the error

@@ -25,7 +25,7 @@ from visualizer.session.screen import Screen, ScreenInputs
 from visualizer.session.user_prediction import clear_marks
 from visualizer.session.view import View
 from visualizer.session.view_changes import with_stage_toggled
-from visualizer.session.worker_jobs import RequestState, adapt_view, available_view
+from visualizer.session.worker_jobs import RequestState, adapt_view, immediate_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -151,8 +151,8 @@ class Workspace(QObject):
         self._before_model: _StateBeforeModel | None = None
         """State to restore if the first run of an opened model fails."""
         self.compute, self._presenter = compute, presenter
-        self._patience_timer = QTimer(self, singleShot=True, interval=PROGRESS_DELAY_MS)
-        self._patience_timer.timeout.connect(self._update_screen)
+        self._progress_delay_timer = QTimer(self, singleShot=True, interval=PROGRESS_DELAY_MS)
+        self._progress_delay_timer.timeout.connect(self._update_screen)
         self.requests = RequestController(presenter, rest, self)
         self.requests.refinement_due.connect(self._refine_pictures)
         self.requests.worker.answered.connect(self._handle_result)
@@ -244,7 +244,7 @@ class Workspace(QObject):
         self, document: Document, view: View, opened_model: object = None
     ) -> None:
         self._wanted = view
-        self.view = available_view(view, self.view)
+        self.view = immediate_view(view, self.view)
         self._hold_models(opened_model)
         self._change_to(document)
 
@@ -254,16 +254,18 @@ class Workspace(QObject):
         The worker calls ``restore``, which returns the saved run and the view with side A of its
         comparison.
         """
-        self._catch_up()
+        self._show_pending_change()
         self._before_model = None
         self.history.replace(History())
         self._errors = _InputErrors()
         self._set_document(document)
         self.pending_document, self._has_started = document, True
         self._wanted = adapt_view(view, self._wanted)  # the view may be saved before it is shown
-        self.view = available_view(self._wanted, self.view)
+        self.view = immediate_view(self._wanted, self.view)
         self.requests.ask(
-            partial(worker_jobs.open_and_compute, restore, self._presenter, self._current_state())
+            partial(
+                worker_jobs.restore_and_prefetch, restore, self._presenter, self._current_state()
+            )
         )
         self._update_screen()
 
@@ -294,10 +296,10 @@ class Workspace(QObject):
         if wanted == self._wanted:
             return
         self._wanted, shown = wanted, self.view
-        if self._is_read_with(wanted, shown):
+        if self._is_prefetched_with(wanted, shown):
             self.view = wanted
         else:
-            self.view = available_view(wanted, shown)
+            self.view = immediate_view(wanted, shown)
             self._request_prefetch()
         if self.view != shown:
             self._update_screen()
@@ -319,7 +321,7 @@ class Workspace(QObject):
 
     def refresh_screen(self) -> None:
         """Rebuild the screen with new data of the forward pass that is shown."""
-        self._catch_up()
+        self._show_pending_change()
         reading = self.run.reading if self.run else None
         if reading and reading.refusal:
             self._errors.report_view(reading.refusal())
@@ -344,7 +346,7 @@ class Workspace(QObject):
         `changed` follows within `PROGRESS_DELAY_MS`. Until then, no control may be set from the
         screen, because that would overwrite what the user has just entered.
         """
-        return self._patience_timer.isActive()
+        return self._progress_delay_timer.isActive()
 
     @property
     def is_working(self) -> bool:
@@ -370,7 +372,7 @@ class Workspace(QObject):
 
     def close(self) -> None:
         """Stop all computation; a running request ends at its next interruption point."""
-        self._patience_timer.stop()
+        self._progress_delay_timer.stop()
         self.requests.close()
 
     def _refine_pictures(self) -> None:
@@ -379,19 +381,22 @@ class Workspace(QObject):
     def _change_to(self, document: Document, *, may_wait: bool = False) -> None:
         """Replace the document and request its run, for which the screen may wait briefly."""
         if not may_wait:
-            self._catch_up()
+            self._show_pending_change()
         self._set_document(document)
         self._has_started = True
         if not document.problems():
             self.pending_document = document
             request = partial(
-                worker_jobs.compute_shown, self.compute, self._presenter, self._current_state()
+                worker_jobs.compute_and_prefetch,
+                self.compute,
+                self._presenter,
+                self._current_state(),
             )
             self.requests.ask(request)
             if may_wait:  # the result usually arrives before the delay has passed
                 self.documentEdited.emit()
-                if not self._patience_timer.isActive():
-                    self._patience_timer.start()
+                if not self._progress_delay_timer.isActive():
+                    self._progress_delay_timer.start()
                 return
         self._request_missing_data()
         self._update_screen()
@@ -403,7 +408,7 @@ class Workspace(QObject):
 
     def _request_missing_data(self) -> None:
         """Request a prefetch of the wanted view unless the prefetch of the shown view covers it."""
-        if not self._is_read_with(self._wanted, self.view):
+        if not self._is_prefetched_with(self._wanted, self.view):
             self._request_prefetch()
 
     def _request_prefetch(self) -> None:
@@ -417,7 +422,7 @@ class Workspace(QObject):
         panels = self.screen.panels.latest_panels()
         return RequestState(self.document, self._wanted, self.run, self.computed, panels)
 
-    def _is_read_with(self, view: View, other: View) -> bool:
+    def _is_prefetched_with(self, view: View, other: View) -> bool:
         """Return whether the prefetch of one view covers another view."""
         if self.run is None or view is other:
             return True
@@ -430,7 +435,7 @@ class Workspace(QObject):
         self.requests.drop_answered()
         if isinstance(answer, worker_jobs.RefinementResult):
             if answer.run is self.run:
-                self._show_drawn()
+                self._show_refined_images()
         elif self._is_model_refused(answer):
             self._leave_model(answer.refused)
         else:
@@ -456,8 +461,8 @@ class Workspace(QObject):
             self._errors.document_error = answer.refused
         if answer.opened and is_newest:
             self._wanted = adapt_view(answer.opened, self._wanted)
-        is_read = self._is_read_with(self._wanted, answer.view)
-        self.view = self._wanted if is_read else available_view(self._wanted, answer.view)
+        is_read = self._is_prefetched_with(self._wanted, answer.view)
+        self.view = self._wanted if is_read else immediate_view(self._wanted, answer.view)
         self._update_screen(answer)
         self.requests.worker.discard(replaced)
         if not is_read:
@@ -490,7 +495,7 @@ class Workspace(QObject):
     def _show_progress(self, request: Callable[[], object], done: int, of: int) -> None:
         """Show the progress of the last request."""
         if self.requests.report_progress(request, done, of) and self.is_working:
-            self._show_drawn()
+            self._show_refined_images()
 
     def _handle_failure(self, error: Exception) -> None:
         if isinstance(error, CancelledError):  # a newer request is waiting or running
@@ -499,7 +504,7 @@ class Workspace(QObject):
         if not self.requests.worker.is_working:  # otherwise a newer request is pending
             self.pending_document = None
         if was_read:  # the same view would fail again
-            self._wanted = available_view(self._wanted, self.view)
+            self._wanted = immediate_view(self._wanted, self.view)
         self.requests.mark_failed(self.run, self.view)
         is_new_model = self._before_model and self.document.model and not self.pending_document
         if isinstance(error, InputError) and was_read:
@@ -513,30 +518,32 @@ class Workspace(QObject):
         if not isinstance(error, InputError):
             self.failed.emit("".join(traceback.format_exception(error)))
 
-    def _catch_up(self) -> None:
+    def _show_pending_change(self) -> None:
         """Show a pending change immediately, so that controls do not revert it."""
-        if self._patience_timer.isActive():
+        if self._progress_delay_timer.isActive():
             self._update_screen()
 
     def _update_screen(self, answer: worker_jobs.WorkerResult | None = None) -> None:
-        self._patience_timer.stop()
+        self._progress_delay_timer.stop()
         panels, known = self.screen.panels.latest_panels(), self.screen.resolved
         if answer and answer.resolved:
             panels, known = {**panels, **answer.panels}, answer.resolved
         self.screen = self._build_screen(panels, known)
         self.changed.emit()
         if self.run and self.run.trace.is_blockwise:
-            self.requests.rest()
+            self.requests.delay_refinement()
         self._refine_pictures()
 
-    def _show_drawn(self) -> None:
+    def _show_refined_images(self) -> None:
         """Show refined images or progress; nothing else has changed."""
         shown, resolved = self.screen, self.screen.resolved
-        if self._patience_timer.isActive() or resolved is None:  # the document has changed as well
+        if (
+            self._progress_delay_timer.isActive() or resolved is None
+        ):  # the document has changed as well
             self._update_screen()
             return
         moment = self._build_moment(shown.document, shown.view, resolved)
-        self.screen = self._presenter.present_new_pictures(moment, shown.panels)
+        self.screen = self._presenter.present_refined_images(moment, shown.panels)
         self.drawn.emit()
         self._refine_pictures()
 

@@ -17,13 +17,13 @@ MIN_VISIBLE_TOKENS = 2
 TokenCounts = tuple[int, int]
 """Numbers of queries and of keys."""
 
-_TOKENS_OF_ROWS: dict[str, str] = {Role.KEYS: "key", Role.VALUES: "key"}
+_ROW_ROLES: dict[str, str] = {Role.KEYS: "key", Role.VALUES: "key"}
 """The role of the tokens in a stage's rows; in all other stages, the rows are queries."""
 
 
 def row_role(stage: str) -> str:
     """Return the role of the tokens in a stage's rows."""
-    return _TOKENS_OF_ROWS.get(stage, "query")
+    return _ROW_ROLES.get(stage, "query")
 
 
 class ZoomRange(Struct, frozen=True):
@@ -42,7 +42,7 @@ class ZoomRange(Struct, frozen=True):
         """Return the zoom that shows everything."""
         return cls(*map(range, sides))
 
-    def pan_to(self, sides: TokenCounts, down: int, right: int) -> ZoomRange:
+    def pan_by(self, sides: TokenCounts, down: int, right: int) -> ZoomRange:
         """Pan down and right, up to the edges."""
         return ZoomRange(
             _move_span(self.queries, sides[0], down), _move_span(self.keys, sides[1], right)
@@ -50,7 +50,7 @@ class ZoomRange(Struct, frozen=True):
 
     def pan_to_include(self, sides: TokenCounts, query: int | None, key: int | None) -> ZoomRange:
         """Pan just far enough to show a query and a key."""
-        return self.pan_to(
+        return self.pan_by(
             sides, _distance_outside(self.queries, query), _distance_outside(self.keys, key)
         )
 

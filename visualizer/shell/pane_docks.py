@@ -311,7 +311,7 @@ class PaneDocks(QObject):
     def fill(self) -> None:
         """Create the panes that exist from the start, and arrange all docks."""
         for pane in PANES:
-            if pane.is_made_at_once:
+            if pane.is_created_with_window:
                 self.panes[pane.id]
         for dock in self.by_id.values():
             dock.visibilityChanged.connect(self._update_visible_panes)
@@ -357,7 +357,7 @@ class PaneDocks(QObject):
         self.by_id[pane.id].setWidget(widget)
         if pane.id in self.pages:
             widget.heatmapsRequested.connect(self.pages[pane.id].hide)
-        if not pane.is_made_at_once:
+        if not pane.is_created_with_window:
             self._insert_into_tab_order(pane)
         self._finish(pane, widget)
 

@@ -26,7 +26,7 @@ from visualizer.features.view_bar import presenter as view_bar_presenter
 from visualizer.heatmap import board_presenter
 
 if TYPE_CHECKING:
-    from visualizer.session.pane_spec import PanelPresenter, PaneSpec
+    from visualizer.session.pane_spec import PanelSpec, PaneSpec
 
 PANES: tuple[PaneSpec, ...] = (
     lessons.PANE,
@@ -44,7 +44,7 @@ PANES: tuple[PaneSpec, ...] = (
     next_token.PANE,
     model_generation.PANE,
 )
-PANELS: tuple[PanelPresenter[Any], ...] = (
+PANELS: tuple[PanelSpec[Any], ...] = (
     board_presenter.PANEL,
     playback_presenter.PANEL,
     comparison_bar_presenter.PANEL,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import LessonsById
     from visualizer.features.lessons.presenter import LessonPanel
     from visualizer.features.setup.presenter import SetupPanel
-    from visualizer.session.pane_spec import PanelPresenter
+    from visualizer.session.pane_spec import PanelSpec
     from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.screen import ScreenInputs
 
@@ -99,7 +99,7 @@ class ScreenPresenter:
         )
         for row in PANELS:
             name = row.id.name
-            if resolved is not None and row.is_visible_pane(resolved):
+            if resolved is not None and row.is_pane_visible(resolved):
                 before = previous.get(name, row.empty)
                 panels.panel_builders[name] = partial(
                     _present_or_keep, row, resolved, moment, before
@@ -115,7 +115,7 @@ class ScreenPresenter:
             )
         return Screen(moment.document, moment.view, resolved, panels, moment.wanted)
 
-    def present_new_pictures(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
+    def present_refined_images(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
         """Create a screen in which only the panels of `REFINED` have changed."""
         screen = self.present(moment, shown.latest_panels())
         panels = screen.panels
@@ -127,7 +127,7 @@ class ScreenPresenter:
     def prefetch_key(self, resolved: ResolvedView) -> Hashable:
         """Return a key for the data to prefetch; views with equal keys need the same data."""
         return tuple(
-            row.prefetch_key(resolved) if row.is_visible_pane(resolved) else None for row in PANELS
+            row.prefetch_key(resolved) if row.is_pane_visible(resolved) else None for row in PANELS
         )
 
     def prefetch(
@@ -136,7 +136,7 @@ class ScreenPresenter:
         """Prefetch the data of all visible panels; return the panels that this has created."""
         panels: dict[str, object] = {}
         for row in PANELS:
-            if row.is_visible_pane(resolved):
+            if row.is_pane_visible(resolved):
                 panel = row.prefetch(resolved, panels, previous.get(row.id.name, row.empty))
                 if panel is not None:
                     panels[row.id.name] = panel
@@ -184,7 +184,7 @@ class ScreenPresenter:
 
 
 def _present_or_keep(
-    row: PanelPresenter[Panel], resolved: ResolvedView, moment: ScreenInputs, before: Panel
+    row: PanelSpec[Panel], resolved: ResolvedView, moment: ScreenInputs, before: Panel
 ) -> Panel:
     """Create a panel, or keep the previous one until values from another machine have arrived."""
     with forbid_waiting(), suppress(NumbersPendingError):
@@ -196,7 +196,7 @@ def _is_retrieval_wanted(resolved: ResolvedView) -> bool:
     """Return whether a visible pane needs the retrieval measure of the heads for a long text."""
     return (
         resolved.run.trace.is_blockwise
-        and any(row.needs_retrieval and row.is_visible_pane(resolved) for row in PANELS)
+        and any(row.needs_retrieval and row.is_pane_visible(resolved) for row in PANELS)
         and not is_retrieval_read(resolved)
     )
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QWheelEvent
 
-    from visualizer.session.setting_definitions import SettingState
+    from visualizer.session.setting_state import SettingState
     from visualizer.widgets.theme import Theme
 
 
@@ -285,7 +285,7 @@ class SettingRow(QWidget):
 
     def show_setting(self, shown: SettingState) -> None:
         self.control.show_value(shown.value)
-        self.control.setEnabled(shown.counts)
+        self.control.setEnabled(shown.is_enabled)
         problem = shown.problem
         self.problem.show_problem(problem.sentence if problem else "", shown.remedy_text)
         description = problem.sentence if problem else self.setting.help

@@ -30,7 +30,7 @@ from visualizer.attention.spec_validation import spec_problems
 from visualizer.errors import InputError
 from visualizer.features.setup.presenter import present_setup
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
-from visualizer.session.setting_definitions import (
+from visualizer.session.setting_state import (
     SettingState,
     describe_custom_values,
     describe_remedy,
@@ -148,7 +148,7 @@ def test_the_route_counts_whenever_there_is_a_mask(
 ) -> None:
     document = Document().set("mask", mask).set("normalisation", normalisation)
     is_linear = normalisation is NormalisationKind.LINEAR
-    assert shown(document)["route"].counts == (mask is not MaskKind.NONE and not is_linear)
+    assert shown(document)["route"].is_enabled == (mask is not MaskKind.NONE and not is_linear)
 
 
 def test_a_text_that_is_refused_is_said_under_the_text() -> None:
@@ -193,7 +193,7 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
 )
 def test_settings_without_effect_are_known(fields: dict[str, object], idle: set[str]) -> None:
     document = Document(spec=replace(AttentionSpec(), **fields))
-    found = {name for name, row in shown(document).items() if not row.counts}
+    found = {name for name, row in shown(document).items() if not row.is_enabled}
     of_block = set() if document.spec.has_block else {"d_ff", "activation"}
     assert found == idle | of_block | {"own_input", "own_weights"}
 
@@ -223,9 +223,9 @@ SQUARE = NumberMatrix.of(np.ones((3, 3)))
 def test_own_numbers_count_where_they_are_given_and_are_said_in_words() -> None:
     document = Document().set("own_input", SQUARE).set("own_weights", (("W_key", SQUARE),))
     rows = shown(document)
-    assert rows["own_input"].counts
-    assert rows["own_weights"].counts
-    assert not shown(document.set("projection", Projection.NONE))["own_weights"].counts
+    assert rows["own_input"].is_enabled
+    assert rows["own_weights"].is_enabled
+    assert not shown(document.set("projection", Projection.NONE))["own_weights"].is_enabled
     said = [describe_custom_values(rows[name].setting, rows[name].value) for name in OWN]
     assert said == ["3 × 3 given", "W_key given"]
     for row in (shown(Document())[name] for name in OWN):

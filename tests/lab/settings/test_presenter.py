@@ -111,12 +111,12 @@ def test_what_was_refused_is_at_its_setting_or_elsewhere() -> None:
 
 def test_a_run_holds_all_but_its_steps() -> None:
     setup = present_settings(TrainingSettings(), None, "", "It was started with these.")
-    assert [one.setting.name for one in setup.settings if one.counts] == ["steps"]
+    assert [one.setting.name for one in setup.settings if one.is_enabled] == ["steps"]
 
 
 def test_what_has_no_effect_does_not_count() -> None:
     setup = present_settings(replace(TrainingSettings(), model=ModelKind.BIGRAM), None, "")
-    idle = {one.setting.name for one in setup.settings if not one.counts}
+    idle = {one.setting.name for one in setup.settings if not one.is_enabled}
     assert idle == {"path", "tokenizer", "heads", "layers", "dropout"}
 
 

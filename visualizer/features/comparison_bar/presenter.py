@@ -25,7 +25,7 @@ from visualizer.session.dropout_samples import (
     max_samples,
     sample_seed,
 )
-from visualizer.session.pane_spec import PanelPresenter, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_only
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ _DESCRIPTIONS = {
 }
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     COMPARISON_PANEL,
     lambda resolved, moment, previous: present_comparison(resolved),
     None,

@@ -10,7 +10,7 @@ from visualizer.attention.model_reading import AttentionKind, SecondTextUse
 from visualizer.features.explain.code_lines import CodeLine, stage_code_lines
 from visualizer.features.explain.presenter import EXPLAIN_PANE
 from visualizer.models.model_source import parse_server_address
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 from visualizer.session.view import CodeDialect
 
@@ -200,6 +200,6 @@ def shape_comment(run: Run, line: CodeLine) -> str:
     return f"# ({sizes}) {' '.join(dims)}"
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     CODE_PANEL, lambda resolved, moment, previous: present_code(resolved), None, EXPLAIN_PANE
 )

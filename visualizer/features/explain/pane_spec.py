@@ -34,7 +34,7 @@ PANE = PaneSpec(
     "F3",
     Area.RIGHT,
     is_open=True,
-    is_made_at_once=True,
+    is_created_with_window=True,
     commands={"cell.copy": lambda pane: pane.copy()},
     panel=PANEL,
 )

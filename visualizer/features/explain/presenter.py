@@ -39,7 +39,7 @@ from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison import find_tensor, format_signed, mismatch_reason
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import drawable_samples
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -532,7 +532,7 @@ def _explain_cell(resolved: ResolvedView, board: Board, cell: Cell) -> CellPanel
     )
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     CELL_PANEL,
     lambda resolved, moment, previous: present_cell(
         resolved, moment.panel(BOARD_CONTENTS).board, previous

@@ -24,7 +24,7 @@ from visualizer.session.model_panes import (
     MeasurementOffer,
     measurement_offer,
 )
-from visualizer.session.pane_spec import PanelPresenter, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_only
 from visualizer.session.retrieval_weights import known_retrieval
 from visualizer.session.screen import PanelId
 
@@ -188,7 +188,7 @@ def present_scatter(
     if offer := measurement_offer(run):
         if previous and previous.offer == offer:
             return previous
-        return HeadScatterPanel(message=offer.says, offer=offer)
+        return HeadScatterPanel(message=offer.message, offer=offer)
     model_answers = _known_answers(resolved)
     measures = run.trace.measured(Role.WEIGHTS, run.compared_texts)
     layer = run.trace.axis_position("layer", resolved.leading)
@@ -267,7 +267,7 @@ def _values_by_measure(
     return found
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     SCATTER_PANEL,
     lambda resolved, moment, previous: present_scatter(resolved, previous),
     HeadScatterPanel(),

@@ -18,7 +18,7 @@ from visualizer.session.model_panes import (
     MeasurementOffer,
     measurement_offer,
 )
-from visualizer.session.pane_spec import PanelPresenter, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_only
 from visualizer.session.retrieval_weights import RetrievalWeights, known_retrieval
 from visualizer.session.screen import PanelId
 
@@ -510,7 +510,7 @@ def _name_heads(rows: list[HeadRow]) -> str:
     return f"Heads {', '.join(first)} and {last}"
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     HEADS_PANEL,
     lambda resolved, moment, previous: present_heads(resolved, previous),
     None,

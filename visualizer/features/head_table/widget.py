@@ -240,7 +240,7 @@ class HeadTablePane(QWidget):
         offer = table.offer if table else None
         self.measuring.show_offer(offer)
         text = "\n".join(table.sentences) if table else EMPTY_MESSAGE
-        text = "\n".join(filter(None, (offer.says, text))) if offer else text
+        text = "\n".join(filter(None, (offer.message, text))) if offer else text
         set_accessible_value(self, text)
         self.sentences.setText(text)
         self.sentences.setVisible(bool(text))

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.format import format_share
-from visualizer.session.head_order import HeadOrder, find_order_row
+from visualizer.session.head_order import HeadOrder, find_ordering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,12 +66,12 @@ def _iterate_findings(
     values: Mapping[str, np.ndarray], uniform: Mapping[str, float]
 ) -> Iterator[Finding]:
     for order in PATTERNS:
-        row = find_order_row(order)
+        row = find_ordering(order)
         place, value = _find_largest(values[row.measure])
         chance = uniform[row.measure]
         if value >= chance + MIN_SHARE_ABOVE_CHANCE * (1 - chance) and chance < 1:
             shares = f"mean weight {format_share(value)}", format_share(chance)
-            yield Finding(row.title.removesuffix(" first"), place, row.reads, *shares)
+            yield Finding(row.title.removesuffix(" first"), place, row.behaviour, *shares)
     place, value = _find_largest(values["entropy"])
     chance = uniform["entropy"]
     if value >= MIN_SHARE_OF_UNIFORM_ENTROPY * chance and chance > 0:

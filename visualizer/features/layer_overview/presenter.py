@@ -18,9 +18,9 @@ from visualizer.features.layer_overview.findings import Finding, find_strongest_
 from visualizer.format import format_count, format_share
 from visualizer.heatmap.colour_range import AutomaticRange, automatic_range
 from visualizer.session.document import Document
-from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_order_row
+from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_ordering
 from visualizer.session.model_panes import HIDDEN_MESSAGE
-from visualizer.session.pane_spec import PanelPresenter, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_only
 from visualizer.session.provenance import has_random_weights
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.screen import PanelId
@@ -143,22 +143,22 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         """Describe what a head attends to, compared with uniform attention."""
         becomes = f" ({self.edits[place]})" if place in self.edits else ""
         parts = [self.name(place) + becomes]
-        sorted_by = find_order_row(self.order)
+        sorted_by = find_ordering(self.order)
         sorting = self.values.get(sorted_by.measure)
         is_sorted = sorting is not None and math.isfinite(float(sorting[place]))
         if is_sorted and place in self.places:
             parts[0] += f", rank {self.places.index(place) + 1:,} of {len(self.places):,}"
-        rows = (sorted_by,) if sorted_by.reads else PATTERN_ORDERS
+        rows = (sorted_by,) if sorted_by.behaviour else PATTERN_ORDERS
         patterns = [
-            (float(self.values[row.measure][place]), self.uniform[row.measure], row.reads)
+            (float(self.values[row.measure][place]), self.uniform[row.measure], row.behaviour)
             for row in rows
-            if row.reads and row.measure in self.values
+            if row.behaviour and row.measure in self.values
         ]
         known = [each for each in patterns if math.isfinite(each[0] - each[1])]
         if known:
             value, chance, reads = max(known, key=lambda each: each[0] - each[1])
             found = f"{reads}: {format_share(value)}, uniform attention {format_share(chance)}"
-            is_outstanding = value > chance or sorted_by.reads
+            is_outstanding = value > chance or sorted_by.behaviour
             parts.append(found if is_outstanding else "no pattern stands out")
         spread = float(self.values["entropy"][place]) if self.uniform else math.nan
         if math.isfinite(spread):
@@ -389,7 +389,7 @@ def _order_places(
     if panel.order is HeadOrder.LAYER:
         return tuple((layer, head) for head in range(head_count) for layer in range(layer_count))
     places = [(layer, head) for layer in range(layer_count) for head in range(head_count)]
-    row = find_order_row(panel.order)
+    row = find_ordering(panel.order)
     if panel.order is HeadOrder.ALIKE:
         return tuple(places[at] for at in similar_heads())
     if row.measure not in panel.values:
@@ -446,7 +446,7 @@ def present_overview(
     InputError
         For ``layer``, if the layers have different numbers of heads or no run has weights.
     """
-    is_measured = bool(find_order_row(order).measure)  # measuring takes longer than everything else
+    is_measured = bool(find_ordering(order).measure)  # measuring takes longer than everything else
     panels = []
     for run, numbers in runs:
         if Role.WEIGHTS in run.trace:
@@ -479,7 +479,7 @@ def present_overview(
     return replace(whole, places=_order_places(whole, lambda: similarity_order(weights)))
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     LAYERS_PANEL,
     lambda resolved, moment, previous: present_layers(resolved, previous),
     LayerOverviewPanel(),

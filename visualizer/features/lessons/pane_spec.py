@@ -35,6 +35,6 @@ PANE = PaneSpec(
     connect,
     "F6",
     Area.LEFT,
-    is_made_at_once=True,
+    is_created_with_window=True,
     opens_with=lambda screen: screen.panel(LESSON_PANEL) is not None,
 )

@@ -36,7 +36,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import cursor_on
 from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
-from visualizer.session.pane_spec import PanelPresenter, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_only
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import PANE_TITLE, ColourLimits, LineSide, LineToken
 
@@ -362,7 +362,7 @@ def _highlighted_cell(source: LineSource, cursor: CellCursor) -> Cell | None:
     return Cell(source.request.stage, cell.place)
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     LINES_PANEL,
     lambda resolved, moment, previous: present_lines(
         resolved, moment.panel(BOARD_CONTENTS).cursor, previous

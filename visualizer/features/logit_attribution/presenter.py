@@ -19,7 +19,7 @@ from visualizer.errors import InputError
 from visualizer.format import format_number, format_share, format_short
 from visualizer.heatmap.labelled_cells import LabelledCells, max_magnitude
 from visualizer.session.model_panes import no_reading_reason
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def describe_ablation(answer: AblationAnswer, row: int, column: int) -> str:
     )
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     ATTRIBUTION_PANEL,
     lambda resolved, moment, previous: present_attribution(resolved, previous, moment.refused),
     AttributionPanel(),

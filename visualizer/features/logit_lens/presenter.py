@@ -18,7 +18,7 @@ from visualizer.format import format_share
 from visualizer.heatmap.labelled_cells import LabelledCells
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.model_panes import no_reading_reason
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def describe_predictions(answer: LensAnswer, tokens: tuple[str, ...], row: int, 
     return f"Prediction of layer {answer.layers[row] + 1:,} {after}: {predictions}."
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     LENS_PANEL,
     lambda resolved, moment, previous: present_lens(resolved, previous, moment.refused),
     LensPanel(),

@@ -20,7 +20,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_lookup import any_in_blocks, masked_cells
 from visualizer.models.model_source import describe_cuts
 from visualizer.session.cell_address import ComparedSide
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.resolved_view import PoolingExtent
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import MaskPattern
@@ -249,7 +249,7 @@ def _pending_cells(
     return _changed_cells(panel, now)
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     MASK_EDIT_PANEL,
     lambda resolved, moment, previous: present_mask_edit(
         resolved, moment.panel(BOARD_CONTENTS).board, moment.refused

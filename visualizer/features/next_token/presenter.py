@@ -16,7 +16,7 @@ from visualizer.models.model_source import (
     describe_heads,
 )
 from visualizer.session.model_panes import no_reading_reason
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _common_edit(
     return (found[0] if found else None), len(alike) > 1
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     NEXT_TOKEN_PANEL,
     lambda resolved, moment, previous: present_next_token(resolved, moment.refused),
     NextTokenPanel(),

@@ -14,7 +14,7 @@ from visualizer.explanations.step_values import EMPTY_SYMBOL, StepContext
 from visualizer.explanations.user_prediction import prediction_instruction
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
 
@@ -161,7 +161,7 @@ def equation_to_html(equation: Equation | None, theme: Theme) -> tuple[str, str]
     return left, f" = <b>{escape(equation.result)}</b>" if equation.result else ""
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     PLAYBACK_PANEL,
     lambda resolved, moment, previous: present_playback(
         resolved, previous, moment.panel(BOARD_CONTENTS).step_highlights

@@ -38,7 +38,7 @@ from visualizer.features.setup.text_edit_widget import (
 )
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session.document import LineSplit
-from visualizer.session.setting_definitions import describe_custom_values, format_mask
+from visualizer.session.setting_state import describe_custom_values, format_mask
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.icons import icon
@@ -487,7 +487,7 @@ class SettingsBar(QWidget):
             )
             for name in chip.settings:
                 state, is_own = values[name], values[name].setting.kind is SettingKind.OWN
-                is_idle = not (state.counts or state.problem)
+                is_idle = not (state.is_enabled or state.problem)
                 is_folded = is_idle and (is_own or chip.hides_idle)
                 self.rows[name].setVisible(has_module and not is_folded)
         self.lines.setVisible(has_module)

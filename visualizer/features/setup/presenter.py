@@ -12,7 +12,7 @@ from visualizer.errors import FIRST_CHARACTERS, InputError, Problem, Remedy
 from visualizer.format import format_count
 from visualizer.models.model_source import parse_server_address
 from visualizer.session.screen import PanelId
-from visualizer.session.setting_definitions import SettingState, describe_remedy
+from visualizer.session.setting_state import SettingState, describe_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

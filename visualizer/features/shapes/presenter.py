@@ -12,7 +12,7 @@ from visualizer.attention.spec import Arrangement, Dtype
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.explanations.phrases import format_shape
 from visualizer.format import format_count, format_size
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ def _build_row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
     )
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     SHAPES_PANEL,
     lambda resolved, moment, previous: present_shapes(resolved, previous),
     ShapesPanel(),

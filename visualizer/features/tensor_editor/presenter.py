@@ -19,7 +19,7 @@ from visualizer.features.tensor_editor.tensor_edit import custom_values, not_edi
 from visualizer.heatmap.board import HeatmapAxis, numbered_labels
 from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.model_panes import HIDDEN_MESSAGE
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ _WEIGHT_AXES = {
 """Axes of weights other than the query, key and value projections."""
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     NUMBER_TABLE_PANEL,
     lambda resolved, moment, previous: present_table(resolved),
     None,

@@ -28,7 +28,7 @@ from visualizer.heatmap.cell_cursor import cursor_on, present_cursor
 from visualizer.heatmap.colour_range import AutomaticRange, automatic_range, highest_within
 from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
-from visualizer.session.pane_spec import PanelPresenter, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_only
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import StepSize
 from visualizer.session.token_selection import TokenRole, find_matches
@@ -390,7 +390,7 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
     read_more_sums(request, lambda: is_over() or monotonic() > end)
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     TOKENS_PANEL,
     lambda resolved, moment, previous: present_tokens(
         resolved, moment.panel(BOARD_CONTENTS).cursor

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.roles import Role
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.session.pane_spec import PanelPresenter
+from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import ColourLimits, ColourOptions
 
@@ -164,7 +164,7 @@ def _describe_zoom(resolved: ResolvedView) -> tuple[str, str]:
     return " × ".join(parts), "Showing queries {} and keys {}".format(*parts)
 
 
-PANEL = PanelPresenter(
+PANEL = PanelSpec(
     VIEW_CONTROLS_PANEL,
     lambda resolved, moment, previous: present_view_controls(
         resolved, moment.panel(BOARD_CONTENTS).board

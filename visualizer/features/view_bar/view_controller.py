@@ -145,7 +145,7 @@ class ViewController(QObject):
         """Pan by a number of queries and keys."""
         run, zoom = self._workspace.run, self._visible_range
         if run and zoom:
-            self._workspace.change_view(zoom=zoom.pan_to(run.trace.sides, queries, keys))
+            self._workspace.change_view(zoom=zoom.pan_by(run.trace.sides, queries, keys))
 
     def centre(self, query: int, key: int) -> None:
         """Centre the visible range on a query and a key."""

@@ -116,7 +116,9 @@ def find_layer_ranges(
 ) -> tuple[AutomaticRange, ...]:
     """Return the automatic range of each layer's weights, which is the same for all results."""
     count = len(results[0].tokens)
-    allowed = np.ones((count, count), dtype=bool) if _is_open(model) else np.tri(count, dtype=bool)
+    allowed = (
+        np.ones((count, count), dtype=bool) if _attends_to_all(model) else np.tri(count, dtype=bool)
+    )
     return tuple(
         find_range(
             [
@@ -130,7 +132,7 @@ def find_layer_ranges(
     )
 
 
-def _is_open(model: ModelKind) -> bool:
+def _attends_to_all(model: ModelKind) -> bool:
     """Return whether every token attends to all tokens."""
     return model is ModelKind.AVERAGE
 
@@ -185,7 +187,7 @@ class LabPanelSource:
             for one in self.ranges
         ]
         self.unit = SCORED if result.has_scores else UNIT
-        self.forbidden = None if _is_open(model) else _later_keys_mask(self.side)
+        self.forbidden = None if _attends_to_all(model) else _later_keys_mask(self.side)
         assert result.weights is not None
         self.values = max_pool(result.weights, self.block)
         self.ends = self.values.max(axis=-1, keepdims=True) if is_by_row else None

@@ -57,7 +57,7 @@ def spread_boxes(wanted: Sequence[float], size: float, low: float, high: float) 
     return [min(max(mean, low), last) + at * size for at, mean in enumerate(flat)]
 
 
-GAP, AROUND = 6.0, 3.0
+LABEL_GAP, LABEL_PADDING = 6.0, 3.0
 """Pixels between a vertical line and its label, and of background on both sides of a label."""
 
 
@@ -83,7 +83,7 @@ def place_gap_labels(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
     for at, each in enumerate(plot.loss_gaps):
         x = inner.left() + float(plot.x.share(each.step)) * inner.width()
         box = _label_box(inner, each.description).translated(0, at * font_metrics(12).height())
-        box.moveLeft(x - GAP - box.width() if x > inner.center().x() else x + GAP)
+        box.moveLeft(x - LABEL_GAP - box.width() if x > inner.center().x() else x + LABEL_GAP)
         box.moveLeft(max(inner.left(), min(box.left(), inner.right() - box.width())))
         if box.bottom() <= inner.bottom():
             labels.append(PlotLabel(each.description, box, x))
@@ -119,11 +119,11 @@ def place_reference_labels(
 
 
 def _label_box(inner: QRectF, text: str) -> QRectF:
-    wide = min(font_metrics(12).horizontalAdvance(text) + 2 * AROUND, inner.width())
+    wide = min(font_metrics(12).horizontalAdvance(text) + 2 * LABEL_PADDING, inner.width())
     return QRectF(inner.left(), inner.top(), wide, font_metrics(12).height())
 
 
-EDGE, TICK, DOT = 12, 4, 2.6
+MARGIN_PX, TICK_PX, DOT_RADIUS_PX = 12, 4, 2.6
 """Margin, length of an axis tick, and radius of a point, in pixels."""
 LINE_WIDTHS = {LossLineRole.EACH: 1.0, LossLineRole.TRAINING: 1.8, LossLineRole.VALIDATION: 1.8}
 """Stroke widths of the lines, in pixels."""
@@ -135,7 +135,7 @@ COLUMN_WIDTH_PX = 2.0
 MAX_OUTSIDE_HEIGHTS = 1.0
 """Maximum distance of lines from the plot, in plot heights, because Qt's coordinates are limited.
 """
-BELOW, ABOVE = -1000.0, 10.0
+AXES_Z, OVERLAY_Z = -1000.0, 10.0
 """Z values of the axes, which are below the lines, and of the labels, which are above them."""
 MIN_FILLING_WIDTHS = 20.0
 """Length, in plot widths, beyond which a line fills an area, so it is drawn one pixel wide."""
@@ -150,12 +150,12 @@ class LossChart:
         self.view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.box = pg.ViewBox(enableMouse=False, enableMenu=False)
         self.x, self.y = (pg.AxisItem(side, linkView=self.box) for side in ("bottom", "left"))
-        self.x.setStyle(tickLength=TICK, tickTextOffset=0, hideOverlappingLabels=200)
-        self.y.setStyle(tickLength=0, tickTextOffset=TICK, tickAlpha=255)
+        self.x.setStyle(tickLength=TICK_PX, tickTextOffset=0, hideOverlappingLabels=200)
+        self.y.setStyle(tickLength=0, tickTextOffset=TICK_PX, tickAlpha=255)
         self.y.setPen(QPen(Qt.PenStyle.NoPen))
         self.y.setGrid(255)
         for axis in (self.x, self.y):
-            axis.setZValue(BELOW)
+            axis.setZValue(AXES_Z)
         for item in (self.box, self.x, self.y):
             self.view.addItem(item)
         self.line_items: list[Any] = []
@@ -209,17 +209,17 @@ class LossChart:
 
     def _draw_axes(self) -> None:
         plot, theme, (line, wide) = self._plot, self._theme, _text_metrics()
-        left = max((wide(tick.label) for tick in plot.y.ticks), default=0) + TICK + EDGE
-        right = max((wide(tick.label) for tick in plot.x.ticks[-1:]), default=0) / 2 + EDGE
+        left = max((wide(tick.label) for tick in plot.y.ticks), default=0) + TICK_PX + MARGIN_PX
+        right = max((wide(tick.label) for tick in plot.x.ticks[-1:]), default=0) / 2 + MARGIN_PX
         whole = QRectF(self.view.rect())
-        place = whole.adjusted(left, EDGE / 2, -right, -line - TICK - EDGE / 2)
+        place = whole.adjusted(left, MARGIN_PX / 2, -right, -line - TICK_PX - MARGIN_PX / 2)
         place.setSize(place.size().expandedTo(QSizeF(1, 1)))
         self.box.setGeometry(place)
         ranges = (_axis_limits(place.width()), _axis_limits(place.height()))
         self.box.setRange(xRange=ranges[0], yRange=ranges[1], padding=0)
-        self.x.setHeight(TICK + line)
+        self.x.setHeight(TICK_PX + line)
         self.y.setWidth(place.left())
-        self.x.setGeometry(QRectF(place.left(), place.bottom(), place.width(), TICK + line))
+        self.x.setGeometry(QRectF(place.left(), place.bottom(), place.width(), TICK_PX + line))
         self.y.setGeometry(QRectF(0, place.top(), place.left(), place.height()))
         for axis in (self.x, self.y):
             axis.setTextPen(theme.quiet)
@@ -233,7 +233,7 @@ class LossChart:
         """Mark the saved steps on the axis; marks at the same position are drawn only once."""
         width, height = max(1.0, inner.width()), max(1.0, inner.height())
         shares = unique_sorted(np.round(self._plot.x.share(self._plot.stops) * width)) / width
-        self._add_item(pg.VTickGroup(shares, [0, TICK / height], _make_pen(self._theme.accent)))
+        self._add_item(pg.VTickGroup(shares, [0, TICK_PX / height], _make_pen(self._theme.accent)))
 
     def _draw_line(self, line: LossLine, width: float) -> Any:
         """Draw a line with its gaps; isolated points are drawn as dots."""
@@ -251,10 +251,10 @@ class LossChart:
         if is_drawn.any():
             self._add_item(curve)
         has_neighbour = np.append(False, is_drawn[:-1]) | np.append(is_drawn[1:], False)
-        self._draw_dots(xs, ys, is_drawn & ~has_neighbour, DOT, colour)
+        self._draw_dots(xs, ys, is_drawn & ~has_neighbour, DOT_RADIUS_PX, colour)
         if line.role is LossLineRole.VALIDATION:
             is_spaced = _spaced_points(xs * width, is_drawn)
-            self._draw_dots(xs, ys, is_spaced, 2 * DOT, colour)
+            self._draw_dots(xs, ys, is_spaced, 2 * DOT_RADIUS_PX, colour)
         return curve
 
     def _draw_dots(self, xs: np.ndarray, ys: np.ndarray, which: np.ndarray, size: float,
@@ -286,16 +286,18 @@ class LossChart:
                 self._add_item(pg.PlotCurveItem(*ends, pen=pen))
             for each in words:
                 self._draw_background(each.box, ground)
-                self._draw_text(each.text, each.box.adjusted(AROUND, 0, -AROUND, 0), colour)
+                self._draw_text(
+                    each.text, each.box.adjusted(LABEL_PADDING, 0, -LABEL_PADDING, 0), colour
+                )
 
     def _draw_shown_step(self, shown_step: int, inner: QRectF) -> None:
         """Draw a line at the selected step, and its number over the axis labels."""
         theme, words, (line, wide) = self._theme, f"{shown_step:,}", _text_metrics()
         pen = _make_pen(theme.accent, 2 * theme.stroke)
         self._add_item(pg.InfiniteLine(float(self._plot.x.share(shown_step)), 90, pen)).setZValue(
-            ABOVE
+            OVERLAY_Z
         )
-        box = QRectF(0, inner.bottom() + TICK, wide(words) + 10, line + 2)
+        box = QRectF(0, inner.bottom() + TICK_PX, wide(words) + 10, line + 2)
         left = self.line_position(shown_step).x() - box.width() / 2
         box.moveLeft(min(max(left, 0), self.view.width() - box.width()))
         self._draw_background(box, theme.accent, radius=3 * text_scale())
@@ -315,13 +317,13 @@ class LossChart:
         rings = pg.ScatterPlotItem(size=8, pen=_make_pen(theme.paper, 1.5), antialias=True)
         rings.addPoints(list(_ring_points(plot, step, theme)))
         for item in (across, rings):
-            item.setZValue(ABOVE + 1)
+            item.setZValue(OVERLAY_Z + 1)
             self.box.addItem(item, ignoreBounds=True)
         html = readout_html(read_step(plot, step), theme)
         readout = pg.TextItem(html=html, fill=theme.raised, border=theme.border)
         readout.textItem.document().setDocumentMargin(8)
         readout.setFont(scaled_font(12))
-        readout.setZValue(ABOVE + 2)
+        readout.setZValue(OVERLAY_Z + 2)
         self.view.addItem(readout)
         wide = readout.boundingRect().width()
         left = at + READOUT_DISTANCE_PX
@@ -352,7 +354,7 @@ class LossChart:
         self._add_overlay(item)
 
     def _add_overlay(self, item: QGraphicsSimpleTextItem | QGraphicsPathItem) -> None:
-        item.setZValue(ABOVE)
+        item.setZValue(OVERLAY_Z)
         self.view.addItem(item)
         self._plot_items.append(item)
 
@@ -370,7 +372,7 @@ def _text_metrics() -> tuple[float, Callable[[str], float]]:
 
 def _axis_limits(length: float) -> tuple[float, float]:
     """Return the limits of an axis of the given length: 0 to 1, extended by the radius of a dot."""
-    share = min(0.1, DOT / length)
+    share = min(0.1, DOT_RADIUS_PX / length)
     return -share, 1 + share
 
 

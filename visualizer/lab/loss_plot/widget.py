@@ -41,19 +41,19 @@ if TYPE_CHECKING:
         QShowEvent,
     )
 
-USUAL, MIN_SIZE = QSize(640, 300), QSize(220, 110)
+DEFAULT_SIZE, MIN_SIZE = QSize(640, 300), QSize(220, 110)
 KEYBOARD_HELP = (
     "Press Left and Right to move through training, Page Up and Page Down for larger steps, Home "
     "and End for the first and last step, and Esc to return to the current step."
 )
-PARTS, FAR = 100, 10
+KEYBOARD_STEPS, STEPS_PER_PAGE = 100, 10
 """Number of arrow-key steps along the axis without snapshots, and in one step of a page key."""
 
 STEP_KEYS = {
     Qt.Key.Key_Left: -1,
     Qt.Key.Key_Right: 1,
-    Qt.Key.Key_PageDown: -FAR,
-    Qt.Key.Key_PageUp: FAR,
+    Qt.Key.Key_PageDown: -STEPS_PER_PAGE,
+    Qt.Key.Key_PageUp: STEPS_PER_PAGE,
 }
 
 
@@ -89,7 +89,7 @@ class LossPlotView(QWidget):
         set_accessible_value(self, self.plot.description)
 
     def sizeHint(self) -> QSize:
-        return USUAL
+        return DEFAULT_SIZE
 
     def minimumSizeHint(self) -> QSize:
         return MIN_SIZE
@@ -225,7 +225,9 @@ class LossPlotView(QWidget):
     def _even_stops(self) -> np.ndarray:
         axis = self.plot.x
         last = min(axis.high, self.plot.last)
-        return unique_sorted(np.linspace(axis.low, last, PARTS + 1).round().astype(np.int64))
+        return unique_sorted(
+            np.linspace(axis.low, last, KEYBOARD_STEPS + 1).round().astype(np.int64)
+        )
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         self._show_focus_frame(event.reason() in KEYBOARD_FOCUS_REASONS)

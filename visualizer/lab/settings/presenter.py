@@ -13,7 +13,7 @@ from visualizer.language.training_settings import (
     TrainingSettings,
     settings_problems,
 )
-from visualizer.session.setting_definitions import SettingState, describe_remedy
+from visualizer.session.setting_state import SettingState, describe_remedy
 
 if TYPE_CHECKING:
     from visualizer.attention.settings import Setting

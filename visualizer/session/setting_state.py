@@ -20,7 +20,7 @@ class SettingState(Struct, frozen=True):
 
     setting: Setting
     value: object
-    counts: bool
+    is_enabled: bool
     problem: Problem | None
     remedy_text: str = ""
     """Description of the remedy for the problem; empty if there is none."""
