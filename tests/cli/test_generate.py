@@ -58,7 +58,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
     for _ in range(15):  # longer than the block size
         probe = language_probe.ProbeText.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
         logits = language_probe.run_probe(model, probe)["logits"][-1]
-        chosen = sampling_probabilities(logits, 0.7, 4, 0.9)
+        chosen = sampling_probabilities(logits, Sampling(0.7, 4, 0.9))
         tree = tree.append_sampled(chosen, vocabulary.tokens, sampling_probabilities(logits))
     opened.close()
     options = "--seed 5 --tokens 15 --temperature 0.7 --top-k 4 --top-p 0.9 --prompt abc"

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from visualizer.errors import InputError
-from visualizer.language.sampling import sample_token, sampling_probabilities
+from visualizer.language.sampling import Sampling, sample_token, sampling_probabilities
 
 LOGITS = st.lists(st.floats(-30, 30), min_size=1, max_size=30)
 TEMPERATURES = st.floats(0.05, 10)
@@ -41,7 +42,7 @@ def one_by_one(
 def test_it_is_what_one_by_one_gives(
     logits: list[float], temperature: float, top_k: int | None, top_p: float
 ) -> None:
-    found = sampling_probabilities(np.array(logits), temperature, top_k, top_p)
+    found = sampling_probabilities(np.array(logits), Sampling(temperature, top_k, top_p))
     expected = one_by_one(logits, temperature, top_k, top_p)
     if np.allclose(found, expected, atol=1e-12):
         return
@@ -56,8 +57,8 @@ def test_it_is_what_one_by_one_gives(
 def test_top_p_keeps_the_smallest_set_that_reaches_it(
     logits: list[float], temperature: float, top_k: int | None, top_p: float
 ) -> None:
-    before = sampling_probabilities(np.array(logits), temperature, top_k)
-    kept = sampling_probabilities(np.array(logits), temperature, top_k, top_p) > 0
+    before = sampling_probabilities(np.array(logits), Sampling(temperature, top_k))
+    kept = sampling_probabilities(np.array(logits), Sampling(temperature, top_k, top_p)) > 0
     assert before[kept].sum() >= top_p - 1e-9
     assert before[kept].sum() - before[kept].min() <= top_p + 1e-9
     if not kept.all():
@@ -68,11 +69,11 @@ def test_top_p_keeps_the_smallest_set_that_reaches_it(
 def test_probabilities_sum_to_one_and_keep_their_order(
     logits: list[float], temperature: float, top_k: int | None, top_p: float
 ) -> None:
-    found = sampling_probabilities(np.array(logits), temperature, top_k, top_p)
+    found = sampling_probabilities(np.array(logits), Sampling(temperature, top_k, top_p))
     assert found.sum() == pytest.approx(1)
     assert (found >= 0).all()
     assert (found > 0).sum() <= (top_k or len(logits))
-    raw = sampling_probabilities(np.array(logits), temperature)
+    raw = sampling_probabilities(np.array(logits), Sampling(temperature))
     kept = found > 0
     assert found[kept] * raw[kept].sum() == pytest.approx(raw[kept])
 
@@ -82,16 +83,16 @@ def test_towards_no_temperature_only_the_largest_is_left(
     logits: list[int], top_k: int | None, top_p: float
 ) -> None:
     for temperature in (0.0, 1e-320, 1e-9, 0.01):
-        found = sampling_probabilities(np.array(logits), temperature, top_k, top_p)
+        found = sampling_probabilities(np.array(logits), Sampling(temperature, top_k, top_p))
         assert found.argmax() == np.argmax(logits)
         assert found.max() == pytest.approx(1)
 
 
 def test_equal_tokens_are_equally_likely() -> None:
     logits = np.array([2.0, 5.0, 5.0, 1.0])
-    assert sampling_probabilities(logits, 0).tolist() == [0, 0.5, 0.5, 0]
-    assert sampling_probabilities(logits, 1, 1).tolist() == [0, 1, 0, 0]
-    assert sampling_probabilities(np.zeros(4), 1, None, 0.5).tolist() == [0.5, 0.5, 0, 0]
+    assert sampling_probabilities(logits, Sampling(0)).tolist() == [0, 0.5, 0.5, 0]
+    assert sampling_probabilities(logits, Sampling(1, 1)).tolist() == [0, 1, 0, 0]
+    assert sampling_probabilities(np.zeros(4), Sampling(1, None, 0.5)).tolist() == [0.5, 0.5, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -110,10 +111,11 @@ def test_what_no_token_can_be_chosen_by_is_refused(
     field: str, settings: tuple[float, int | None, float]
 ) -> None:
     with pytest.raises(InputError) as refused:
-        sampling_probabilities(np.zeros(3), *settings)
+        sampling_probabilities(np.zeros(3), Sampling(*settings))
     assert refused.value.field == field
     assert refused.value.remedy is not None
-    sampling_probabilities(np.zeros(3), **{refused.value.remedy[0]: refused.value.remedy[1]})  # type: ignore[arg-type]
+    name, value = refused.value.remedy
+    sampling_probabilities(np.zeros(3), replace(Sampling(), **{name: value}))
 
 
 @pytest.mark.parametrize("broken", [[math.nan, 1.0], [math.inf, 1.0], [-math.inf, -math.inf]])
@@ -124,7 +126,7 @@ def test_what_are_no_numbers_are_refused(broken: list[float]) -> None:
 
 @given(LOGITS, st.integers(0, 2**32 - 1), TOP_K)
 def test_what_is_left_out_is_never_drawn(logits: list[float], seed: int, top_k: int | None) -> None:
-    chances = sampling_probabilities(np.array(logits), 1, top_k)
+    chances = sampling_probabilities(np.array(logits), Sampling(1, top_k))
     generator = np.random.default_rng(seed)
     drawn = [sample_token(chances, generator) for _ in range(20)]
     assert all(chances[token] > 0 for token in drawn)
@@ -151,6 +153,6 @@ class Almost1:
 
 @given(LOGITS)
 def test_the_largest_draw_is_a_token_that_is_there(logits: list[float]) -> None:
-    chances = sampling_probabilities(np.array(logits), 0.1)
+    chances = sampling_probabilities(np.array(logits), Sampling(0.1))
     token = sample_token(chances, Almost1())  # type: ignore[arg-type]
     assert chances[token] > 0

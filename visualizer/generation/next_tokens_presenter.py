@@ -149,9 +149,7 @@ def present_next_tokens(
     if not np.isfinite(logits[-1].max()):
         return NextTokensPanel(legend=DIVERGED_ERROR, sampling=sampling, vocabulary=len(vocabulary))
     expected = sampling_probabilities(logits[-1])
-    chosen = sampling_probabilities(
-        logits[-1], sampling.temperature, sampling.top_k, sampling.top_p
-    )
+    chosen = sampling_probabilities(logits[-1], sampling)
     bars = _build_bars(expected, chosen, vocabulary, max_bars)
     largest = max(max(bar.expected, bar.chosen) for bar in bars)
     end = next((end for end in AXIS_LIMITS if end >= largest), 1.0)
@@ -192,7 +190,7 @@ def _build_legend(logits: np.ndarray, chosen: np.ndarray, sampling: Sampling) ->
     text = "Outline: model probability. Fill: sampling probability."
     if sampling.temperature == 0:
         return f"{text} At temperature 0, the most likely token is always selected."
-    unrestricted = sampling_probabilities(logits, sampling.temperature)
+    unrestricted = sampling_probabilities(logits, Sampling(sampling.temperature))
     excluded = chosen == 0
     if not excluded.any():
         return text

@@ -112,7 +112,7 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
     LabCommand("training.toggle", TRAIN, "&Start or pause training",
         lambda c: c.lab.toggle_training(), ("Ctrl+Return", "Ctrl+Enter"), icon="play",
         is_enabled=lambda now: now.screen.progress.can_toggle, appearance=_start_or_pause),
-    LabCommand("training.step", TRAIN, "Train one s&tep", lambda c: c.lab.train_steps(),
+    LabCommand("training.step", TRAIN, "Train one s&tep", lambda c: c.lab.train_step(),
         ("Ctrl+.",), icon="step-on", is_enabled=lambda now: now.screen.progress.can_step),
     LabCommand("training.stop", TRAIN, "Sto&p and save a checkpoint",
         lambda c: c.lab.stop_training(), ("Ctrl+Shift+Return",), icon="stop",

@@ -159,10 +159,10 @@ class LabStateController(QObject):
             self.refused = None  # the training is retried
             self._send("run")
 
-    def train_steps(self, count: int = 1) -> None:
-        """Train for the given number of steps, then pause."""
+    def train_step(self) -> None:
+        """Train for one step, then pause."""
         if self.screen.progress.can_step:
-            self._send("step", count=count)
+            self._send("step")
 
     def stop_training(self) -> None:
         """Write a checkpoint and end the training process; the run stays open."""

@@ -91,9 +91,7 @@ class LabGenerationController(GenerationController):
             self._probe_controller.request_result()
         if result and self.can_sample:
             last = result.logits[-1]
-            chosen = sampling_probabilities(
-                last, sampling.temperature, sampling.top_k, sampling.top_p
-            )
+            chosen = sampling_probabilities(last, sampling)
             tokens = self._current_vocabulary().tokens
             self._set_tree(self.tree.append_sampled(chosen, tokens, sampling_probabilities(last)))
 

@@ -57,17 +57,19 @@ def check_sampling(sampling: Sampling) -> None:
         raise InputError("top_p", sentence, ("top_p", 1.0))
 
 
-def sampling_probabilities(
-    logits: np.ndarray, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0
-) -> np.ndarray:
+MODEL_SAMPLING = Sampling()
+"""Settings that keep the model's probabilities."""
+
+
+def sampling_probabilities(logits: np.ndarray, sampling: Sampling = MODEL_SAMPLING) -> np.ndarray:
     """Return the probability of sampling each token.
 
     Parameters
     ----------
     logits : numpy.ndarray
         Logits of the next token, [vocabulary].
-    temperature, top_k, top_p
-        See `Sampling`. Among tokens with equal logits, the first ones are kept.
+    sampling : Sampling
+        Among tokens with equal logits, the first ones are kept.
 
     Returns
     -------
@@ -79,16 +81,17 @@ def sampling_probabilities(
     InputError
         If the settings are invalid or the largest logit is not finite.
     """
-    check_sampling(Sampling(temperature, top_k, top_p))
+    check_sampling(sampling)
     if not np.isfinite(np.max(logits)):  # individual logits may be −∞
         raise InputError("logits", DIVERGED_ERROR)
-    shares = _apply_temperature(np.asarray(logits, dtype=np.float64), temperature)
+    shares = _apply_temperature(np.asarray(logits, dtype=np.float64), sampling.temperature)
     order = np.argsort(-shares, kind="stable")
-    kept = len(shares) if top_k is None else min(top_k, len(shares))
+    kept = min(sampling.top_k or len(shares), len(shares))
     reached = np.cumsum(shares[order[:kept]])
-    if top_p < 1:
+    if sampling.top_p < 1:
         # A tolerance for rounding errors in the cumulative sum.
-        enough = top_p * reached[-1] * (1 - 4 * len(shares) * np.finfo(np.float64).eps)
+        tolerance = 4 * len(shares) * np.finfo(np.float64).eps
+        enough = sampling.top_p * reached[-1] * (1 - tolerance)
         kept = int(np.searchsorted(reached, enough)) + 1
     shares[order[kept:]] = 0
     chosen: np.ndarray = shares / shares.sum()

@@ -143,9 +143,7 @@ def _iterate_ids(
         ids = ids[-model.settings.block :]
         with torch.no_grad():
             logits = readable(model(ids)[-1])
-        probabilities = sampling_probabilities(
-            logits, sampling.temperature, sampling.top_k, sampling.top_p
-        )
+        probabilities = sampling_probabilities(logits, sampling)
         token = sample_with_seed(probabilities, seed, draws)
         ids = torch.cat([ids, ids.new_tensor([token])])
         yield token

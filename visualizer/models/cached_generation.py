@@ -125,9 +125,7 @@ def generate(
         read = reader.read(numbers)
         rows.append(read.rows)
         logits = read.logits
-        drawable = sampling_probabilities(
-            logits, sampling.temperature, sampling.top_k, sampling.top_p
-        )
+        drawable = sampling_probabilities(logits, sampling)
         number = sample_with_seed(drawable, seed, len(numbers))
         numbers.append(number)
         chances.append(float(sampling_probabilities(logits)[number]))

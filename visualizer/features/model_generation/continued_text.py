@@ -148,9 +148,7 @@ class ContinuedText:
         reader = self._incremental_decoder
         reader.check_memory(len(before.path) + 1)
         logits = reader.read(_token_ids(before)).logits
-        drawable = sampling_probabilities(
-            logits, sampling.temperature, sampling.top_k, sampling.top_p
-        )
+        drawable = sampling_probabilities(logits, sampling)
         tree = before.append_sampled(drawable, reader.vocabulary, sampling_probabilities(logits))
         return self._read_node(before, tree, sampling)
 

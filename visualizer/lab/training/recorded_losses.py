@@ -108,25 +108,9 @@ class LossHistory(Struct, frozen=True, eq=False):
     _past: LossHistoryId = field(default_factory=LossHistoryId)
 
     @classmethod
-    def of(
-        cls,
-        steps: ArrayLike = (),
-        training: ArrayLike = (),
-        rates: ArrayLike = (),
-        validation_steps: ArrayLike = (),
-        validation: ArrayLike = (),
-    ) -> LossHistory:
-        """Create losses from arrays.
-
-        Parameters
-        ----------
-        steps, training, rates : array_like
-            The steps, and for each step the loss of its batch, in nats per token, and the learning
-            rate.
-        validation_steps, validation : array_like
-            The steps of the validations, and the losses in nats per token.
-        """
-        return cls.reserve(0).extended(steps, training, rates, validation_steps, validation)
+    def of(cls, *columns: ArrayLike, **named: ArrayLike) -> LossHistory:
+        """Create losses from the columns that `extended` accepts."""
+        return cls.reserve(0).extended(*columns, **named)
 
     @classmethod
     def reserve(cls, steps: int) -> LossHistory:
@@ -184,6 +168,14 @@ class LossHistory(Struct, frozen=True, eq=False):
 
         A killed run resumes from its checkpoint and repeats steps. The new losses therefore replace
         all losses from their first step on.
+
+        Parameters
+        ----------
+        steps, training, rates : array_like
+            The steps, and for each step the loss of its batch, in nats per token, and the learning
+            rate.
+        validation_steps, validation : array_like
+            The steps of the validations, and the losses in nats per token.
         """
         grown, is_further = _append_columns(self._training, (steps, training, rates))
         measured, is_measured_further = _append_columns(
