@@ -162,7 +162,7 @@ def _file_size(file: ContainedFile) -> int:
 
 
 def _meta_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
-    """Return the model without data and with only one of its layers, which have equal sizes."""
+    """Return the model without data and with at most one layer; all layers have equal sizes."""
     with torch.device("meta"):
         return LanguageModel(replace(settings, layers=1), tokens)
 

@@ -60,7 +60,7 @@ class MessageUnpacker:
         self._offset = 0
         """Offset of the next message in the buffer."""
         self._header: MessageHeader | None = None
-        """The next message's header once it is complete, because a long message has hundreds of
+        """The next message's header, kept once it is complete: a long message has hundreds of
         pieces.
         """
 

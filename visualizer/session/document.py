@@ -1,4 +1,4 @@
-"""The document: the text, the spec and the source of attention, which are saved and undoable."""
+"""The document, which is saved and has an undo history: text, spec and source of attention."""
 
 from __future__ import annotations
 

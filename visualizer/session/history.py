@@ -173,7 +173,7 @@ class History(Struct, Generic[Value], frozen=True):
 
 
 class DocumentHistory:
-    """The undo history of the document, which is replaced by each change."""
+    """The undo history of the document; each change replaces the document."""
 
     def __init__(self) -> None:
         self.changes: History[Document] = History()

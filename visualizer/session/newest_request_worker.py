@@ -74,7 +74,7 @@ class NewestRequestWorker(QThread):
 
     @property
     def is_working(self) -> bool:
-        """Whether a request is waiting, running or undelivered; false after `leave`."""
+        """Whether a request or its result is pending; false after `leave`."""
         with self._changed:
             is_underway = self._is_running or self._waiting is not None or self._undelivered > 0
             return is_underway and not self._is_stopping

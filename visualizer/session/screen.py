@@ -144,7 +144,7 @@ class Presenter(Protocol):
         Parameters
         ----------
         previous : mapping
-            The panels shown before or prefetched.
+            The panels that were shown before or prefetched.
         """
 
     def present_refined_images(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:

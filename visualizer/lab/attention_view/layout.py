@@ -44,7 +44,7 @@ MIN_PATTERN_SIDE_PX = 64
 def cells_per_side(board: Board, width: float, height: float, pixel_ratio: float) -> int:
     """Return the number of cells along the side of a panel, one per device pixel.
 
-    The result depends on the sizes of the view and on the number of panels, not on the pooling.
+    The result depends on the size of the view and on the number of panels, not on the pooling.
     """
     side = 0.0
     if board.columns:

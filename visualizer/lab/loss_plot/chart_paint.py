@@ -58,7 +58,7 @@ def spread_boxes(wanted: Sequence[float], size: float, low: float, high: float) 
 
 
 LABEL_GAP, LABEL_PADDING = 6.0, 3.0
-"""Pixels between a vertical line and its label, and of background on both sides of a label."""
+"""Distance of a label from its vertical line, and padding on both sides of a label, in pixels."""
 
 
 class PlotLabel(Struct, frozen=True):
@@ -130,8 +130,7 @@ LINE_WIDTHS = {LossLineRole.EACH: 1.0, LossLineRole.TRAINING: 1.8, LossLineRole.
 MIN_DOT_DISTANCE_PX = 14.0
 """Minimum distance between the dots of a validation line, in pixels."""
 COLUMN_WIDTH_PX = 2.0
-"""Width of a column in device pixels; its first, lowest, highest and last points are drawn.
-"""
+"""Width of a column in device pixels; its first, lowest, highest and last points are drawn."""
 MAX_OUTSIDE_HEIGHTS = 1.0
 """Maximum distance of lines from the plot, in plot heights, because Qt's coordinates are limited.
 """
@@ -456,7 +455,7 @@ READOUT_DISTANCE_PX = 14.0
 
 
 def readout_html(readout: PlotReadout, theme: Theme) -> str:
-    """Format the values at a step as an HTML table, each next to the colour of its line."""
+    """Format the values at a step as an HTML table, with the colours of their lines."""
     rows = "".join(_table_rows(readout, theme))
     return (
         f'<div style="color: {theme.ink}; white-space: nowrap"><b>Step {readout.step:,}</b>'

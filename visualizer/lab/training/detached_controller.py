@@ -65,7 +65,7 @@ def write_orders(folder: Path) -> None:
 
 
 def mark_order_pending(folder: Path) -> None:
-    """Mark a run to continue later, because its process, which is starting, would remove orders."""
+    """Mark a run to continue later, because its process is still starting and removes orders."""
     _pending_orders.add(folder)
 
 
