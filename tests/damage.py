@@ -175,7 +175,7 @@ def _open_run(folder: RunFolder) -> None:
     assert read_losses(folder.path).steps is not None
     opened = OpenRun(folder, is_held=False)
     try:
-        running, last = opened.running, opened.about.settings.steps
+        running, last = opened.running, opened.metadata.settings.steps
         assert all(step <= last for step in opened.snapshots())
         refused = [step for step in opened.snapshots() if not _is_read(opened, step)]
         if running and not running.is_done:

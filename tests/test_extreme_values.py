@@ -192,10 +192,10 @@ def use_run(folder: RunFolder) -> None:
     """Use a run as the command line and the lab do, without training it."""
     opened = OpenRun(folder, is_held=False)
     try:
-        assert find_lab_model(folder.path).about == opened.about
+        assert find_lab_model(folder.path).metadata == opened.metadata
         opened.model_at(None)
         saved = read_saved_model(folder)
-        prompt = opened.about.vocabulary.join_tokens(opened.about.tokens[:1])
+        prompt = opened.metadata.vocabulary.join_tokens(opened.metadata.tokens[:1])
         assert generate(saved, prompt, 3, 0, Sampling()).startswith(prompt)
     finally:
         opened.close()

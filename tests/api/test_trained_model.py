@@ -61,8 +61,8 @@ def trained(folder: Path) -> TrainedModel:
 
 
 def test_a_run_has_its_settings_and_losses(folder: Path, trained: TrainedModel) -> None:
-    about = RunFolder(folder).read_metadata()
-    assert (trained.settings, trained.step) == (about.settings, 12)
+    metadata = RunFolder(folder).read_metadata()
+    assert (trained.settings, trained.step) == (metadata.settings, 12)
     assert trained.vocabulary == tuple(sorted(set(POEM)))
     assert repr(trained) == "<TrainedModel: Transformer · step 12 · 15 tokens>"
     rows, losses = rows_of(folder), trained.losses
@@ -100,7 +100,7 @@ def test_a_text_goes_on_from_the_prompt(trained: TrainedModel) -> None:
 
 
 def test_it_is_the_text_that_the_lab_samples(trained: TrainedModel) -> None:
-    vocabulary, model = trained.saved.about.vocabulary, trained.saved.model
+    vocabulary, model = trained.saved.metadata.vocabulary, trained.saved.model
     tree = GenerationTree(tuple("the cat"), seed=3)
     for _ in range(25):
         probe = ProbeText.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)

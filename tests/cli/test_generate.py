@@ -53,7 +53,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened = OpenRun(RunFolder(trained), is_held=False)
-    vocabulary, (model, _) = opened.about.vocabulary, opened.model_at(None)
+    vocabulary, (model, _) = opened.metadata.vocabulary, opened.model_at(None)
     tree = GenerationTree(tuple("abc"), seed=5)
     for _ in range(15):  # longer than the block size
         probe = language_probe.ProbeText.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
@@ -69,7 +69,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
 def test_the_options_decide_the_text(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     usual = generated(capsys, trained, "--tokens", "30")
     opened = OpenRun(RunFolder(trained), is_held=False)
-    start = choose_probe_text(opened.about.sample, opened.about.settings)
+    start = choose_probe_text(opened.metadata.sample, opened.metadata.settings)
     opened.close()
     assert usual.startswith(start)
     assert len(usual) == len(start) + 30 + 1
@@ -117,7 +117,7 @@ def test_a_model_that_diverged_is_said(tmp_path: Path) -> None:
     model, _ = opened.model_at(None)
     with torch.no_grad():
         model.projection.weight.fill_(torch.nan)
-    tokens = iterate_tokens(model, opened.about.vocabulary, "a", Sampling(), 0)
+    tokens = iterate_tokens(model, opened.metadata.vocabulary, "a", Sampling(), 0)
     with pytest.raises(ValueError, match="because training diverged") as refused:
         next(tokens)
     assert str(refused.value) == DIVERGED_ERROR
@@ -197,7 +197,7 @@ def test_a_layer_of_a_run_is_exported(layer: int, trained: Path, tmp_path: Path)
     assert main([str(trained), *options]) == 0
     opened = OpenRun(RunFolder(trained), is_held=False)
     model, _ = opened.model_at(None)
-    probe = language_probe.ProbeText.of("abcab", opened.about.vocabulary, model)
+    probe = language_probe.ProbeText.of("abcab", opened.metadata.vocabulary, model)
     expected = language_probe.run_probe(model, probe)["weights"][layer - 1]
     opened.close()
     with np.load(path) as arrays:

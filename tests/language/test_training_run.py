@@ -205,7 +205,7 @@ def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
     finish(opened)
     opened.close()
     assert same(losses(tmp_path / "run"), losses(tmp_path / "whole"))
-    assert OpenRun(RunFolder(tmp_path / "run")).about.settings.steps == 40
+    assert OpenRun(RunFolder(tmp_path / "run")).metadata.settings.steps == 40
 
 
 def test_a_run_that_cannot_be_made_longer_is_as_it_was(
@@ -512,7 +512,7 @@ def test_a_checkpoint_says_what_it_is_of(tmp_path: Path) -> None:
     finish(opened)
     with safe_open(opened.folder.checkpoint.path, "numpy") as checkpoint:
         said = json.loads(checkpoint.metadata()["checkpoint"])
-    assert run_folder.metadata_from_json(said["run"]) == opened.about
+    assert run_folder.metadata_from_json(said["run"]) == opened.metadata
     opened.close()
 
 
@@ -563,10 +563,10 @@ def test_a_run_of_settings_that_cannot_be_trained_is_not_opened(
     tmp_path: Path, changes: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     begun(tmp_path / "run", steps=2).close()
-    about = tmp_path / "run" / "run.json"
-    held = json.loads(about.read_text(encoding="utf-8"))
+    metadata = tmp_path / "run" / "run.json"
+    held = json.loads(metadata.read_text(encoding="utf-8"))
     held["settings"] |= changes
-    about.write_text(json.dumps(held), encoding="utf-8")
+    metadata.write_text(json.dumps(held), encoding="utf-8")
     with pytest.raises(InputError, match="invalid training settings"):
         OpenRun(RunFolder(tmp_path / "run"))
     assert train(["--resume", str(tmp_path / "run")]) == 1
@@ -636,7 +636,7 @@ def test_that_a_run_has_ended_is_read_from_its_checkpoint(tmp_path: Path) -> Non
     training, file = opened.running.trainer, ContainedFile.at(tmp_path / "checkpoint")
     for is_ended in (False, True):
         written = TrainerState(seconds=1.5, first=3.0, high=2, is_ended=is_ended)
-        write_checkpoint(file, training, opened.about, written)
+        write_checkpoint(file, training, opened.metadata, written)
         assert read_checkpoint(file, training) == written
     opened.close()
 
@@ -704,9 +704,9 @@ def test_a_run_that_was_made_longer_goes_on_though_one_file_does_not_say_so(
     half_done: Path,
 ) -> None:
     path = half_done / "run.json"
-    about = json.loads(path.read_text(encoding="utf-8"))
-    about["settings"]["steps"] = DONE - 1
-    path.write_text(json.dumps(about), encoding="utf-8")
+    metadata = json.loads(path.read_text(encoding="utf-8"))
+    metadata["settings"]["steps"] = DONE - 1
+    path.write_text(json.dumps(metadata), encoding="utf-8")
     opened = OpenRun(RunFolder(half_done))
     assert opened.running
     assert opened.running.step == DONE
@@ -725,9 +725,9 @@ def test_steps_from_the_future_are_left_out(half_done: Path, tmp_path: Path) -> 
     opened.close()
     assert read_losses(half_done).steps.tolist() == [*range(DONE + 1)]
     path = half_done / "run.json"
-    about = json.loads(path.read_text(encoding="utf-8"))
-    about["fingerprint"] = "another text"
-    path.write_text(json.dumps(about), encoding="utf-8")
+    metadata = json.loads(path.read_text(encoding="utf-8"))
+    metadata["fingerprint"] = "another text"
+    path.write_text(json.dumps(metadata), encoding="utf-8")
     opened = OpenRun(RunFolder(half_done), is_held=False)
     assert opened.running is None
     assert max(opened.snapshots()) <= STEPS

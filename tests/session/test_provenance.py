@@ -141,10 +141,10 @@ def test_step_0_of_the_lab_is_untrained(step: int | None, said: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_a_model_of_the_lab_says_the_step_of_its_snapshot(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    about = RunFolder(example_run.EXAMPLE_FOLDER).read_metadata()
+    metadata = RunFolder(example_run.EXAMPLE_FOLDER).read_metadata()
     (tmp_path / "run" / "snapshots").mkdir(parents=True)
     beginning = tmp_path / "run" / "snapshots" / "00000000.safetensors"
-    write_weights(beginning, build_model(about.settings, len(about.tokens)), about)
+    write_weights(beginning, build_model(metadata.settings, len(metadata.tokens)), metadata)
     for path, said, is_random in (
         (example_run.EXAMPLE_FOLDER, "trained, step 1,500 (trained_example)", False),
         (beginning, "untrained: random weights, step 0 (run)", True),

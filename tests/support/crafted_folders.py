@@ -105,8 +105,8 @@ def _long_header(folder: Path) -> None:
 def _lab_run(folder: Path) -> None:
     """Write a lab run whose metadata describe 300 million numbers, with a file of four numbers."""
     settings = TrainingSettings(model=ModelKind.TRANSFORMER, width=1_024, layers=24)
-    about = metadata_to_json(RunMetadata(settings, ("a", "b"), 1.0, 1.0, "a b", ""))
-    (folder / "run.json").write_text(json.dumps(about), encoding="utf-8")
+    metadata = metadata_to_json(RunMetadata(settings, ("a", "b"), 1.0, 1.0, "a b", ""))
+    (folder / "run.json").write_text(json.dumps(metadata), encoding="utf-8")
     (folder / "snapshots").mkdir()
     save_file({"four": np.zeros(4, np.float32)}, folder / "snapshots" / "00000000.safetensors")
 

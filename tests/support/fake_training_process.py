@@ -130,8 +130,8 @@ class Fake:
                 self.say("refused", id=None, field="block", sentence="The text is too short.")
                 return None
             self.folder.create_run(RunMetadata(self.settings, TOKENS, 2.0, 1.5, SAMPLE, "print"))
-        about = self.folder.read_metadata()
-        self.settings = about.settings
+        metadata = self.folder.read_metadata()
+        self.settings = metadata.settings
         saved = self.folder.path / "step.json"
         self.step = json.loads(saved.read_text()) if saved.exists() else 0
         self.new = np.arange(0)

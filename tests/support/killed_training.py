@@ -73,7 +73,7 @@ def _killed_until_done(
     while True:
         child = os.fork()
         if not child:
-            _train_and_save(folder, None if folder.about.exists() else settings)
+            _train_and_save(folder, None if folder.metadata_file.exists() else settings)
         select.select([], [], [], delay())
         is_within = count["kills"] % 2 == 1 and _is_stopped_within_a_write(folder, child)
         os.kill(child, signal.SIGKILL)

@@ -65,7 +65,7 @@ def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
 
 def _killed(folder: RunFolder, expected_step: int, delay: float) -> dict[int, float]:
     """Train in a process that is killed, and return the losses that it sent, by step."""
-    settings = None if folder.about.exists() else settings_to_json(quick(**ENDLESS))
+    settings = None if folder.metadata_file.exists() else settings_to_json(quick(**ENDLESS))
     process = subprocess.Popen(
         TRAINING_COMMAND, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

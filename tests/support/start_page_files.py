@@ -44,12 +44,12 @@ def train() -> None:
         opened = OpenRun(RunFolder(Path(folder) / "run"), TrainingSettings())
         assert opened.running
         kept = RunFolder(EXAMPLE_FOLDER)
-        kept.create_run(opened.about)
+        kept.create_run(opened.metadata)
         while not opened.running.is_done:
             opened.running.advance()
             step = opened.running.step
             if step in SNAPSHOT_STEPS:
-                write_weights(kept.snapshot(step), opened.running.trainer.model, opened.about)
+                write_weights(kept.snapshot(step), opened.running.trainer.model, opened.metadata)
         opened.close()
 
 
@@ -70,8 +70,8 @@ def pictures() -> dict[str, Any]:
 
 def head_weights(step: int) -> np.ndarray:
     """Return the attention weights of the head after a number of steps [query, key]."""
-    model, about = load_example(step)
-    arrays = run_probe(model, ProbeText.of(EXAMPLE_TEXT, about.vocabulary, model))
+    model, metadata = load_example(step)
+    arrays = run_probe(model, ProbeText.of(EXAMPLE_TEXT, metadata.vocabulary, model))
     weights: np.ndarray = arrays["weights"][LAYER, HEAD]
     return weights
 

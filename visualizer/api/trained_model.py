@@ -58,13 +58,13 @@ class TrainedModel:
     saved: SavedModel
 
     def __repr__(self) -> str:
-        about = f"{MODEL_TITLES[self.settings.model]} · step {self.step:,}"
-        return f"<TrainedModel: {about} · {len(self.vocabulary):,} tokens>"
+        description = f"{MODEL_TITLES[self.settings.model]} · step {self.step:,}"
+        return f"<TrainedModel: {description} · {len(self.vocabulary):,} tokens>"
 
     @property
     def settings(self) -> TrainingSettings:
         """Settings of the run: text, model and training."""
-        return self.saved.about.settings
+        return self.saved.metadata.settings
 
     @property
     def step(self) -> int:
@@ -74,7 +74,7 @@ class TrainedModel:
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """The tokens, indexed by their ids in the model."""
-        return self.saved.about.tokens
+        return self.saved.metadata.tokens
 
     @property
     def losses(self) -> dict[str, np.ndarray]:

@@ -125,7 +125,7 @@ def apply_colour_options(options: argparse.Namespace, colouring: ColourOptions) 
 
 def is_run_folder(path: Path) -> bool:
     """Return whether a folder contains a run."""
-    return RunFolder(path).about.exists()
+    return RunFolder(path).metadata_file.exists()
 
 
 def options_per_layer(options: argparse.Namespace) -> list[argparse.Namespace]:
@@ -178,12 +178,12 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
         raise InputError("text", "A lab model accepts only one text.")
     opened = OpenRun(RunFolder(path), is_held=False)
     try:
-        about = opened.about
+        metadata = opened.metadata
         model, step = opened.model_at(None)
-        text = texts[0] if texts else initial_probe(path, about.sample, about.settings)
-        probe = language_probe.ProbeText.of(text, about.vocabulary, model)
+        text = texts[0] if texts else initial_probe(path, metadata.sample, metadata.settings)
+        probe = language_probe.ProbeText.of(text, metadata.vocabulary, model)
         if probe.cut:
-            block = about.settings.block
+            block = metadata.settings.block
             sentence = (
                 f"The text has {probe.cut + block:,} tokens, but the block "
                 f"size of this model is {block:,}."
@@ -197,5 +197,8 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
     finally:
         opened.close()
     fields = {"tokens": probe.tokens, "spec": spec, "layer": layer - 1, "step": step}
-    message, tokenizer = Message("layer", fields, arrays), about.settings.source.effective_tokenizer
+    message, tokenizer = (
+        Message("layer", fields, arrays),
+        metadata.settings.source.effective_tokenizer,
+    )
     return replace(create_layer_document(message, tokenizer, run=path.name), view=EXPORT_VIEW)

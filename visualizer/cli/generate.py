@@ -193,11 +193,11 @@ def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
 
     opened = OpenRun(RunFolder(options.folder), is_held=False)
     try:
-        about, vocabulary = opened.about, opened.about.vocabulary
+        metadata, vocabulary = opened.metadata, opened.metadata.vocabulary
         model, _ = opened.model_at(options.step)
         prompt = options.prompt
         if prompt is None:
-            prompt = choose_probe_text(about.sample, about.settings)
+            prompt = choose_probe_text(metadata.sample, metadata.settings)
         tokens = iterate_tokens(model, vocabulary, prompt, sampling, options.seed)
         separator = " " if vocabulary.tokenizer is TokenizerKind.WORDS else ""
         prefix = prompt + separator

@@ -291,7 +291,7 @@ def convert_path(name: str) -> Path:
 def convert_run_folder(name: str) -> Path:
     """Validate the path of a run folder."""
     folder = convert_path(name).absolute()
-    if not RunFolder(folder).about.exists():
+    if not RunFolder(folder).metadata_file.exists():
         raise argparse.ArgumentTypeError(f"'{name}' is not the folder of a training run")
     return folder
 

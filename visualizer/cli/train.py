@@ -328,7 +328,7 @@ def _train_run(
     if options.resume and options.steps:
         _extend_run(running, options.steps)
     notices = (
-        *opened.about.notices,
+        *opened.metadata.notices,
         running.trainer.device_notice,
         *_start_other_processes(running, group),
     )
@@ -438,8 +438,8 @@ def _describe_progress(running: TrainingRun, training_speed: TrainingSpeed) -> s
 
 def _write_summary(opened: OpenRun, running: TrainingRun) -> None:
     """Write the final losses to standard output, one per line."""
-    about, final = opened.about, running.state.final
-    rows = [("bigram baseline", about.bigram), ("unigram baseline", about.frequency)]
+    metadata, final = opened.metadata, running.state.final
+    rows = [("bigram baseline", metadata.bigram), ("unigram baseline", metadata.frequency)]
     if final:
         losses = [*zip(("training loss", "validation loss"), final, strict=True)]
         rows = losses + rows

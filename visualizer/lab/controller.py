@@ -204,12 +204,12 @@ class LabStateController(QObject):
     def open_run(self, folder: Path) -> None:
         """Open a stored run, and take over a background training of this run."""
         try:
-            about = RunFolder(folder).read_metadata()
+            metadata = RunFolder(folder).read_metadata()
         except InputError as refused:
             self.show_error(refused)
             return
         self.close_run()
-        run = RunState(folder, about.settings, sample=about.sample)
+        run = RunState(folder, metadata.settings, sample=metadata.sample)
         if detached_controller.is_training(folder):
             self.run = replace(run, phase=RunPhase.WAITING)
             self._background_watcher.wait_for_run(folder)

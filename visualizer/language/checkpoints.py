@@ -69,7 +69,7 @@ class TrainerState(Struct, frozen=True):
 
 
 def write_checkpoint(
-    file: ContainedFile, training: Trainer, about: RunMetadata, trainer_state: TrainerState
+    file: ContainedFile, training: Trainer, metadata: RunMetadata, trainer_state: TrainerState
 ) -> None:
     """Write everything needed to resume training.
 
@@ -78,14 +78,16 @@ def write_checkpoint(
     InputError
         If the checkpoint cannot be written; the previous checkpoint is unchanged.
     """
-    content = checkpoint_content(training, about, trainer_state)
+    content = checkpoint_content(training, metadata, trainer_state)
     write_atomically(file, lambda opened: opened.write(content))
 
 
-def checkpoint_content(training: Trainer, about: RunMetadata, trainer_state: TrainerState) -> bytes:
+def checkpoint_content(
+    training: Trainer, metadata: RunMetadata, trainer_state: TrainerState
+) -> bytes:
     """Return the content of a checkpoint file."""
     header = {
-        "run": metadata_to_json(about),
+        "run": metadata_to_json(metadata),
         "step": training.step,
         "generator": training.generator.bit_generator.state,
         **asdict(trainer_state),
@@ -131,9 +133,9 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
     InputError
         For the same reasons as in `read_checkpoint`.
     """
-    tensors, metadata = _parse_file(content, name)
+    tensors, file_metadata = _parse_file(content, name)
     with _reject_damaged(name):
-        header, step, trainer_state = _parse_header(metadata)
+        header, step, trainer_state = _parse_header(file_metadata)
         max_steps = _max_steps(header["run"], training)
         training.generator.bit_generator.state = header["generator"]
         _load_parameters(training.model, _with_prefix("model/", tensors))
@@ -154,9 +156,9 @@ def read_checkpoint_weights(file: ContainedFile, model: nn.Module) -> tuple[int,
     InputError
         With field ``folder`` if the checkpoint cannot be read or belongs to another model.
     """
-    tensors, metadata = _parse_file(_read_file(file, model, _CHECKPOINT_COPIES), file.name)
+    tensors, file_metadata = _parse_file(_read_file(file, model, _CHECKPOINT_COPIES), file.name)
     with _reject_damaged(file.name):
-        _, step, trainer_state = _parse_header(metadata)
+        _, step, trainer_state = _parse_header(file_metadata)
         _load_parameters(model, _with_prefix("model/", tensors))
     return step, trainer_state
 
@@ -170,9 +172,9 @@ def _reject_damaged(name: str) -> Iterator[None]:
         raise InputError("folder", f"“{name}” is damaged or belongs to another model.") from error
 
 
-def _parse_header(metadata: dict[str, str]) -> tuple[dict[str, Any], int, TrainerState]:
+def _parse_header(file_metadata: dict[str, str]) -> tuple[dict[str, Any], int, TrainerState]:
     """Parse a checkpoint's header; return it with the step and the trainer's state."""
-    header = {"final": None} | json.loads(metadata["checkpoint"])
+    header = {"final": None} | json.loads(file_metadata["checkpoint"])
     state = {name: header[name] for name in TrainerState.__struct_fields__}
     return header, convert(header["step"], StepCount), convert(state, TrainerState)
 
@@ -188,7 +190,7 @@ def _max_steps(run: object, training: Trainer) -> int:
     return max(written.steps, own.steps)
 
 
-def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetadata) -> None:
+def write_weights(place: Path | ContainedFile, model: nn.Module, metadata: RunMetadata) -> None:
     """Write a model's weights as a safetensors file that other programs can load.
 
     Raises
@@ -196,8 +198,8 @@ def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetad
     InputError
         If the weights cannot be written.
     """
-    metadata = {"run": json.dumps(metadata_to_json(about))}
-    content = _serialize(_detached_parameters(model), metadata)
+    file_metadata = {"run": json.dumps(metadata_to_json(metadata))}
+    content = _serialize(_detached_parameters(model), file_metadata)
     write_atomically(place, lambda file: file.write(content))
 
 
@@ -220,8 +222,8 @@ def _detached_parameters(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
-    return save({name: value.cpu().contiguous() for name, value in tensors.items()}, metadata)
+def _serialize(tensors: dict[str, Tensor], file_metadata: dict[str, str]) -> bytes:
+    return save({name: value.cpu().contiguous() for name, value in tensors.items()}, file_metadata)
 
 
 def _read_file(file: ContainedFile, model: nn.Module, copies: int) -> bytes:
@@ -247,8 +249,8 @@ def _parse_file(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str,
 def read_metadata(content: bytes) -> dict[str, str]:
     """Read the metadata of a safetensors file, a JSON header after 8 bytes with its length."""
     length = int.from_bytes(content[:8], "little")
-    metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    return metadata
+    file_metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return file_metadata
 
 
 def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -40,7 +40,7 @@ def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tupl
     LostProcessError
         If the connection to another process ends.
     """
-    content = checkpoint_content(running.trainer, running.about, running.state)
+    content = checkpoint_content(running.trainer, running.metadata, running.state)
     with group.broadcast_order(ProcessOrder.BEGIN, len(content)):
         group.send_bytes(content)
         sentences = group.gather_text("")
@@ -96,11 +96,11 @@ def _join_training(group: DistributedProcessGroup, content: bytes) -> Trainer | 
 
 
 def _restore_trainer(group: DistributedProcessGroup, content: bytes) -> Trainer:
-    about = read_run_metadata(content)
-    group.select_device(about.settings.device)
-    corpus = load_corpus(about.settings)
-    if corpus.digest != about.fingerprint:
-        raise InputError("path", changed_text_message(about.settings.source))
-    training = Trainer(about.settings, corpus)
+    metadata = read_run_metadata(content)
+    group.select_device(metadata.settings.device)
+    corpus = load_corpus(metadata.settings)
+    if corpus.digest != metadata.fingerprint:
+        raise InputError("path", changed_text_message(metadata.settings.source))
+    training = Trainer(metadata.settings, corpus)
     restore_checkpoint(content, training)
     return training

@@ -34,14 +34,16 @@ SNAPSHOT_STEPS = (102, 149, 174, 1500)
 
 def read_example_layer() -> Message:
     """Return the layer of the head after all steps; see `probe.layer_message`."""
-    model, about = load_example(SNAPSHOT_STEPS[-1])
-    return probe.layer_message(model, about.vocabulary, EXAMPLE_TEXT, LAYER, SNAPSHOT_STEPS[-1], "")
+    model, metadata = load_example(SNAPSHOT_STEPS[-1])
+    return probe.layer_message(
+        model, metadata.vocabulary, EXAMPLE_TEXT, LAYER, SNAPSHOT_STEPS[-1], ""
+    )
 
 
 def load_example(step: int) -> tuple[LanguageModel, RunMetadata]:
     """Return the model after the given number of steps, and the metadata of the run."""
     folder = RunFolder(EXAMPLE_FOLDER)
-    about = folder.read_metadata()
-    model = build_model(about.settings, len(about.tokens))
+    metadata = folder.read_metadata()
+    model = build_model(metadata.settings, len(metadata.tokens))
     read_weights(folder.snapshot(step), model)
-    return model, about
+    return model, metadata

@@ -66,20 +66,22 @@ class OpenRun:
         corpus = self._load_corpus(settings) if settings else None
         if settings and corpus:
             folder.create_run(new_run_metadata(settings, corpus))
-        self.about = folder.read_metadata()
+        self.metadata = folder.read_metadata()
         # If one of the files is damaged, others can still be read.
-        tokens, file = len(self.about.tokens), folder.largest_weights()
-        check_model_memory(self.about.settings, tokens, WEIGHT_COPIES, file)
+        tokens, file = len(self.metadata.tokens), folder.largest_weights()
+        check_model_memory(self.metadata.settings, tokens, WEIGHT_COPIES, file)
         self._lock = _acquire_lock(folder) if is_held or settings else None
         try:
             self._known_versions = folder.versions()
-            self.running = TrainingRun(folder, self.about, corpus) if corpus else self._resume_run()
+            self.running = (
+                TrainingRun(folder, self.metadata, corpus) if corpus else self._resume_run()
+            )
             if self._lock:
                 self._start_writing()
         except BaseException:
             self.close()
             raise
-        self._saved_model = build_model(self.about.settings, len(self.about.tokens))
+        self._saved_model = build_model(self.metadata.settings, len(self.metadata.tokens))
         self._saved_model_step: int | None = None
 
     @property
@@ -137,7 +139,9 @@ class OpenRun:
 
     def _resume_run(self) -> TrainingRun | None:
         try:
-            return TrainingRun(self.folder, self.about, self._load_corpus(self.about.settings))
+            return TrainingRun(
+                self.folder, self.metadata, self._load_corpus(self.metadata.settings)
+            )
         except InputError as refused:
             if refused.field == "folder":
                 raise
@@ -180,7 +184,7 @@ class OpenRun:
         """Return the last model and its step for a run that cannot be trained on this machine."""
         step = self.folder.checkpoint_step()
         if step is None or step != self._saved_model_step:
-            settings, tokens = self.about.settings, len(self.about.tokens)
+            settings, tokens = self.metadata.settings, len(self.metadata.tokens)
             check_model_memory(settings, tokens, CHECKPOINT_COPIES, self.folder.checkpoint)
             self._saved_model_step = None
             step, _ = read_checkpoint_weights(self.folder.checkpoint, self._saved_model)
@@ -189,7 +193,7 @@ class OpenRun:
 
     def snapshots(self) -> tuple[int, ...]:
         """List the steps with saved weights, up to the current or last step."""
-        last = self.running.step if self.running else self.about.settings.steps
+        last = self.running.step if self.running else self.metadata.settings.steps
         return tuple(step for step in self.folder.snapshots() if step <= last)
 
     def close(self) -> None:

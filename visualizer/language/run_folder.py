@@ -101,9 +101,9 @@ class RunMetadata(Struct, frozen=True):
         return Vocabulary(self.tokens, self.settings.source.effective_tokenizer)
 
 
-def metadata_to_json(about: RunMetadata) -> dict[str, object]:
+def metadata_to_json(metadata: RunMetadata) -> dict[str, object]:
     """Encode run metadata as JSON values."""
-    return {"schema": SCHEMA_VERSION, **_CODING.encode(about, RunMetadata, "", {})}
+    return {"schema": SCHEMA_VERSION, **_CODING.encode(metadata, RunMetadata, "", {})}
 
 
 def metadata_from_json(values: object) -> RunMetadata:
@@ -117,28 +117,28 @@ def metadata_from_json(values: object) -> RunMetadata:
     if not isinstance(values, dict) or values.get("schema") != SCHEMA_VERSION:
         raise DamagedError(f"does not have the supported schema version {SCHEMA_VERSION}.")
     fields = {name: value for name, value in values.items() if name != "schema"}
-    about: RunMetadata = _CODING.decode(fields, RunMetadata, "the run", {})
+    metadata: RunMetadata = _CODING.decode(fields, RunMetadata, "the run", {})
     try:
-        check_settings(about.settings)
+        check_settings(metadata.settings)
     except InputError as refused:
         raise DamagedError(f"has invalid training settings: {refused.sentence}") from refused
-    for is_met, problem in _validity_checks(about):
+    for is_met, problem in _validity_checks(metadata):
         if not is_met:
             raise DamagedError(f"has {problem}.")
-    return about
+    return metadata
 
 
-def _validity_checks(about: RunMetadata) -> Iterator[tuple[bool, str]]:
+def _validity_checks(metadata: RunMetadata) -> Iterator[tuple[bool, str]]:
     """Yield, for each condition on a run's metadata, whether it is met and the problem if not."""
-    tokens = about.tokens
+    tokens = metadata.tokens
     yield len(tokens) > 0, "no tokens"
     if repeated := next((token for token, count in Counter(tokens).items() if count > 1), None):
         yield False, f"the token “{format_short_value(repeated)}” more than once in its vocabulary"
     yield all(tokens), "an empty token in its vocabulary"
     for name in ("frequency", "bigram"):
-        loss = getattr(about, name)
+        loss = getattr(metadata, name)
         yield 0 <= loss < math.inf, f"an invalid {name} baseline loss of {loss:g}"
-    for name, texts in (("sample", (about.sample,)), ("notices", about.notices)):
+    for name, texts in (("sample", (metadata.sample,)), ("notices", metadata.notices)):
         count = sum(map(len, texts))
         yield (
             count <= MAX_EXCERPT_CHARACTERS,
@@ -177,7 +177,7 @@ class RunFolder(Struct, frozen=True):
         return ContainedFolder(self.path, "snapshots", is_private=True)
 
     @property
-    def about(self) -> ContainedFile:
+    def metadata_file(self) -> ContainedFile:
         """The run's metadata, in JSON."""
         return self._root.file("run.json")
 
@@ -266,7 +266,7 @@ class RunFolder(Struct, frozen=True):
         names = map(_SNAPSHOT_NAME.fullmatch, self._snapshot_folder.list_names())
         return tuple(sorted(int(found[1]) for found in names if found))
 
-    def create_run(self, about: RunMetadata) -> None:
+    def create_run(self, metadata: RunMetadata) -> None:
         """Create the folder of a new run.
 
         Raises
@@ -275,10 +275,10 @@ class RunFolder(Struct, frozen=True):
             With field ``folder`` if the folder already contains a run or cannot be written.
         """
         self.create_folders()
-        if self.about.exists():
+        if self.metadata_file.exists():
             raise InputError("folder", f"{self.path} already contains a run.")
         self.check_links()
-        self.write_metadata(about)
+        self.write_metadata(metadata)
 
     def create_folders(self) -> None:
         """Create the folder and its snapshot folder if they are missing.
@@ -306,7 +306,7 @@ class RunFolder(Struct, frozen=True):
         InputError
             With field ``folder``; the message names an entry that is not a regular file or folder.
         """
-        own = (self.about, self.losses, self.checkpoint, self.lock, self.orders, self.log)
+        own = (self.metadata_file, self.losses, self.checkpoint, self.lock, self.orders, self.log)
         wrong: ContainedFile | ContainedFolder = self._snapshot_folder
         try:
             snapshots = map(self.snapshot, self._list_snapshots())
@@ -333,7 +333,7 @@ class RunFolder(Struct, frozen=True):
 
     def versions(self) -> tuple[FileVersion | None, ...]:
         """Return the versions of the files that change when another program trains the run."""
-        return tuple(map(_file_version, (self.about, self.checkpoint, self.losses)))
+        return tuple(map(_file_version, (self.metadata_file, self.checkpoint, self.losses)))
 
     def remove_leftovers(self) -> None:
         """Remove what other processes have left: a stop request and temporary files.
@@ -344,10 +344,10 @@ class RunFolder(Struct, frozen=True):
         for folder in (self._root, self._snapshot_folder):
             folder.remove_temporary_files()
 
-    def write_metadata(self, about: RunMetadata) -> None:
+    def write_metadata(self, metadata: RunMetadata) -> None:
         """Write the metadata; see `visualizer.storage.atomic_file.write_atomically`."""
-        text = json.dumps(metadata_to_json(about), ensure_ascii=True, indent=1)
-        write_atomically(self.about, lambda file: file.write(text.encode()))
+        text = json.dumps(metadata_to_json(metadata), ensure_ascii=True, indent=1)
+        write_atomically(self.metadata_file, lambda file: file.write(text.encode()))
 
     def read_metadata(self) -> RunMetadata:
         """Check the folder, and read its metadata.
@@ -360,15 +360,17 @@ class RunFolder(Struct, frozen=True):
         """
         self.check_links()
         try:
-            return metadata_from_json(json.loads(self.about.read_bytes(MAX_METADATA_BYTES)))
+            return metadata_from_json(json.loads(self.metadata_file.read_bytes(MAX_METADATA_BYTES)))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise InputError("folder", f"“{self.path}” does not contain a run.") from error
         except OSError as error:
-            sentence = f"Cannot read {self.about.path}: {system_error_reason(error)}."
+            sentence = f"Cannot read {self.metadata_file.path}: {system_error_reason(error)}."
             raise InputError("folder", sentence) from error
         except (DamagedError, ValueError, RecursionError) as error:
             why = str(error) if isinstance(error, DamagedError) else "is not valid JSON."
-            raise InputError("folder", f"“{self.about.name}” in {self.path} {why}") from error
+            raise InputError(
+                "folder", f"“{self.metadata_file.name}” in {self.path} {why}"
+            ) from error
 
 
 def _file_version(file: ContainedFile) -> FileVersion | None:

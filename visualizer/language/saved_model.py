@@ -50,7 +50,7 @@ class SavedModel(Struct, frozen=True, eq=False):
         The model, on the CPU and in evaluation mode.
     """
 
-    about: RunMetadata
+    metadata: RunMetadata
     step: int
     losses: dict[str, np.ndarray]
     model: LanguageModel
@@ -76,22 +76,22 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
         With field ``folder`` if the folder contains no run or no weights, if it cannot be read, or
         if the model is too large for the free memory.
     """
-    about, snapshots = folder.read_metadata(), folder.snapshots()
+    metadata, snapshots = folder.read_metadata(), folder.snapshots()
     has_checkpoint = folder.checkpoint.exists()
     if not (has_checkpoint or snapshots):
         raise InputError("folder", f"The run in {folder.path} has no saved weights yet.")
     file = folder.checkpoint if has_checkpoint else folder.snapshot(snapshots[-1])
-    check_model_memory(about.settings, len(about.tokens), CHECKPOINT_COPIES, file)
-    model = build_model(about.settings, len(about.tokens)).eval()
+    check_model_memory(metadata.settings, len(metadata.tokens), CHECKPOINT_COPIES, file)
+    model = build_model(metadata.settings, len(metadata.tokens)).eval()
     if has_checkpoint:
         step, state = read_checkpoint_weights(file, model)
-        is_over = state.is_ended or (state.final is not None and step >= about.settings.steps)
+        is_over = state.is_ended or (state.final is not None and step >= metadata.settings.steps)
     else:
         step, is_over = snapshots[-1], False
         read_weights(file, model)
     # Later rows than the weights belong to steps that will be repeated, unless the run is over.
     rows = LossLog(folder.losses).read(sys.maxsize if is_over else step)
-    return SavedModel(about, step, loss_curves(rows), model)
+    return SavedModel(metadata, step, loss_curves(rows), model)
 
 
 def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: Sampling) -> str:
@@ -111,10 +111,10 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
         With field ``text`` if the prompt has tokens that are not in the vocabulary; with field
         ``logits`` if training diverged; with the field of an invalid sampling setting.
     """
-    about, vocabulary = saved.about, saved.about.vocabulary
+    metadata, vocabulary = saved.metadata, saved.metadata.vocabulary
     prompt_tokens, ids = vocabulary.tokenize(prompt)
     if not prompt_tokens:
-        prompt_tokens = tokenize(about.sample, vocabulary.tokenizer)[:1] or about.tokens[:1]
+        prompt_tokens = tokenize(metadata.sample, vocabulary.tokenizer)[:1] or metadata.tokens[:1]
         ids, tokens = vocabulary.encode(prompt_tokens), tokens - 1
     sampled = islice(_iterate_ids(saved.model, torch.from_numpy(ids), sampling, seed), tokens)
     return vocabulary.join_tokens((*prompt_tokens, *vocabulary.ids_to_tokens(sampled)))

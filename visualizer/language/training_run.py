@@ -216,7 +216,7 @@ class TrainingRun:
     ----------
     folder : RunFolder
         Folder of an existing run, which is resumed from its checkpoint.
-    about : RunMetadata
+    metadata : RunMetadata
         The run's metadata.
     corpus : Corpus
         The text to learn.
@@ -227,12 +227,12 @@ class TrainingRun:
         If the text is not the text of the run, or if the folder is damaged.
     """
 
-    def __init__(self, folder: RunFolder, about: RunMetadata, corpus: Corpus) -> None:
-        if corpus.digest != about.fingerprint:
-            raise InputError("path", changed_text_message(about.settings.source))
-        torch.set_num_threads(about.settings.threads or default_threads())
-        self.folder, self.about = folder, about
-        self.trainer = Trainer(about.settings, corpus)
+    def __init__(self, folder: RunFolder, metadata: RunMetadata, corpus: Corpus) -> None:
+        if corpus.digest != metadata.fingerprint:
+            raise InputError("path", changed_text_message(metadata.settings.source))
+        torch.set_num_threads(metadata.settings.threads or default_threads())
+        self.folder, self.metadata = folder, metadata
+        self.trainer = Trainer(metadata.settings, corpus)
         self.state, self.notice = TrainerState(), ""
         self.retry_notice = RETRY_NOTICE
         """The last sentence of the notice about a failed write; it states how training continues.
@@ -303,12 +303,12 @@ class TrainingRun:
         """
         check_settings(replace(self.settings, steps=steps))
         settings = replace(self.settings, steps=max(steps, self.step))
-        about = replace(self.about, settings=settings)
+        metadata = replace(self.metadata, settings=settings)
         is_extended = self.state.final is not None and steps > self.step
         if is_extended:
             self._loss_log.remove_rows_from(self.step)  # removes the final measurement
-        self.folder.write_metadata(about)
-        self.trainer.settings, self.about = settings, about
+        self.folder.write_metadata(metadata)
+        self.trainer.settings, self.metadata = settings, metadata
         if is_extended:
             self.state = replace(self.state, final=None)
         if self.is_done and not self.state.final:
@@ -370,7 +370,7 @@ class TrainingRun:
         self._saved_at, self.is_saved = time.monotonic(), False
         try:
             self._loss_log.flush()
-            write_checkpoint(self.folder.checkpoint, self.trainer, self.about, self.state)
+            write_checkpoint(self.folder.checkpoint, self.trainer, self.metadata, self.state)
             self.notice, self.is_saved = "", True
         except InputError as refused:
             self.notice = f"{refused.sentence} {self._retry_message}"
@@ -439,13 +439,15 @@ class TrainingRun:
         if steps:
             read_weights(self.folder.snapshot(steps[-1]), model)
         else:  # no snapshot could be written
-            model.load_state_dict(build_model(self.settings, len(self.about.tokens)).state_dict())
+            model.load_state_dict(
+                build_model(self.settings, len(self.metadata.tokens)).state_dict()
+            )
         self.trainer.step = steps[-1] if steps else 0
         return self.trainer.step
 
     def _keep_snapshot(self) -> None:
         try:
-            write_weights(self.folder.snapshot(self.step), self.trainer.model, self.about)
+            write_weights(self.folder.snapshot(self.step), self.trainer.model, self.metadata)
             thin_snapshots(self.folder)
         except (InputError, OSError) as error:
             reason = error.sentence if isinstance(error, InputError) else str(error)

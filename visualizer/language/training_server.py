@@ -100,20 +100,20 @@ class TrainingServer:
         self._send_opened(self.opened)
 
     def _send_opened(self, opened: OpenRun) -> None:
-        about, running = opened.about, opened.running
+        metadata, running = opened.metadata, opened.running
         model, step = _newest_model(opened)
         rows = running.collect_rows() if running else []
         values = {
-            "settings": settings_to_json(about.settings),
+            "settings": settings_to_json(metadata.settings),
             "step": step,
-            "tokens": about.tokens,
+            "tokens": metadata.tokens,
             "parameters": sum(one.numel() for one in model.parameters()) if model else 0,
             "device": running.trainer.device_name if running else "",
-            "frequency": about.frequency,
-            "bigram": about.bigram,
+            "frequency": metadata.frequency,
+            "bigram": metadata.bigram,
             "snapshots": opened.snapshots(),
-            "notices": [*filter(None, (*about.notices, opened.lock_error))],
-            "sample": about.sample,
+            "notices": [*filter(None, (*metadata.notices, opened.lock_error))],
+            "sample": metadata.sample,
             "state": self.state,
             "final": running.state.final if running else None,
         }
@@ -180,7 +180,7 @@ class TrainingServer:
             if refused.field == "steps":  # the number is invalid
                 self._steps_wanted = None
             raise
-        self._steps_wanted, opened.about = None, running.about
+        self._steps_wanted, opened.metadata = None, running.metadata
         if running.is_done:
             self.state = "done"
         elif self.state == "done":
@@ -189,7 +189,7 @@ class TrainingServer:
     def _handle_read(self, values: Mapping[str, Any]) -> None:
         opened = self._require_run()
         model, step = opened.model_at(values.get("step"))
-        probe = language_probe.ProbeText.of(values["text"], opened.about.vocabulary, model)
+        probe = language_probe.ProbeText.of(values["text"], opened.metadata.vocabulary, model)
         arrays = language_probe.run_probe(model, probe)
         sizes = arrays[Role.WEIGHTS].shape[:2] if Role.WEIGHTS in arrays else (0, 0)
         answer = {"id": values["id"], "step": step, "tokens": probe.tokens, "cut": probe.cut}
@@ -200,7 +200,7 @@ class TrainingServer:
         model, step = opened.model_at(values.get("step"))
         answer = language_probe.layer_message(
             model,
-            opened.about.vocabulary,
+            opened.metadata.vocabulary,
             values["text"],
             int(values["layer"]),
             step,
@@ -213,7 +213,7 @@ class TrainingServer:
         model, _ = opened.model_at(values.get("step"))
         path = Path(values["path"])
         opened.folder.check_export(path)
-        write_weights(path, model, opened.about)
+        write_weights(path, model, opened.metadata)
         self._send(Message("said", {"id": values["id"]}))
 
     def _require_run(self) -> OpenRun:

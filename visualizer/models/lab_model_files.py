@@ -46,7 +46,7 @@ class LabModelFiles(Struct, frozen=True):
     """
 
     path: Path
-    about: RunMetadata
+    metadata: RunMetadata
     weights: ContainedFile
     is_checkpoint: bool
 
@@ -76,7 +76,7 @@ def can_open_models() -> bool:
 def is_lab_model(path: Path) -> bool:
     """Return whether a path is a run's folder, or a file written by the lab."""
     if path.is_dir():
-        return RunFolder(path).about.exists()
+        return RunFolder(path).metadata_file.exists()
     return path.suffix.lower() == WEIGHTS_SUFFIX and bool(
         _read_metadata(path).keys() & {WEIGHTS, CHECKPOINT}
     )
@@ -95,7 +95,7 @@ def find_lab_model(path: Path) -> LabModelFiles:
         found = _find_in_folder(path) if path.is_dir() else _find_in_file(path)
     except InputError as refused:
         raise InputError("model", refused.sentence) from refused
-    settings = found.about.settings
+    settings = found.metadata.settings
     if settings.model not in LAYERED_MODELS:
         *others, last = (f"“{MODEL_TITLES[kind]}”" for kind in LAYERED_MODELS)
         kinds = f"{', '.join(others)} or {last}"
@@ -110,25 +110,25 @@ def find_lab_model(path: Path) -> LabModelFiles:
 
 def _find_in_folder(path: Path) -> LabModelFiles:
     folder = RunFolder(path)
-    about, snapshots = folder.read_metadata(), folder.snapshots()
+    metadata, snapshots = folder.read_metadata(), folder.snapshots()
     if folder.checkpoint.exists():
-        return LabModelFiles(path, about, folder.checkpoint, is_checkpoint=True)
+        return LabModelFiles(path, metadata, folder.checkpoint, is_checkpoint=True)
     if snapshots:
-        return LabModelFiles(path, about, folder.snapshot(snapshots[-1]), is_checkpoint=False)
+        return LabModelFiles(path, metadata, folder.snapshot(snapshots[-1]), is_checkpoint=False)
     raise InputError("folder", f"The training run in {path} has not saved any weights yet.")
 
 
 def _find_in_file(path: Path) -> LabModelFiles:
-    metadata, damaged = _read_metadata(path), f"“{path.name}” is damaged"
-    is_checkpoint = CHECKPOINT in metadata
+    header, damaged = _read_metadata(path), f"“{path.name}” is damaged"
+    is_checkpoint = CHECKPOINT in header
     try:
-        found = json.loads(metadata[CHECKPOINT if is_checkpoint else WEIGHTS])
-        about = metadata_from_json(found["run"] if is_checkpoint else found)
+        found = json.loads(header[CHECKPOINT if is_checkpoint else WEIGHTS])
+        metadata = metadata_from_json(found["run"] if is_checkpoint else found)
     except DamagedError as error:
         raise InputError("model", f"{damaged}: its run {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError("model", f"{damaged}, or is not from the language lab.") from error
-    return LabModelFiles(path, about, ContainedFile.at(path), is_checkpoint)
+    return LabModelFiles(path, metadata, ContainedFile.at(path), is_checkpoint)
 
 
 def _read_metadata(path: Path) -> dict[str, str]:

@@ -257,10 +257,10 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
         With field ``model`` if the model cannot be opened.
     """
     found = find_lab_model(path)
-    about, file, step = found.about, found.weights, found.snapshot_step
+    metadata, file, step = found.metadata, found.weights, found.snapshot_step
     try:
-        check_model_memory(about.settings, len(about.tokens), CHECKPOINT_COPIES, file)
-        trained = build_model(about.settings, len(about.tokens)).eval()
+        check_model_memory(metadata.settings, len(metadata.tokens), CHECKPOINT_COPIES, file)
+        trained = build_model(metadata.settings, len(metadata.tokens)).eval()
         if found.is_checkpoint:
             step, _ = read_checkpoint_weights(file, trained)
         else:
@@ -271,15 +271,15 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
     folder = ModelFolder(
         path,
         found.name,
-        about.settings.model.value,
+        metadata.settings.model.value,
         (type(model).__name__,),
-        about.settings.layers,
-        about.settings.heads,
+        metadata.settings.layers,
+        metadata.settings.heads,
         sum(each.numel() for each in model.parameters()),
         file.path.stat().st_size,
         True,
-        compute_fingerprint(json.loads(json.dumps(metadata_to_json(about))), [file.path]),
-        about,
+        compute_fingerprint(json.loads(json.dumps(metadata_to_json(metadata))), [file.path]),
+        metadata,
         training_step=step,
     )
-    return folder, model, LabTokenizer(about.vocabulary)
+    return folder, model, LabTokenizer(metadata.vocabulary)

@@ -154,7 +154,7 @@ class ScreenPresenter:
         """Return whether all visible images are exact."""
         return board_presenter.is_fully_drawn(resolved) and self.has_preview(resolved)
 
-    def begin(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
+    def draw_first_images(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
         """Create initial images of all visible panels on the worker, until `is_over()` is true."""
         if not token_strip_presenter.are_weights_read(resolved):  # at the pointer: quick to compute
             token_strip_presenter.read_more_weights(resolved, is_over)
@@ -168,7 +168,7 @@ class ScreenPresenter:
         else:
             board_presenter.draw_preview(resolved, is_over)
 
-    def draw_more(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
+    def refine_images(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
         """Refine the visible images on the worker, until `is_over()` is true."""
         board_presenter.draw_more(resolved, is_over)
 

@@ -108,9 +108,9 @@ def test_without_transformers_the_example_opens_as_a_layer(monkeypatch: pytest.M
 
 
 def test_the_example_run_is_small_and_uses_lab_settings() -> None:
-    about = RunFolder(EXAMPLE_FOLDER).read_metadata()
+    metadata = RunFolder(EXAMPLE_FOLDER).read_metadata()
     usual = TrainingSettings()
-    assert (about.settings.source, about.settings.seed) == (usual.source, usual.seed)
+    assert (metadata.settings.source, metadata.settings.seed) == (usual.source, usual.seed)
     files = [path for path in EXAMPLE_FOLDER.parent.rglob("*") if path.is_file()]
     assert 0 < sum(path.stat().st_size for path in files) < MOST_BYTES
 

@@ -34,7 +34,7 @@ def a_run(folder: Path, when: float = 1_000.0) -> Path:
     RunFolder(folder).create_run(
         RunMetadata(TrainingSettings(), ("a", "b"), 1.0, 0.5, "abab", "print")
     )
-    os.utime(RunFolder(folder).about.path, (when, when))
+    os.utime(RunFolder(folder).metadata_file.path, (when, when))
     return folder
 
 

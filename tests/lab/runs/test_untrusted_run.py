@@ -36,10 +36,10 @@ NAMES = ("losses.csv", "checkpoint.safetensors", "lock", "orders", "background.l
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     made = RunFolder(tmp_path / "from elsewhere")
-    about = RunMetadata(
+    metadata = RunMetadata(
         TrainingSettings(steps=50), tuple("abcdefgh"), 2.0, 1.5, "abcdabcd", "print"
     )
-    made.create_run(about)
+    made.create_run(metadata)
     made.losses.append(b"step,training,validation,rate,seconds\n")
     return made.path
 

@@ -49,14 +49,14 @@ class StoredRun(Struct, frozen=True):
 
 def list_runs(home: Path) -> tuple[StoredRun, ...]:
     """List the runs in a folder, with the newest first."""
-    folders = [one for one in home.glob("*") if RunFolder(one).about.is_file()]
+    folders = [one for one in home.glob("*") if RunFolder(one).metadata_file.is_file()]
     found = [StoredRun(one, _last_change(one)) for one in folders]
     return tuple(sorted(found, key=lambda run: (-run.changed, run.name)))
 
 
 def _last_change(folder: Path) -> float:
     found = [0.0]
-    for file in (RunFolder(folder).losses, RunFolder(folder).about):
+    for file in (RunFolder(folder).losses, RunFolder(folder).metadata_file):
         with suppress(OSError):  # the run may just have been deleted
             found.append(file.stat().st_mtime)
     return max(found)
@@ -106,8 +106,8 @@ def delete_run(folder: Path) -> None:
     InputError
         With field ``folder`` if the folder is not that of a run or could not be deleted.
     """
-    about = RunFolder(folder).about
-    if not about.is_file():  # other folders of the user must never be deleted
+    metadata_file = RunFolder(folder).metadata_file
+    if not metadata_file.is_file():  # other folders of the user must never be deleted
         raise InputError("folder", f"“{folder}” does not contain a run.")
     if folder.is_symlink():
         sentence = f"“{folder.name}” is a link to another folder. Delete that folder instead."
@@ -116,7 +116,7 @@ def delete_run(folder: Path) -> None:
         for path in [*folder.iterdir()]:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            elif path != about.path:
+            elif path != metadata_file.path:
                 path.unlink()
         # The metadata is deleted last, so that a partly deleted folder is still a run.
         shutil.rmtree(folder)
@@ -127,7 +127,7 @@ def delete_run(folder: Path) -> None:
 
 def store_probe(folder: Path, text: str) -> None:
     """Store the last probe of a run; a folder that cannot be written to is ignored."""
-    if text and RunFolder(folder).about.is_file():
+    if text and RunFolder(folder).metadata_file.is_file():
         with suppress(InputError):
             probe = RunFolder(folder).probe
             write_atomically(probe, lambda file: file.write(text.encode()), waits_for_disk=False)
