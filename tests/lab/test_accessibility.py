@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Role = QAccessible.Role
 
 
-def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
+def test_painted_widgets_describe_what_they_show(show: Show) -> None:
     accessibility.install_accessible_interface()
     attention, scrub, bars, tree = (
         LabAttentionView(),

@@ -33,7 +33,7 @@ def lab(qtbot: QtBot, tmp_path: Path) -> Iterator[LabStateController]:
     wait_for_processes()
 
 
-def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
+def test_pending_messages_are_dropped_when_the_run_is_closed(
     lab: LabStateController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[TrainingProcess, str]] = []
@@ -58,9 +58,7 @@ def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
     assert [says for training, says in told if training is second] == ["open", "run"]
 
 
-def test_a_training_that_is_to_run_or_was_told_to_counts_as_one(
-    lab: LabStateController, qtbot: QtBot
-) -> None:
+def test_a_requested_training_counts_as_training(lab: LabStateController, qtbot: QtBot) -> None:
     seen: list[tuple[RunPhase, bool]] = []
 
     def see() -> None:

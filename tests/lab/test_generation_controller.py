@@ -51,7 +51,7 @@ def teller(application: QObject, tmp_path: Path) -> Iterator[Teller]:
     parent.deleteLater()
 
 
-def test_a_token_is_drawn_once_the_reading_arrives(teller: Teller) -> None:
+def test_a_token_is_sampled_once_the_result_arrives(teller: Teller) -> None:
     teller.story.sample()
     assert teller.story.tree.at == ROOT_NODE
     teller.arrive()
@@ -59,7 +59,7 @@ def test_a_token_is_drawn_once_the_reading_arrives(teller: Teller) -> None:
     assert teller.lab.view.probe == TEXT + drawn.text
 
 
-def test_no_token_is_drawn_after_a_step_back(teller: Teller) -> None:
+def test_no_token_is_sampled_after_a_step_back(teller: Teller) -> None:
     teller.story.sample()
     teller.story.step_back()
     teller.arrive()

@@ -42,7 +42,7 @@ def plain(tips: Iterable[str]) -> list[bool]:
     return [not Qt.mightBeRichText(tip) for tip in tips if is_hostile(tip)]
 
 
-def test_what_may_come_next_is_plain(show: Show) -> None:
+def test_next_tokens_are_plain_text(show: Show) -> None:
     pane = NextTokensPane()
     show(pane, (400, 600))
     logits = np.zeros((1, COUNT))
@@ -54,7 +54,7 @@ def test_what_may_come_next_is_plain(show: Show) -> None:
     assert hostile_places(pane)
 
 
-def test_a_story_is_plain(show: Show) -> None:
+def test_generated_text_is_plain_text(show: Show) -> None:
     pane = GenerationPane()
     show(pane, (900, 300))
     tree = GenerationTree(HOSTILE, seed=1).pick(0, BOLD, 0.5).pick(1, FILE, 0.25)
@@ -67,7 +67,7 @@ def test_a_story_is_plain(show: Show) -> None:
     assert hostile_places(pane)
 
 
-def test_the_attention_of_a_model_is_plain(show: Show) -> None:
+def test_the_labels_of_attention_are_plain_text(show: Show) -> None:
     view = LabAttentionView()
     show(view, (1000, 700))
     reading = ProbeResult(
@@ -81,7 +81,7 @@ def test_the_attention_of_a_model_is_plain(show: Show) -> None:
         assert rich(view) == []
 
 
-def test_the_names_of_runs_are_plain(student: Student) -> None:
+def test_names_of_runs_are_plain_text(student: Student) -> None:
     window = student.window
     pane = window.findChild(RunsPane)
     assert isinstance(pane, RunsPane)
@@ -95,7 +95,7 @@ def test_the_names_of_runs_are_plain(student: Student) -> None:
     assert plain([tip_at(pane.list.viewport(), first + QPoint(30, 4))]) == [True]
 
 
-def test_what_goes_wrong_and_what_is_asked_is_plain(student: Student) -> None:
+def test_errors_and_questions_are_plain_text(student: Student) -> None:
     window = student.window
     window.notices.show_notices((FILE,), RunFailure(BOLD, FILE))
     window.bar.progress_label.show_text(BOLD)

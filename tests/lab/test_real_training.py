@@ -51,7 +51,7 @@ def real(application: QApplication, qtbot: QtBot, let_go: object) -> Student:
     return Student(qtbot, window, PATIENCE_MS)
 
 
-def test_a_layer_and_the_model_are_opened_with_the_numbers_of_the_step(real: Student) -> None:
+def test_a_layer_and_the_model_are_opened_with_the_weights_of_the_step(real: Student) -> None:
     real.click("toggle")
     real.until_said("Done")
     real.until(lambda: real.window.probe_controller.result is not None)
@@ -102,7 +102,7 @@ def step_of(lab: LabStateController) -> int:
     return lab.run.step
 
 
-def test_one_that_is_killed_goes_on_from_the_step_it_names_and_in_the_background(
+def test_a_killed_run_resumes_and_continues_in_the_background(
     real: Student,
 ) -> None:
     real.type("steps", "1000000")
@@ -217,7 +217,7 @@ sys.exit(app.main(["lab"]))
 """
 
 
-def test_a_lab_that_cannot_be_made_ends_the_program() -> None:
+def test_a_lab_that_cannot_be_created_ends_the_program() -> None:
     run = subprocess.run(
         [sys.executable, "-c", BROKEN], cwd=ROOT, capture_output=True, text=True, timeout=180,
         check=False,

@@ -54,7 +54,7 @@ def read(student: Student, text: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_first_time_nothing_is_offered(open_lab: Open) -> None:
+def test_no_run_is_selected_the_first_time(open_lab: Open) -> None:
     window = open_lab().window
     assert window.left.currentWidget() is window.settings_pane
     assert window.runs_pane.selected_run == ""
@@ -63,7 +63,7 @@ def test_a_first_time_nothing_is_offered(open_lab: Open) -> None:
 
 
 @pytest.mark.slow
-def test_the_last_run_is_offered_with_what_was_read_of_it(open_lab: Open) -> None:
+def test_the_last_run_is_selected_with_its_probe(open_lab: Open) -> None:
     student = open_lab()
     train(student)
     read(student, "hgf")
@@ -89,7 +89,7 @@ def test_the_last_run_is_offered_with_what_was_read_of_it(open_lab: Open) -> Non
 
 
 @pytest.mark.slow
-def test_what_was_read_is_of_the_run_and_not_of_the_window(open_lab: Open) -> None:
+def test_the_probe_belongs_to_the_run_instead_of_the_window(open_lab: Open) -> None:
     student = open_lab()
     train(student)
     read(student, "hgf")
@@ -99,7 +99,7 @@ def test_what_was_read_is_of_the_run_and_not_of_the_window(open_lab: Open) -> No
 
 
 @pytest.mark.slow
-def test_what_could_not_be_read_is_not_remembered(open_lab: Open) -> None:
+def test_a_rejected_probe_is_not_stored(open_lab: Open) -> None:
     student = open_lab()
     train(student)
     read(student, "hgf")
@@ -114,7 +114,7 @@ def test_what_could_not_be_read_is_not_remembered(open_lab: Open) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_was_renamed_is_offered_by_its_name(open_lab: Open) -> None:
+def test_a_renamed_run_is_selected_by_its_name(open_lab: Open) -> None:
     student = open_lab()
     train(student)
     run = student.window.lab.run
@@ -126,7 +126,7 @@ def test_a_run_that_was_renamed_is_offered_by_its_name(open_lab: Open) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_from_elsewhere_is_not_taken_for_one_of_the_list(
+def test_a_run_from_elsewhere_is_not_mistaken_for_a_listed_one(
     open_lab: Open, tmp_path: Path
 ) -> None:
     student = open_lab()

@@ -70,7 +70,7 @@ def test_the_losses_of_all_messages_are_one_curve() -> None:
     assert run.snapshots == (0, 10, 20)
 
 
-def test_how_far_it_is_stands_in_one_line() -> None:
+def test_the_progress_is_shown_in_one_line() -> None:
     run = apply_progress(apply_opened_run(RUN, an_opening()), a_progress())
     assert shown(run).progress.line == (
         "step 30 of 200  ·  a few seconds left  ·  51,200 tokens per second  ·  "
@@ -102,7 +102,7 @@ def test_how_far_it_is_stands_in_one_line() -> None:
         *((phase, "Start", set()) for phase in sorted(BUSY_PHASES - {RunPhase.OPENING})),
     ],
 )
-def test_what_can_be_done_follows_from_what_it_does(
+def test_the_enabled_actions_depend_on_the_phase(
     phase: RunPhase, button: str, can: set[str]
 ) -> None:
     progress = shown(replace(RUN, phase=phase, step=10)).progress
@@ -111,7 +111,7 @@ def test_what_can_be_done_follows_from_what_it_does(
     assert {name for name in names if getattr(progress, f"can_{name}")} == can
 
 
-def test_a_run_that_is_done_can_only_be_made_longer() -> None:
+def test_a_completed_run_can_only_be_extended() -> None:
     progress = shown(replace(RUN, phase=RunPhase.DONE, step=200)).progress
     assert (progress.can_toggle, progress.can_train_more, progress.share) == (False, True, 1.0)
 
@@ -124,14 +124,14 @@ def test_settings_with_a_problem_are_not_started() -> None:
 
 
 @pytest.mark.parametrize("field", ["folder", "held", "batch", "path"])
-def test_what_was_refused_can_be_tried_again(field: str) -> None:
+def test_a_rejected_start_can_be_retried(field: str) -> None:
     screen = shown(None, InputError(field, "There is no room."))
     problems = [one.problem.sentence for one in screen.setup.settings if one.problem]
     assert [*screen.notices, *problems] == ["There is no room."]
     assert screen.progress.can_toggle
 
 
-def test_a_divergence_is_named_once() -> None:
+def test_divergence_is_reported_once() -> None:
     run = replace(RUN, phase=RunPhase.DIVERGED, step=30)
     (notice,) = shown(run).notices
     assert "was restored to step 30" in notice
@@ -141,18 +141,18 @@ def test_a_divergence_is_named_once() -> None:
     assert any(one.problem for one in shown(run, said).setup.settings)
 
 
-def test_while_it_ends_what_it_says_does_not_take_it_back() -> None:
+def test_messages_while_ending_do_not_change_the_phase() -> None:
     ending = replace(RUN, phase=RunPhase.ENDING)
     assert apply_progress(ending, a_progress()).phase is RunPhase.ENDING
 
 
-def test_opening_again_forgets_a_failure() -> None:
+def test_reopening_clears_a_failure() -> None:
     broken = replace(RUN, phase=RunPhase.FAILED, failure=RunFailure("It broke."))
     assert apply_opened_run(broken, an_opening()).failure is None
     assert shown(broken).failure == RunFailure("It broke.")
 
 
-def test_notices_of_the_text_and_of_the_moment_are_said() -> None:
+def test_notices_about_the_text_and_the_state_are_shown() -> None:
     run = apply_opened_run(RUN, an_opening(notices=["z is only in the validation text."]))
     full = apply_progress(run, a_progress(notice="The disk is full."))
     assert shown(full).notices == ("The disk is full.",)
@@ -160,7 +160,7 @@ def test_notices_of_the_text_and_of_the_moment_are_said() -> None:
     assert shown(apply_progress(full, a_progress())).notices == ()
 
 
-def test_a_run_whose_text_is_gone_says_so_first() -> None:
+def test_a_missing_text_is_reported_first() -> None:
     said = ["z is only in the validation text.", "“poem.txt” is not there any more."]
     run = apply_opened_run(RUN, an_opening(notices=said, state="stopped"))
     assert run.phase is RunPhase.STOPPED
@@ -170,7 +170,7 @@ def test_a_run_whose_text_is_gone_says_so_first() -> None:
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0, "0:00"), (7.4, "0:07"), (61, "1:01"), (3750, "1:02:30")]
 )
-def test_times_are_written_short(seconds: float, said: str) -> None:
+def test_durations_are_formatted_briefly(seconds: float, said: str) -> None:
     assert format_duration(seconds) == said
 
 

@@ -46,7 +46,7 @@ def watch(student: Student) -> None:
     student.until(lambda: student.window.probe_controller.result is not None)
 
 
-def test_the_buttons_of_training_stay_where_they_are(student: Student) -> None:
+def test_the_training_buttons_stay_in_place(student: Student) -> None:
     places, said = set(), set()
 
     def look() -> None:
@@ -65,7 +65,7 @@ def test_the_buttons_of_training_stay_where_they_are(student: Student) -> None:
     assert len(places) == 1
 
 
-def test_sliders_stay_where_they_are_while_one_draws_from_less(student: Student) -> None:
+def test_sliders_stay_in_place_during_sampling(student: Student) -> None:
     watch(student)
     pane = student.window.next
     boxes = pane.controls
@@ -81,7 +81,7 @@ def test_sliders_stay_where_they_are_while_one_draws_from_less(student: Student)
 
 
 @pytest.mark.slow  # playback is in real time
-def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
+def test_the_generation_buttons_stay_in_place(student: Student) -> None:
     watch(student)
     tree = student.window.generation_pane
     buttons = (tree.sample, tree.run, tree.back, tree.on, tree.next_branch_button, tree.seed)
@@ -97,7 +97,7 @@ def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
 
 
 @pytest.mark.slow
-def test_parts_are_as_large_after_any_number_of_starts(
+def test_sizes_are_stable_over_any_number_of_starts(
     application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None]
 ) -> None:
     wanted = []
@@ -116,7 +116,7 @@ def test_parts_are_as_large_after_any_number_of_starts(
 
 
 @pytest.mark.slow
-def test_what_a_hand_makes_of_the_parts_is_kept(student: Student) -> None:
+def test_sizes_set_by_the_user_are_kept(student: Student) -> None:
     across = student.window.across
     student.window.resize(1400, 800)
     watch(student)
@@ -128,7 +128,7 @@ def test_what_a_hand_makes_of_the_parts_is_kept(student: Student) -> None:
     assert across.sizes()[::2] == [left, right]
 
 
-def test_a_part_that_comes_back_is_as_large_as_it_was(
+def test_a_part_that_reappears_has_its_previous_size(
     application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
 ) -> None:
     splitter = FixedSplitter(Qt.Orientation.Horizontal, (100, 300, 200), 1)
@@ -146,7 +146,7 @@ def test_a_part_that_comes_back_is_as_large_as_it_was(
     assert splitter.sizes() == before
 
 
-def test_a_hand_gives_a_size_to_the_parts_beside_it_alone(
+def test_dragging_a_handle_resizes_only_the_adjacent_parts(
     application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
 ) -> None:
     splitter = FixedSplitter(Qt.Orientation.Horizontal, (200, 300, 300), 1)
@@ -166,21 +166,21 @@ def test_a_hand_gives_a_size_to_the_parts_beside_it_alone(
     assert splitter.sizes()[2] == 300
 
 
-def test_what_is_wrong_is_said_though_the_settings_are_folded_away(student: Student) -> None:
+def test_problems_are_shown_even_if_the_settings_are_collapsed(student: Student) -> None:
     student.type("heads", "3")
     student.press(Qt.Key.Key_F9, NONE)
     assert not student.window.left.isVisible()
     assert student.line == "The embedding size 64 is not divisible by 3 heads. Use 2."
 
 
-def test_the_settings_come_back_for_another_run(student: Student) -> None:
+def test_the_settings_are_expanded_for_a_new_run(student: Student) -> None:
     watch(student)
     student.press(Qt.Key.Key_F9, NONE)
     student.window.menus.by_id["runs.start_new"].trigger()
     assert student.window.settings_pane.isVisible()
 
 
-def test_on_a_narrow_screen_the_settings_are_folded_away_at_first(
+def test_on_a_narrow_screen_the_settings_are_initially_collapsed(
     application: QApplication, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wide = LabWindow(FAKE)
@@ -195,7 +195,7 @@ def test_on_a_narrow_screen_the_settings_are_folded_away_at_first(
 
 
 @pytest.mark.slow
-def test_parts_are_folded_away_by_keys_and_come_back(
+def test_parts_are_collapsed_and_expanded_with_keys(
     student: Student, qtbot: QtBot, let_go: Callable[[LabWindow], None]
 ) -> None:
     watch(student)

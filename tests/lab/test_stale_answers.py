@@ -50,7 +50,7 @@ def can_draw(student: Student) -> tuple[bool, ...]:
 
 
 @pytest.mark.slow
-def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student) -> None:
+def test_an_invalid_text_is_distinguished_from_the_shown_one(watching: Student) -> None:
     assert can_draw(watching) == (True,) * 4
     retype(watching, "abba")
     watching.until(lambda: watching.window.generation_controller.result is not None)
@@ -66,7 +66,7 @@ def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student
     assert watching.window.next.heading.text() == "After “b”"
 
 
-def test_a_text_that_cannot_be_read_at_one_step_is_read_at_another(watching: Student) -> None:
+def test_a_text_rejected_at_one_step_is_processed_at_another(watching: Student) -> None:
     window = watching.window
     window.lab.select_snapshot(7)  # this snapshot was removed while it was selected
     retype(watching, "abba")
@@ -83,7 +83,7 @@ def test_a_text_that_cannot_be_read_at_one_step_is_read_at_another(watching: Stu
 
 
 @pytest.mark.slow
-def test_an_empty_text_has_no_pictures_and_no_sentence_of_another(watching: Student) -> None:
+def test_an_empty_text_has_no_heatmaps_and_no_old_message(watching: Student) -> None:
     retype(watching, "z")
     watching.until(lambda: "“z” is not known." in problem(watching))
     retype(watching, "")
@@ -97,7 +97,7 @@ def test_an_empty_text_has_no_pictures_and_no_sentence_of_another(watching: Stud
 
 
 @pytest.mark.slow
-def test_what_a_run_says_after_another_was_begun_is_not_heard(watching: Student) -> None:
+def test_messages_of_a_previous_run_are_ignored(watching: Student) -> None:
     lab = watching.window.lab
     former = lab.training
     assert former
@@ -111,7 +111,7 @@ def test_what_a_run_says_after_another_was_begun_is_not_heard(watching: Student)
 
 
 @pytest.mark.slow
-def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) -> None:
+def test_a_new_run_shows_nothing_of_the_previous_one(watching: Student) -> None:
     window = watching.window
     window.attention.board.setFocus()
     watching.press(Qt.Key.Key_Down, NONE)

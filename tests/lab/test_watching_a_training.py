@@ -46,7 +46,7 @@ def has_tokens(student: Student, count: int) -> bool:
 
 
 @pytest.mark.slow
-def test_after_a_stop_nothing_more_is_drawn(watching: Student) -> None:
+def test_after_a_stop_no_token_is_sampled(watching: Student) -> None:
     window = watching.window
     QTest.mouseClick(window.generation_pane.sample, LEFT)
     count = len(story(watching).tokens)
@@ -58,7 +58,7 @@ def test_after_a_stop_nothing_more_is_drawn(watching: Student) -> None:
     assert has_tokens(watching, count)
 
 
-def test_losses_are_plotted_with_the_lines_to_beat(watching: Student) -> None:
+def test_losses_are_plotted_with_the_baselines(watching: Student) -> None:
     assert {line.role.value for line in plot(watching).lines} >= {"training", "validation"}
     assert plot(watching).last == 99
     assert [line.loss for line in plot(watching).reference_losses] == [2.0, 1.5]
@@ -81,7 +81,7 @@ def test_axes_and_smoothing_by_keys(watching: Student) -> None:
     assert watching.window.loss_plot_controller.options.smoothing == 0
 
 
-def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
+def test_a_step_is_selected_in_the_plot(watching: Student) -> None:
     window = watching.window
     view = window.plot_pane.view
     QTest.mouseClick(view, LEFT, pos=view.line_position(50).toPoint())
@@ -99,7 +99,7 @@ def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
 
 
 @pytest.mark.slow
-def test_training_time_is_played_by_keys(watching: Student) -> None:
+def test_snapshots_are_played_with_keys(watching: Student) -> None:
     window = watching.window
     for _ in range(3):
         watching.press(Qt.Key.Key_7)
@@ -113,7 +113,7 @@ def test_training_time_is_played_by_keys(watching: Student) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
+def test_an_overlaid_run_is_in_the_plot(watching: Student) -> None:
     first = watching.window.lab.run
     assert first
     QTest.mouseClick(watching.window.settings_pane.new_run_button, LEFT)
@@ -132,7 +132,7 @@ def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
 
 
 @pytest.mark.slow
-def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None:
+def test_a_text_is_sampled_token_by_token_and_stepped_back(watching: Student) -> None:
     window = watching.window
     assert story(watching).tokens == tuple("abcdabcd")
     watching.press(Qt.Key.Key_T)
@@ -149,7 +149,7 @@ def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None
 
 
 @pytest.mark.slow
-def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Student) -> None:
+def test_a_long_text_omits_tokens_and_the_layout_stays(watching: Student) -> None:
     window = watching.window
     widths = window.across.sizes()
     QApplication.clipboard().setText("abcdefgh" * 100)
@@ -164,7 +164,7 @@ def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Studen
 
 
 @pytest.mark.slow
-def test_the_keys_stay_at_the_button_that_draws(watching: Student) -> None:
+def test_the_focus_stays_on_the_sample_button(watching: Student) -> None:
     window = watching.window
     window.generation_pane.sample.setFocus(Qt.FocusReason.TabFocusReason)
     for count in range(1, 4):
@@ -177,7 +177,7 @@ def test_the_keys_stay_at_the_button_that_draws(watching: Student) -> None:
 
 
 @pytest.mark.slow
-def test_a_token_that_is_asked_for_too_early_is_drawn_in_time(watching: Student) -> None:
+def test_a_token_requested_too_early_is_sampled_later(watching: Student) -> None:
     for _ in range(2):  # the token after the first one is not known yet
         QTest.mouseClick(watching.window.generation_pane.sample, LEFT)
     assert len(story(watching).tokens) == 9
@@ -189,7 +189,7 @@ def test_a_token_that_is_asked_for_too_early_is_drawn_in_time(watching: Student)
 
 
 @pytest.mark.slow
-def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:
+def test_another_branch_is_picked_and_selected(watching: Student) -> None:
     window = watching.window
     for token in (2, 5):
         watching.until(lambda: window.generation_controller.result is not None)
@@ -204,7 +204,7 @@ def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:
 
 
 @pytest.mark.slow
-def test_it_goes_on_by_itself_until_it_is_stopped_or_typed_over(watching: Student) -> None:
+def test_generation_continues_until_it_is_stopped_or_the_text_is_edited(watching: Student) -> None:
     window = watching.window
     watching.press(Qt.Key.Key_R)
     watching.until(lambda: len(window.probe.text()) >= 11)

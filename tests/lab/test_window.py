@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 
-def test_first_there_is_the_default_preset_with_its_text(student: Student) -> None:
+def test_the_default_preset_is_shown_with_its_text(student: Student) -> None:
     window = student.window
     sample = window.settings_pane.sample.toPlainText()
     assert sample == window.lab.sample
@@ -60,7 +60,7 @@ def test_first_there_is_the_default_preset_with_its_text(student: Student) -> No
 
 
 @pytest.mark.slow
-def test_one_press_of_start_trains_it(student: Student) -> None:
+def test_one_click_on_start_begins_training(student: Student) -> None:
     student.type("steps", "500")
     student.click("toggle")
     student.until_said("Done")
@@ -74,7 +74,7 @@ def test_one_press_of_start_trains_it(student: Student) -> None:
 
 
 @pytest.mark.slow
-def test_it_pauses_steps_goes_on_and_stops(student: Student) -> None:
+def test_training_pauses_steps_resumes_and_stops(student: Student) -> None:
     student.type("steps", "100000")
     student.click("toggle")
     student.until(lambda: student.button == "Pause")
@@ -114,7 +114,7 @@ def test_more_steps_can_follow(student: Student) -> None:
     student.until_said("step 90 of 90")
 
 
-def test_more_steps_are_typed_key_by_key_while_a_run_is_open(student: Student) -> None:
+def test_more_steps_are_entered_key_by_key_in_an_open_run(student: Student) -> None:
     begin(student, "100000")
     student.click("toggle")
     student.until_said("Paused")
@@ -131,7 +131,7 @@ def test_more_steps_are_typed_key_by_key_while_a_run_is_open(student: Student) -
     assert student.window.bar.buttons["toggle"].isEnabled()
 
 
-def test_more_steps_of_a_run_that_was_stopped_are_known_once_it_is_open(student: Student) -> None:
+def test_more_steps_of_a_stopped_run_are_sent_once_it_is_open(student: Student) -> None:
     student.type("steps", "30")
     student.click("toggle")
     student.until_said("Done")
@@ -149,7 +149,7 @@ def test_more_steps_of_a_run_that_was_stopped_are_known_once_it_is_open(student:
 
 
 @pytest.mark.slow
-def test_no_more_steps_follow_than_a_run_may_have(student: Student) -> None:
+def test_a_run_has_at_most_the_maximum_number_of_steps(student: Student) -> None:
     student.type("steps", "30")
     student.click("toggle")
     student.until_said("Done")
@@ -163,7 +163,7 @@ def test_no_more_steps_follow_than_a_run_may_have(student: Student) -> None:
     assert run.settings.steps == 10_000_000
 
 
-def test_the_settings_of_a_run_are_held_fast_but_its_steps(student: Student) -> None:
+def test_the_settings_of_a_run_are_locked_except_its_steps(student: Student) -> None:
     student.type("steps", "30")
     student.click("toggle")
     student.until_said("Done")
@@ -183,7 +183,7 @@ def test_the_settings_of_a_run_are_held_fast_but_its_steps(student: Student) -> 
     assert run.name == "repeat-attention-only-2"
 
 
-def test_a_text_that_was_read_while_a_run_began_is_shown_for_the_next(
+def test_a_preview_read_during_a_start_is_shown_for_the_next_run(
     student: Student, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goes_on = threading.Event()
@@ -203,7 +203,7 @@ def test_a_text_that_was_read_while_a_run_began_is_shown_for_the_next(
     student.until(lambda: sample.toPlainText() == "the text in blocks of 20")
 
 
-def test_what_is_wrong_is_said_at_the_setting_and_mended(student: Student) -> None:
+def test_problems_are_shown_at_their_settings_and_fixed(student: Student) -> None:
     student.type("heads", "3")
     assert student.problem("heads").startswith("The embedding size 64 is not divisible by 3 heads.")
     assert not student.window.bar.buttons["toggle"].isEnabled()
@@ -223,7 +223,7 @@ def test_what_is_wrong_is_said_at_the_setting_and_mended(student: Student) -> No
     assert "at most 100" in student.problem("rate")
 
 
-def test_what_the_training_refuses_is_said_at_the_setting(student: Student) -> None:
+def test_errors_of_the_training_process_are_shown_at_their_settings(student: Student) -> None:
     student.type("seed", "13")
     student.click("toggle")
     student.until(lambda: bool(student.problem("block")))
@@ -233,7 +233,7 @@ def test_what_the_training_refuses_is_said_at_the_setting(student: Student) -> N
     assert student.problem("block") == ""
 
 
-def test_a_run_is_begun_after_a_wrong_folder(student: Student, tmp_path: Path) -> None:
+def test_a_run_can_be_started_after_a_wrong_folder(student: Student, tmp_path: Path) -> None:
     student.window.open_run(tmp_path)
     student.schedule_autosave()
     assert student.notices == f"“{tmp_path}” does not contain a run."
@@ -242,7 +242,7 @@ def test_a_run_is_begun_after_a_wrong_folder(student: Student, tmp_path: Path) -
     assert student.notices == ""
 
 
-def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
+def test_the_colour_range_ends_at_each_rows_maximum(student: Student) -> None:
     student.type("steps", "2000")
     student.click("toggle")
     views = student.window.training_views_controller
@@ -259,7 +259,7 @@ def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
 
 
 @pytest.mark.slow
-def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None:
+def test_a_preset_and_a_file_are_chosen(student: Student, tmp_path: Path) -> None:
     student.choose("preset", "Generated stories: transformer")
     draft = student.window.lab.draft
     assert (draft.model, draft.layers, draft.block) == (ModelKind.TRANSFORMER, 3, 32)
@@ -281,7 +281,7 @@ def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None
     assert student.window.lab.draft.source.path == str(tmp_path / "poem.txt")  # the file is kept
 
 
-def test_a_task_that_is_chosen_after_words_is_written_on_by_characters(student: Student) -> None:
+def test_a_task_chosen_after_word_tokens_is_continued_with_characters(student: Student) -> None:
     student.choose("preset", "Generated stories: transformer")
     student.choose("kind", "Task: repeat segments")
     begin(student, "40")
@@ -295,7 +295,7 @@ def test_a_task_that_is_chosen_after_words_is_written_on_by_characters(student: 
 
 
 @pytest.mark.slow
-def test_the_attention_to_the_probe_is_live(student: Student) -> None:
+def test_the_attention_for_the_probe_is_updated_during_training(student: Student) -> None:
     student.type("steps", "2000")
     student.click("toggle")
     views = student.window.training_views_controller
@@ -313,7 +313,7 @@ def test_the_attention_to_the_probe_is_live(student: Student) -> None:
 
 
 @pytest.mark.slow
-def test_training_time_is_scrubbed(student: Student) -> None:
+def test_snapshots_are_selected_with_the_slider(student: Student) -> None:
     student.type("steps", "100")
     student.click("toggle")
     student.until_said("Done")
@@ -330,7 +330,7 @@ def test_training_time_is_scrubbed(student: Student) -> None:
     assert probe_controller.result.step == 100  # the result was cached
 
 
-def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student) -> None:
+def test_a_killed_training_is_reported_with_details_and_can_resume(student: Student) -> None:
     student.type("seed", "9")
     student.click("toggle")
     student.until(lambda: "memory ran out" in student.notices)
@@ -342,7 +342,7 @@ def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student)
 
 
 @pytest.mark.slow
-def test_one_that_was_killed_is_opened_again_and_goes_on(student: Student) -> None:
+def test_a_killed_run_is_reopened_and_resumed(student: Student) -> None:
     student.type("steps", "1000000")
     student.click("toggle")
     student.until(lambda: bool(student.window.lab.run and student.window.lab.run.step))
@@ -356,7 +356,7 @@ def test_one_that_was_killed_is_opened_again_and_goes_on(student: Student) -> No
     assert student.notices == ""
 
 
-def test_a_training_that_cannot_begin_leaves_the_settings_free(
+def test_a_training_that_cannot_start_leaves_the_settings_unlocked(
     application: QApplication, qtbot: QtBot
 ) -> None:
     window = LabWindow((sys.executable, "-c", "raise SystemExit('no torch')"))
@@ -382,9 +382,7 @@ raise SystemExit(1)
 """
 
 
-def test_what_broke_off_a_training_before_it_began_is_said(
-    application: QApplication, qtbot: QtBot
-) -> None:
+def test_the_reason_for_a_failed_start_is_shown(application: QApplication, qtbot: QtBot) -> None:
     window = LabWindow((sys.executable, "-c", BREAKING_OFF))
     window.show()
     qtbot.addWidget(window)
@@ -422,7 +420,7 @@ def end_of_all(student: Student) -> None:
     student.until(lambda: not [one for one in app.findChildren(TrainingProcess) if not one.is_over])
 
 
-def test_closing_while_it_trains_asks_and_is_called_off(student: Student) -> None:
+def test_closing_during_training_asks_and_can_be_cancelled(student: Student) -> None:
     begin(student)
     student.press(Qt.Key.Key_W)
     box = student.window.findChild(QMessageBox, "leaving")
@@ -432,7 +430,7 @@ def test_closing_while_it_trains_asks_and_is_called_off(student: Student) -> Non
     assert student.button == "Pause"
 
 
-def test_closing_asks_again_after_it_was_called_off_elsewhere(student: Student) -> None:
+def test_closing_asks_again_after_it_was_cancelled_elsewhere(student: Student) -> None:
     begin(student)
     # Another window stays open, so all windows do.
     assert not student.window.may_close(lambda: None)
@@ -469,7 +467,7 @@ def test_closing_stops_with_a_checkpoint(student: Student) -> None:
     assert not detached_controller.is_training(folder)
 
 
-def test_where_there_is_no_room_for_a_checkpoint_it_stops_only_at_the_second_wish(
+def test_with_a_full_disk_training_stops_only_at_the_second_request(
     student: Student,
 ) -> None:
     student.type("seed", "28")
@@ -483,7 +481,7 @@ def test_where_there_is_no_room_for_a_checkpoint_it_stops_only_at_the_second_wis
     assert not student.window.isVisible()
 
 
-def test_more_steps_are_not_lost_to_a_stop_that_does_not_end_it(student: Student) -> None:
+def test_more_steps_are_not_lost_by_a_failed_stop(student: Student) -> None:
     student.type("seed", "28")
     folder = begin(student)
     steps = RunFolder(folder).read_metadata().settings.steps
@@ -494,7 +492,7 @@ def test_more_steps_are_not_lost_to_a_stop_that_does_not_end_it(student: Student
     assert RunFolder(folder).read_metadata().settings.steps == 200_000
 
 
-def test_closing_what_cannot_be_saved_says_what_is_lost(student: Student) -> None:
+def test_closing_an_unsaved_run_states_what_is_lost(student: Student) -> None:
     student.type("seed", "28")
     begin(student)
     student.press(Qt.Key.Key_W)
@@ -518,7 +516,7 @@ def test_closing_what_cannot_be_saved_says_what_is_lost(student: Student) -> Non
 
 
 @pytest.mark.slow
-def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> None:
+def test_training_continues_in_the_background_and_is_taken_over(student: Student) -> None:
     folder = begin(student)
     QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     student.answer("leaving", "&Keep training")
@@ -539,7 +537,7 @@ def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> Non
 
 
 @pytest.mark.slow
-def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student: Student) -> None:
+def test_a_paused_run_is_still_paused_when_reopened_immediately(student: Student) -> None:
     folder = begin(student)
     student.click("toggle")
     student.until_said("Paused")
@@ -558,7 +556,7 @@ def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student
     student.until_said("Paused")
 
 
-def test_one_that_another_program_takes_over_is_stopped_here(student: Student) -> None:
+def test_a_run_that_another_program_takes_over_stops_here(student: Student) -> None:
     folder = begin(student)
     student.click("toggle")
     student.until_said("Paused")
@@ -570,7 +568,7 @@ def test_one_that_another_program_takes_over_is_stopped_here(student: Student) -
 
 
 @pytest.mark.slow
-def test_closing_while_one_is_taken_over_asks(student: Student) -> None:
+def test_closing_during_a_takeover_asks(student: Student) -> None:
     folder = begin(student)
     leave(student, "&Keep training")
     student.activate()
@@ -625,9 +623,7 @@ def leave(student: Student, way: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
-def test_one_that_was_waited_for_goes_on_in_the_background_after_all(
-    student: Student, done: Path
-) -> None:
+def test_a_run_that_was_waited_for_can_stay_in_the_background(student: Student, done: Path) -> None:
     with held(done):
         wait_for(student, done)
         assert (done / "stop").exists()
@@ -637,9 +633,7 @@ def test_one_that_was_waited_for_goes_on_in_the_background_after_all(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
-def test_one_that_was_waited_for_and_stops_already_is_started_again(
-    student: Student, done: Path
-) -> None:
+def test_a_run_that_is_already_stopping_is_started_again(student: Student, done: Path) -> None:
     with held(done):
         wait_for(student, done)
         (done / "stop").unlink()  # a process that stops removes the request
@@ -648,9 +642,7 @@ def test_one_that_was_waited_for_and_stops_already_is_started_again(
     student.until(lambda: not (done / "orders").exists())  # the process has read the orders
 
 
-def test_one_that_was_waited_for_before_it_held_the_run_is_stopped(
-    student: Student, done: Path
-) -> None:
+def test_a_background_start_without_a_lock_is_stopped(student: Student, done: Path) -> None:
     detached_controller.write_orders(done)
     wait_for(student, done)
     leave(student, "&Stop")
@@ -659,7 +651,7 @@ def test_one_that_was_waited_for_before_it_held_the_run_is_stopped(
 
 
 @pytest.mark.slow
-def test_one_that_is_to_go_on_is_stopped_while_its_window_process_ends(student: Student) -> None:
+def test_a_run_to_continue_is_stopped_while_its_process_ends(student: Student) -> None:
     folder = begin(student)
     training = student.window.lab.training
     assert training
@@ -673,9 +665,7 @@ def test_one_that_is_to_go_on_is_stopped_while_its_window_process_ends(student: 
     assert not detached_controller.is_training(folder)
 
 
-def test_one_that_takes_too_long_to_stop_says_so(
-    student: Student, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_stop_is_reported(student: Student, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_controller, "EXIT_TIMEOUT_MS", 100)
     begin(student)
     training = student.window.lab.training
@@ -686,7 +676,7 @@ def test_one_that_takes_too_long_to_stop_says_so(
     assert "reopen the run to start from step 0" in student.notices
 
 
-def test_one_that_takes_too_long_goes_on_in_the_background_all_the_same(
+def test_a_slow_run_still_continues_in_the_background(
     student: Student, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_controller, "EXIT_TIMEOUT_MS", 100)
@@ -700,7 +690,7 @@ def test_one_that_takes_too_long_goes_on_in_the_background_all_the_same(
     student.until(lambda: not (folder / "orders").exists())  # the process has read the orders
 
 
-def test_one_that_has_just_been_started_goes_on_in_the_background(student: Student) -> None:
+def test_a_run_that_was_just_started_continues_in_the_background(student: Student) -> None:
     student.click("toggle")
     lab = student.window.lab
     assert lab.run
@@ -714,7 +704,7 @@ def test_one_that_has_just_been_started_goes_on_in_the_background(student: Stude
     student.until(lambda: not (folder / "orders").exists())  # the process has read the orders
 
 
-def test_one_whose_process_ends_while_it_is_asked_goes_on_all_the_same(student: Student) -> None:
+def test_a_run_whose_process_ends_during_the_question_continues(student: Student) -> None:
     folder = begin(student)
     QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
     training = student.window.lab.training
@@ -727,9 +717,7 @@ def test_one_whose_process_ends_while_it_is_asked_goes_on_all_the_same(student: 
     student.until(lambda: not (folder / "orders").exists())
 
 
-def test_more_steps_of_a_run_that_is_being_opened_are_not_lost_when_it_is_left(
-    student: Student, done: Path
-) -> None:
+def test_more_steps_of_an_opening_run_are_not_lost_on_closing(student: Student, done: Path) -> None:
     student.window.open_run(done)
     lab = student.window.lab
     assert lab.run
@@ -741,7 +729,7 @@ def test_more_steps_of_a_run_that_is_being_opened_are_not_lost_when_it_is_left(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
-def test_one_that_another_program_has_paused_stays_paused(student: Student) -> None:
+def test_a_run_paused_by_another_program_stays_paused(student: Student) -> None:
     folder = paused_and_left(student)
     with held(folder):
         wait_for(student, folder)
@@ -751,7 +739,7 @@ def test_one_that_another_program_has_paused_stays_paused(student: Student) -> N
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
-def test_one_that_the_command_line_has_trained_goes_on_when_it_is_taken_over(
+def test_a_run_trained_on_the_command_line_continues_after_a_takeover(
     student: Student,
 ) -> None:
     folder = paused_and_left(student)
@@ -762,7 +750,7 @@ def test_one_that_the_command_line_has_trained_goes_on_when_it_is_taken_over(
     assert not (folder / "stop").exists()
 
 
-def test_one_that_is_to_go_on_is_stopped_before_it_has_begun(student: Student) -> None:
+def test_a_background_start_is_stopped_before_it_begins(student: Student) -> None:
     student.click("toggle")
     lab = student.window.lab
     assert lab.run
@@ -775,7 +763,7 @@ def test_one_that_is_to_go_on_is_stopped_before_it_has_begun(student: Student) -
     assert not (folder / "background.log").exists()
 
 
-def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
+def test_a_run_that_cannot_continue_in_the_background_stays_open(student: Student) -> None:
     folder = begin(student)
     (folder / "orders").mkdir()  # a folder in place of the file
     student.press(Qt.Key.Key_W)
@@ -788,7 +776,7 @@ def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -> None:
+def test_a_background_start_counts_as_training_before_it_locks_the_run(student: Student) -> None:
     folder = begin(student)
     # This process never locks the run.
     student.window.lab.command = (
@@ -813,7 +801,7 @@ def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -
     student.until(lambda: not student.window.run_controller.training_runs)
 
 
-def test_a_wrong_folder_leaves_the_run_that_is_open(student: Student, tmp_path: Path) -> None:
+def test_a_wrong_folder_leaves_the_current_run_open(student: Student, tmp_path: Path) -> None:
     folder = begin(student)
     student.window.open_run(tmp_path)
     assert student.window.statusBar().currentMessage() == f"“{tmp_path}” does not contain a run."
@@ -823,7 +811,7 @@ def test_a_wrong_folder_leaves_the_run_that_is_open(student: Student, tmp_path: 
     assert student.button == "Pause"
 
 
-def test_a_background_that_does_not_start_is_said(student: Student) -> None:
+def test_a_failed_background_start_is_reported(student: Student) -> None:
     folder = begin(student)
     student.window.lab.command = ("/nowhere/python",)
     QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
@@ -835,7 +823,7 @@ def test_a_background_that_does_not_start_is_said(student: Student) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_stopped_as_soon_as_it_was_resumed(student: Student) -> None:
+def test_training_can_be_stopped_immediately_after_resuming(student: Student) -> None:
     """The process takes several seconds to start; a stop during this time must have an effect."""
     begin(student)
     student.click("stop")
@@ -858,7 +846,7 @@ def test_it_is_stopped_as_soon_as_it_was_resumed(student: Student) -> None:
 
 
 @pytest.mark.slow
-def test_a_new_run_is_stopped_as_soon_as_it_was_started(student: Student) -> None:
+def test_a_new_run_can_be_stopped_immediately(student: Student) -> None:
     student.press(Qt.Key.Key_Return)
     student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
     student.until_said("Stopped")
@@ -875,7 +863,7 @@ def test_a_new_run_is_stopped_as_soon_as_it_was_started(student: Student) -> Non
 
 
 @pytest.mark.slow
-def test_it_writes_on_right_after_a_stop_and_says_what_it_waits_for(student: Student) -> None:
+def test_generation_continues_after_a_stop_and_shows_that_it_waits(student: Student) -> None:
     begin(student)
     window = student.window
     student.until(lambda: window.generation_controller.result is not None)
@@ -889,7 +877,7 @@ def test_it_writes_on_right_after_a_stop_and_says_what_it_waits_for(student: Stu
     assert not window.generation_controller.is_running
 
 
-def test_escape_lets_go_of_the_cell_wherever_the_focus_is(student: Student) -> None:
+def test_escape_unpins_the_cell_with_any_focus(student: Student) -> None:
     begin(student, "100")
     student.until_said("Done")
     window, views = student.window, student.window.training_views_controller
@@ -912,7 +900,7 @@ def test_escape_lets_go_of_the_cell_wherever_the_focus_is(student: Student) -> N
 
 
 @pytest.mark.slow
-def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_path: Path) -> None:
+def test_requests_during_the_end_are_handled_afterwards(student: Student, tmp_path: Path) -> None:
     begin(student)
     student.click("stop")
     run = student.window.lab.run
@@ -923,7 +911,7 @@ def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_pat
     student.until(lambda: "Weights saved to" in student.window.statusBar().currentMessage())
 
 
-def test_one_that_is_refused_a_step_while_it_ends_stays_open(student: Student) -> None:
+def test_a_run_with_a_rejected_step_during_the_end_stays_open(student: Student) -> None:
     folder = begin(student)
     training = student.window.lab.training
     assert training
@@ -938,9 +926,7 @@ def test_one_that_is_refused_a_step_while_it_ends_stays_open(student: Student) -
     assert student.notices == sentence
 
 
-def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
-    student: Student, tmp_path: Path
-) -> None:
+def test_requests_to_a_failing_run_are_rejected(student: Student, tmp_path: Path) -> None:
     begin(student)
     training = student.window.lab.training
     assert training
@@ -952,7 +938,7 @@ def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
 
 
 @pytest.mark.slow
-def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
+def test_runs_are_renamed_overlaid_and_deleted(student: Student) -> None:
     begin(student, "40")
     student.until_said("Done")
     QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
@@ -984,7 +970,7 @@ def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
 
 
 @pytest.mark.slow
-def test_losses_that_are_laid_over_are_read_beside_the_window(
+def test_overlaid_losses_are_read_on_another_thread(
     student: Student, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(student, "40")
@@ -1011,9 +997,7 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
     assert threading.get_ident() not in threads
 
 
-def test_losses_that_are_no_longer_wanted_when_they_arrive_are_not_shown(
-    student: Student, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outdated_losses_are_not_shown(student: Student, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(student, "40")
     student.until_said("Done")
     name, run_controller = "repeat-attention-only-1", student.window.run_controller
@@ -1038,7 +1022,7 @@ def test_losses_that_are_no_longer_wanted_when_they_arrive_are_not_shown(
     assert run_controller.overlaid_names == set()
 
 
-def test_closing_waits_for_no_long_reading(
+def test_closing_does_not_wait_for_reading(
     student: Student, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(student, "40")
@@ -1059,7 +1043,7 @@ def test_closing_waits_for_no_long_reading(
     student.until(lambda: not any(map(isValid, workers)))  # the threads have ended
 
 
-def test_the_theme_chosen_is_that_of_the_program(student: Student) -> None:
+def test_the_chosen_theme_applies_to_the_program(student: Student) -> None:
     for scheme in ("dark", "light"):
         # Another window has set this palette.
         QApplication.setPalette(palette(DARK if scheme == "light" else LIGHT))
@@ -1071,7 +1055,7 @@ def test_the_theme_chosen_is_that_of_the_program(student: Student) -> None:
         assert bar.pixelColor(2, bar.height() // 2).name() == theme.side.lower()
 
 
-def test_the_run_that_is_open_is_not_deleted(student: Student) -> None:
+def test_the_open_run_is_not_deleted(student: Student) -> None:
     folder = begin(student, "40")
     student.until_said("Done")
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
@@ -1127,7 +1111,7 @@ def test_the_window_does_not_wait_until_runs_are_deleted(
     student.until(lambda: not any(folder.exists() for folder in folders))
 
 
-def test_a_run_that_cannot_be_deleted_is_said_and_listed_again(
+def test_a_run_that_cannot_be_deleted_is_reported_and_listed_again(
     student: Student, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored(student, "one")
@@ -1157,7 +1141,7 @@ def test_runs_are_deleted_after_the_window_is_closed(
 
 
 @pytest.mark.slow
-def test_a_run_is_opened_again_as_it_was(student: Student) -> None:
+def test_a_run_is_reopened_unchanged(student: Student) -> None:
     folder = begin(student, "40")
     student.until_said("Done")
     QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
@@ -1176,7 +1160,7 @@ def open_first(student: Student) -> None:
     student.press(Qt.Key.Key_Return, NONE)
 
 
-def test_one_that_broke_off_is_opened_again_from_the_list(student: Student) -> None:
+def test_a_failed_run_is_reopened_from_the_list(student: Student) -> None:
     student.type("seed", "9")
     student.click("toggle")
     student.until(lambda: "reopen the run" in student.notices)
@@ -1185,7 +1169,7 @@ def test_one_that_broke_off_is_opened_again_from_the_list(student: Student) -> N
     assert student.notices == ""
 
 
-def test_one_that_others_changed_is_opened_again_from_the_list(student: Student) -> None:
+def test_a_run_changed_elsewhere_is_reopened_from_the_list(student: Student) -> None:
     begin(student, "40")
     student.until_said("Done")
     lab = student.window.lab
@@ -1202,7 +1186,7 @@ def test_one_that_others_changed_is_opened_again_from_the_list(student: Student)
 # ------------------------------------------------------------------------------------ commands
 
 
-def test_every_action_has_its_own_keys_and_acts(student: Student) -> None:
+def test_every_command_has_a_shortcut_and_works(student: Student) -> None:
     keys = [QKeySequence(key).toString() for one in LAB_COMMANDS for key in one.shortcuts]
     assert len(keys) == len(set(keys))
     for command in LAB_COMMANDS:
@@ -1214,7 +1198,7 @@ def test_every_action_has_its_own_keys_and_acts(student: Student) -> None:
     assert len(listed) > len(LAB_COMMANDS)
 
 
-def test_light_and_dark_by_keys(student: Student) -> None:
+def test_themes_are_selected_with_keys(student: Student) -> None:
     alt = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
     student.press(Qt.Key.Key_D, alt)
     assert student.window.theme.name == "dark"
@@ -1234,7 +1218,7 @@ def share_of_largest(path: Path) -> float:
 
 
 @pytest.mark.slow
-def test_the_weights_and_a_film_are_saved(student: Student, tmp_path: Path) -> None:
+def test_the_weights_and_an_animation_are_saved(student: Student, tmp_path: Path) -> None:
     begin(student, "40")
     student.until_said("Done")
     student.until(lambda: student.window.probe_controller.result is not None)

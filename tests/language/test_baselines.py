@@ -63,7 +63,7 @@ def by_hand(training: np.ndarray, validation: np.ndarray, vocabulary: int) -> tu
 
 
 @given(st.integers(2, 40), st.integers(0, 999), st.booleans(), st.floats(0.3, 4))
-def test_the_losses_are_those_of_counting_by_hand(
+def test_the_baselines_agree_with_counting_pair_by_pair(
     vocabulary: int, seed: int, is_task: bool, skew: float
 ) -> None:
     drawn = np.random.Generator(np.random.PCG64(seed)).random(400) ** skew
@@ -76,28 +76,28 @@ def test_the_losses_are_those_of_counting_by_hand(
     assert bigram_loss(found) == pytest.approx(bigram)
 
 
-def test_many_tokens_are_counted_like_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_tokens_are_counted_in_the_same_way_as_few(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = np.random.Generator(np.random.PCG64(5)).integers(30, size=(90, 10))
     few = bigram_loss(corpus(drawn[:80], drawn[80:], 30))
     monkeypatch.setattr("visualizer.language.training_run.MAX_PAIR_TABLE_CELLS", 0)
     assert bigram_loss(corpus(drawn[:80], drawn[80:], 30)) == few
 
 
-def test_pairs_that_always_follow_each_other_are_known() -> None:
+def test_pairs_that_always_occur_are_predicted() -> None:
     text = np.tile(np.arange(5), 200)
     found = corpus(text[:900], text[900:], 5)
     assert unigram_loss(found) == pytest.approx(math.log(5), abs=1e-4)
     assert bigram_loss(found) < 0.01
 
 
-def test_what_was_never_seen_is_not_impossible() -> None:
+def test_unseen_tokens_are_possible() -> None:
     found = corpus(np.array([0, 1] * 50), np.array([2, 2, 3]), 4)
     assert unigram_loss(found) > 4
     assert math.isfinite(bigram_loss(found))
     assert bigram_loss(found) > 4
 
 
-def test_chance_cannot_be_beaten() -> None:
+def test_random_tokens_cannot_be_predicted() -> None:
     drawn = np.random.Generator(np.random.PCG64(3)).integers(26, size=50_000)
     found = corpus(drawn[:45_000], drawn[45_000:], 26)
     assert unigram_loss(found) == pytest.approx(math.log(26), abs=0.01)

@@ -30,7 +30,7 @@ def joined(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> Distribute
 
 
 @given(rows=st.integers(1, 50), count=st.integers(1, 9))
-def test_shares_are_equal_and_together_the_batch(rows: int, count: int) -> None:
+def test_shares_are_equal_and_form_the_batch(rows: int, count: int) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         batch = [*range(rows * count)]
         shares = [batch[joined(monkeypatch, rank, count).own_rows(len(batch))]
@@ -40,7 +40,7 @@ def test_shares_are_equal_and_together_the_batch(rows: int, count: int) -> None:
 
 
 @pytest.mark.parametrize(("batch", "said"), [(10, "9 or 12"), (11, "9 or 12"), (2, r"Use 3\.")])
-def test_what_does_not_divide_is_refused(
+def test_indivisible_batches_are_rejected(
     monkeypatch: pytest.MonkeyPatch, batch: int, said: str
 ) -> None:
     group = joined(monkeypatch, 0, 3)
@@ -71,13 +71,13 @@ def test_each_process_has_a_gpu_of_its_own(
     assert selected == [1]
 
 
-def test_the_processes_of_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert joined(monkeypatch, 0, 4).sharing == BatchSharing(4, 4)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     assert joined(monkeypatch, 0, 4).sharing == BatchSharing(4, 2)
 
 
-def test_who_does_not_find_the_others_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_connect_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> NoReturn:
         raise distributed.DistNetworkError("The client socket has timed out\nmore")
 

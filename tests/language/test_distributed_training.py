@@ -105,7 +105,7 @@ def assert_same_tensors(one: Path, other: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("full_evaluation")
-def test_several_processes_do_what_one_does(
+def test_several_processes_give_the_results_of_one(
     tmp_path: Path, count: int, settings: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = settings | {"steps": "60", "decay": "cosine"}
@@ -118,7 +118,7 @@ def test_several_processes_do_what_one_does(
 
 
 @pytest.mark.release
-def test_in_float64_long_trainings_are_the_same(tmp_path: Path) -> None:
+def test_in_float64_long_training_gives_the_same_results(tmp_path: Path) -> None:
     settings, exact = LAYERED | {"steps": "400"}, "tests.support.training_in_float64"
     alone(*begin(tmp_path / "one", **settings), module=exact)
     assert train(2, *begin(tmp_path / "several", **settings), module=exact)[0] == 0
@@ -128,7 +128,7 @@ def test_in_float64_long_trainings_are_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.release
-def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
+def test_a_run_can_continue_with_another_number_of_processes(tmp_path: Path) -> None:
     alone(*begin(tmp_path / "whole", **SLOW, steps="80"))
     run = tmp_path / "run"
     alone(*begin(run, **SLOW, steps="20"))
@@ -184,7 +184,7 @@ def assert_watched(run: RunFolder) -> None:
         ("SIGKILL", 1, "-9", "another process of this training run exited; stopped at step"),
     ],
 )  # fmt: skip
-def test_all_end_and_the_run_goes_on(
+def test_all_processes_end_and_the_run_can_continue(
     tmp_path: Path, name: str, rank: int | None, status: str, said: str
 ) -> None:
     run = tmp_path / "run"
@@ -206,14 +206,14 @@ def test_all_end_and_the_run_goes_on(
 
 
 @pytest.mark.release
-def test_a_cut_run_repeats_its_bits(tmp_path: Path) -> None:
+def test_an_interrupted_run_repeats_exactly(tmp_path: Path) -> None:
     assert train(2, *begin(tmp_path / "whole", **DROPPING, steps="40"))[0] == 0
     assert train(2, *begin(tmp_path / "cut", **DROPPING, steps="25"))[0] == 0
     assert train(2, *resume(tmp_path / "cut", "--steps=40"))[0] == 0
     assert_same_losses(tmp_path / "whole", tmp_path / "cut", close=0)
 
 
-def test_a_window_that_asks_for_the_run_is_given_it(tmp_path: Path) -> None:
+def test_a_window_that_requests_the_run_receives_it(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
     with training_ranks(2, tmp_path, *begin(run.path, steps="1000000")) as ranks:
         wait_for_program(ranks.processes[0], run.snapshot(2).exists)
@@ -235,15 +235,13 @@ def test_a_window_that_asks_for_the_run_is_given_it(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_trained_is_said_once(
-    tmp_path: Path, settings: dict[str, str], said: str
-) -> None:
+def test_an_error_is_printed_once(tmp_path: Path, settings: dict[str, str], said: str) -> None:
     statuses, out, errors = train_forked(2, tmp_path, *begin(tmp_path / "run", **settings))
     assert (statuses, out, messages(errors)) == ([2, 2], "", [said])
     assert not (tmp_path / "run").exists()
 
 
-def test_a_training_that_diverges_ends_all(tmp_path: Path) -> None:
+def test_divergence_ends_all_processes(tmp_path: Path) -> None:
     settings = LAYERED | {"rate": "10", "steps": "900"}
     statuses, out, errors = train_forked(2, tmp_path, *begin(tmp_path / "run", **settings))
     (message,) = messages(errors)
@@ -255,13 +253,13 @@ def test_a_training_that_diverges_ends_all(tmp_path: Path) -> None:
     )
 
 
-def test_help_is_given_once_and_ends_all(tmp_path: Path) -> None:
+def test_help_is_printed_once_and_ends_all_processes(tmp_path: Path) -> None:
     statuses, out, errors = train_forked(2, tmp_path, "--help")
     assert (statuses, messages(errors)) == ([0, 0], [])
     assert out.count("Train a small language model without a window.") == 1
 
 
-def test_a_text_that_another_process_has_not_is_said(tmp_path: Path) -> None:
+def test_a_text_that_another_process_lacks_is_reported(tmp_path: Path) -> None:
     """Every machine needs the text."""
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be " * 300)

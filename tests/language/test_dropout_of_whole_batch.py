@@ -67,7 +67,7 @@ def test_the_same_weights_are_kept(is_causal: bool) -> None:
 
 
 @pytest.mark.parametrize("model", [ModelKind.TRANSFORMER, ModelKind.ATTENTION_ONLY])
-def test_models_drop_nothing_else(model: ModelKind) -> None:
+def test_models_use_no_other_dropout(model: ModelKind) -> None:
     """Models use no other dropout functions of torch, so their shares equal those of the batch."""
     built = build_model(quick(model=model, dropout=0.3), 11).double()
     batch = torch.randint(11, (ROWS, built.settings.block))

@@ -25,7 +25,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("model", ModelKind)
-def test_the_cpu_and_the_gpu_learn_alike(tmp_path: Path, model: ModelKind) -> None:
+def test_the_cpu_and_the_gpu_learn_in_the_same_way(tmp_path: Path, model: ModelKind) -> None:
     measured = []
     for device in (Device.CPU, Device.CUDA):
         opened = begun(tmp_path / device, model=model, device=device, dropout=0.0, steps=10)
@@ -37,7 +37,7 @@ def test_the_cpu_and_the_gpu_learn_alike(tmp_path: Path, model: ModelKind) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2])
-def test_processes_with_a_gpu_each_learn_alike(tmp_path: Path, count: int) -> None:
+def test_processes_with_one_gpu_each_learn_in_the_same_way(tmp_path: Path, count: int) -> None:
     if torch.cuda.device_count() < count:
         pytest.skip(f"there are not {count} GPUs here")
     settings = (
@@ -54,7 +54,7 @@ def test_processes_with_a_gpu_each_learn_alike(tmp_path: Path, count: int) -> No
     np.testing.assert_allclose(one[:-1], other[:-1], rtol=1e-3)
 
 
-def test_a_run_that_was_cut_goes_on_with_its_own_dropout(tmp_path: Path) -> None:
+def test_an_interrupted_run_continues_its_dropout(tmp_path: Path) -> None:
     whole = begun(tmp_path / "whole", device=Device.CUDA, dropout=0.3, steps=12)
     finish(whole)
     whole.close()

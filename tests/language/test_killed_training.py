@@ -16,7 +16,7 @@ the first one follows a checkpoint.
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no programs")
-def test_killed_trainings_end_with_the_same_losses() -> None:
+def test_killed_training_ends_with_the_same_losses() -> None:
     count = killed_training.kill_many(8, seed=3)
     assert count["kills"] >= 8
     assert count["within a write"] >= 2
@@ -25,7 +25,7 @@ def test_killed_trainings_end_with_the_same_losses() -> None:
 
 @pytest.mark.usefixtures("full_evaluation")
 @pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.release)])
-def test_killed_processes_leave_what_they_have_shown_and_a_young_checkpoint(kills: int) -> None:
+def test_killed_processes_leave_the_shown_losses_and_a_recent_checkpoint(kills: int) -> None:
     count = killed_training_process.kill_many(kills, SEED)
     assert count["kills"] == kills
     assert count["with a checkpoint"] >= 1

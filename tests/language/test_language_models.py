@@ -107,7 +107,7 @@ def test_outputs_and_gradients_agree_with_torchs_attention(model: ModelKind) -> 
 
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 @pytest.mark.parametrize("model", ModelKind)
-def test_what_learns_without_stages_learns_the_same(model: ModelKind, rate: float) -> None:
+def test_fused_training_gives_the_same_result(model: ModelKind, rate: float) -> None:
     rate = rate if model in LAYERED_MODELS else 0.0
     built = build_model(replace(SMALL, model=model, dropout=rate), TOKENS).double().train()
     ids, found = texts(), []
@@ -165,7 +165,7 @@ def test_the_average_sees_later_tokens(seed: int, place: int) -> None:
 
 
 @pytest.mark.parametrize("model", ModelKind)
-def test_reading_gives_what_the_model_computes(model: ModelKind) -> None:
+def test_traces_contain_what_the_model_computes(model: ModelKind) -> None:
     built, ids = small(model), texts()
     logits, traces = built.forward_with_traces(ids)
     assert torch.equal(logits, built(ids))
@@ -179,7 +179,7 @@ def test_reading_gives_what_the_model_computes(model: ModelKind) -> None:
 
 
 @pytest.mark.parametrize("model", [model for model in ModelKind if model is not ModelKind.BIGRAM])
-def test_a_layer_is_computed_anew_by_the_program(model: ModelKind) -> None:
+def test_a_layer_can_be_recomputed_by_the_program(model: ModelKind) -> None:
     built = small(model)
     vocabulary = Vocabulary(tuple("abcdefghijk"))
     probe = language_probe.ProbeText.of("badcafe", vocabulary, built)
@@ -206,7 +206,7 @@ def test_dropout_drops_only_in_training(model: ModelKind) -> None:
     assert not torch.equal(built(ids), built(ids))
 
 
-def test_drawing_a_model_leaves_other_draws_alone() -> None:
+def test_initializing_a_model_does_not_affect_other_random_numbers() -> None:
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
@@ -217,7 +217,7 @@ def test_drawing_a_model_leaves_other_draws_alone() -> None:
         assert torch.equal(mine, yours)
 
 
-def test_of_a_long_text_the_end_is_read() -> None:
+def test_a_long_text_is_cut_at_the_beginning() -> None:
     model = build_model(replace(SMALL, model=ModelKind.TRANSFORMER, block=4), 3)
     vocabulary = Vocabulary(("a", "b", "c"), TokenizerKind.CHARACTERS)
     probe = language_probe.ProbeText.of("abcabcb", vocabulary, model)

@@ -57,7 +57,7 @@ def test_a_file_is_read_as_it_was_written(rows: list[LossRow]) -> None:
 
 
 @given(ROWS, some.integers(0, 10**6))
-def test_a_last_line_that_was_cut_off_is_left_out(rows: list[LossRow], cut: int) -> None:
+def test_a_truncated_last_line_is_ignored(rows: list[LossRow], cut: int) -> None:
     text = text_of(rows)
     text = text[: cut % (len(text) + 1)]
     assert_same(read(text), rows[: max(0, text.count("\n") - 1)])
@@ -74,7 +74,7 @@ def test_other_programs_read_the_file() -> None:
     assert float(second["training"]) == 1 / 3
 
 
-def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_measured() -> None:
+def test_nan_losses_differ_from_missing_losses() -> None:
     rows = [LossRow(0, math.nan, 2.5, 0.1, 1.0), LossRow(1, 3.0, MISSING_VALUE, 0.1, 2.0)]
     text = text_of(rows)
     assert text.splitlines()[1:] == ["0,nan,2.5,0.1,1.000", "1,3.0,,0.1,2.000"]
@@ -90,7 +90,7 @@ def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_measured() -> No
         ["", "7,1,", "7,1,,.1,0", "x\n", "7.5,1,,1,0\n", "10000001,1,,1,0\n", "1e300,1,,1,0\n"]
     ),
 )
-def test_of_many_rows_those_before_a_bad_one_are_read(place: int, bad: str) -> None:
+def test_rows_before_an_invalid_one_are_read(place: int, bad: str) -> None:
     lines = [CSV_HEADER + "\n", *MANY_LINES]
     lines.insert(place + 1, bad)
     found = list(parse_tables(lines))
@@ -99,7 +99,7 @@ def test_of_many_rows_those_before_a_bad_one_are_read(place: int, bad: str) -> N
 
 
 @pytest.mark.parametrize("more", [1, 2 * ROWS_PER_PARSE])
-def test_a_step_that_comes_again_in_the_next_block_ends_the_reading(more: int) -> None:
+def test_a_repeated_step_in_the_next_block_ends_parsing(more: int) -> None:
     lines = [
         CSV_HEADER + "\n",
         *MANY_LINES[:ROWS_PER_PARSE],
@@ -108,7 +108,7 @@ def test_a_step_that_comes_again_in_the_next_block_ends_the_reading(more: int) -
     np.testing.assert_array_equal(np.concatenate(list(parse_tables(lines))), MANY[:ROWS_PER_PARSE])
 
 
-def test_what_was_not_measured_is_in_no_curve() -> None:
+def test_missing_losses_are_not_in_the_curves() -> None:
     rows = [LossRow(0, 4.1, 4.2, 1e-3, 0), LossRow(1, math.inf, MISSING_VALUE, 5e-4, 1)]
     rows += [LossRow(2, MISSING_VALUE, 3.9, 1e-4, 2)]
     found = {name: values.tolist() for name, values in loss_curves(rows).items()}
@@ -119,7 +119,7 @@ def test_what_was_not_measured_is_in_no_curve() -> None:
     assert all(len(values) == 0 for values in loss_curves([]).values())
 
 
-def test_nothing_after_a_damaged_line_is_believed() -> None:
+def test_lines_after_a_damaged_line_are_ignored() -> None:
     good, wrong = LossRow(0, 4.0, MISSING_VALUE, 0.1, 0), LossRow(2, 3.0, MISSING_VALUE, 0.1, 0)
     for damaged in ("1,2.0\n", "x,2.0,,0.1,0\n", "1,two,,0.1,0\n", "\0\0\n", "0,2.0,,0.1,0\n"):
         assert_same(read(text_of([good]) + damaged + wrong.to_line()), [good])
@@ -147,7 +147,7 @@ def test_rows_that_could_not_be_removed_are_removed_the_next_time(
     assert_same(read(place.path.read_text()), MANY_ROWS[:6])
 
 
-def test_what_was_written_is_not_written_again(tmp_path: Path) -> None:
+def test_written_rows_are_not_written_again(tmp_path: Path) -> None:
     log = LossLog(ContainedFile.at(tmp_path / "losses.csv"))
     log.remove_rows_from(0)
     for start in (0, 2, 4):

@@ -40,7 +40,7 @@ def of_eight_gib(machine: Machine) -> None:
 
 
 @pytest.mark.usefixtures("of_eight_gib")
-def test_what_does_not_fit_is_refused_with_what_does() -> None:
+def test_settings_that_do_not_fit_are_rejected_with_what_fits() -> None:
     settings = replace(HUGE, width=64, layers=3)
     with pytest.raises(
         InputError, match=r"needs about .* GiB, but only 6\.0 GiB is available"
@@ -95,7 +95,7 @@ def _offered(settings: TrainingSettings) -> Remedy | None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("of_eight_gib")
-def test_what_never_fits_says_what_to_make_smaller() -> None:
+def test_settings_that_never_fit_name_what_to_reduce() -> None:
     settings = replace(HUGE, heads=64)
     with pytest.raises(InputError, match="Even a batch of 1 needs about") as refused:
         check_training_memory(settings, 65)
@@ -145,7 +145,7 @@ print((peak() - before) * 1024)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others count memory in other units")
 @pytest.mark.slow
-def test_what_is_measured_stays_below_the_estimate() -> None:
+def test_the_measured_memory_is_below_the_estimate() -> None:
     told = subprocess.run(
         [sys.executable, "-c", PEAK], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -154,7 +154,7 @@ def test_what_is_measured_stays_below_the_estimate() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_begun_that_does_not_fit(tmp_path: Path, machine: Machine) -> None:
+def test_training_that_does_not_fit_is_not_started(tmp_path: Path, machine: Machine) -> None:
     opened = begun(tmp_path / "kept", steps=3)
     finish(opened)
     opened.close()
@@ -172,7 +172,7 @@ def test_nothing_is_begun_that_does_not_fit(tmp_path: Path, machine: Machine) ->
 @pytest.mark.parametrize("at", [0, 4])
 @pytest.mark.parametrize("place", ["backward", "step", "_batch_loss"])
 @pytest.mark.slow
-def test_a_step_without_memory_is_undone_and_can_be_tried_again(
+def test_a_step_without_memory_is_undone_and_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, at: int
 ) -> None:
     whole = begun(tmp_path / "whole", steps=9)
@@ -201,7 +201,7 @@ def _out_of_memory(*_: object) -> None:
 
 
 @pytest.mark.slow
-def test_a_checkpoint_without_memory_is_said_and_tried_again(
+def test_a_checkpoint_without_memory_is_reported_and_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = begun(tmp_path / "run", steps=9)

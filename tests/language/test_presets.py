@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.language.language_models import LanguageModel
 
 
-def test_each_has_a_name_of_its_own_and_one_sentence() -> None:
+def test_each_preset_has_a_unique_name_and_one_sentence() -> None:
     assert len({preset.name for preset in PRESETS}) == len(PRESETS)
     assert len({preset.title for preset in PRESETS}) == len(PRESETS)
     for preset in PRESETS:
@@ -35,7 +35,7 @@ def test_each_has_a_name_of_its_own_and_one_sentence() -> None:
         assert re.fullmatch(r"[A-Z]([^.]|\d\.\d)+\.", preset.description)
 
 
-def test_every_model_has_one() -> None:
+def test_every_model_has_a_preset() -> None:
     assert {preset.settings.model for preset in PRESETS} == {*ModelKind}
 
 
@@ -91,7 +91,7 @@ def notes_model(preset: str) -> LanguageModel:
     return build_model(replace(found.settings, source=CorpusSource(), threads=1), 65)
 
 
-def test_the_notes_transformer_is_that_of_the_notes() -> None:
+def test_the_notes_transformer_agrees_with_the_lecture_notes() -> None:
     (preset,) = [one for one in PRESETS if one.name == "notes-transformer"]
     settings = preset.settings
     assert (settings.heads, settings.layers, settings.steps) == (1, 3, 10_000)
@@ -109,7 +109,7 @@ def test_the_notes_transformer_is_that_of_the_notes() -> None:
         torch.testing.assert_close(model(ids, fused=True), plain(ids), rtol=0, atol=1e-5)
 
 
-def test_the_models_of_the_notes_have_as_many_parameters_as_theirs() -> None:
+def test_the_models_of_the_notes_have_the_reported_numbers_of_parameters() -> None:
     width, tokens, block = 64, 65, 8
     ends = tokens * width + width * tokens + tokens
     feed_forward = width * 4 * width + 4 * width + 4 * width * width + width
@@ -129,7 +129,9 @@ def test_the_models_of_the_notes_have_as_many_parameters_as_theirs() -> None:
 @pytest.mark.parametrize(
     ("kind", "first", "near"), [(ModelKind.NOTES, 4.65, 0.1), (ModelKind.TRANSFORMER, 4.17, 0.05)]
 )
-def test_the_first_loss_of_a_transformer(kind: ModelKind, first: float, near: float) -> None:
+def test_the_initial_loss_of_a_transformer_is_as_reported(
+    kind: ModelKind, first: float, near: float
+) -> None:
     (preset,) = [one for one in PRESETS if one.name == "notes-transformer"]
     settings = replace(preset.settings, source=CorpusSource(), model=kind, threads=1)
     ids = torch.randint(65, (64, 9), generator=torch.Generator().manual_seed(1))
@@ -143,7 +145,7 @@ def test_the_first_loss_of_a_transformer(kind: ModelKind, first: float, near: fl
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
-def test_each_can_be_trained(preset: TrainingPreset, tmp_path: Path) -> None:
+def test_each_preset_can_be_trained(preset: TrainingPreset, tmp_path: Path) -> None:
     settings = preset.settings
     if settings.source.kind is CorpusKind.FILE:
         assert [problem.field for problem in settings_problems(settings)] == ["path"]

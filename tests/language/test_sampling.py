@@ -39,7 +39,7 @@ def one_by_one(
 
 
 @given(LOGITS, TEMPERATURES, TOP_K, TOP_P)
-def test_it_is_what_one_by_one_gives(
+def test_the_result_agrees_with_a_loop_over_tokens(
     logits: list[float], temperature: float, top_k: int | None, top_p: float
 ) -> None:
     found = sampling_probabilities(np.array(logits), Sampling(temperature, top_k, top_p))
@@ -79,7 +79,7 @@ def test_probabilities_sum_to_one_and_keep_their_order(
 
 
 @given(st.lists(st.integers(-20, 20), min_size=1, max_size=20, unique=True), TOP_K, TOP_P)
-def test_towards_no_temperature_only_the_largest_is_left(
+def test_near_temperature_0_only_the_largest_is_left(
     logits: list[int], top_k: int | None, top_p: float
 ) -> None:
     for temperature in (0.0, 1e-320, 1e-9, 0.01):
@@ -107,7 +107,7 @@ def test_equal_tokens_are_equally_likely() -> None:
         ("top_p", (1.0, None, math.nan)),
     ],
 )
-def test_what_no_token_can_be_chosen_by_is_refused(
+def test_invalid_sampling_settings_are_rejected(
     field: str, settings: tuple[float, int | None, float]
 ) -> None:
     with pytest.raises(InputError) as refused:
@@ -119,13 +119,15 @@ def test_what_no_token_can_be_chosen_by_is_refused(
 
 
 @pytest.mark.parametrize("broken", [[math.nan, 1.0], [math.inf, 1.0], [-math.inf, -math.inf]])
-def test_what_are_no_numbers_are_refused(broken: list[float]) -> None:
+def test_logits_that_are_not_finite_are_rejected(broken: list[float]) -> None:
     with pytest.raises(InputError, match="diverged"):
         sampling_probabilities(np.array(broken))
 
 
 @given(LOGITS, st.integers(0, 2**32 - 1), TOP_K)
-def test_what_is_left_out_is_never_drawn(logits: list[float], seed: int, top_k: int | None) -> None:
+def test_excluded_tokens_are_never_sampled(
+    logits: list[float], seed: int, top_k: int | None
+) -> None:
     chances = sampling_probabilities(np.array(logits), Sampling(1, top_k))
     generator = np.random.default_rng(seed)
     drawn = [sample_token(chances, generator) for _ in range(20)]
@@ -134,7 +136,7 @@ def test_what_is_left_out_is_never_drawn(logits: list[float], seed: int, top_k: 
     assert drawn == [sample_token(chances, again) for _ in range(20)]
 
 
-def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
+def test_tokens_are_sampled_with_their_probabilities() -> None:
     chances, generator = np.array([0.5, 0.0, 0.3, 0.2]), np.random.default_rng(7)
     counts = np.bincount([sample_token(chances, generator) for _ in range(20_000)], minlength=4)
     # Pearson's chi-squared statistic with 2 degrees of freedom exceeds 13.8 for one of a thousand
@@ -152,7 +154,7 @@ class Almost1:
 
 
 @given(LOGITS)
-def test_the_largest_draw_is_a_token_that_is_there(logits: list[float]) -> None:
+def test_the_largest_random_number_selects_an_existing_token(logits: list[float]) -> None:
     chances = sampling_probabilities(np.array(logits), Sampling(0.1))
     token = sample_token(chances, Almost1())  # type: ignore[arg-type]
     assert chances[token] > 0

@@ -76,29 +76,29 @@ def test_characters(text: str) -> None:
 
 
 @given(TEXTS)
-def test_characters_joined_are_the_text(text: str) -> None:
+def test_joined_characters_are_the_text(text: str) -> None:
     assert "".join(tokenize(text, TokenizerKind.CHARACTERS)) == text
 
 
 @given(TEXTS)
-def test_words_hold_all_but_white_space(text: str) -> None:
+def test_words_contain_everything_except_whitespace(text: str) -> None:
     words = tokenize(text, TokenizerKind.WORDS)
     assert not [word for word in words if not word or regex.search(r"^\s|\s$", word)]
     assert regex.sub(r"\s", "", "".join(words)) == regex.sub(r"\s", "", text)
 
 
 @given(TEXTS, st.sampled_from(TokenizerKind))
-def test_a_token_is_a_token_again(text: str, tokenizer: TokenizerKind) -> None:
+def test_a_token_is_tokenized_as_itself(text: str, tokenizer: TokenizerKind) -> None:
     for token in tokenize(text, tokenizer):
         assert tokenize(token, tokenizer) == (token,)
 
 
 @pytest.mark.parametrize("token", SEEN)
-def test_what_cannot_be_seen_is_written(token: str) -> None:
+def test_invisible_characters_have_symbols(token: str) -> None:
     assert visible_token(token) == SEEN[token]
 
 
 @given(st.text(st.characters(exclude_categories=("Cn", "Co"))))
-def test_every_token_can_be_seen(text: str) -> None:
+def test_every_token_has_a_visible_form(text: str) -> None:
     shown = visible_tokens(tokenize(text, TokenizerKind.CHARACTERS))
     assert all(any(letter.isprintable() and letter != " " for letter in token) for token in shown)

@@ -106,7 +106,7 @@ def steps_in(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("child", [STARTED], indirect=True)
-def test_a_run_is_trained_read_and_ended(child: Child, tmp_path: Path) -> None:
+def test_a_run_is_trained_queried_and_ended(child: Child, tmp_path: Path) -> None:
     opened = child.open(tmp_path / "run")
     assert opened.values["state"] == "paused"
     assert opened.values["step"] == 0
@@ -143,7 +143,7 @@ def test_a_run_is_trained_read_and_ended(child: Child, tmp_path: Path) -> None:
     assert steps_in(tmp_path / "run") == list(range(31))
 
 
-def test_when_the_window_goes_a_checkpoint_is_made(child: Child, tmp_path: Path) -> None:
+def test_a_checkpoint_is_written_when_the_window_closes(child: Child, tmp_path: Path) -> None:
     child.open(tmp_path / "run", steps=10_000)
     child.say("run")
     child.wait("progress", lambda message: message.values["step"] > 5)
@@ -153,7 +153,7 @@ def test_when_the_window_goes_a_checkpoint_is_made(child: Child, tmp_path: Path)
     assert not folder.lock.exists()
 
 
-def test_it_goes_on_alone_when_it_is_told_to(child: Child, tmp_path: Path) -> None:
+def test_training_continues_in_the_background_on_request(child: Child, tmp_path: Path) -> None:
     child.open(tmp_path / "run", steps=200)
     child.say("run")
     child.say("leave")
@@ -163,7 +163,7 @@ def test_it_goes_on_alone_when_it_is_told_to(child: Child, tmp_path: Path) -> No
     assert steps_in(tmp_path / "run") == list(range(201))
 
 
-def test_a_file_asks_it_to_stop(child: Child, tmp_path: Path) -> None:
+def test_the_stop_file_stops_training(child: Child, tmp_path: Path) -> None:
     child.open(tmp_path / "run", steps=1_000_000)
     child.say("run")
     child.wait("progress", lambda message: message.values["step"] > 5)
@@ -176,7 +176,7 @@ def test_a_file_asks_it_to_stop(child: Child, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("steps", "state"), [(10, "paused"), (2, "done")])
-def test_a_file_asks_it_to_stop_while_it_has_nothing_to_do(
+def test_the_stop_file_stops_an_idle_process(
     child: Child, tmp_path: Path, steps: int, state: str
 ) -> None:
     child.open(tmp_path / "run", steps=steps)
@@ -191,7 +191,7 @@ def test_a_file_asks_it_to_stop_while_it_has_nothing_to_do(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_told_to_terminate_it_makes_a_checkpoint(
+def test_a_signal_to_terminate_writes_a_checkpoint(
     usual_signals: None, child: Child, tmp_path: Path, name: str
 ) -> None:
     child.open(tmp_path / "run", steps=1_000_000)
@@ -202,7 +202,7 @@ def test_told_to_terminate_it_makes_a_checkpoint(
     assert RunFolder(tmp_path / "run").checkpoint.exists()
 
 
-def test_words_that_cannot_be_understood_leave_nobody_waiting(tmp_path: Path) -> None:
+def test_invalid_messages_leave_no_request_waiting(tmp_path: Path) -> None:
     (tmp_path / "orders").write_bytes(b"Hello, world")
     inbox: Inbox = queue.SimpleQueue()
     with (tmp_path / "orders").open("rb") as source, pytest.raises(ValueError, match="Hello"):
@@ -210,7 +210,7 @@ def test_words_that_cannot_be_understood_leave_nobody_waiting(tmp_path: Path) ->
     assert inbox.get(block=False) is None
 
 
-def test_a_window_that_has_gone_ends_nothing(
+def test_a_closed_window_does_not_end_training(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdout", sys.__stdout__)

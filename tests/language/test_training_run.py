@@ -114,7 +114,9 @@ def test_a_model_learns(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_run_that_was_cut_ends_as_if_it_had_not_been(tmp_path: Path, model: ModelKind) -> None:
+def test_an_interrupted_run_ends_like_an_uninterrupted_one(
+    tmp_path: Path, model: ModelKind
+) -> None:
     whole = begun(tmp_path / "whole", model=model)
     finish(whole)
     whole.close()
@@ -159,7 +161,7 @@ def test_snapshots_are_even_on_a_log_axis() -> None:
     np.testing.assert_allclose(late[1:] / late[:-1], snapshot_retention.SNAPSHOT_GROWTH, rtol=0.02)
 
 
-def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
+def test_snapshots_contain_the_model_of_their_step(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=5, dropout=0.0)
     assert opened.running
     seen = {}
@@ -200,7 +202,7 @@ def made_longer(tmp_path: Path) -> OpenRun:
     return opened
 
 
-def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
+def test_a_run_can_be_extended(tmp_path: Path) -> None:
     opened = made_longer(tmp_path)
     finish(opened)
     opened.close()
@@ -208,7 +210,7 @@ def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
     assert OpenRun(RunFolder(tmp_path / "run")).metadata.settings.steps == 40
 
 
-def test_a_run_that_cannot_be_made_longer_is_as_it_was(
+def test_a_run_that_cannot_be_extended_is_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = begun(tmp_path / "run")
@@ -231,7 +233,7 @@ def test_a_run_that_cannot_be_made_longer_is_as_it_was(
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(41))
 
 
-def test_a_run_that_was_made_longer_and_killed_is_as_if_it_had_not_been(tmp_path: Path) -> None:
+def test_an_extended_and_killed_run_resumes_correctly(tmp_path: Path) -> None:
     opened = made_longer(tmp_path)
     finish(opened, 30)
     assert opened.running
@@ -251,9 +253,7 @@ def test_a_run_that_was_made_longer_and_killed_is_as_if_it_had_not_been(tmp_path
 
 
 @pytest.mark.parametrize("rate", [3.0, 10.0])
-def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
-    tmp_path: Path, rate: float
-) -> None:
+def test_a_diverging_rate_is_named_and_the_model_is_restored(tmp_path: Path, rate: float) -> None:
     opened = begun(tmp_path / "run", rate=rate, steps=500, dropout=0.0)
     with pytest.raises(DivergedError, match=f"learning rate {rate:g} is too large") as said:
         finish(opened)
@@ -276,7 +276,7 @@ def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     again.close()
 
 
-def test_without_a_snapshot_it_goes_back_to_the_beginning(
+def test_without_a_snapshot_the_initial_model_is_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = begun(tmp_path / "run", rate=10.0, steps=500, dropout=0.0)
@@ -294,7 +294,7 @@ def test_without_a_snapshot_it_goes_back_to_the_beginning(
     opened.close()
 
 
-def test_losses_are_on_disk_once_they_are_taken_to_be_shown(tmp_path: Path) -> None:
+def test_losses_are_written_before_they_are_shown(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     running = opened.running
     assert running
@@ -331,7 +331,7 @@ def test_losses_that_cannot_be_written_are_shown_and_kept(
 @pytest.mark.parametrize(
     ("step_s", "save_s", "oldest"), [(0.25, 0.0, 5.0), (0.25, 0.125, 5.0), (0.25, 1.0, 20.0)]
 )
-def test_a_checkpoint_is_five_seconds_old_or_twenty_times_what_it_takes(
+def test_the_age_of_a_checkpoint_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_s: float, save_s: float, oldest: float
 ) -> None:
     """The clock is simulated; only steps and checkpoints advance it."""
@@ -378,7 +378,7 @@ def test_the_step_of_the_checkpoint_is_read_from_its_header(tmp_path: Path) -> N
         assert opened.folder.checkpoint_step() is None
 
 
-def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = begun(tmp_path / "run")
     finish(opened, 10)
     running = opened.running
@@ -402,7 +402,7 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
     opened.close()
 
 
-def test_a_run_is_held_by_one(tmp_path: Path) -> None:
+def test_a_run_is_locked_by_one_program(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     with pytest.raises(InputError, match="is already open"):
         OpenRun(RunFolder(tmp_path / "run"))
@@ -410,13 +410,13 @@ def test_a_run_is_held_by_one(tmp_path: Path) -> None:
     OpenRun(RunFolder(tmp_path / "run")).close()
 
 
-def test_a_folder_with_a_run_is_not_begun_anew(tmp_path: Path) -> None:
+def test_a_folder_with_a_run_is_not_overwritten(tmp_path: Path) -> None:
     begun(tmp_path / "run").close()
     with pytest.raises(InputError, match=r"already contains a run\."):
         begun(tmp_path / "run")
 
 
-def test_without_its_text_a_run_can_be_read(tmp_path: Path) -> None:
+def test_a_run_without_its_text_can_be_inspected(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be " * 50)
     opened = begun(tmp_path / "run", source=CorpusSource(CorpusKind.FILE, str(text)), steps=4)
@@ -443,7 +443,7 @@ def without_its_text(tmp_path: Path) -> OpenRun:
     return opened
 
 
-def test_the_last_model_of_a_run_without_its_text_is_that_of_its_checkpoint(tmp_path: Path) -> None:
+def test_the_last_model_of_a_run_without_text_is_its_checkpoint(tmp_path: Path) -> None:
     opened = without_its_text(tmp_path)
     assert opened.running
     expected = opened.running.trainer.model.state_dict()
@@ -458,7 +458,7 @@ def test_the_last_model_of_a_run_without_its_text_is_that_of_its_checkpoint(tmp_
     again.close()
 
 
-def test_where_the_checkpoint_cannot_be_read_the_last_snapshot_is(tmp_path: Path) -> None:
+def test_an_unreadable_checkpoint_is_replaced_by_the_last_snapshot(tmp_path: Path) -> None:
     opened = without_its_text(tmp_path)
     opened.folder.checkpoint.path.write_bytes(b"damaged")
     again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
@@ -478,7 +478,7 @@ def _other(path: Path) -> None:
     path.write_bytes(b"not at all")
 
 
-def test_what_cannot_be_a_run_is_refused_before_it_is_read(
+def test_invalid_metadata_is_rejected_before_it_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "folder" / "run.json").mkdir(parents=True)
@@ -492,7 +492,7 @@ def test_what_cannot_be_a_run_is_refused_before_it_is_read(
 
 @pytest.mark.parametrize("damage", [_cut, _other])
 @pytest.mark.parametrize("name", ["run.json", "checkpoint.safetensors"])
-def test_a_damaged_run_is_refused_in_a_sentence(
+def test_a_damaged_run_is_rejected_with_a_message(
     tmp_path: Path, name: str, damage: Callable[[Path], None]
 ) -> None:
     opened = begun(tmp_path / "run", steps=3)
@@ -507,7 +507,7 @@ def test_a_damaged_run_is_refused_in_a_sentence(
         OpenRun(RunFolder(tmp_path / "run"))
 
 
-def test_a_checkpoint_says_what_it_is_of(tmp_path: Path) -> None:
+def test_a_checkpoint_contains_the_run_metadata(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     finish(opened)
     with safe_open(opened.folder.checkpoint.path, "numpy") as checkpoint:
@@ -516,7 +516,7 @@ def test_a_checkpoint_says_what_it_is_of(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_dropout_goes_on_where_a_checkpoint_was_written(tmp_path: Path) -> None:
+def test_dropout_continues_from_a_checkpoint(tmp_path: Path) -> None:
     settings = {"model": ModelKind.TRANSFORMER, "dropout": 0.5, "steps": 4}
     whole = begun(tmp_path / "whole", **settings)
     finish(whole)
@@ -532,7 +532,7 @@ def test_dropout_goes_on_where_a_checkpoint_was_written(tmp_path: Path) -> None:
     assert same(losses(tmp_path / "part"), losses(tmp_path / "whole"))
 
 
-def test_each_step_is_taken_at_its_own_rate(tmp_path: Path) -> None:
+def test_each_step_uses_its_own_learning_rate(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=10)
     assert opened.running
     training, taken = opened.running.trainer, []
@@ -559,7 +559,7 @@ def test_each_step_is_taken_at_its_own_rate(tmp_path: Path) -> None:
         {"threads": 10**6},
     ],
 )
-def test_a_run_of_settings_that_cannot_be_trained_is_not_opened(
+def test_a_run_with_invalid_settings_is_not_opened(
     tmp_path: Path, changes: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     begun(tmp_path / "run", steps=2).close()
@@ -573,7 +573,7 @@ def test_a_run_of_settings_that_cannot_be_trained_is_not_opened(
     assert "invalid training settings" in capsys.readouterr().err
 
 
-def test_a_disk_that_was_full_is_no_longer_spoken_of(
+def test_the_notice_about_a_full_disk_disappears(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = begun(tmp_path / "run", steps=4)
@@ -602,7 +602,7 @@ def test_losses_are_measured_without_dropout(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_the_final_losses_are_of_other_batches_than_those_trained_first(
+def test_the_final_losses_use_other_batches_than_the_first_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn, draw = [], Corpus.sample_batch
@@ -622,7 +622,7 @@ def test_the_final_losses_are_of_other_batches_than_those_trained_first(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which cores may be used")
-def test_cores_that_may_not_be_used_get_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_cores_get_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 5, 7})
     assert default_threads() == 2
@@ -630,7 +630,7 @@ def test_cores_that_may_not_be_used_get_no_thread(monkeypatch: pytest.MonkeyPatc
     assert default_threads() == 1
 
 
-def test_that_a_run_has_ended_is_read_from_its_checkpoint(tmp_path: Path) -> None:
+def test_the_end_of_a_run_is_read_from_its_checkpoint(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     assert opened.running
     training, file = opened.running.trainer, ContainedFile.at(tmp_path / "checkpoint")
@@ -642,9 +642,7 @@ def test_that_a_run_has_ended_is_read_from_its_checkpoint(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("field", "value"), HEADERS)
-def test_a_checkpoint_that_no_training_wrote_is_refused(
-    half_done: Path, field: str, value: object
-) -> None:
+def test_a_forged_checkpoint_is_rejected(half_done: Path, field: str, value: object) -> None:
     path = half_done / "checkpoint.safetensors"
     content = path.read_bytes()
     header = json.loads(read_metadata(content)["checkpoint"]) | {field: value}
@@ -657,7 +655,7 @@ def test_a_checkpoint_that_no_training_wrote_is_refused(
 
 
 @pytest.mark.parametrize("field", ["seed", "rate", "model", "source"])
-def test_a_checkpoint_of_another_run_is_refused(half_done: Path, field: str) -> None:
+def test_a_checkpoint_of_another_run_is_rejected(half_done: Path, field: str) -> None:
     path = half_done / "checkpoint.safetensors"
     content = path.read_bytes()
     header = json.loads(read_metadata(content)["checkpoint"])
@@ -685,7 +683,7 @@ def test_a_checkpoint_of_another_run_is_refused(half_done: Path, field: str) -> 
         ("randomness/cpu", lambda tensor: None),
     ],
 )
-def test_tensors_that_do_not_fit_the_model_are_refused(
+def test_tensors_that_do_not_fit_the_model_are_rejected(
     half_done: Path, name: str, spoil: Callable[[torch.Tensor], torch.Tensor | None]
 ) -> None:
     path = half_done / "checkpoint.safetensors"
@@ -700,7 +698,7 @@ def test_tensors_that_do_not_fit_the_model_are_refused(
         OpenRun(RunFolder(half_done))
 
 
-def test_a_run_that_was_made_longer_goes_on_though_one_file_does_not_say_so(
+def test_an_extended_run_continues_even_if_one_file_is_outdated(
     half_done: Path,
 ) -> None:
     path = half_done / "run.json"
@@ -713,7 +711,7 @@ def test_a_run_that_was_made_longer_goes_on_though_one_file_does_not_say_so(
     opened.close()
 
 
-def test_steps_from_the_future_are_left_out(half_done: Path, tmp_path: Path) -> None:
+def test_snapshots_after_the_current_step_are_not_listed(half_done: Path, tmp_path: Path) -> None:
     snapshots = half_done / "snapshots"
     shutil.copy(snapshots / "00000003.safetensors", snapshots / "99999999.safetensors")
     with (half_done / "losses.csv").open("a") as file:
@@ -734,16 +732,14 @@ def test_steps_from_the_future_are_left_out(half_done: Path, tmp_path: Path) -> 
     opened.close()
 
 
-def test_weights_for_which_there_is_no_memory_are_not_made(
-    half_done: Path, machine: Machine
-) -> None:
+def test_weights_that_exceed_the_memory_are_not_created(half_done: Path, machine: Machine) -> None:
     machine.set_free_bytes(10_000)
     with pytest.raises(InputError, match=r"Reading this model needs about .* GiB") as refused:
         OpenRun(RunFolder(half_done))
     assert refused.value.field == "folder"
 
 
-def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
+def test_weights_of_other_sizes_are_rejected(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     assert opened.running
     model = opened.running.trainer.model
@@ -755,7 +751,7 @@ def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_the_first_and_the_last_snapshot_are_never_thinned(
+def test_the_first_and_last_snapshots_are_never_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
@@ -769,13 +765,13 @@ def test_the_first_and_the_last_snapshot_are_never_thinned(
     assert folder.snapshots() == (0, 5)
 
 
-def test_the_snapshot_of_the_step_that_is_gone_on_from_stays(tmp_path: Path) -> None:
+def test_the_snapshot_of_the_resumed_step_is_kept(tmp_path: Path) -> None:
     folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
     snapshot_retention.remove_later_snapshots(folder, 2)
     assert folder.snapshots() == (0, 1, 2)
 
 
-def test_half_a_line_of_losses_is_left_out(tmp_path: Path) -> None:
+def test_a_partial_line_of_losses_is_ignored(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=3)
     finish(opened)
     opened.close()
@@ -789,11 +785,11 @@ def test_half_a_line_of_losses_is_left_out(tmp_path: Path) -> None:
         assert len(rows) == max(0, text[:cut].count("\n") - 1)
 
 
-def test_every_model_has_the_settings_that_count() -> None:
+def test_every_model_has_the_settings_that_apply() -> None:
     assert {model for model in ModelKind if quick(model=model).is_layered} == set(LAYERED_MODELS)
 
 
-def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+def test_the_result_of_a_run_is_restored_when_it_is_reopened(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     finish(opened)
     assert opened.running
@@ -814,9 +810,7 @@ def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path)
 
 
 @pytest.mark.parametrize("steps", [0, 10_000_001])
-def test_a_run_cannot_be_made_so_long_that_it_is_never_opened_again(
-    tmp_path: Path, steps: int
-) -> None:
+def test_a_run_cannot_be_extended_beyond_the_maximum(tmp_path: Path, steps: int) -> None:
     opened = begun(tmp_path / "run")
     assert opened.running
     with pytest.raises(InputError, match="steps cannot be"):
@@ -826,7 +820,7 @@ def test_a_run_cannot_be_made_so_long_that_it_is_never_opened_again(
     OpenRun(RunFolder(tmp_path / "run")).close()
 
 
-def test_losses_that_are_no_text_are_left_out(tmp_path: Path) -> None:
+def test_losses_that_are_not_text_are_ignored(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     finish(opened, 3)
     assert opened.running
@@ -841,7 +835,7 @@ def test_losses_that_are_no_text_are_left_out(tmp_path: Path) -> None:
     again.close()
 
 
-def test_snapshots_that_cannot_be_removed_are_said(
+def test_snapshots_that_cannot_be_removed_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = RunFolder(tmp_path / "run")
@@ -857,7 +851,7 @@ def test_snapshots_that_cannot_be_removed_are_said(
     assert refused.value.field == "folder"
 
 
-def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
+def test_an_unwritable_folder_is_not_reported_as_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun(tmp_path / "run").close()
@@ -871,7 +865,7 @@ def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
     assert refused.value.field == "folder"
 
 
-def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
+def test_a_running_run_is_extended_without_reading_its_losses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading the rows of a long run takes seconds, and the steps may be entered digit by digit."""
@@ -889,7 +883,7 @@ def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such permissions on Windows")
-def test_a_run_is_the_users_alone(half_done: Path) -> None:
+def test_only_the_user_can_read_a_run(half_done: Path) -> None:
     found = [half_done, *half_done.rglob("*")]
     assert len(found) > 5
     for path in found:

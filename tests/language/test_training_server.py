@@ -73,7 +73,7 @@ def client() -> Iterator[Client]:
 
 
 @pytest.mark.slow
-def test_steps_pauses_and_going_on(client: Client, tmp_path: Path) -> None:
+def test_training_steps_pauses_and_continues(client: Client, tmp_path: Path) -> None:
     client.open(tmp_path / "run", steps=10_000)
     client.say("step", count=2)
     assert client.until("paused").values["step"] == 2
@@ -95,7 +95,7 @@ def test_steps_pauses_and_going_on(client: Client, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_long_run_is_told_a_part_at_a_time(
+def test_a_long_run_is_sent_in_parts(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training_server, "MAX_ROWS_PER_MESSAGE", 10)
@@ -129,7 +129,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.slow
-def test_what_cannot_be_done_is_refused_and_changes_nothing(client: Client, tmp_path: Path) -> None:
+def test_invalid_requests_are_rejected_and_change_nothing(client: Client, tmp_path: Path) -> None:
     client.say("run")
     assert client.wait("refused").values["sentence"] == "No run is open."
     client.open(tmp_path / "run", steps=3)
@@ -149,7 +149,7 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(client: Client, tmp_
 
 
 @pytest.mark.slow
-def test_a_run_that_is_to_end_before_where_it_is_ends_there(client: Client, tmp_path: Path) -> None:
+def test_a_run_shortened_below_its_step_ends_there(client: Client, tmp_path: Path) -> None:
     client.open(tmp_path / "run", steps=10_000)
     client.say("run")
     client.wait("progress", lambda message: message.values["step"] > 10)
@@ -165,7 +165,7 @@ def test_a_run_that_is_to_end_before_where_it_is_ends_there(client: Client, tmp_
     assert client.until("done").values["step"] == at + 2
 
 
-def test_attention_beyond_all_memory_is_refused_with_what_fits(
+def test_attention_that_exceeds_the_memory_is_rejected_with_what_fits(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.open(tmp_path / "run", steps=3, model=ModelKind.ATTENTION_ONLY)
@@ -180,7 +180,7 @@ def test_attention_beyond_all_memory_is_refused_with_what_fits(
 
 
 @pytest.mark.slow
-def test_a_run_that_diverges_says_so(client: Client, tmp_path: Path) -> None:
+def test_divergence_is_reported(client: Client, tmp_path: Path) -> None:
     client.open(tmp_path / "run", rate=10.0, steps=1_000)
     client.say("run")
     refused = client.wait("refused")
@@ -189,7 +189,9 @@ def test_a_run_that_diverges_says_so(client: Client, tmp_path: Path) -> None:
     assert client.until("diverged").values["step"] < 1_000
 
 
-def test_a_layer_comes_with_all_that_computes_it(client: Client, tmp_path: Path) -> None:
+def test_a_layer_message_contains_everything_to_recompute_it(
+    client: Client, tmp_path: Path
+) -> None:
     client.open(tmp_path / "run", model=ModelKind.ATTENTION_ONLY, steps=3)
     client.say("layer", id=1, text="abcab", step=None, layer=1)
     message = client.wait("layer")
@@ -200,7 +202,7 @@ def test_a_layer_comes_with_all_that_computes_it(client: Client, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
-def test_a_task_is_read_by_characters_whatever_was_chosen_for_prose(
+def test_tasks_always_use_character_tokens(
     kind: CorpusKind, client: Client, tmp_path: Path
 ) -> None:
     source = CorpusSource(kind, size=4_000, tokenizer=TokenizerKind.WORDS)
@@ -210,7 +212,7 @@ def test_a_task_is_read_by_characters_whatever_was_chosen_for_prose(
     assert client.wait("read").values["tokens"] == list(text)
 
 
-def test_a_text_that_is_missing_is_said(client: Client, tmp_path: Path) -> None:
+def test_a_missing_text_is_reported(client: Client, tmp_path: Path) -> None:
     source = CorpusSource(CorpusKind.FILE, str(tmp_path / "none.txt"))
     client.say(
         "open", folder=str(tmp_path / "run"), settings=settings_to_json(quick(source=source))
@@ -221,7 +223,7 @@ def test_a_text_that_is_missing_is_said(client: Client, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_weights_are_saved_as_others_load_them(client: Client, tmp_path: Path) -> None:
+def test_weights_are_saved_in_a_format_that_others_load(client: Client, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
     client.open(tmp_path / "run", steps=2)
@@ -253,7 +255,7 @@ def test_a_step_without_memory_pauses_it_with_a_checkpoint(
     assert client.until("done").values["step"] == 12
 
 
-def test_what_needs_too_much_memory_is_refused_with_what_fits(
+def test_settings_that_need_too_much_memory_are_rejected_with_what_fits(
     client: Client, tmp_path: Path, machine: Machine
 ) -> None:
     machine.set_free_bytes(2**30)
@@ -266,7 +268,7 @@ def test_what_needs_too_much_memory_is_refused_with_what_fits(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_checkpoint_that_found_no_room_at_the_end_is_tried_again_when_it_closes(
+def test_a_failed_final_checkpoint_is_retried_on_closing(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.open(tmp_path / "run", steps=3)
@@ -291,7 +293,7 @@ def fill_disk(patched: pytest.MonkeyPatch) -> None:
     patched.setattr("os.fsync", full)
 
 
-def test_it_does_not_end_at_the_first_stop_where_steps_would_be_lost(
+def test_the_first_stop_does_not_end_if_steps_would_be_lost(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.open(tmp_path / "run", steps=10_000)
@@ -311,7 +313,7 @@ def test_it_does_not_end_at_the_first_stop_where_steps_would_be_lost(
     assert RunFolder(tmp_path / "run").checkpoint_step() == stopped["step"]
 
 
-def test_it_ends_at_the_second_stop_and_says_what_is_lost(
+def test_the_second_stop_ends_and_states_what_is_lost(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.open(tmp_path / "run", steps=10_000)
@@ -331,7 +333,7 @@ def test_it_ends_at_the_second_stop_and_says_what_is_lost(
     assert client.until("stopped").values["notice"].endswith("The run can be resumed from step 0.")
 
 
-def test_a_done_run_without_a_checkpoint_is_not_ended_at_the_first_stop_either(
+def test_a_completed_run_without_a_checkpoint_is_not_ended_at_the_first_stop(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.open(tmp_path / "run", steps=3)
@@ -343,7 +345,7 @@ def test_a_done_run_without_a_checkpoint_is_not_ended_at_the_first_stop_either(
     assert client.until("done").values["final"]
 
 
-def test_a_run_that_cannot_be_made_longer_trains_as_soon_as_it_can(
+def test_a_failed_extension_is_applied_as_soon_as_possible(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.open(tmp_path / "run", steps=3)
@@ -360,7 +362,7 @@ def test_a_run_that_cannot_be_made_longer_trains_as_soon_as_it_can(
     assert client.until("done").values["step"] == 6
 
 
-def test_told_to_terminate_it_ends_at_once(
+def test_a_request_to_end_ends_immediately(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.open(tmp_path / "run", steps=10_000)
@@ -371,7 +373,7 @@ def test_told_to_terminate_it_ends_at_once(
     assert client.server.is_ended
 
 
-def test_a_request_to_stop_that_is_withdrawn_in_time_stops_nothing(
+def test_a_withdrawn_stop_request_stops_nothing(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.open(tmp_path / "run", steps=10_000)
@@ -394,7 +396,7 @@ def test_a_request_to_stop_that_is_withdrawn_in_time_stops_nothing(
 
 
 @pytest.mark.parametrize("is_withdrawn", [True, False])
-def test_orders_that_are_withdrawn_before_it_holds_the_run_train_nothing(
+def test_orders_withdrawn_before_the_lock_train_nothing(
     client: Client, tmp_path: Path, is_withdrawn: bool
 ) -> None:
     client.open(tmp_path / "run", steps=10_000)
@@ -412,7 +414,7 @@ def test_orders_that_are_withdrawn_before_it_holds_the_run_train_nothing(
     alone.server.end()
 
 
-def test_a_moment_without_the_disk_ends_no_training(
+def test_a_temporarily_unreadable_disk_does_not_end_training(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.open(tmp_path / "run", steps=10_000)

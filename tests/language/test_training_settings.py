@@ -47,12 +47,12 @@ WRONG = [
 ]
 
 
-def test_the_first_settings_can_be_trained() -> None:
+def test_the_default_settings_are_valid() -> None:
     assert settings_problems(TrainingSettings()) == ()
 
 
 @pytest.mark.parametrize(("changes", "field", "sentence"), WRONG)
-def test_what_is_wrong_is_said(changes: dict[str, object], field: str, sentence: str) -> None:
+def test_problems_are_reported(changes: dict[str, object], field: str, sentence: str) -> None:
     (problem,) = settings_problems(replace(TrainingSettings(), **changes))
     assert problem.field == field
     assert problem.sentence.startswith(sentence)
@@ -61,12 +61,12 @@ def test_what_is_wrong_is_said(changes: dict[str, object], field: str, sentence:
 
 
 @pytest.mark.parametrize("model", [ModelKind.BIGRAM, ModelKind.AVERAGE, ModelKind.DOT_PRODUCT])
-def test_heads_count_only_where_there_are_some(model: ModelKind) -> None:
+def test_heads_are_checked_only_for_models_with_heads(model: ModelKind) -> None:
     assert settings_problems(TrainingSettings(model=model, heads=7)) == ()
 
 
 @given(st.sampled_from(sorted(SETTING_LIMITS.keys() - {"size"})), st.integers(-(2**40), 2**40))
-def test_what_mends_a_number_mends_it(name: str, value: int) -> None:
+def test_remedies_fix_the_problems(name: str, value: int) -> None:
     settings = TrainingSettings(model=ModelKind.BIGRAM)
     settings = replace(settings, **{name: value})
     for problem in settings_problems(settings):
@@ -75,7 +75,7 @@ def test_what_mends_a_number_mends_it(name: str, value: int) -> None:
     assert settings_problems(settings) == ()
 
 
-def test_the_rate_warms_up_and_goes_down_to_nothing() -> None:
+def test_the_learning_rate_warms_up_and_decays_to_0() -> None:
     settings = TrainingSettings(rate=1.0, warmup=4, steps=104, decay=LearningRateDecay.COSINE)
     assert [settings.rate_at(step) for step in range(5)] == [0.25, 0.5, 0.75, 1.0, 1.0]
     assert settings.rate_at(54) == pytest.approx(0.5)

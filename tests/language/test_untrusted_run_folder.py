@@ -98,7 +98,7 @@ def left_over(folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("leave", [lambda _: None, left_over], ids=["whole", "left over"])
-def test_a_run_that_is_looked_at_stays_as_it_is(
+def test_viewing_a_run_does_not_change_it(
     folder: Path, client: Client, leave: Callable[[Path], None]
 ) -> None:
     leave(folder)
@@ -111,7 +111,7 @@ def test_a_run_that_is_looked_at_stays_as_it_is(
 
 
 @pytest.mark.slow
-def test_a_run_without_its_snapshots_is_looked_at_and_then_trained(
+def test_a_run_without_snapshots_can_be_viewed_and_then_trained(
     folder: Path, client: Client
 ) -> None:
     shutil.rmtree(folder / "snapshots")
@@ -122,7 +122,7 @@ def test_a_run_without_its_snapshots_is_looked_at_and_then_trained(
     assert client.until("done").values["snapshots"][-1] == 12
 
 
-def test_what_was_left_over_is_removed_once_it_is_trained(folder: Path, client: Client) -> None:
+def test_leftovers_are_removed_when_training_starts(folder: Path, client: Client) -> None:
     left_over(folder)
     client.say("open", folder=str(folder), settings=None)
     opened = client.wait("opened")
@@ -138,7 +138,7 @@ def test_what_was_left_over_is_removed_once_it_is_trained(folder: Path, client: 
     ]  # fmt: skip
 
 
-def test_a_run_that_others_changed_is_not_gone_on_with(folder: Path, client: Client) -> None:
+def test_a_run_that_was_changed_elsewhere_is_not_continued(folder: Path, client: Client) -> None:
     looked_at(client, folder)
     held = OpenRun(RunFolder(folder))
     client.say("run")
@@ -162,7 +162,7 @@ def test_a_run_that_others_changed_is_not_gone_on_with(folder: Path, client: Cli
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_planted_is_refused_in_a_sentence(
+def test_planted_links_are_rejected_with_a_message(
     folder: Path, outside: Path, client: Client, capsys: pytest.CaptureFixture[str],
     name: str, kind: str,
 ) -> None:  # fmt: skip
@@ -211,7 +211,7 @@ def test_a_probe_is_not_kept_through_a_link(folder: Path, outside: Path, kind: s
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LINKS)
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_planted_while_it_is_trained_leads_nowhere(
+def test_links_planted_during_training_are_not_followed(
     folder: Path, outside: Path, client: Client, name: str, kind: str
 ) -> None:
     looked_at(client, folder)
@@ -231,7 +231,7 @@ def test_what_is_planted_while_it_is_trained_leads_nowhere(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_cut_off_is_removed_but_not_what_it_leads_to(
+def test_temporary_links_are_removed_but_not_their_targets(
     folder: Path, outside: Path, client: Client, kind: str
 ) -> None:
     for place in (folder, folder / "snapshots"):
@@ -246,7 +246,7 @@ def test_what_was_cut_off_is_removed_but_not_what_it_leads_to(
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_new_run_does_not_begin_among_links(
+def test_a_new_run_does_not_start_in_a_folder_with_links(
     tmp_path: Path, outside: Path, capsys: pytest.CaptureFixture[str], name: str, kind: str
 ) -> None:
     folder = tmp_path / "run"
@@ -260,7 +260,7 @@ def test_a_new_run_does_not_begin_among_links(
     assert tree(outside) == before
 
 
-def test_a_file_that_is_elsewhere_too_is_not_written_there(
+def test_a_file_with_other_hard_links_is_not_written_through_them(
     folder: Path, outside: Path, client: Client
 ) -> None:
     for name in ("losses.csv", "checkpoint.safetensors", SNAPSHOT, "run.json"):
@@ -292,7 +292,7 @@ def test_a_link_to_a_run_is_used_and_not_deleted(
     assert client.until("done").values["step"] == 12
 
 
-def test_a_link_that_leads_nowhere_is_a_name_that_is_taken(folder: Path) -> None:
+def test_a_dangling_link_occupies_its_name(folder: Path) -> None:
     (folder.parent / "other").symlink_to("nowhere")
     with pytest.raises(InputError, match="A run named “other” already exists"):
         rename_run(folder, "other")
@@ -313,7 +313,9 @@ def test_an_export_into_the_folder_is_not_written_through_a_link(
 
 
 @pytest.mark.parametrize("name", ["run.json", "losses.csv", "checkpoint.safetensors", SNAPSHOT])
-def test_what_is_too_large_is_refused_and_not_read(folder: Path, client: Client, name: str) -> None:
+def test_files_that_are_too_large_are_rejected_and_not_read(
+    folder: Path, client: Client, name: str
+) -> None:
     os.truncate(folder / name, 2**40)  # the file is sparse
     client.say("open", folder=str(folder), settings=None)
     if name == SNAPSHOT:
@@ -327,7 +329,7 @@ def test_what_is_too_large_is_refused_and_not_read(folder: Path, client: Client,
             read_losses(folder)
 
 
-def test_a_socket_in_the_place_of_a_file_is_refused(
+def test_a_socket_in_place_of_a_file_is_rejected(
     folder: Path, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "losses.csv").unlink()
@@ -338,7 +340,7 @@ def test_a_socket_in_the_place_of_a_file_is_refused(
         assert "it is not a file" in client.wait("refused").values["sentence"]
 
 
-def test_the_planted_things_would_be_noticed(outside: Path) -> None:
+def test_writing_through_a_planted_link_would_be_detected(outside: Path) -> None:
     before: Tree = tree(outside)
     (outside / "folder" / "new").touch()
     assert tree(outside) != before

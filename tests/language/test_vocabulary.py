@@ -12,7 +12,7 @@ from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 
 
 @given(st.text(min_size=1, max_size=60), st.sampled_from(TokenizerKind))
-def test_what_is_encoded_is_decoded(text: str, tokenizer: TokenizerKind) -> None:
+def test_encoding_and_decoding_are_inverse(text: str, tokenizer: TokenizerKind) -> None:
     vocabulary = Vocabulary.of(tokenize(text, tokenizer), tokenizer)
     tokens, numbers = vocabulary.tokenize(text)
     assert vocabulary.ids_to_tokens(numbers) == tokens == tokenize(text, tokenizer)
@@ -20,12 +20,12 @@ def test_what_is_encoded_is_decoded(text: str, tokenizer: TokenizerKind) -> None
 
 
 @given(st.text(min_size=1, max_size=60))
-def test_characters_are_written_as_they_were(text: str) -> None:
+def test_characters_are_joined_unchanged(text: str) -> None:
     vocabulary = Vocabulary.of(tokenize(text, TokenizerKind.CHARACTERS), TokenizerKind.CHARACTERS)
     assert vocabulary.join_tokens(vocabulary.tokenize(text)[0]) == text
 
 
-def test_numbers_follow_the_alphabet() -> None:
+def test_ids_follow_the_alphabet() -> None:
     assert Vocabulary.of("banana", TokenizerKind.CHARACTERS).tokens == ("a", "b", "n")
 
 
@@ -37,7 +37,7 @@ def test_numbers_follow_the_alphabet() -> None:
         ("hijklmnop", "“h”, “i”, “j”, “k”, “l” and 4 more are not in the model’s vocabulary."),
     ],
 )
-def test_what_is_not_known_is_named(text: str, sentence: str) -> None:
+def test_unknown_tokens_are_named(text: str, sentence: str) -> None:
     with pytest.raises(InputError) as refused:
         Vocabulary.of("abc", TokenizerKind.CHARACTERS).tokenize(text)
     assert refused.value.sentence == sentence

@@ -25,7 +25,7 @@ MESSAGES = structs(
 
 
 @given(st.lists(MESSAGES, max_size=4), st.lists(st.integers(1, 40), min_size=1))
-def test_what_is_sent_arrives(sent: list[Message], sizes: list[int]) -> None:
+def test_sent_messages_arrive(sent: list[Message], sizes: list[int]) -> None:
     stream, unpacker, at = b"".join(one.pack() for one in sent), MessageUnpacker(), 0
     came: list[Message] = []
     while at < len(stream):
@@ -41,7 +41,7 @@ def test_what_is_sent_arrives(sent: list[Message], sizes: list[int]) -> None:
             np.testing.assert_array_equal(array, other.arrays[name])
 
 
-def test_half_a_message_is_none_yet() -> None:
+def test_an_incomplete_message_is_not_delivered() -> None:
     packed = Message("progress", {"step": 3}, {"losses": np.ones(4)}).pack()
     unpacker = MessageUnpacker()
     assert list(unpacker.feed(packed[:-1])) == []
@@ -50,7 +50,7 @@ def test_half_a_message_is_none_yet() -> None:
     assert not message.arrays["losses"].flags.writeable
 
 
-def test_a_long_message_is_understood_once_however_it_comes(
+def test_a_long_message_is_parsed_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tokens = [f"word {number}" for number in range(2_000)]
@@ -70,6 +70,6 @@ def test_a_long_message_is_understood_once_however_it_comes(
     assert len(asked) == 1
 
 
-def test_what_is_printed_is_no_message() -> None:
+def test_printed_text_is_not_a_message() -> None:
     with pytest.raises(ValueError, match="Hello"):
         list(MessageUnpacker().feed(b"Hello, world\n"))

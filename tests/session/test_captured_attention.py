@@ -79,7 +79,7 @@ def screen(run: Run, **fields: Any) -> Screen:
 
 @examples(0.4)
 @given(SIZES, st.integers(0, 9), st.data())
-def test_any_shape_is_shown_cell_by_cell(
+def test_attention_of_any_shape_is_shown_cell_by_cell(
     shape: tuple[int, int, int, int], seed: int, data: st.DataObject
 ) -> None:
     array = weights(shape, seed)
@@ -162,7 +162,7 @@ def views(draw: st.DrawFn, shape: tuple[int, int, int, int], stage: str) -> View
 
 @examples(1.5)
 @given(SIZES, st.sampled_from(list(KINDS)), st.data())
-def test_whatever_is_looked_at_can_be_shown(
+def test_every_view_can_be_shown(
     shape: tuple[int, int, int, int], kind: str, data: st.DataObject
 ) -> None:
     run = create_captured_run(captured(np.asarray(KINDS[kind](weights(shape)), np.float32)))
@@ -208,7 +208,7 @@ def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> 
 # ------------------------------------------------------------------------------------- messages
 
 
-def test_what_is_missing_is_said_in_place_of_the_settings() -> None:
+def test_missing_data_is_stated_in_place_of_the_settings() -> None:
     assert screen(a_run((12, 12, 64, 64))).panel(SETUP_PANEL).captured == (
         "Opened from attn.npz: 12 layers × 12 heads × 64 × 64. Only attention weights are "
         "included, so scores, context vectors and module settings are unavailable."
@@ -224,7 +224,7 @@ def test_what_is_missing_is_said_in_place_of_the_settings() -> None:
         ("<b>\n&.npy", "<b>�&.npy"),
     ],
 )
-def test_any_name_of_a_file_is_said_in_one_short_line(name: str, called: str) -> None:
+def test_any_file_name_is_shown_in_one_short_line(name: str, called: str) -> None:
     run = create_captured_run(CapturedAttention.of(name, weights((1, 1, 2, 2))))
     shown = screen(run, pinned=Cell("weights", (0, 0, 0)))
     assert shown.panel(SETUP_PANEL).captured.startswith(f"Opened from {called}: 1 layer")
@@ -233,7 +233,7 @@ def test_any_name_of_a_file_is_said_in_one_short_line(name: str, called: str) ->
     assert readout.plain.endswith(f"This weight was read from {called}.")
 
 
-def test_a_cell_says_where_it_was_read() -> None:
+def test_a_cell_names_its_source() -> None:
     run = create_captured_run(
         captured(np.array([[[[0.25, 0.75]]]], np.float32), ("Le",), ("The", "cat"))
     )
@@ -245,7 +245,7 @@ def test_a_cell_says_where_it_was_read() -> None:
     assert (readout.value, readout.formula) == ("0.7500", "read from the file")
 
 
-def test_places_without_a_token_are_called_by_their_numbers() -> None:
+def test_positions_without_a_token_are_numbered() -> None:
     run = create_captured_run(captured(np.array([[[[0.25, 0.75]]]], np.float32)))
     readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL_PANEL)
     assert readout
@@ -298,7 +298,7 @@ def test_the_caption_names_the_file_and_the_sizes() -> None:
     )
 
 
-def test_there_is_no_code_and_that_is_said() -> None:
+def test_a_message_states_that_there_is_no_code() -> None:
     run = a_run((1, 1, 3, 3))
     twin = screen(run).panel(CODE_PANEL)
     assert twin
@@ -311,7 +311,7 @@ def test_there_is_no_code_and_that_is_said() -> None:
         write_script(run, CodeDialect.BOOK)
 
 
-def test_there_are_no_values_to_take_the_length_of() -> None:
+def test_value_norms_are_not_available() -> None:
     shown = screen(
         a_run((1, 1, 3, 3)), lens=WeightTransform.TIMES_VALUE, pinned=Cell("weights", (0, 0, 0))
     )
@@ -339,14 +339,14 @@ def test_only_square_attention_is_measured_by_distance() -> None:
     assert "–" not in square.rows[0].texts
 
 
-def test_samples_of_dropout_are_refused_in_a_sentence() -> None:
+def test_dropout_samples_are_rejected_with_a_message() -> None:
     run = a_run((1, 1, 3, 3))
     bar = screen(run, comparison=Comparison(ComparisonKind.SAMPLES)).panel(COMPARISON_PANEL)
     assert bar
     assert bar.result.startswith("Captured attention has no dropout")
 
 
-def test_layers_stand_side_by_side_as_texts_do() -> None:
+def test_layers_are_shown_side_by_side_like_texts() -> None:
     shown = screen(a_run((3, 2, 4, 4)), layer=1, spread=True)
     assert shown.resolved
     assert shown.resolved.leading_description == "layer 2 of 3"
@@ -354,7 +354,7 @@ def test_layers_stand_side_by_side_as_texts_do() -> None:
     assert [panel.label for panel in panels] == ["Layer 1", "Layer 2", "Layer 3"]
 
 
-def test_layers_shown_of_a_model_are_named_by_their_numbers_in_it() -> None:
+def test_layers_are_named_by_their_numbers_in_the_model() -> None:
     run = a_run((3, 2, 4, 4))
     reading = ModelReading("made", (3, 7, 11), {}, {}, True, (), "", None, None)
     shown = screen(replace(run, reading=reading), layer=1, spread=True)
@@ -364,7 +364,7 @@ def test_layers_shown_of_a_model_are_named_by_their_numbers_in_it() -> None:
     assert [panel.label for panel in panels] == ["Layer 4", "Layer 8", "Layer 12"]
 
 
-def test_tokens_of_other_queries_and_keys_are_shown_by_their_role() -> None:
+def test_different_queries_and_keys_have_their_own_tokens() -> None:
     run = a_run((1, 1, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
     reads, read = (
         screen(run, tokens=TokenSelection(role=role)).panel(TOKENS_PANEL) for role in TokenRole
@@ -402,7 +402,7 @@ def labels(shape: tuple[int, ...], text: str, **fields: Any) -> Any:
         ((1, 1, 2, 2), "[CLS] it’s!", (("[CLS]", "it’s!"),) * 2),
     ],
 )
-def test_typed_tokens_name_queries_and_keys(
+def test_entered_tokens_label_queries_and_keys(
     shape: tuple[int, ...], text: str, expected: Any
 ) -> None:
     assert labels(shape, text) == expected
@@ -429,13 +429,15 @@ def test_typed_tokens_name_queries_and_keys(
         ),
     ],
 )
-def test_how_many_tokens_are_needed_is_said(shape: tuple[int, ...], text: str, said: str) -> None:
+def test_the_required_number_of_tokens_is_stated(
+    shape: tuple[int, ...], text: str, said: str
+) -> None:
     with pytest.raises(InputError) as caught:
         labels(shape, text)
     assert (caught.value.field, caught.value.sentence) == ("text", said)
 
 
-def test_typed_tokens_keep_all_that_was_read_of_the_numbers() -> None:
+def test_entered_tokens_keep_the_captured_numbers() -> None:
     run = a_run((1, 1, 3, 3))
     named = create_captured_run(
         captured(weights((1, 1, 3, 3))), ("a", "b", "c"), ("a", "b", "c"), run
@@ -447,26 +449,26 @@ def test_typed_tokens_keep_all_that_was_read_of_the_numbers() -> None:
 # ------------------------------------------------------------------------------------ document
 
 
-def test_the_text_comes_back_with_the_module() -> None:
+def test_the_text_is_restored_together_with_the_module() -> None:
     document = Document(text="my text", lines=LineSplit.APART)
     opened = document.set("captured", captured(weights((1, 1, 2, 2)))).set("text", "a b")
     assert (opened.get("text"), opened.text) == ("a b", "my text")
     assert opened.set("captured", None) == document
 
 
-def test_what_can_be_large_is_counted_for_undo() -> None:
+def test_large_objects_are_counted_for_undo() -> None:
     given_ = captured(weights((2, 3, 4, 5)))
     assert Document(captured=given_).buffers() == (given_.numbers,)
 
 
-def test_two_of_the_same_are_equal_and_can_be_hashed() -> None:
+def test_equal_captured_attention_is_equal_and_hashable() -> None:
     one, other = (captured(weights((1, 2, 3, 3))) for _ in range(2))
     assert one == other
     assert hash(one) == hash(other)
     assert one != captured(weights((1, 2, 3, 3), seed=1))
 
 
-def test_rectangles_are_measured_as_numpy_would() -> None:
+def test_measures_of_rectangular_attention_agree_with_numpy() -> None:
     array = weights((2, 3, 4, 6)).astype(np.float64)
     import torch
 

@@ -44,7 +44,7 @@ def links(readout: CellPanel) -> list[Cell]:
 
 @examples(0.6)
 @given(cases(), st.data())
-def test_every_trail_ends_at_a_number_that_is_given(case: Case, data: st.DataObject) -> None:
+def test_every_trail_ends_at_a_given_number(case: Case, data: st.DataObject) -> None:
     run = case.run()
     text = data.draw(st.integers(0, len(run.texts) - 1))
     stage = data.draw(st.sampled_from(run.trace.names))
@@ -78,7 +78,7 @@ def test_every_trail_ends_at_a_number_that_is_given(case: Case, data: st.DataObj
 
 
 @given(st.lists(st.integers(0, 5), max_size=8), st.integers(0, 9), st.integers(0, 9))
-def test_back_and_on_again_is_where_one_was(keys: list[int], back: int, on: int) -> None:
+def test_going_back_and_forward_leads_to_the_same_cell(keys: list[int], back: int, on: int) -> None:
     run, view = a_run(), View()
     cells = [Cell("weights", (0, 5, key)) for key, _ in itertools.groupby(keys)]
     for cell in cells:
@@ -97,7 +97,7 @@ def test_back_and_on_again_is_where_one_was(keys: list[int], back: int, on: int)
     assert (view.pinned, view.past) == (seen[0].pinned, seen[0].past)
 
 
-def test_cells_that_are_gone_are_passed_over() -> None:
+def test_cells_that_no_longer_exist_are_skipped() -> None:
     view = View()
     for stage in ("scores", "masked", "weights"):
         view = pin_cell(view, Cell(stage, (1, 5, 5)))
@@ -108,7 +108,7 @@ def test_cells_that_are_gone_are_passed_over() -> None:
     assert go_back(alone, view) == view
 
 
-def test_the_cell_that_is_gone_back_to_is_read_and_not_the_one_under_the_pointer() -> None:
+def test_going_back_shows_the_pinned_cell_instead_of_the_hovered_one() -> None:
     first, second, pointed = (Cell("weights", (0, 5, key)) for key in range(3))
     view = pin_cell(pin_cell(View(), first), second)
     back = go_back(a_run(), replace(view, hovered=pointed))
@@ -117,7 +117,7 @@ def test_the_cell_that_is_gone_back_to_is_read_and_not_the_one_under_the_pointer
     assert (on.pinned, on.hovered) == (second, None)
 
 
-def test_after_another_cell_there_is_nothing_to_go_on_to() -> None:
+def test_pinning_another_cell_clears_the_forward_history() -> None:
     first, second, other = (Cell("weights", (0, 5, key)) for key in range(3))
     view = go_back(a_run(), pin_cell(pin_cell(View(), first), second))
     turned = pin_cell(view, other)
@@ -126,7 +126,7 @@ def test_after_another_cell_there_is_nothing_to_go_on_to() -> None:
     assert go_back(a_run(), turned).pinned == first
 
 
-def test_to_let_go_is_to_forget_and_a_trail_has_an_end() -> None:
+def test_unpinning_clears_the_history_and_a_trail_has_a_maximum_length() -> None:
     view = View()
     for step in range(MAX_PINNED_HISTORY + 20):
         view = pin_cell(view, Cell("weights", (0, step % 6, 0)))
@@ -134,14 +134,14 @@ def test_to_let_go_is_to_forget_and_a_trail_has_an_end() -> None:
     assert pin_cell(view, None) == View(last_pinned=view.pinned)
 
 
-def test_weights_of_layers_are_no_cells() -> None:
+def test_weight_matrices_of_layers_are_not_cells() -> None:
     readout = read(a_run(), 0, Cell("queries", (0, 1, 0)))
     assert {cell.stage for cell in links(readout)} == {"input"}
     assert [len(term.pieces) for term in readout.terms] == [2, 2, 2]
     assert all(term.pieces[1].source is None for term in readout.terms)
 
 
-def test_a_link_to_another_layer_goes_there_and_back() -> None:
+def test_a_link_to_another_layer_can_be_followed_and_reverted() -> None:
     view = pin_cell(View(layer=3), Cell("residual", (1, 0)))
     there = pin_cell(view, Cell("result", (1, 0), layer=2))
     assert (there.layer, there.pinned) == (2, Cell("result", (1, 0)))

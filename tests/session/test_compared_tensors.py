@@ -89,7 +89,7 @@ def pairs(draw: st.DrawFn) -> tuple[Run, Run]:
 
 
 @given(pairs())
-def test_b_minus_a_is_what_it_is_by_hand(pair: tuple[Run, Run]) -> None:
+def test_b_minus_a_agrees_with_numpy(pair: tuple[Run, Run]) -> None:
     kept, live = pair
     before = {name: kept.trace.read(name).tobytes() for name in kept.trace.names}
     view = View(stages=EVERYTHING, comparison=Comparison(ComparisonKind.KEPT, kept))
@@ -109,7 +109,7 @@ def test_b_minus_a_is_what_it_is_by_hand(pair: tuple[Run, Run]) -> None:
 
 
 @given(cases(heads=3), st.permutations(range(3)))
-def test_head_from_head_is_what_it_is_by_hand(case: Case, heads: list[int]) -> None:
+def test_the_difference_of_two_heads_agrees_with_numpy(case: Case, heads: list[int]) -> None:
     live = case.run()
     one, other = heads[:2]
     view = View(stages=EVERYTHING, comparison=Comparison(ComparisonKind.HEAD, heads=(one, other)))
@@ -131,7 +131,7 @@ def test_head_from_head_is_what_it_is_by_hand(case: Case, heads: list[int]) -> N
     ),
     st.integers(1, 5),
 )
-def test_a_mean_is_that_of_running_the_seeds(case: Case, count: int) -> None:
+def test_the_mean_is_that_of_runs_with_the_seeds(case: Case, count: int) -> None:
     live = case.run()
     view = View(comparison=Comparison(ComparisonKind.SAMPLES, count=count))
     each = [
@@ -153,7 +153,7 @@ def test_a_mean_is_that_of_running_the_seeds(case: Case, count: int) -> None:
     np.testing.assert_allclose(change.read()[known_], by_hand, rtol=1e-4, atol=off)
 
 
-def test_the_mean_nears_the_weights_as_one_over_the_root_of_the_count() -> None:
+def test_the_error_of_the_mean_decreases_with_the_root_of_the_count() -> None:
     live = a_run(" ".join(f"w{at}" for at in range(24)), mask=MaskKind.NONE, **DROPS)
     weights, tally = live.trace.read("weights").astype(np.float64), SampleTally()
     errors = {}
@@ -166,7 +166,7 @@ def test_the_mean_nears_the_weights_as_one_over_the_root_of_the_count() -> None:
         assert error == pytest.approx(expected, rel=0.1)
 
 
-def test_what_was_counted_is_counted_on_and_anew_only_where_it_must() -> None:
+def test_counts_are_extended_and_restarted_only_if_necessary() -> None:
     live = a_run(**DROPS)
     shape, spec = tuple(live.trace.tensor("weights").shape), live.trace.spec
     by_hand = [draw_keep_mask(0.5, spec.dropout_seed + sample, shape) for sample in range(9)]
@@ -180,7 +180,7 @@ def test_what_was_counted_is_counted_on_and_anew_only_where_it_must() -> None:
     np.testing.assert_array_equal(tally.count_first_samples(other, shape, 2), sum(by_hand[1:3]))
 
 
-def test_what_was_counted_before_other_work_waited_is_kept() -> None:
+def test_counts_are_kept_if_a_newer_request_interrupts() -> None:
     live, tally = a_run(**DROPS), SampleTally()
     shape, spec = tuple(live.trace.tensor("weights").shape), live.trace.spec
     with cancel_when(lambda: tally.drawn == 3), pytest.raises(CancelledError):
@@ -192,13 +192,13 @@ def test_what_was_counted_before_other_work_waited_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("tokens", "most"), [(6, 256), (64, 256), (1024, 128)])
-def test_of_longer_texts_fewer_samples_are_drawn(tokens: int, most: int) -> None:
+def test_fewer_samples_are_drawn_for_longer_texts(tokens: int, most: int) -> None:
     live = a_run(" ".join(f"w{at}" for at in range(tokens)), **DROPS)
     assert max_samples(live) == most
     assert most * 2 * tokens**2 <= 2**28
 
 
-def test_what_has_no_samples_says_so() -> None:
+def test_a_run_without_samples_states_the_reason() -> None:
     spec = a_run(**DROPS).trace.spec
     assert no_samples_reason(spec) == ""
     own = masks.parse_mask("1 0\n1 1")
@@ -212,7 +212,7 @@ def test_what_has_no_samples_says_so() -> None:
 
 @pytest.mark.parametrize("lens", WeightTransform)
 @pytest.mark.parametrize("fold", [None, *HeadAggregate])
-def test_what_is_looked_at_is_what_is_compared(
+def test_the_comparison_uses_the_shown_values(
     lens: WeightTransform, fold: HeadAggregate | None
 ) -> None:
     kept, live = a_run(), a_run(mask=MaskKind.NONE)
@@ -226,7 +226,7 @@ def test_what_is_looked_at_is_what_is_compared(
     assert difference_tensor(resolved(live, view), "weights", fold)[0] is held
 
 
-def test_what_is_the_very_same_takes_no_memory() -> None:
+def test_identical_tensors_need_no_memory() -> None:
     kept = a_run(mask=MaskKind.CAUSAL)
     live = a_run(mask=MaskKind.NONE, previous=kept)
     view = View(comparison=Comparison(ComparisonKind.KEPT, kept))
@@ -243,7 +243,7 @@ def test_what_is_the_very_same_takes_no_memory() -> None:
         max_size=2,
     )
 )
-def test_the_farthest_from_0_is_found(numbers: list[list[float]]) -> None:
+def test_the_value_farthest_from_0_is_found(numbers: list[list[float]]) -> None:
     live = a_run("a b c", d_in=3, d_out=2, heads=1)
     held = live.trace.cached_stage("input").times(np.ones((3, 3)), 1)
     held.tensor.copy_(held.tensor.new_tensor([*numbers, [0.0, 0.0, 0.0]]))

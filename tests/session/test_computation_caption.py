@@ -34,7 +34,7 @@ def said(*texts: str, **fields: Any) -> list[str]:
     return describe_number_origin(a_run(*texts, **fields)).split(" · ")
 
 
-def test_the_books_words() -> None:
+def test_the_book_settings_have_a_short_caption() -> None:
     assert said() == [
         "Multi-head attention",
         "untrained: random weights, seed 123",
@@ -73,16 +73,16 @@ def test_the_books_words() -> None:
         ({"heads": 1}, "embedding 3, 1 head of 2"),
     ],
 )
-def test_what_is_not_usual_is_said(fields: dict[str, Any], part: str) -> None:
+def test_unusual_settings_are_in_the_caption(fields: dict[str, Any], part: str) -> None:
     assert part in said(**fields)
 
 
-def test_what_does_not_act_is_not_said() -> None:
+def test_settings_without_effect_are_not_in_the_caption() -> None:
     parts = said(dropout=0.5, mode=DropoutMode.EVAL, normalisation=NormalisationKind.UNIFORM)
     assert not [part for part in parts if "dropout" in part or "÷" in part]
 
 
-def test_the_number_of_texts_is_said() -> None:
+def test_the_number_of_texts_is_in_the_caption() -> None:
     assert said("a b", "c d")[2] == "2 texts of 2 tokens"
     assert said("a b", "c", "d")[2] == "3 texts of up to 2 tokens"
 
@@ -98,7 +98,7 @@ CHANGING = (
 @pytest.mark.parametrize("field", CHANGING)
 @examples(0.4)
 @given(data=st.data())
-def test_other_numbers_have_another_caption(field: str, data: st.DataObject) -> None:
+def test_different_values_have_different_captions(field: str, data: st.DataObject) -> None:
     case = data.draw(cases())
     sizes = {len(text) for text in case.texts}
     other = data.draw(specs(max(sizes), len(sizes) > 1, len(case.texts)))
@@ -110,7 +110,9 @@ def test_other_numbers_have_another_caption(field: str, data: st.DataObject) -> 
 
 @examples(0.6)
 @given(cases(Batch.EVEN, own_weights=()), st.data())
-def test_so_have_specs_that_differ_in_many_ways(case: Case, data: st.DataObject) -> None:
+def test_specs_that_differ_in_many_ways_have_different_captions(
+    case: Case, data: st.DataObject
+) -> None:
     other = data.draw(specs(len(case.texts[0]), texts=len(case.texts), own_weights=()))
     own = {name: getattr(case.spec, name) for name in ("own_mask", "own_kept", "seed")}
     assert_told_apart(case, Case(case.texts, replace(other, **own)))

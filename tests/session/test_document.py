@@ -46,7 +46,7 @@ def values(setting: Setting) -> list[Any]:
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_what_is_set_is_got(setting: Setting) -> None:
+def test_a_setting_that_was_set_can_be_read(setting: Setting) -> None:
     for value in values(setting):
         document = Document().set(setting.name, value)
         assert document.get(setting.name) == value
@@ -54,7 +54,7 @@ def test_what_is_set_is_got(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_setting_one_leaves_the_others_alone(setting: Setting) -> None:
+def test_changing_a_setting_does_not_change_the_others(setting: Setting) -> None:
     for value in () if setting.name in SPECIAL else values(setting):
         document = Document().set(setting.name, value)
         assert document.spec == replace(Document().spec, **{setting.name: value})
@@ -63,7 +63,7 @@ def test_setting_one_leaves_the_others_alone(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize("value", [*TokenizerKind, *LineSplit])
-def test_the_text_is_split_as_asked(value: TokenizerKind | LineSplit) -> None:
+def test_the_text_is_split_by_the_chosen_tokenizer(value: TokenizerKind | LineSplit) -> None:
     name = "tokenizer" if isinstance(value, TokenizerKind) else "lines"
     document = Document().set(name, value)
     assert document.get(name) is value
@@ -76,7 +76,7 @@ def test_causal_is_a_mask() -> None:
     assert Document().set("mask", MaskKind.WINDOW).set("causal", True).spec.mask is MaskKind.CAUSAL
 
 
-def test_a_mechanism_keeps_what_it_does_not_decide() -> None:
+def test_a_mechanism_keeps_the_settings_that_it_does_not_determine() -> None:
     document = Document().set("seed", 789).set("d_in", 8).set("mechanism", Mechanism.SIMPLIFIED)
     assert (document.spec.seed, document.spec.d_in) == (789, 8)
     assert document.spec.projection is Projection.NONE
@@ -106,13 +106,13 @@ def test_lines_are_one_text_or_a_batch(
     assert Document(text, lines=LineSplit.APART).tokens() == apart
 
 
-def test_characters_of_lines_apart_hold_no_line_ends() -> None:
+def test_characters_of_separate_lines_contain_no_line_ends() -> None:
     document = Document("ab\ncd", TokenizerKind.CHARACTERS, LineSplit.APART)
     assert document.tokens() == (("a", "b"), ("c", "d"))
     assert document.set("lines", LineSplit.TOGETHER).tokens() == (("a", "b", "\n", "c", "d"),)
 
 
-def test_what_it_holds_are_its_own_matrices() -> None:
+def test_its_buffers_are_the_custom_matrices() -> None:
     numbers, cells = NumberMatrix.of(np.eye(3)), BooleanMatrix.of(np.eye(2, dtype=bool))
     weights = (("W_query", numbers), ("W_key", numbers))
     spec = AttentionSpec(own_mask=cells, own_input=numbers, own_weights=weights)
@@ -120,7 +120,7 @@ def test_what_it_holds_are_its_own_matrices() -> None:
     assert Document().buffers() == ()
 
 
-def test_a_window_starts_with_the_numbers_of_a_table_of_the_book() -> None:
+def test_a_window_starts_with_the_values_of_a_table_in_the_book() -> None:
     golden = Path(__file__).parents[1] / "golden" / "chapter3.json"
     printed = json.loads(golden.read_text(encoding="utf-8"))
     document = default_document()
@@ -137,7 +137,7 @@ def test_a_window_starts_with_the_numbers_of_a_table_of_the_book() -> None:
     np.testing.assert_allclose(trace.read("context")[0], contexts_of_head_1, atol=1e-4)
 
 
-def test_a_long_text_that_is_typed_leaves_few_of_its_versions_in_memory() -> None:
+def test_editing_a_long_text_keeps_few_versions_in_memory() -> None:
     words = "word " * 4_000
     size = len(Document(text=words).tokens()[0]) * 60  # bytes of a word and its reference
     tracemalloc.start()

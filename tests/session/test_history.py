@@ -38,7 +38,7 @@ def test_undoing_every_change_leads_back_and_redo_returns(
 
 
 @given(st.lists(st.integers(), min_size=1, max_size=20))
-def test_without_a_key_every_change_is_a_step(values: list[int]) -> None:
+def test_without_a_key_every_change_is_a_separate_step(values: list[int]) -> None:
     present, history = change([(value, "") for value in values])
     seen = []
     for _ in values:
@@ -47,7 +47,7 @@ def test_without_a_key_every_change_is_a_step(values: list[int]) -> None:
     assert seen == [*values[-2::-1], 0]
 
 
-def test_changes_with_one_key_are_one_step() -> None:
+def test_changes_with_the_same_key_are_one_step() -> None:
     present, history = change([(1, "heads"), (2, "heads"), (3, "heads"), (4, "text")])
     assert history.past == (0, 3)
     present, history = history.undo(present)
@@ -59,13 +59,13 @@ def test_a_sealed_change_is_not_merged_with_the_next() -> None:
     assert history.past == (0, 2)
 
 
-def test_nor_is_one_that_was_undone() -> None:
+def test_an_undone_change_is_not_merged_with_the_next() -> None:
     present, history = EMPTY.keep(0, "heads").undo(1)
     assert history.keep(present, "heads").past == (0,)
     assert history.keep(present, "heads").future == ()
 
 
-def test_a_change_forgets_what_could_be_redone() -> None:
+def test_a_change_clears_the_redo_history() -> None:
     present, history = EMPTY.keep(0).undo(1)
     assert history.redo(present)[0] == 1
     assert history.keep(present).redo(5)[0] == 5
@@ -76,13 +76,13 @@ def test_nothing_to_undo_or_redo_changes_nothing() -> None:
     assert EMPTY.redo(7) == (7, EMPTY)
 
 
-def test_the_oldest_is_forgotten_at_last() -> None:
+def test_the_oldest_values_are_dropped_beyond_the_limit() -> None:
     _, history = change([(value, "") for value in range(1, MAX_ENTRIES + 3)])
     assert len(history.past) == MAX_ENTRIES
     assert history.past[0] == 2
 
 
-def test_the_oldest_are_forgotten_where_all_hold_too_much() -> None:
+def test_the_oldest_values_are_dropped_if_all_use_too_much_memory() -> None:
     large, other = bytes(60), bytes(range(60))
     # Only two values count, because shared objects are counted once.
     values = (
@@ -104,7 +104,7 @@ def test_the_newest_is_kept_however_large_it_is() -> None:
     assert (left.past, left.key) == ((bytes(50),), "text")
 
 
-def test_long_texts_count_as_what_is_held() -> None:
+def test_long_texts_count_as_memory() -> None:
     long = tuple(Document(text="é" * (LONG_TEXT_CHARACTERS + more)) for more in range(1, 5))
     history = History(past=long)
     most = 2 * (LONG_TEXT_CHARACTERS + 1_000)

@@ -97,7 +97,7 @@ def test_every_pane_shows_the_layer_and_the_text(leading: tuple[int, int]) -> No
         assert row.values[titles.index("Entropy")] == pytest.approx(entropy, rel=1e-5)
 
 
-def test_texts_of_one_layer_stand_side_by_side() -> None:
+def test_texts_of_one_layer_are_shown_side_by_side() -> None:
     view = View(stages=frozenset({"weights"}), layer=1, spread=True)
     screen = present(Document(), view, RUN, None, False, None, Document())
     panels = screen.panel(BOARD_CONTENTS).board.heatmaps

@@ -34,7 +34,7 @@ print(model() is None)
 """
 
 
-def test_closed_models_are_forgotten_while_another_thread_imports_the_reading_of_texts(
+def test_closed_models_are_forgotten_during_an_import_on_another_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = "visualizer.models.text_reading"
@@ -44,7 +44,7 @@ def test_closed_models_are_forgotten_while_another_thread_imports_the_reading_of
 
 
 @pytest.mark.slow
-def test_the_first_model_is_closed_with_what_held_it(tiny_model_folder: Path) -> None:
+def test_the_first_model_is_closed_with_its_last_reference(tiny_model_folder: Path) -> None:
     """The import of transformers leaves frames that are never garbage-collected."""
     ended = subprocess.run(
         [sys.executable, "-c", FIRST, str(tiny_model_folder)],

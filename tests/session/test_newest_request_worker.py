@@ -57,7 +57,7 @@ def answers(worker: NewestRequestWorker) -> list[object]:
     ("error", "is_said"),
     [(MemoryError(), True), (RuntimeError("can't start new thread"), True), (OSError("no"), False)],
 )
-def test_that_memory_ran_out_is_told_in_words(
+def test_running_out_of_memory_is_reported_with_a_message(
     error: Exception, is_said: bool, worker: NewestRequestWorker, qtbot: QtBot
 ) -> None:
     def fail() -> None:
@@ -71,7 +71,7 @@ def test_that_memory_ran_out_is_told_in_words(
     assert isinstance(told, InputError) or told is error
 
 
-def test_a_thread_that_cannot_be_made_is_told_as_well(
+def test_a_thread_that_cannot_be_created_is_reported(
     worker: NewestRequestWorker,
     answers: list[object],
     qtbot: QtBot,
@@ -89,7 +89,7 @@ def test_a_thread_that_cannot_be_made_is_told_as_well(
     qtbot.waitUntil(lambda: answers[1:] == ["again"])
 
 
-def test_an_answer_comes_back_on_the_asking_thread(
+def test_a_result_is_delivered_on_the_requesting_thread(
     worker: NewestRequestWorker, qtbot: QtBot
 ) -> None:
     heard: list[QThread] = []
@@ -111,7 +111,7 @@ class Listener(QObject):
         self.heard.append(answer)
 
 
-def test_an_answer_arrives_and_is_told_in_one_event(worker: NewestRequestWorker) -> None:
+def test_a_result_arrives_and_is_emitted_in_one_event(worker: NewestRequestWorker) -> None:
     held, listener = Held("answer"), Listener()
     worker.answered.connect(listener.hear)
     worker.ask(held)
@@ -130,7 +130,9 @@ class Request:
         return "answer"
 
 
-def test_it_works_until_its_answer_has_arrived(worker: NewestRequestWorker, qtbot: QtBot) -> None:
+def test_the_worker_is_working_until_its_result_has_arrived(
+    worker: NewestRequestWorker, qtbot: QtBot
+) -> None:
     was_working: list[bool] = []
     worker.answered.connect(lambda _: was_working.append(worker.is_working))
     request = Request()
@@ -144,7 +146,7 @@ def test_it_works_until_its_answer_has_arrived(worker: NewestRequestWorker, qtbo
     assert was_working == [False]
 
 
-def test_any_value_comes_back_whole(worker: NewestRequestWorker, qtbot: QtBot) -> None:
+def test_any_value_is_delivered_unchanged(worker: NewestRequestWorker, qtbot: QtBot) -> None:
     value = {1: "one", ("a", None): 2**80}
     with qtbot.waitSignal(worker.answered) as blocker:
         worker.ask(lambda: value)
@@ -152,7 +154,7 @@ def test_any_value_comes_back_whole(worker: NewestRequestWorker, qtbot: QtBot) -
     assert blocker.args[0] is value
 
 
-def test_of_what_waits_only_the_newest_runs(
+def test_only_the_newest_waiting_request_runs(
     worker: NewestRequestWorker, answers: list[object], qtbot: QtBot
 ) -> None:
     first = Held("first")
@@ -168,7 +170,7 @@ def test_of_what_waits_only_the_newest_runs(
     assert not worker.is_working
 
 
-def test_what_runs_is_not_interrupted(
+def test_a_running_request_is_not_interrupted(
     worker: NewestRequestWorker, answers: list[object], qtbot: QtBot
 ) -> None:
     first, second = Held("first"), Held("second")
@@ -183,7 +185,7 @@ def test_what_runs_is_not_interrupted(
     assert answers == ["first", "second"]
 
 
-def test_an_exception_comes_back_and_the_next_request_runs(
+def test_an_exception_is_delivered_and_the_next_request_runs(
     worker: NewestRequestWorker, answers: list[Any], qtbot: QtBot
 ) -> None:
     def fail() -> None:
@@ -198,7 +200,7 @@ def test_an_exception_comes_back_and_the_next_request_runs(
     assert answers[1] == "next"
 
 
-def test_leaving_waits_for_nothing_and_drops_what_waits(
+def test_leaving_does_not_wait_and_drops_the_waiting_request(
     answers: list[object], worker: NewestRequestWorker, qtbot: QtBot
 ) -> None:
     first, second = Held("first"), Held("second")
@@ -214,7 +216,7 @@ def test_leaving_waits_for_nothing_and_drops_what_waits(
     assert answers == []
 
 
-def test_one_that_is_left_outlives_its_parent(qtbot: QtBot) -> None:
+def test_an_abandoned_worker_outlives_its_parent(qtbot: QtBot) -> None:
     parent, held = QObject(), Held("held")
     worker = NewestRequestWorker(parent)
     worker.ask(held)
@@ -227,7 +229,7 @@ def test_one_that_is_left_outlives_its_parent(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: not isValid(worker))
 
 
-def test_the_last_request_of_one_that_is_left_comes_after_what_runs(
+def test_the_last_call_of_an_abandoned_worker_follows_the_running_request(
     worker: NewestRequestWorker,
 ) -> None:
     held, done = Held("held"), list[str]()
@@ -242,14 +244,14 @@ def test_the_last_request_of_one_that_is_left_comes_after_what_runs(
     assert done[1] != str(threading.get_ident())
 
 
-def test_one_that_never_ran_does_its_last_request(worker: NewestRequestWorker) -> None:
+def test_a_worker_that_never_ran_makes_its_last_call(worker: NewestRequestWorker) -> None:
     done: list[int] = []
     worker.leave(lambda: done.append(1))
     join_abandoned_workers()
     assert done == [1]
 
 
-def test_without_another_thread_the_last_request_is_done_at_once(
+def test_without_another_thread_the_last_call_is_made_immediately(
     worker: NewestRequestWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(NewestRequestWorker, "start", lambda self: None)
@@ -258,7 +260,7 @@ def test_without_another_thread_the_last_request_is_done_at_once(
     assert done == [1]
 
 
-def test_what_is_reported_arrives_until_the_worker_is_left(
+def test_reports_arrive_until_the_worker_is_abandoned(
     worker: NewestRequestWorker, qtbot: QtBot
 ) -> None:
     heard: list[object] = []
@@ -279,7 +281,7 @@ def test_what_is_reported_arrives_until_the_worker_is_left(
     assert heard == ["before"]
 
 
-def test_stopping_ends_long_work_that_asks_for_it(
+def test_stopping_ends_long_work_that_checks_for_it(
     worker: NewestRequestWorker, answers: list[object], qtbot: QtBot
 ) -> None:
     begun = threading.Event()
@@ -301,7 +303,7 @@ def test_stopping_ends_long_work_that_asks_for_it(
     assert not worker.is_working
 
 
-def test_a_newer_request_ends_long_work_that_asks_for_it(
+def test_a_newer_request_ends_long_work_that_checks_for_it(
     worker: NewestRequestWorker, answers: list[object], qtbot: QtBot
 ) -> None:
     begun = threading.Event()
@@ -323,7 +325,7 @@ def test_a_newer_request_ends_long_work_that_asks_for_it(
     assert answers[1] == "newer"
 
 
-def test_progress_is_told_with_its_request_but_not_at_every_step(
+def test_progress_is_reported_with_its_request_at_intervals(
     worker: NewestRequestWorker,
     answers: list[object],
     qtbot: QtBot,
@@ -345,7 +347,7 @@ def test_progress_is_told_with_its_request_but_not_at_every_step(
     assert told == [(work, 3, 9), (work, 6, 9)]
 
 
-def test_what_is_cancelled_otherwise_comes_back_as_failed(
+def test_other_cancellations_are_delivered_as_failures(
     worker: NewestRequestWorker, qtbot: QtBot
 ) -> None:
     def cancelled() -> None:
@@ -357,7 +359,7 @@ def test_what_is_cancelled_otherwise_comes_back_as_failed(
     check_stopped()  # there is nothing to stop on this thread
 
 
-def test_what_was_answered_is_not_kept(worker: NewestRequestWorker, qtbot: QtBot) -> None:
+def test_results_are_not_kept(worker: NewestRequestWorker, qtbot: QtBot) -> None:
     class Large:
         pass
 
@@ -376,7 +378,7 @@ def test_what_was_answered_is_not_kept(worker: NewestRequestWorker, qtbot: QtBot
     assert kept[0]() is None
 
 
-def test_large_values_are_let_go_on_the_workers_thread(
+def test_large_values_are_freed_on_the_workers_thread(
     worker: NewestRequestWorker, qtbot: QtBot
 ) -> None:
     class Large:
@@ -393,7 +395,7 @@ def test_large_values_are_let_go_on_the_workers_thread(
     assert where == blocker.args
 
 
-def test_after_the_end_nothing_is_taken_in(
+def test_after_the_end_no_requests_are_accepted(
     worker: NewestRequestWorker, answers: list[object]
 ) -> None:
     worker.leave()
@@ -403,13 +405,13 @@ def test_after_the_end_nothing_is_taken_in(
     assert answers == []
 
 
-def test_one_that_never_ran_can_be_left(worker: NewestRequestWorker) -> None:
+def test_a_worker_that_never_ran_can_be_abandoned(worker: NewestRequestWorker) -> None:
     worker.leave()
     assert not worker.isRunning()
     assert not worker.is_working
 
 
-def test_it_rests_on_its_thread_once_nothing_is_asked(
+def test_rest_is_called_on_the_thread_when_there_are_no_requests(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("visualizer.session.newest_request_worker.IDLE_DELAY_S", 0.01)
@@ -424,7 +426,7 @@ def test_it_rests_on_its_thread_once_nothing_is_asked(
     assert rested == blocker.args * 2
 
 
-def test_what_is_discarded_before_anything_was_asked_is_let_go(qapp: object) -> None:
+def test_values_discarded_before_the_first_request_are_freed(qapp: object) -> None:
     worker, values = NewestRequestWorker(), [object()]
     worker.discard(values)
     assert values == []

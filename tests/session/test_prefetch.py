@@ -70,7 +70,7 @@ CHOSEN = st.fixed_dictionaries({}, optional=FIELDS)
 
 @examples(3)
 @given(fields=CHOSEN, changes=st.lists(CHANGES, min_size=1, max_size=2))
-def test_what_is_shown_of_a_view_that_is_not_read_yet_needs_nothing_more(
+def test_the_immediate_part_of_a_view_needs_no_prefetch(
     fields: dict[str, Any], changes: list[tuple[str, Any]]
 ) -> None:
     read, wanted = (replace(View(), **more) for more in (fields, {**fields, **dict(changes)}))
@@ -80,7 +80,7 @@ def test_what_is_shown_of_a_view_that_is_not_read_yet_needs_nothing_more(
 
 @examples(1.5)
 @given(fields=CHOSEN, change=CHANGES)
-def test_a_view_that_needs_no_more_than_was_read_is_shown_without_reading(
+def test_a_view_with_prefetched_data_is_shown_without_reading(
     fields: dict[str, Any], change: tuple[str, Any]
 ) -> None:
     read, wanted = (replace(View(), **more) for more in (fields, {**fields, **dict([change])}))

@@ -72,11 +72,11 @@ def given(*names: str) -> dict[str, Any]:
         (BARE | {"normalisation": NormalisationKind.UNIFORM}, "no weights: uniform average"),
     ],
 )
-def test_a_module_says_what_its_weights_are(fields: dict[str, Any], said: str) -> None:
+def test_the_provenance_of_module_weights_is_described(fields: dict[str, Any], said: str) -> None:
     assert describe_provenance(a_run(**fields)).startswith(said)
 
 
-def test_vectors_of_a_layer_without_weights_are_those_of_the_training() -> None:
+def test_vectors_of_an_untrained_attention_layer_come_from_the_training() -> None:
     vectors = NumberMatrix.of(np.ones((6, 3)))
     document = Document(spec=AttentionSpec(**BARE, own_input=vectors))
     trained = replace(document, weights_source=describe_lab_provenance(1500, "poems"))
@@ -88,11 +88,11 @@ def test_vectors_of_a_layer_without_weights_are_those_of_the_training() -> None:
     assert describe_provenance(run_document(edited, None)) == "no weights: custom vectors"
 
 
-def test_words_that_the_book_has_no_vectors_for_have_random_ones() -> None:
+def test_words_without_book_vectors_get_random_vectors() -> None:
     assert "random vectors" in describe_provenance(a_run("the cat", **BARE))
 
 
-def test_captured_attention_names_its_file_and_the_layer_that_is_shown() -> None:
+def test_captured_attention_names_its_file_and_the_shown_layer() -> None:
     run = create_captured_run(elsewhere())
     assert describe_provenance(run) == "from attn.npz"
     assert describe_view_provenance(resolved(run, View(layer=1))) == "from attn.npz, layer 2"
@@ -109,7 +109,7 @@ def test_a_model_is_named_with_the_layer(tmp_path: Path) -> None:
 # ------------------------------------------------------------------- the language lab
 
 
-def test_a_layer_of_the_lab_says_its_step_also_when_saved_and_opened(tmp_path: Path) -> None:
+def test_a_lab_layer_keeps_its_step_when_saved_and_opened(tmp_path: Path) -> None:
     saved = read_layer_of_trained_example()
     run = run_document(saved.document, None)
     assert describe_provenance(run) == "trained, step 1,500 (layer 2)"
@@ -119,7 +119,7 @@ def test_a_layer_of_the_lab_says_its_step_also_when_saved_and_opened(tmp_path: P
     assert describe_provenance(again) == describe_provenance(run)
 
 
-def test_weights_that_are_edited_are_no_longer_those_of_the_training() -> None:
+def test_edited_weights_are_no_longer_described_as_trained() -> None:
     document = read_layer_of_trained_example().document
     (name, matrix), *others = document.spec.own_weights
     edited = document.set("own_weights", ((name, NumberMatrix.of(matrix.array() * 2)), *others))
@@ -134,12 +134,12 @@ def test_weights_that_are_edited_are_no_longer_those_of_the_training() -> None:
         (None, "trained (poems, layer 1)"),
     ],
 )
-def test_step_0_of_the_lab_is_untrained(step: int | None, said: str) -> None:
+def test_a_lab_model_at_step_0_is_untrained(step: int | None, said: str) -> None:
     assert describe_lab_provenance(step, "poems", "layer 1") == said
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_model_of_the_lab_says_the_step_of_its_snapshot(tmp_path: Path) -> None:
+def test_a_lab_model_states_the_step_of_its_snapshot(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     metadata = RunFolder(example_run.EXAMPLE_FOLDER).read_metadata()
     (tmp_path / "run" / "snapshots").mkdir(parents=True)
@@ -164,7 +164,7 @@ def shown(run: Run) -> str:
     return present(Document(), View(), run, None, False, None).panel(STATUS_PANEL).provenance
 
 
-def test_the_window_shows_it_and_a_changed_seed() -> None:
+def test_the_window_shows_the_provenance_and_a_changed_seed() -> None:
     assert shown(a_run()) == UNTRAINED
     assert shown(a_run(seed=5)).endswith("seed 5")
 
@@ -179,7 +179,7 @@ def test_weights_of_a_file_are_named_after_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".json", ".md", ".html", ".svg"])
-def test_exported_files_say_it(suffix: str, tmp_path: Path) -> None:
+def test_exported_files_contain_the_provenance(suffix: str, tmp_path: Path) -> None:
     attention = visualizer.attend("the cat sat", seed=42)
     attention.save(tmp_path / f"a{suffix}")
     content = (tmp_path / f"a{suffix}").read_text(encoding="utf-8")

@@ -54,7 +54,7 @@ def read(shown: ResolvedView) -> np.ndarray:
 
 
 @pytest.mark.parametrize("selection", [TokenSelection(), RANGE])
-def test_it_is_the_sum_of_the_weights_on_the_chosen_keys_or_on_the_pinned_one(
+def test_the_measure_is_the_sum_of_the_weights_on_the_chosen_keys_or_the_pinned_one(
     selection: TokenSelection,
 ) -> None:
     made = a_run()
@@ -68,7 +68,7 @@ def test_it_is_the_sum_of_the_weights_on_the_chosen_keys_or_on_the_pinned_one(
 
 @pytest.mark.usefixtures("by_blocks")
 @pytest.mark.parametrize("selection", [TokenSelection(), RANGE])
-def test_of_a_long_text_it_is_the_same_read_head_by_head(
+def test_for_a_long_text_the_measure_is_the_same_and_read_head_by_head(
     selection: TokenSelection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = a_run(mask=MaskKind.WINDOW, window=20)
@@ -106,14 +106,14 @@ def test_nothing_is_marked_without_a_query_and_a_key(view: View) -> None:
     assert is_retrieval_read(shown)
 
 
-def test_a_query_of_vectors_is_enough_where_keys_are_chosen() -> None:
+def test_a_query_of_a_vector_stage_suffices_if_keys_are_chosen() -> None:
     shown = resolved(a_run(), View(pinned=Cell("context", (1, 40, 2)), tokens=RANGE))
     place = marked_position(shown)
     assert place is not None
     assert (place.query, place.keys) == (40, RANGE.chosen)
 
 
-def test_the_table_has_it_as_a_column_and_says_which_head_leads() -> None:
+def test_the_table_has_a_column_for_the_measure_and_names_the_leading_head() -> None:
     made = a_run()
     shown = resolved(made, View(pinned=PINNED, tokens=RANGE))
     table = present_heads(shown, None)
@@ -129,7 +129,7 @@ def test_the_table_has_it_as_a_column_and_says_which_head_leads() -> None:
 
 
 @pytest.mark.usefixtures("by_blocks")
-def test_before_the_heads_of_a_long_text_are_measured_it_stands_alone() -> None:
+def test_before_a_long_text_is_measured_the_retrieval_column_is_the_only_one() -> None:
     long = a_run()
     shown = resolved(long, View(pinned=PINNED))
     first = present_heads(shown, None)
@@ -145,12 +145,12 @@ def test_before_the_heads_of_a_long_text_are_measured_it_stands_alone() -> None:
     assert present_heads(shown, table) is table
 
 
-def test_small_weights_of_a_long_text_are_written_and_not_as_0() -> None:
+def test_small_weights_of_a_long_text_are_not_shown_as_0() -> None:
     written = [RETRIEVAL.format_value(value) for value in (0.0148, 0.1, 62.34, 0.0)]
     assert written == ["0.0148", "0.1", "62.3", "0.0"]
 
 
-def test_the_scatter_has_it_as_a_measure_while_a_place_is_marked() -> None:
+def test_the_scatter_plot_offers_the_measure_if_a_position_is_marked() -> None:
     made = a_run()
     shown = resolved(made, View(pinned=PINNED))
     options = shown.view.scatter

@@ -57,7 +57,7 @@ def cursor(cell: Cell, run: Run = BOOK) -> CellCursor:
         (Cell("output", (5, 3)), 5, None, ("output", 3)),
     ],
 )
-def test_a_cell_lights_its_query_its_key_and_its_column(
+def test_a_cell_highlights_its_query_key_and_column(
     cell: Cell, query: int | None, key: int | None, column: object
 ) -> None:
     lit = cursor(cell)
@@ -67,7 +67,7 @@ def test_a_cell_lights_its_query_its_key_and_its_column(
     assert (tokens.query, tokens.key) == (query, key)
 
 
-def test_the_pinned_cell_lights_while_nothing_is_hovered() -> None:
+def test_the_pinned_cell_is_highlighted_if_no_cell_is_hovered() -> None:
     pinned, hovered = WEIGHTS, Cell("weights", (0, 1, 0))
     assert screen(pinned=pinned).panel(BOARD_CONTENTS).cursor.query == 3
     both = screen(pinned=pinned, hovered=hovered)
@@ -96,13 +96,13 @@ def test_the_pinned_cell_lights_while_nothing_is_hovered() -> None:
         Cell("nonsense", ()),
     ],
 )
-def test_cells_that_a_run_has_not_are_passed_over(cell: Cell) -> None:
+def test_cells_that_a_run_does_not_have_are_ignored(cell: Cell) -> None:
     shown = screen(hovered=cell, pinned=cell)
     assert shown.panel(BOARD_CONTENTS).cursor == CellCursor()
     assert shown.panel(CELL_PANEL) is None
 
 
-def test_a_cell_comes_back_with_its_tokens() -> None:
+def test_a_cell_reappears_with_its_tokens() -> None:
     view = View(pinned=Cell("weights", (0, 4, 4)))
     short = present(Document("a b"), view, a_run("a b"), None, False, None)
     assert short.panel(BOARD_CONTENTS).cursor.pinned is None
@@ -112,7 +112,7 @@ def test_a_cell_comes_back_with_its_tokens() -> None:
     )
 
 
-def test_in_a_batch_a_cell_is_of_the_text_that_is_looked_at() -> None:
+def test_in_a_batch_a_cell_belongs_to_the_shown_text() -> None:
     batch = a_run("a b c", "d e f")
     shown = screen(batch, text=1, hovered=Cell("weights", (0, 2, 1)))
     assert shown.panel(BOARD_CONTENTS).cursor.query == 2
@@ -124,7 +124,7 @@ def test_in_a_batch_a_cell_is_of_the_text_that_is_looked_at() -> None:
     assert (shown.resolved.leading, batch.trace.leading) == ((1,), (2,))
 
 
-def test_rows_stand_for_the_token_that_reads_or_is_read() -> None:
+def test_rows_are_queries_or_keys_depending_on_the_stage() -> None:
     assert [row_role(stage) for stage in ("queries", "keys", "values", "weights")] == [
         *("query", "key", "key", "query")
     ]
@@ -146,7 +146,7 @@ def test_the_menu_of_stages_follows_the_spec() -> None:
     assert names == ["input", "values", "weights", "context", "concat", "output"]
 
 
-def test_the_facts_are_those_of_the_run() -> None:
+def test_the_status_describes_the_run() -> None:
     facts = screen().panel(STATUS_PANEL).facts.split("  ·  ")
     assert facts[:4] == ["CPU", "6 tokens", "2 heads of size 2", "float32"]
     assert facts[4].startswith(f"{len(BOOK.trace.stages)} stages, ")
@@ -161,7 +161,7 @@ def test_notices_of_the_run_are_shown() -> None:
     assert screen().panel(STATUS_PANEL).notices == ()
 
 
-def test_a_problem_is_said_over_the_picture_too() -> None:
+def test_a_problem_is_also_shown_above_the_heatmaps() -> None:
     present_ = "The heatmaps were not updated. "
     run = replace(BOOK, notices=("A CUDA GPU is not available; the CPU was used instead.",))
     refused = InputError("text", "There is no text yet.")
@@ -172,7 +172,7 @@ def test_a_problem_is_said_over_the_picture_too() -> None:
     assert notice.startswith(present_ + "The dropout rate must be")
 
 
-def test_padding_is_no_token_of_a_text() -> None:
+def test_padding_is_not_a_token_of_a_text() -> None:
     run = a_run("a b", "c d e f")
     short, long = (screen(run, text=text).panel(TOKENS_PANEL) for text in (0, 1))
     assert (len(short.labels), short.padding) == (4, 2)
@@ -183,7 +183,7 @@ def test_padding_is_no_token_of_a_text() -> None:
 # -------------------------------------------------------------------------- caching, laziness
 
 
-def test_without_a_run_the_place_says_what_will_be_there() -> None:
+def test_without_a_run_a_message_states_what_will_appear() -> None:
     waiting = present(Document(), View(), None, None, True, None)
     assert waiting.panel(BOARD_CONTENTS).message == LOADING_TORCH_MESSAGE
     assert waiting.panel(STATUS_PANEL).is_working
@@ -193,7 +193,7 @@ def test_without_a_run_the_place_says_what_will_be_there() -> None:
     assert refused.panel(BOARD_CONTENTS).board.columns == ()
 
 
-def test_how_much_of_a_long_text_is_read_is_said_at_both_places() -> None:
+def test_the_progress_of_a_long_text_is_shown_in_both_places() -> None:
     progress = ReadingProgress(3_264, 8_161)
     waiting = present(Document(), View(), None, None, True, None, progress=progress)
     assert waiting.panel(BOARD_CONTENTS).message == "Running on 8,161 tokens … 39%"
@@ -203,7 +203,7 @@ def test_how_much_of_a_long_text_is_read_is_said_at_both_places() -> None:
         assert status.share == pytest.approx(0.39995, abs=1e-5)
 
 
-def test_the_picture_stays_while_numbers_are_on_their_way() -> None:
+def test_the_heatmaps_stay_while_values_are_being_fetched() -> None:
     before = screen()
     after = present(Document("other words"), View(), BOOK, None, True, before)
     assert after.panel(BOARD_CONTENTS).board is before.panel(BOARD_CONTENTS).board
@@ -212,7 +212,7 @@ def test_the_picture_stays_while_numbers_are_on_their_way() -> None:
     assert (after.panel(BOARD_CONTENTS).message, after.panel(STATUS_PANEL).is_working) == ("", True)
 
 
-def test_what_did_not_change_is_the_very_same() -> None:
+def test_unchanged_panels_are_the_same_objects() -> None:
     before = screen(hovered=WEIGHTS)
     again = screen(previous=before, hovered=WEIGHTS)
     assert again.panel(BOARD_CONTENTS).board is before.panel(BOARD_CONTENTS).board
@@ -226,7 +226,7 @@ def test_what_did_not_change_is_the_very_same() -> None:
     )
 
 
-def test_a_text_beyond_the_batch_is_the_last_one() -> None:
+def test_a_text_index_beyond_the_batch_selects_the_last_text() -> None:
     shown = screen(a_run("a b", "c d"), text=7)
     assert shown.resolved
     assert shown.resolved.leading == (1,)

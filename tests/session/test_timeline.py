@@ -77,9 +77,7 @@ def test_a_cell_is_later_until_its_step_is_shown(
 
 
 @given(cases(), GRAINS, st.data())
-def test_a_step_and_its_place_are_the_same_thing(
-    case: Case, grain: StepSize, data: st.DataObject
-) -> None:
+def test_steps_and_positions_correspond(case: Case, grain: StepSize, data: st.DataObject) -> None:
     line = Timeline.of(case.trace(), grain)
     position = data.draw(st.integers(0, len(line) + 3))
     place = line.place(position)
@@ -88,7 +86,7 @@ def test_a_step_and_its_place_are_the_same_thing(
 
 
 @given(cases(), GRAINS, st.sampled_from(STAGE_ORDER), st.integers(0, 9), st.integers(0, 9))
-def test_a_place_that_there_is_not_is_the_nearest_one(
+def test_a_missing_position_is_replaced_by_the_nearest_one(
     case: Case, grain: StepSize, stage: str, row: int, column: int
 ) -> None:
     trace = case.trace()
@@ -106,7 +104,7 @@ def test_a_place_that_there_is_not_is_the_nearest_one(
         assert found == (PlaybackPosition(later[0]) if later else None)
 
 
-def test_the_grains_count_stages_rows_and_cells() -> None:
+def test_step_sizes_count_stages_rows_or_cells() -> None:
     trace = a_run(d_in=3, d_out=4, heads=2).trace
     rows = [tuple(trace.tensor(name).shape[-2:]) for name in trace.names]
     counts = {grain: len(Timeline.of(trace, grain)) for grain in StepSize}
@@ -118,7 +116,7 @@ def test_the_grains_count_stages_rows_and_cells() -> None:
     }
 
 
-def test_stages_begin_where_they_say() -> None:
+def test_stages_begin_at_their_first_step() -> None:
     line = timeline(StepSize.CELL)
     for (stage, *_), start in zip(line.sizes, line.starts, strict=False):
         assert line.place(start) == PlaybackPosition(stage)
@@ -126,7 +124,7 @@ def test_stages_begin_where_they_say() -> None:
     assert line.place(len(line)) is None
 
 
-def test_beside_is_the_start_of_this_stage_then_of_the_one_before() -> None:
+def test_going_back_leads_to_the_start_of_this_stage_and_then_of_the_previous_one() -> None:
     line = timeline()
     assert line.skip_stages(PlaybackPosition("scores", 3), 1) == PlaybackPosition("scaled")
     assert line.skip_stages(PlaybackPosition("scores", 3), -1) == PlaybackPosition("scores")
@@ -137,7 +135,7 @@ def test_beside_is_the_start_of_this_stage_then_of_the_one_before() -> None:
     assert line.skip_stages(PlaybackPosition("input"), -1) == PlaybackPosition("input")
 
 
-def test_a_change_of_grain_stays_in_the_row() -> None:
+def test_a_change_of_step_size_stays_in_the_row() -> None:
     trace = a_run().trace
     place = PlaybackPosition("weights", 4, 2)
     assert Timeline.of(trace, StepSize.CELL).nearest(place) == place
@@ -145,7 +143,7 @@ def test_a_change_of_grain_stays_in_the_row() -> None:
     assert Timeline.of(trace, StepSize.STAGE).nearest(place) == PlaybackPosition("weights")
 
 
-def test_a_timeline_of_any_size_holds_nothing_but_sizes() -> None:
+def test_a_timeline_of_any_size_stores_only_sizes() -> None:
     sizes = tuple((row, HUGE, HUGE) for row in dict.fromkeys(row.name for row in STAGE_TABLE))
     line = Timeline(sizes, StepSize.CELL)
     last = len(line) - 1
@@ -156,7 +154,7 @@ def test_a_timeline_of_any_size_holds_nothing_but_sizes() -> None:
 
 @examples(0.3)
 @given(cases(), GRAINS, st.data())
-def test_the_leading_cell_is_the_largest_of_its_step(
+def test_the_caption_cell_is_the_largest_of_its_step(
     case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     run = case.run()
@@ -176,12 +174,12 @@ def test_the_leading_cell_is_the_largest_of_its_step(
 
 
 @pytest.mark.parametrize("grain", StepSize)
-def test_one_token_and_one_column_have_a_timeline_too(grain: StepSize) -> None:
+def test_one_token_and_one_column_have_a_timeline(grain: StepSize) -> None:
     line = Timeline.of(a_run("word", d_in=1, d_out=1, heads=1).trace, grain)
     assert len(line) == len(line.sizes)
 
 
-def test_the_last_step_of_a_stage_that_there_is_not_is_the_one_before_it() -> None:
+def test_the_last_step_of_a_missing_stage_is_the_one_before_it() -> None:
     line = timeline()
     assert line.place(line.last_step_index("masked")) == PlaybackPosition("masked", 5)
     assert line.place(line.last_step_index("dropped")) == PlaybackPosition("weights", 5)
@@ -191,7 +189,7 @@ def test_the_last_step_of_a_stage_that_there_is_not_is_the_one_before_it() -> No
 
 
 @given(cases())
-def test_a_tour_takes_its_time_for_every_stage_whatever_the_run(case: Case) -> None:
+def test_every_stage_of_a_tour_has_its_minimum_duration(case: Case) -> None:
     line = Timeline.of(case.trace(), StepSize.TOUR)
     stages = [end - start for start, end in itertools.pairwise(line.stage_starts_ms)]
     assert min(stages) >= MIN_TOUR_STAGE_MS - 1e-6
@@ -222,9 +220,7 @@ def test_one_row_of_each_stage_takes_most_of_its_time() -> None:
 
 
 @given(cases(), GRAINS, st.data())
-def test_the_step_at_a_time_is_the_one_that_is_shown_then(
-    case: Case, grain: StepSize, data: st.DataObject
-) -> None:
+def test_position_at_agrees_with_start_ms(case: Case, grain: StepSize, data: st.DataObject) -> None:
     full_row = data.draw(st.none() | st.integers(0, 9))
     line = Timeline.of(case.trace(), grain, full_row)
     position = data.draw(st.integers(0, len(line) - 1))
@@ -237,7 +233,7 @@ def test_the_step_at_a_time_is_the_one_that_is_shown_then(
 
 
 @given(cases(), GRAINS, st.floats(0, 1), st.floats(0, 1))
-def test_a_share_of_a_stage_is_one_of_its_steps(
+def test_a_fraction_of_a_stage_is_one_of_its_steps(
     case: Case, grain: StepSize, share: float, other: float
 ) -> None:
     line = Timeline.of(case.trace(), grain)

@@ -21,7 +21,7 @@ LABELS = ("The", "cat", "sat", "on", "the", "mat", "Θ")
 
 
 @given(st.integers(0, 40), st.integers(0, 40))
-def test_a_span_has_both_its_ends(start: int, end: int) -> None:
+def test_a_span_includes_both_ends(start: int, end: int) -> None:
     tokens = tokens_between(start, end)
     assert tokens == tokens_between(end, start)
     assert {start, end} <= tokens
@@ -29,27 +29,27 @@ def test_a_span_has_both_its_ends(start: int, end: int) -> None:
 
 
 @given(st.frozensets(st.integers(0, 60)))
-def test_runs_hold_the_same_tokens_and_do_not_touch(tokens: frozenset[int]) -> None:
+def test_ranges_contain_the_same_tokens_and_do_not_touch(tokens: frozenset[int]) -> None:
     found = group_adjacent(tokens)
     assert {token for run in found for token in run} == tokens
     assert all(one.stop < other.start for one, other in pairwise(found))
 
 
-def test_matches_leave_case_alone() -> None:
+def test_matching_ignores_case() -> None:
     assert find_matches(LABELS, "the") == (0, 4)
     assert find_matches(LABELS, "AT") == (1, 2, 5)
     assert find_matches(LABELS, "θ") == (6,)
     assert find_matches(LABELS, "dog") == find_matches(LABELS, "") == ()
 
 
-def test_a_number_is_that_of_a_token() -> None:
+def test_a_number_selects_a_token() -> None:
     assert find_matches(LABELS, "#1") == (0,)
     assert find_matches(LABELS, f"#{len(LABELS)}") == (len(LABELS) - 1,)
     assert find_matches(LABELS, "#0") == find_matches(LABELS, f"#{len(LABELS) + 1}") == ()
     assert find_matches(("#", "a#b"), "#") == (0, 1)
 
 
-def test_what_is_sought_is_chosen_and_then_gone_through() -> None:
+def test_matches_are_selected_and_then_visited_one_by_one() -> None:
     look = select_matches(TokenSelection(role=TokenRole.KEY), LABELS, "at")
     assert look == TokenSelection(frozenset({1, 2, 5}), TokenRole.KEY, "at")
     visited = []
@@ -61,7 +61,7 @@ def test_what_is_sought_is_chosen_and_then_gone_through() -> None:
     assert select_next_match(select_matches(look, LABELS, "at"), LABELS, -1).chosen == {5}
 
 
-def test_a_search_that_ends_leaves_what_is_chosen() -> None:
+def test_ending_a_search_keeps_the_selection() -> None:
     look = select_next_match(select_matches(TokenSelection(), LABELS, "mat"), LABELS, 1)
     assert select_matches(look, LABELS, "") == TokenSelection(frozenset({5}))
     nothing = select_matches(look, LABELS, "dog")

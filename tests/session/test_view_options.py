@@ -42,7 +42,7 @@ def screen(run: Run, view: View, previous: Screen | None = None) -> Screen:
 # ------------------------------------------------------------------------------ heads and texts
 
 
-def test_where_only_folds_have_a_row_texts_side_by_side_are_of_the_first_head() -> None:
+def test_texts_side_by_side_show_the_first_head_if_only_aggregates_have_a_row() -> None:
     computed = a_run("one two three", "four five", heads=2)
     shown = board(computed, spread=True, stages=frozenset({"weights"}), **MEAN_ALONE)
     assert [(one.leading, one.head) for one in shown.heatmaps] == [((0,), 0), ((1,), 0)]
@@ -51,7 +51,7 @@ def test_where_only_folds_have_a_row_texts_side_by_side_are_of_the_first_head() 
 # ------------------------------------------------------------------------------------ overview
 
 
-def test_the_overview_is_of_the_pinned_cell() -> None:
+def test_the_overview_shows_the_stage_of_the_pinned_cell() -> None:
     first = screen(RUN, CLOSE)
     overview = first.panel(BOARD_CONTENTS).board.overview
     assert overview
@@ -64,7 +64,7 @@ def test_the_overview_is_of_the_pinned_cell() -> None:
 
 
 @pytest.mark.parametrize("comparison", [None, Comparison(ComparisonKind.KEPT, kept=RUN)])
-def test_an_overview_that_did_not_change_is_the_very_same(comparison: Comparison | None) -> None:
+def test_an_unchanged_overview_is_the_same_object(comparison: Comparison | None) -> None:
     view = replace(CLOSE, comparison=comparison)
     first = screen(RUN, view)
     then = screen(RUN, replace(view, hovered=Cell("weights", (0, 5, 3))), first)
@@ -72,7 +72,7 @@ def test_an_overview_that_did_not_change_is_the_very_same(comparison: Comparison
     assert then.panel(BOARD_CONTENTS).board is first.panel(BOARD_CONTENTS).board
 
 
-def test_what_an_overview_reads_is_read_beforehand() -> None:
+def test_the_data_of_an_overview_is_prefetched() -> None:
     computed = a_run(" ".join(f"w{at}" for at in range(1000)), heads=1, d_in=2, d_out=2)
     view, then = View(), View(zoom=ZoomRange(range(900), range(900)))
     warm(computed, view)
@@ -86,7 +86,7 @@ def test_what_an_overview_reads_is_read_beforehand() -> None:
 # --------------------------------------------------------------------------------- comparisons
 
 
-def test_the_largest_differences_of_another_text_are_looked_for_beforehand() -> None:
+def test_the_largest_differences_of_another_text_are_prefetched() -> None:
     texts = ("one two three", "four five six")
     kept, live = a_run(*texts, mask=MaskKind.CAUSAL), a_run(*texts, mask=MaskKind.NONE)
     view = View(comparison=Comparison(ComparisonKind.KEPT, kept=kept))
@@ -97,7 +97,7 @@ def test_the_largest_differences_of_another_text_are_looked_for_beforehand() -> 
 # ---------------------------------------------------------------------- transforms and colours
 
 
-def test_the_first_token_is_hidden_in_blocks_of_rows_too() -> None:
+def test_the_first_token_is_also_hidden_in_blocks_of_rows() -> None:
     zoom = ZoomRange(range(32), range(8))
     shown = panel(RUN, "weights", zoom=zoom, room=16, lens=WeightTransform.WITHOUT_FIRST)
     assert shown.values.shape == (16, 8)
@@ -119,7 +119,7 @@ def test_the_first_token_is_hidden_in_blocks_of_rows_too() -> None:
     ("typed", "found"),
     [((-0.5, 0.25), (0.0, 0.25)), ((-2.0, -1.0), None), ((0.1, 0.2), (0.1, 0.2))],
 )
-def test_the_colours_of_weights_do_not_begin_below_0(
+def test_the_colour_range_of_weights_does_not_begin_below_0(
     typed: tuple[float, float], found: tuple[float, float] | None
 ) -> None:
     chosen = ColourOptions(limits=ColourLimits.TYPED, typed=(("weights", *typed),))
@@ -149,7 +149,7 @@ def farthest(block: np.ndarray) -> float:
 
 @examples(0.4)
 @given(queries=SPANS, keys=SPANS, room=st.integers(4, 48), lens=st.sampled_from(WeightTransform))
-def test_each_drawn_cell_of_a_part_is_the_farthest_number_of_its_block(
+def test_each_drawn_cell_is_the_value_of_its_block_farthest_from_0(
     queries: range, keys: range, room: int, lens: WeightTransform
 ) -> None:
     stages = frozenset({"keys", "masked", "weights", "output"})

@@ -46,9 +46,7 @@ def screen_of(run: Run, **fields: Any) -> Screen:
 
 @pytest.mark.parametrize("stage", SIDES)
 @pytest.mark.parametrize("field", ["hovered", "pinned"])
-def test_the_tokens_and_the_pane_of_a_cell_show_one_number_of_one_stage(
-    stage: str, field: str
-) -> None:
+def test_the_tokens_and_the_pane_show_the_same_number_as_the_cell(stage: str, field: str) -> None:
     run = dropping_run()
     screen = screen_of(run, **{field: Cell(stage, PLACE)})
     weights, panel = screen.panel(TOKENS_PANEL).weights, screen.panel(CELL_PANEL)
@@ -70,7 +68,7 @@ def test_the_tokens_and_the_pane_of_a_cell_show_one_number_of_one_stage(
         assert lines.stage == stage
 
 
-def test_without_a_cell_of_weights_those_after_dropout_are_shown_where_they_are() -> None:
+def test_without_a_weight_cell_weights_after_dropout_are_used_if_shown() -> None:
     run, cell = dropping_run(), Cell("scores", PLACE)
     assert resolved(run, View(hovered=cell)).weights_stage(cell) == "dropped"
     assert resolved(run, View(stages=frozenset({"weights"}))).weights_stage(None) == "weights"
@@ -97,7 +95,7 @@ def test_captions_of_steps_name_the_stage() -> None:
     assert "before dropout" in describe_step(run, (), whole, 0)
 
 
-def test_measures_of_heads_are_of_weights_before_dropout_and_say_so() -> None:
+def test_head_measures_use_weights_before_dropout_and_state_it() -> None:
     shown = resolved(dropping_run("a b a b a b"), View())
     heads, scatter, layers = (
         present_heads(shown, None),
@@ -110,7 +108,7 @@ def test_measures_of_heads_are_of_weights_before_dropout_and_say_so() -> None:
     assert "before dropout" in layers.note
 
 
-def test_panes_name_the_stage_as_soon_as_dropout_is_on() -> None:
+def test_panes_name_the_stage_if_dropout_is_on() -> None:
     words = "a b a b a b"
     without = a_run(words)
     shown: dict[str, Any] = {
@@ -142,7 +140,7 @@ def test_weights_around_the_mask_name_it(stage: str) -> None:
     assert panel.plain.startswith("Before") == (stage != "weights")
 
 
-def test_nothing_is_added_where_there_is_one_stage_of_weights() -> None:
+def test_with_one_weights_stage_nothing_is_added() -> None:
     screen = screen_of(a_run(), hovered=Cell("weights", PLACE))
     weights, panel, lines = (
         screen.panel(TOKENS_PANEL),

@@ -44,7 +44,7 @@ def texts(gate: Gate) -> list[str]:
     return [document.text for document in gate.asked]
 
 
-def test_the_window_is_there_before_the_numbers(
+def test_the_window_appears_before_the_first_result(
     gate: Gate, open_window: Open, qtbot: QtBot
 ) -> None:
     window = open_window()
@@ -62,7 +62,7 @@ def test_the_window_is_there_before_the_numbers(
     assert not window.progress.is_progress_visible
 
 
-def test_the_old_picture_stays_and_a_thin_line_says_why(
+def test_the_previous_heatmaps_stay_and_a_thin_line_shows_the_progress(
     gate: Gate, gated: MainWindow, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, gated)
@@ -79,7 +79,7 @@ def test_the_old_picture_stays_and_a_thin_line_says_why(
     assert not gated.progress.is_progress_visible
 
 
-def test_of_what_waits_only_the_newest_is_computed(
+def test_only_the_newest_waiting_document_is_computed(
     gate: Gate, gated: MainWindow, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, gated)
@@ -93,7 +93,7 @@ def test_of_what_waits_only_the_newest_is_computed(
     assert hand.chips == ("last",)
 
 
-def test_what_comes_in_between_is_shown_with_its_own_labels(
+def test_an_intermediate_result_is_shown_with_its_own_labels(
     gate: Gate, gated: MainWindow, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, gated)
@@ -111,7 +111,7 @@ def test_what_comes_in_between_is_shown_with_its_own_labels(
     assert hand.panel("weights").rows.labels == ("d", "e")
 
 
-def test_what_is_refused_is_said_and_the_last_good_run_stays(
+def test_an_error_is_shown_and_the_last_valid_run_stays(
     gate: Gate, gated: MainWindow, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, gated)
@@ -128,9 +128,7 @@ def test_what_is_refused_is_said_and_the_last_good_run_stays(
     assert hand.text_problem == ""
 
 
-def test_a_refusal_that_is_no_longer_meant_is_not_said(
-    gate: Gate, gated: MainWindow, qtbot: QtBot
-) -> None:
+def test_an_outdated_error_is_not_shown(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:
     hand = Hand(qtbot, gated)
     gate.error = InputError("text", "Too long by far.")
     hand.compose("more ")
@@ -145,7 +143,7 @@ def test_a_refusal_that_is_no_longer_meant_is_not_said(
     assert hand.text_problem == ""
 
 
-def test_an_opened_model_is_held_until_it_has_read_the_text(
+def test_an_opened_model_is_kept_until_it_has_run(
     gate: Gate, gated: MainWindow, qtbot: QtBot
 ) -> None:
     class Model: ...
@@ -165,7 +163,7 @@ def test_an_opened_model_is_held_until_it_has_read_the_text(
     hand.until(lambda: there() is None)
 
 
-def test_wrong_settings_ask_for_nothing(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:
+def test_invalid_settings_send_no_request(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:
     hand = Hand(qtbot, gated)
     hand.type_number("heads", "3")
     assert hand.problem("heads") != ""
@@ -175,7 +173,7 @@ def test_wrong_settings_ask_for_nothing(gate: Gate, gated: MainWindow, qtbot: Qt
     assert len(gate.asked) == 1
 
 
-def test_the_first_numbers_may_be_refused(gate: Gate, open_window: Open, qtbot: QtBot) -> None:
+def test_the_first_document_can_be_rejected(gate: Gate, open_window: Open, qtbot: QtBot) -> None:
     gate.open()
     window = open_window(Document(""))
     hand = Hand(qtbot, window)
@@ -186,7 +184,7 @@ def test_the_first_numbers_may_be_refused(gate: Gate, open_window: Open, qtbot: 
     assert hand.chips == ("now",)
 
 
-def test_a_bug_is_said_with_details_and_the_picture_stays(
+def test_an_unexpected_error_is_shown_with_details_and_the_heatmaps_stay(
     gate: Gate, gated: MainWindow, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, gated)
@@ -214,7 +212,7 @@ def test_a_bug_is_said_with_details_and_the_picture_stays(
     assert hand.shown.columns != ()
 
 
-def test_after_a_bug_the_newer_wish_is_computed(
+def test_after_an_unexpected_error_the_newer_document_is_computed(
     gate: Gate, gated: MainWindow, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, gated)
@@ -241,7 +239,7 @@ def test_after_a_bug_the_newer_wish_is_computed(
     "error",
     [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")],
 )
-def test_memory_that_runs_out_is_said_at_the_text_and_the_picture_stays(
+def test_running_out_of_memory_is_shown_next_to_the_text(
     error: Exception, gate: Gate, gated: MainWindow, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, gated)
@@ -278,7 +276,9 @@ def test_a_value_that_resolves_an_error_is_not_overwritten(window: MainWindow) -
     assert workspace.input_error is None
 
 
-def test_bugs_are_said_once_at_a_time(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:
+def test_unexpected_errors_are_shown_one_at_a_time(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
     hand = Hand(qtbot, gated)
     gate.error = ZeroDivisionError("of all things")
     gate.open()
@@ -295,7 +295,7 @@ def test_bugs_are_said_once_at_a_time(gate: Gate, gated: MainWindow, qtbot: QtBo
     box.close()
 
 
-def test_closing_waits_for_nothing_and_computes_nothing_more(
+def test_closing_does_not_wait_and_starts_no_computation(
     gate: Gate, gated: MainWindow, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, gated)
@@ -313,7 +313,7 @@ def test_closing_waits_for_nothing_and_computes_nothing_more(
     assert gated.workspace.run is shown
 
 
-def test_a_window_can_be_closed_before_its_first_numbers(
+def test_a_window_can_be_closed_before_its_first_result(
     gate: Gate, open_window: Open, qtbot: QtBot
 ) -> None:
     window = open_window()
@@ -325,9 +325,7 @@ def test_a_window_can_be_closed_before_its_first_numbers(
     qtbot.waitUntil(lambda: not isValid(worker))  # the thread has ended
 
 
-def test_clicks_that_come_quickly_are_all_meant(
-    gate: Gate, gated: MainWindow, qtbot: QtBot
-) -> None:
+def test_quick_clicks_all_have_an_effect(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:
     hand = Hand(qtbot, gated)
     hand.press(Qt.Key.Key_M)
     qtbot.waitUntil(lambda: len(gate.asked) == 2)
@@ -338,9 +336,7 @@ def test_clicks_that_come_quickly_are_all_meant(
     assert hand.stages == ["scaled", "weights"]
 
 
-def test_what_was_read_for_a_view_that_is_no_longer_wanted_is_not_shown(
-    gated: MainWindow, qtbot: QtBot
-) -> None:
+def test_a_prefetch_for_an_outdated_view_is_not_shown(gated: MainWindow, qtbot: QtBot) -> None:
     hand = Hand(qtbot, gated)
     hand.settle()
     before, seen = gated.workspace.view.stages, set()
@@ -353,12 +349,12 @@ def test_what_was_read_for_a_view_that_is_no_longer_wanted_is_not_shown(
     assert seen == {before}
 
 
-def test_the_real_computation_is_what_the_program_uses(window: MainWindow) -> None:
+def test_the_program_uses_the_real_computation(window: MainWindow) -> None:
     assert window.workspace.compute is app.compute
     assert window.workspace.computed == Document()
 
 
-def test_what_cannot_be_read_is_not_asked_for_again_and_again(
+def test_a_failing_prefetch_is_not_requested_repeatedly(
     gated: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = Hand(qtbot, gated)
@@ -377,7 +373,7 @@ def test_what_cannot_be_read_is_not_asked_for_again_and_again(
     assert hand.stages == ["scores", "weights", "context"]
 
 
-def test_weights_are_kept_only_when_they_are_those_of_the_module(
+def test_custom_weights_are_kept_only_if_they_fit_the_module(
     gated: MainWindow, gate: Gate, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, gated)
@@ -411,7 +407,7 @@ def test_weights_are_kept_only_when_they_are_those_of_the_module(
     assert not keep.isChecked()
 
 
-def test_too_many_weights_are_not_kept_and_that_is_said(
+def test_weights_that_are_too_large_are_not_kept_and_a_message_is_shown(
     gated: MainWindow, gate: Gate, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = Hand(qtbot, gated)
@@ -427,7 +423,9 @@ def test_too_many_weights_are_not_kept_and_that_is_said(
     assert hand.problem("own_weights") == ""
 
 
-def test_numbers_may_arrive_after_the_window_is_gone(windows: WindowManager, qtbot: QtBot) -> None:
+def test_values_can_arrive_after_the_window_was_closed(
+    windows: WindowManager, qtbot: QtBot
+) -> None:
     windows.begin(SavedDocument(Document(), View()), None)
     window = windows.all[0]
     Hand(qtbot, window).settle()

@@ -50,7 +50,7 @@ def within(tokens: int, *seen: range) -> bool:
 
 
 @given(zooms(), FACTORS, st.booleans(), SHARES, SHARES)
-def test_what_is_under_the_pointer_stays_there(
+def test_the_cell_under_the_pointer_stays_there(
     given_: tuple[int, ZoomRange], factor: float, is_closer: bool, down: float, right: float
 ) -> None:
     tokens, before = given_
@@ -68,7 +68,7 @@ def test_what_is_under_the_pointer_stays_there(
 
 
 @given(zooms(), FACTORS, st.tuples(SHARES, SHARES))
-def test_closer_and_further_are_as_much(
+def test_zooming_in_and_out_change_the_size_equally(
     given_: tuple[int, ZoomRange], factor: float, shares: tuple[float, float]
 ) -> None:
     tokens, before = given_
@@ -84,7 +84,7 @@ def test_closer_and_further_are_as_much(
 
 
 @given(st.integers(1, 1000), st.integers(1, 12), FACTORS, st.tuples(SHARES, SHARES))
-def test_as_many_steps_back_show_all_again(
+def test_the_same_number_of_steps_back_shows_everything(
     tokens: int, steps: int, factor: float, shares: tuple[float, float]
 ) -> None:
     at = (shares[0] * tokens, shares[1] * tokens)
@@ -99,7 +99,7 @@ def test_as_many_steps_back_show_all_again(
 
 
 @given(zooms(), st.tuples(SHARES, SHARES))
-def test_by_nothing_nothing_changes(
+def test_a_zoom_factor_of_1_changes_nothing(
     given_: tuple[int, ZoomRange], shares: tuple[float, float]
 ) -> None:
     tokens, before = given_
@@ -108,7 +108,7 @@ def test_by_nothing_nothing_changes(
 
 
 @given(zooms(), st.integers(-100, 100), st.integers(-100, 100))
-def test_moving_stays_within_the_text_and_as_close(
+def test_panning_stays_within_the_text_and_keeps_the_size(
     given_: tuple[int, ZoomRange], down: int, right: int
 ) -> None:
     tokens, before = given_
@@ -123,7 +123,7 @@ def test_moving_stays_within_the_text_and_as_close(
 
 
 @given(zooms(), st.data())
-def test_what_has_to_be_seen_is_seen_and_no_more_moves_than_must(
+def test_panning_shows_the_cell_and_moves_no_further_than_necessary(
     given_: tuple[int, ZoomRange], data: st.DataObject
 ) -> None:
     tokens, before = given_
@@ -140,7 +140,7 @@ def test_what_has_to_be_seen_is_seen_and_no_more_moves_than_must(
 
 
 @given(zooms(), st.integers(1, 80))
-def test_of_another_text_the_same_is_seen_where_it_has_it(
+def test_the_same_range_is_shown_for_another_text_if_possible(
     given_: tuple[int, ZoomRange], tokens: int
 ) -> None:
     _, zoom = given_
@@ -157,7 +157,7 @@ def test_of_another_text_the_same_is_seen_where_it_has_it(
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.floats(1.1, 4), st.integers(1, 5))
-def test_each_side_is_looked_at_closer_by_its_own_length(
+def test_each_axis_is_zoomed_by_its_own_length(
     queries: int, keys: int, factor: float, steps: int
 ) -> None:
     zoom, lengths = None, (queries, keys)
@@ -173,7 +173,7 @@ def test_each_side_is_looked_at_closer_by_its_own_length(
     assert zoom is None
 
 
-def test_of_all_nothing_is_fitted() -> None:
+def test_without_a_zoom_nothing_is_clamped() -> None:
     assert clamp_zoom(None, (7, 7)) is None
 
 
@@ -184,7 +184,7 @@ SEVEN = a_run("a b c d e f g", dropout=0.5, output_projection=True)
 
 
 @pytest.mark.parametrize("stage", SEVEN.trace.names)
-def test_a_cell_that_has_to_be_seen_is_in_its_panel(stage: str) -> None:
+def test_a_cell_to_show_is_in_its_panel(stage: str) -> None:
     row = SEVEN.trace.stage(stage)
     zoom = ZoomRange(range(2, 4), range(3, 6))
     for place in places(SEVEN, stage):
@@ -210,9 +210,7 @@ def test_a_cell_that_has_to_be_seen_is_in_its_panel(stage: str) -> None:
         ("output", range(1, 3), None),
     ],
 )
-def test_rows_that_are_no_queries_are_those_of_the_keys(
-    stage: str, rows: range, columns: range | None
-) -> None:
+def test_rows_that_are_not_queries_are_keys(stage: str, rows: range, columns: range | None) -> None:
     zoom = ZoomRange(range(1, 3), range(4, 6))
     assert zoom.of(a_run().trace.stage(stage)) == (rows, columns)
 

@@ -80,7 +80,7 @@ def test_panels_never_overlap_and_cells_are_whole_pixels(
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
-def test_no_panel_is_too_small_to_be_read(
+def test_no_panel_is_too_small_to_read(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
     for slot in lay_out_layers(board, width, height, ratio).slots:
@@ -90,7 +90,7 @@ def test_no_panel_is_too_small_to_be_read(
 @pytest.mark.parametrize(("layers", "heads"), [(1, 1), (2, 2), (3, 4)])
 @pytest.mark.parametrize("tokens", [1, 2, 32, 64])
 @pytest.mark.parametrize("ratio", [1.0, 2.0])
-def test_what_is_usual_is_in_sight_without_scrolling(
+def test_usual_models_fit_without_scrolling(
     layers: int, heads: int, tokens: int, ratio: float
 ) -> None:
     layout = lay_out_layers(a_board(layers, heads, tokens), 640, 440, ratio)
@@ -104,7 +104,7 @@ def test_panels_grow_with_the_window() -> None:
     assert sizes == sorted(set(sizes))
 
 
-def test_what_panels_share_is_written_once() -> None:
+def test_shared_labels_are_drawn_once() -> None:
     layout = lay_out_layers(a_board(2, 3, 8), 900, 700)
     named = {(one.heatmap.layer, one.heatmap.head): one for one in layout.slots}
     assert {place for place, one in named.items() if one.has_column_labels} == {
@@ -130,7 +130,7 @@ def test_what_panels_share_is_written_once() -> None:
 
 
 @given(st.integers(1, 6), st.integers(1, 8), WIDTHS, HEIGHTS, RATIOS)
-def test_room_does_not_depend_on_what_was_pooled(
+def test_the_number_of_cells_does_not_depend_on_pooling(
     layers: int, heads: int, width: float, height: float, ratio: float
 ) -> None:
     cells = {
@@ -167,14 +167,14 @@ def ink(slot: PanelSlot, paint: Callable[[QPainter, PanelSlot, Theme], None]) ->
     return np.not_equal(pixels, 0xFFFFFFFF)
 
 
-def test_nothing_takes_no_room() -> None:
+def test_an_empty_board_takes_no_space() -> None:
     layout = lay_out_layers(Board(), 800, 600)
     assert (layout.slots, layout.width, layout.height) == ((), 0, 0)
     assert cells_per_side(Board(), 800, 600, 1.0) == 128
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
-def test_single_characters_are_not_turned_and_those_written_do_not_touch(
+def test_single_characters_are_not_rotated_and_labels_do_not_touch(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
     slot = lay_out_layers(board, width, height, ratio).slots[0]
@@ -189,7 +189,7 @@ def test_single_characters_are_not_turned_and_those_written_do_not_touch(
         assert right - left >= (one + other) / 2 - 0.01
 
 
-def test_words_are_turned_where_they_are_wider_than_cells() -> None:
+def test_words_are_rotated_if_they_are_wider_than_cells() -> None:
     reading = replace(a_reading(1, 1, 4), tokens=("Your", "journey", "starts", "with"))
     board = create_board(reading, ModelKind.TRANSFORMER)
     narrow, wide = (lay_out_layers(board, side, side).slots[0] for side in (200, 900))

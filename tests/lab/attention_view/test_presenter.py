@@ -36,7 +36,7 @@ def shown(
     return present_attention(reading, model, LabCellPointer(), **also)  # type: ignore[arg-type]
 
 
-def test_a_reading_is_what_the_message_says() -> None:
+def test_a_result_contains_what_the_message_contains() -> None:
     made = a_reading(2, 3, 5, step=70, attending=np.full((2, 3), 0.5), cut=4)
     assert made.weights is not None
     assert made.partner_weights is not None
@@ -71,7 +71,7 @@ def test_a_row_is_a_layer_and_a_column_is_a_head() -> None:
             assert panel.sums is None
 
 
-def test_what_is_later_is_forbidden_but_to_the_average() -> None:
+def test_later_keys_are_masked_except_for_the_average() -> None:
     reading = a_reading(1, 1, 4)
     (panel,) = create_board(reading, ModelKind.DOT_PRODUCT).heatmaps
     assert panel.forbidden is not None
@@ -84,14 +84,14 @@ def test_what_is_later_is_forbidden_but_to_the_average() -> None:
     assert found.notices == (NON_CAUSAL_NOTE,)
 
 
-def test_a_model_without_attention_says_so() -> None:
+def test_a_model_without_attention_shows_a_message() -> None:
     found = shown(replace(a_reading(), weights=None), ModelKind.BIGRAM)
     assert found.message == ATTENTION_MISSING
     assert not found.board.heatmaps
     assert shown(None).message == "Computing attention…"
 
 
-def test_scores_are_said_and_the_best_head_is_marked() -> None:
+def test_scores_are_shown_and_the_best_head_is_marked() -> None:
     board = create_board(a_reading(attending=KNOWN), ModelKind.ATTENTION_ONLY)
     notes = {(panel.layer, panel.head): panel.notes for panel in board.heatmaps}
     words = {place: " ".join(note[0].split()) for place, note in notes.items()}
@@ -102,7 +102,7 @@ def test_scores_are_said_and_the_best_head_is_marked() -> None:
     assert {panel.unit for panel in board.heatmaps} == {"weights;  % on target"}
 
 
-def test_the_largest_of_noise_is_not_marked() -> None:
+def test_the_largest_score_within_noise_is_not_marked() -> None:
     """For eight tokens, the score by chance is 0.34; a quarter of the distance to 1 is at 0.505."""
     for best, marked in ((0.2, []), (0.5, []), (0.51, [(0, 1)]), (1.0, [(0, 1)])):
         reading = a_reading(2, 2, 8, attending=np.array([[0.1, best], [np.nan, 0.15]]))
@@ -110,7 +110,7 @@ def test_the_largest_of_noise_is_not_marked() -> None:
         assert [(one.layer, one.head) for one in panels if one.is_marked] == marked
 
 
-def test_unknown_scores_are_not_said() -> None:
+def test_unknown_scores_are_not_shown() -> None:
     unknown = a_reading(attending=np.full((2, 2), np.nan))
     board = create_board(unknown, ModelKind.ATTENTION_ONLY)
     assert not any(panel.notes or panel.is_marked for panel in board.heatmaps)
@@ -118,14 +118,14 @@ def test_unknown_scores_are_not_said() -> None:
     assert unknown.best_head is None
 
 
-def test_tokens_that_were_cut_are_said() -> None:
+def test_omitted_tokens_are_reported() -> None:
     assert shown(a_reading(cut=1)).notices == (
         "The first token is omitted because the text is longer than the block.",
     )
     assert "3 tokens are" in shown(a_reading(cut=3)).notices[0]
 
 
-def test_of_the_same_it_is_the_same_board() -> None:
+def test_equal_inputs_give_the_same_board() -> None:
     reading = a_reading()
     before = shown(reading)
     pointed = present_attention(
@@ -136,7 +136,7 @@ def test_of_the_same_it_is_the_same_board() -> None:
     assert shown(a_reading(), before=before).board is not before.board
 
 
-def test_colours_by_row_end_at_each_rows_largest() -> None:
+def test_the_colour_range_per_row_ends_at_the_row_maximum() -> None:
     reading = a_reading(2, 2, 6)
     board = create_board(
         reading, ModelKind.TRANSFORMER, 256, ColourOptions(limits=ColourLimits.ROW)
@@ -150,7 +150,7 @@ def test_colours_by_row_end_at_each_rows_largest() -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 12))
-def test_pooled_cells_are_the_largest_of_their_blocks(tokens: int, room: int) -> None:
+def test_pooled_cells_are_the_maximum_of_their_blocks(tokens: int, room: int) -> None:
     reading = a_reading(1, 2, tokens)
     board = create_board(reading, ModelKind.TRANSFORMER, room)
     assert reading.weights is not None
@@ -169,7 +169,7 @@ def test_pooled_cells_are_the_largest_of_their_blocks(tokens: int, room: int) ->
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 9), st.data())
-def test_walking_stays_on_the_board_and_reaches_the_next_layer(
+def test_moving_the_pin_stays_on_the_board_and_reaches_the_next_layer(
     layers: int, heads: int, tokens: int, data: st.DataObject
 ) -> None:
     board = create_board(a_reading(layers, heads, tokens), ModelKind.TRANSFORMER)
@@ -196,7 +196,7 @@ def test_walking_stays_on_the_board_and_reaches_the_next_layer(
         (Cell("layer 1", (0, 8, 0)), ""),
     ],
 )
-def test_a_cell_in_words(cell: Cell, said: str) -> None:
+def test_a_cell_is_described(cell: Cell, said: str) -> None:
     reading = a_reading()
     assert reading.weights is not None
     weights = reading.weights.copy()
@@ -206,7 +206,7 @@ def test_a_cell_in_words(cell: Cell, said: str) -> None:
     assert describe_cell(reading, create_board(reading, ModelKind.TRANSFORMER), cell) == said
 
 
-def test_weights_that_are_no_numbers_are_said() -> None:
+def test_nan_weights_are_reported() -> None:
     reading = a_reading(1, 1, 4)
     broken = replace(reading, weights=np.full((1, 1, 4, 4), np.nan, np.float32))
     found = present_attention(
@@ -215,7 +215,7 @@ def test_weights_that_are_no_numbers_are_said() -> None:
     assert found.description == ("query “␣” (3) has no valid weights (NaN); layer 1, head 1")
 
 
-def test_of_a_pooled_cell_the_largest_is_said() -> None:
+def test_a_pooled_cell_describes_its_largest_weight() -> None:
     reading = a_reading(1, 1, 12)
     assert reading.weights is not None
     pointing = LabCellPointer(Cell("layer 1", (0, 8, 4)))
@@ -227,12 +227,12 @@ def test_of_a_pooled_cell_the_largest_is_said() -> None:
     assert f"({5 + key}), layer 1" in found.description
 
 
-def test_without_tokens_there_is_nothing_to_show() -> None:
+def test_without_tokens_a_message_is_shown() -> None:
     empty = replace(a_reading(1, 1, 1), tokens=(), weights=np.zeros((1, 1, 0, 0)))
     assert shown(empty).message == TEXT_REQUIRED
 
 
-def test_a_second_click_lets_go() -> None:
+def test_a_second_click_unpins() -> None:
     cell = Cell("layer 1", (0, 1, 0))
     pinned = LabCellPointer().pin(cell)
     assert pinned.pinned == cell

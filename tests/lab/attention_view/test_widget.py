@@ -76,7 +76,7 @@ def looked(show: Show) -> Looked:
     return Looked(a_reading(2, 2, 6), show)
 
 
-def test_the_pointer_lights_one_cell_in_all_panels(looked: Looked) -> None:
+def test_the_hovered_cell_is_highlighted_in_all_panels(looked: Looked) -> None:
     cell = Cell("layer 2", (1, 4, 2))
     QTest.mouseMove(looked.view.board.viewport(), looked.at(cell))
     assert looked.pointing.hovered == cell
@@ -85,7 +85,7 @@ def test_the_pointer_lights_one_cell_in_all_panels(looked: Looked) -> None:
     assert looked.view.description_label.text().endswith("layer 2, head 2")
 
 
-def test_a_click_pins_and_keys_walk_into_the_next_head(looked: Looked) -> None:
+def test_a_click_pins_and_keys_move_into_the_next_head(looked: Looked) -> None:
     board = looked.view.board.viewport()
     QTest.mouseClick(board, LEFT, pos=looked.at(Cell("layer 1", (0, 5, 5))))
     assert looked.pointing.pinned == Cell("layer 1", (0, 5, 5))
@@ -105,7 +105,7 @@ def test_a_double_click_opens_a_layer_and_a_head(looked: Looked) -> None:
     assert looked.opened == [(1, 0)]
 
 
-def test_enter_opens_what_is_pinned(looked: Looked) -> None:
+def test_enter_opens_the_pinned_cell(looked: Looked) -> None:
     looked.press(Qt.Key.Key_Return)
     assert looked.opened == []
     looked.keep(LabCellPointer(pinned=Cell("layer 1", (1, 2, 0))))
@@ -114,7 +114,7 @@ def test_enter_opens_what_is_pinned(looked: Looked) -> None:
     assert looked.opened == [(0, 1), (0, 1)]
 
 
-def test_where_the_keys_lead_is_said(looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keyboard_moves_are_announced(looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(attention_view_widget, "announce", lambda _, words, __: said.append(words))
     board = looked.view.board
@@ -130,7 +130,7 @@ def test_where_the_keys_lead_is_said(looked: Looked, monkeypatch: pytest.MonkeyP
     assert board.property(VALUE_PROPERTY).startswith("weight ")
 
 
-def test_panels_stay_where_they_are_while_scores_change(show: Show) -> None:
+def test_panels_keep_their_positions_when_scores_change(show: Show) -> None:
     low, high = (a_reading(attending=np.full((2, 2), score)) for score in (0.004, 1.0))
     looked = Looked(low, show)
     cell = Cell("layer 2", (1, 4, 2))
@@ -140,7 +140,7 @@ def test_panels_stay_where_they_are_while_scores_change(show: Show) -> None:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_what_is_shown_is_what_another_view_would_paint_anew(show: Show, theme: Theme) -> None:
+def test_the_image_equals_that_of_a_new_view(show: Show, theme: Theme) -> None:
     """A view that has shown other results before paints exactly the same pixels."""
     live, fresh = LabAttentionView(), LabAttentionView()
     for view in (live, fresh):
@@ -156,7 +156,7 @@ def test_what_is_shown_is_what_another_view_would_paint_anew(show: Show, theme: 
     assert live.grab().toImage() == fresh.grab().toImage()
 
 
-def test_labels_are_written_once_while_numbers_change(
+def test_labels_are_painted_once_while_values_change(
     show: Show, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Panels that differ only in their values share the surrounding labels.

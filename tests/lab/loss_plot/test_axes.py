@@ -33,7 +33,7 @@ def test_ticks_are_round_few_and_inside(
 
 
 @given(ENDS, some.sampled_from(AxisScale), some.integers(3, 9))
-def test_labels_say_the_values(ends: tuple[float, float], scale: AxisScale, most: int) -> None:
+def test_labels_state_the_values(ends: tuple[float, float], scale: AxisScale, most: int) -> None:
     for tick in choose_ticks(*ends, scale, most):
         said = float(tick.label.replace(",", "").replace("−", "-"))
         assert said == pytest.approx(tick.value, rel=0.05)
@@ -50,13 +50,11 @@ def test_labels_say_the_values(ends: tuple[float, float], scale: AxisScale, most
         ((0, 2e8), AxisScale.LINEAR, ["0", "5e7", "1e8", "1.5e8", "2e8"]),
     ],
 )
-def test_ticks_that_are_known(
-    ends: tuple[float, float], scale: AxisScale, labels: list[str]
-) -> None:
+def test_known_ticks(ends: tuple[float, float], scale: AxisScale, labels: list[str]) -> None:
     assert [tick.label for tick in choose_ticks(*ends, scale, 7)] == labels
 
 
-def test_what_is_counted_has_whole_numbers() -> None:
+def test_counts_have_integer_ticks() -> None:
     assert [tick.label for tick in choose_ticks(0, 2, AxisScale.LINEAR, 6, least=1)] == [
         "0",
         "1",
@@ -65,14 +63,14 @@ def test_what_is_counted_has_whole_numbers() -> None:
 
 
 @given(ENDS, some.sampled_from(AxisScale), some.floats(0, 1))
-def test_a_place_and_its_value_lead_to_each_other(
+def test_fractions_and_values_are_inverse(
     ends: tuple[float, float], scale: AxisScale, share: float
 ) -> None:
     axis = PlotAxis("", *ends, scale)
     assert axis.share(axis.value(share)) == pytest.approx(share, abs=1e-6)
 
 
-def test_what_a_logarithm_has_not_stands_at_the_low_end() -> None:
+def test_values_without_a_logarithm_are_at_the_low_end() -> None:
     axis = PlotAxis("", 1, 100, AxisScale.LOG)
     assert axis.share(np.array([0.0, 1.0, 10.0, 100.0])).tolist() == [0, 0, 0.5, 1]
     assert np.isnan(axis.share(math.nan))

@@ -21,7 +21,7 @@ def tasks(draw: st.DrawFn) -> tuple[list[float], float, float, float]:
 
 
 @given(tasks())
-def test_none_overlaps_and_all_are_inside(task: tuple[list[float], float, float, float]) -> None:
+def test_no_boxes_overlap_and_all_are_inside(task: tuple[list[float], float, float, float]) -> None:
     wanted, size, low, high = task
     places = spread_boxes(wanted, size, low, high)
     assert len(places) == len(wanted)
@@ -31,7 +31,7 @@ def test_none_overlaps_and_all_are_inside(task: tuple[list[float], float, float,
 
 
 @given(tasks(), st.data())
-def test_no_other_places_are_nearer(
+def test_no_other_placement_is_closer(
     task: tuple[list[float], float, float, float], data: st.DataObject
 ) -> None:
     wanted, size, low, high = task
@@ -45,7 +45,7 @@ def test_no_other_places_are_nearer(
     assert far(spread_boxes(wanted, size, low, high)) <= far(others) + 1e-6
 
 
-def test_what_has_room_stays() -> None:
+def test_boxes_with_enough_space_stay() -> None:
     assert spread_boxes([1, 12, 50], 10, 0, 100) == [1, 12, 50]
     assert spread_boxes([40, 40], 10, 0, 100) == [35, 45]
     assert spread_boxes([95, 96, 97], 10, 0, 100) == pytest.approx([70, 80, 90])

@@ -51,7 +51,7 @@ def plotted(run: LossHistory, to_beat: list[float], scale: AxisScale) -> LossPlo
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(SIZES, TO_BEAT, st.sampled_from(AxisScale), st.none() | st.integers(2, 200))
-def test_words_are_inside_apart_and_in_the_order_of_their_lines(
+def test_labels_are_inside_and_apart_and_in_the_order_of_their_lines(
     application: QApplication,
     size: tuple[int, int],
     to_beat: list[float],
@@ -76,7 +76,7 @@ def test_words_are_inside_apart_and_in_the_order_of_their_lines(
         assert len(words) == min(len(to_beat), max(0, room))
 
 
-def test_words_with_room_are_at_their_lines(application: QApplication) -> None:
+def test_labels_with_enough_space_are_at_their_lines(application: QApplication) -> None:
     plot = plotted(losses(), [3.3, 2.5], AxisScale.LINEAR)
     inner = QRectF(40, 30, 640, 270)
     words = place_reference_labels(inner, plot)
@@ -86,7 +86,7 @@ def test_words_with_room_are_at_their_lines(application: QApplication) -> None:
         assert each.box.center().y() == pytest.approx(y)
 
 
-def test_what_the_plot_leaves_out_is_said_once_under_it(
+def test_losses_outside_the_plot_are_reported_once_below_it(
     application: QApplication, qtbot: QtBot
 ) -> None:
     pane = PlotPane({name: QAction(name, application) for name in ("losses", "steps")})

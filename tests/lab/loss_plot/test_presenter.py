@@ -40,18 +40,18 @@ def line(plot: LossPlot, role: LossLineRole, name: str = "") -> LossLine:
     return next(each for each in plot.lines if (each.role, each.name) == (role, name))
 
 
-def test_nothing_says_what_would_be_there() -> None:
+def test_an_empty_plot_states_what_will_appear() -> None:
     for plot in (plot_of(), plot_of(LossHistory.of())):
         assert (plot.lines, plot.message, plot.description) == ((), EMPTY_MESSAGE, EMPTY_MESSAGE)
 
 
-def test_a_measure_before_the_first_step_is_shown() -> None:
+def test_a_validation_before_the_first_step_is_shown() -> None:
     plot = plot_of(LossHistory.of(validation_steps=[0], validation=[4.1]))
     assert [each.role for each in plot.lines] == [LossLineRole.VALIDATION]
     assert plot.message == ""
 
 
-def test_lines_of_one_run() -> None:
+def test_one_run_has_three_lines() -> None:
     plot = plot_of(TEN)
     assert [each.role for each in plot.lines] == [
         LossLineRole.EACH,
@@ -66,14 +66,14 @@ def test_lines_of_one_run() -> None:
     assert {key.colour for key in plot.keys} == {1}
 
 
-def test_without_smoothing_each_step_is_the_line() -> None:
+def test_without_smoothing_the_line_shows_each_step() -> None:
     plot = plot_of(TEN, options=PlotOptions(smoothing=0))
     assert [each.role for each in plot.lines] == [LossLineRole.TRAINING, LossLineRole.VALIDATION]
     assert line(plot, LossLineRole.TRAINING).values.tolist() == TEN.training.tolist()
     assert plot.keys[0].text == "training"
 
 
-def test_this_run_lies_over_the_others_and_faint_lines_under_all() -> None:
+def test_the_open_run_is_on_top_and_faint_lines_are_below() -> None:
     plot = plot_of(TEN, TEN, TEN)
     assert [(each.role, each.name[-1:]) for each in plot.lines] == [
         (role, name) for role in LossLineRole for name in "321"
@@ -84,7 +84,7 @@ def test_this_run_lies_over_the_others_and_faint_lines_under_all() -> None:
     assert {key.colour for key in plot.keys[3:]} == {None}
 
 
-def test_axes_have_room_for_all() -> None:
+def test_axes_include_all_losses() -> None:
     plot = plot_of(TEN)
     assert (plot.x.low, plot.x.high) == (0, 10)
     assert plot.y.low < 2 < 4.1 < plot.y.high
@@ -93,7 +93,7 @@ def test_axes_have_room_for_all() -> None:
     assert (plot.x.title, plot.y.title) == ("step", "loss (nats per token)")
 
 
-def test_no_room_is_left_below_0_where_no_loss_is() -> None:
+def test_the_axis_does_not_extend_below_0() -> None:
     learnt = LossHistory.of([1, 2], [3.0, 0.001], np.ones(2))
     assert plot_of(learnt).y.low == 0
     below = LossHistory.of([1, 2], [3.0, -1.0], np.ones(2))
@@ -104,7 +104,7 @@ def test_no_room_is_left_below_0_where_no_loss_is() -> None:
 @pytest.mark.parametrize(
     "values", [[2.0], [0.0], [0.0, 0.0], [1.0, 1.0], [math.nan], [math.inf], [1e308]]
 )
-def test_axes_of_odd_losses_have_a_length(scale: AxisScale, values: list[float]) -> None:
+def test_axes_of_unusual_losses_have_a_length(scale: AxisScale, values: list[float]) -> None:
     losses = LossHistory.of(range(1, len(values) + 1), values, np.ones(len(values)))
     plot = present_plot([LossCurve("", losses)], PlotOptions(losses=scale, steps=scale))
     for axis in (plot.x, plot.y):
@@ -119,7 +119,7 @@ def diverged() -> LossHistory:
     return LossHistory.of(STEPS, values, np.ones(10), [5, 10], [3.0, math.nan])
 
 
-def test_a_divergence_does_not_flatten_what_was_before() -> None:
+def test_divergence_does_not_flatten_earlier_losses() -> None:
     plot = plot_of(diverged())
     assert plot.y.high < 20
     assert plot.notices == ("Losses up to 1.00e+09 are outside the plot.",)
@@ -143,7 +143,7 @@ def test_the_nearest_points_are_read() -> None:
     assert read_step(plot_of(TEN), -1).step == 0
 
 
-def test_of_several_runs_the_faint_lines_are_not_read() -> None:
+def test_faint_lines_are_not_read_for_several_runs() -> None:
     reading = read_step(plot_of(TEN, TEN), 5)
     assert {row.title for row in reading.rows} == {
         f"run {run}, {role}"
@@ -152,14 +152,14 @@ def test_of_several_runs_the_faint_lines_are_not_read() -> None:
     }
 
 
-def test_nearest_is_the_nearest() -> None:
+def test_the_nearest_step_is_found() -> None:
     steps = np.array([2, 4, 10])
     for step in np.linspace(0, 12, 49):
         found = nearest_step_index(steps, step)
         assert abs(steps[found] - step) == np.abs(steps - step).min()
 
 
-def test_all_of_it_is_told() -> None:
+def test_the_plot_is_described_completely() -> None:
     told = plot_of(TEN).description
     assert told.startswith("Step 10: ")
     assert "Lowest validation: 2.200 at step 10." in told
@@ -170,7 +170,7 @@ def test_all_of_it_is_told() -> None:
     assert plot_of(TEN, shown_step=5).description.startswith("Step 5: validation 3.000, ")
 
 
-def test_what_was_smoothed_is_smoothed_further() -> None:
+def test_smoothed_losses_are_extended() -> None:
     before = plot_of(TEN)
     longer = TEN.extended([11], [1.0], [1e-3])
     curves = [LossCurve("run 1", longer, 1)]
@@ -200,11 +200,11 @@ def test_what_was_smoothed_is_smoothed_further() -> None:
         (-1, ""),
     ],
 )
-def test_time_left_in_words(seconds: float, says: str) -> None:
+def test_the_remaining_time_is_formatted(seconds: float, says: str) -> None:
     assert format_time_left(seconds) == says
 
 
-def test_what_is_not_known_is_not_said() -> None:
+def test_unknown_values_are_not_shown() -> None:
     assert TrainingProgress(0, 3000, 1e-3).facts == ("step 0 of 3,000", "learning rate 0.001")
     assert TrainingProgress(1200, 3000, 3e-4, 12_345.6, 242).facts == (
         "step 1,200 of 3,000",

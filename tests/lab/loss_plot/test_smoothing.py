@@ -39,7 +39,7 @@ def test_smoothing_is_as_defined(values: list[float], strength: float) -> None:
 
 
 @given(VALUES, VALUES, STRENGTH)
-def test_going_on_is_the_same_as_anew(
+def test_extending_gives_the_same_result_as_starting_over(
     first: list[float], more: list[float], strength: float
 ) -> None:
     before = losses_of(first)
@@ -55,7 +55,7 @@ def test_long_runs_are_smoothed_in_blocks() -> None:
         np.testing.assert_allclose(found, by_definition(values, strength), rtol=1e-9)
 
 
-def test_what_another_run_smoothed_is_not_taken() -> None:
+def test_smoothed_losses_of_another_run_are_not_reused() -> None:
     other = smooth_losses(losses_of([9.0, 9.0]), 0.5)
     assert smooth_losses(losses_of([1.0, 1.0]), 0.5, other).values.tolist() == [1.0, 1.0]
     same = losses_of([1.0, 2.0])
@@ -79,7 +79,7 @@ def test_every_column_keeps_its_extremes(count: int, columns: int) -> None:
             assert (its.min(), its.max(), its[0], its[-1]) == ends
 
 
-def test_a_spike_in_a_million_is_not_lost() -> None:
+def test_a_spike_among_a_million_losses_is_kept() -> None:
     values = np.ones(1_000_000)
     values[777_777] = 50
     at, found = thin_line(np.arange(1_000_000), values, np.linspace(0, 1_000_000, 601))
@@ -87,7 +87,7 @@ def test_a_spike_in_a_million_is_not_lost() -> None:
     assert at[found.argmax()] == pytest.approx(777_777, abs=1_000_000 / 600)
 
 
-def test_gaps_stay_where_a_column_has_nothing_else() -> None:
+def test_gaps_stay_if_a_column_contains_nothing_else() -> None:
     values = np.ones(1000)
     values[500:] = np.nan
     _, found = thin_line(np.arange(1000), values, np.linspace(0, 1000, 11))
@@ -95,7 +95,7 @@ def test_gaps_stay_where_a_column_has_nothing_else() -> None:
     assert np.isfinite(found[:4]).all()
 
 
-def test_a_line_leads_out_of_what_is_shown() -> None:
+def test_a_line_leads_out_of_the_visible_part() -> None:
     at, _ = thin_line(np.arange(100), np.arange(100.0), np.array([40.0, 50.0, 60.0]))
     assert at.min() < 40
     assert at.max() > 60

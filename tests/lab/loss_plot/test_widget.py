@@ -132,12 +132,12 @@ def colours(image: QImage) -> set[str]:
 # -------------------------------------------------------------------------- mouse and keyboard
 
 
-def test_a_click_picks_the_nearest_step_that_is_kept(reader: Reader) -> None:
+def test_a_click_selects_the_nearest_snapshot(reader: Reader) -> None:
     reader.press(340)
     assert reader.picked == [300]
 
 
-def test_dragging_goes_through_training_and_each_step_once(reader: Reader) -> None:
+def test_dragging_selects_each_step_once(reader: Reader) -> None:
     reader.press(100)
     for step in (110, 140, 160, 390, 410):
         reader.move(step, is_held=True)
@@ -153,7 +153,7 @@ def test_dragging_beyond_the_ends_stays_at_them(reader: Reader) -> None:
     assert reader.picked == [500, 1000, 0]
 
 
-def test_pointing_shows_numbers_and_leaving_takes_them_away(reader: Reader) -> None:
+def test_hovering_shows_values_and_leaving_hides_them(reader: Reader) -> None:
     before = reader.picture()
     reader.move(500)
     pointed = reader.picture()
@@ -166,7 +166,7 @@ def test_pointing_shows_numbers_and_leaving_takes_them_away(reader: Reader) -> N
     assert reader.picked == []
 
 
-def test_keys_walk_through_the_steps_that_are_kept(reader: Reader) -> None:
+def test_keys_move_through_the_snapshots(reader: Reader) -> None:
     assert reader.key(Qt.Key.Key_Home) == 0
     assert reader.key(Qt.Key.Key_Right) == 100
     assert reader.key(Qt.Key.Key_PageUp) == 1000
@@ -180,7 +180,9 @@ def test_keys_walk_through_the_steps_that_are_kept(reader: Reader) -> None:
     assert reader.key(Qt.Key.Key_Left) == 900
 
 
-def test_where_no_steps_are_kept_any_can_be_picked(application: QApplication, qtbot: QtBot) -> None:
+def test_without_snapshots_any_step_can_be_selected(
+    application: QApplication, qtbot: QtBot
+) -> None:
     reader = Reader(qtbot, plot_of(losses(), stops=()))
     reader.press(337)
     assert reader.picked[-1] == pytest.approx(337, abs=3)
@@ -188,12 +190,14 @@ def test_where_no_steps_are_kept_any_can_be_picked(application: QApplication, qt
     assert other.key(Qt.Key.Key_Right) == 510
 
 
-def test_commands_are_left_to_the_window(reader: Reader) -> None:
+def test_command_shortcuts_are_left_to_the_window(reader: Reader) -> None:
     QTest.keyClick(reader.view, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
     assert reader.picked == []
 
 
-def test_an_empty_plot_says_so_and_takes_nothing(application: QApplication, qtbot: QtBot) -> None:
+def test_an_empty_plot_shows_a_message_and_ignores_input(
+    application: QApplication, qtbot: QtBot
+) -> None:
     reader = Reader(qtbot, LossPlot())
     for key in (Qt.Key.Key_Left, Qt.Key.Key_Home, Qt.Key.Key_Escape):
         reader.key(key)
@@ -207,14 +211,14 @@ def test_an_empty_plot_says_so_and_takes_nothing(application: QApplication, qtbo
 # ------------------------------------------------------------------------------ screen readers
 
 
-def test_it_says_what_it_is(reader: Reader) -> None:
+def test_the_plot_has_an_accessible_name(reader: Reader) -> None:
     told = heard(reader.view)
     assert (told.role, told.name) == (QAccessible.Role.Chart, "Losses")
     assert told.description == KEYBOARD_HELP
     assert told.value == plot_of(losses()).description
 
 
-def test_what_keys_lead_to_is_said_and_what_the_pointer_does_is_not(
+def test_keyboard_moves_are_announced_and_pointer_moves_are_not(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -231,7 +235,7 @@ def test_what_keys_lead_to_is_said_and_what_the_pointer_does_is_not(
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
-def test_lines_have_their_colours_on_the_themes_paper(
+def test_lines_have_their_colours_on_the_background_of_the_theme(
     application: QApplication, qtbot: QtBot, theme: Theme
 ) -> None:
     reader = Reader(qtbot, plot_of(losses(), losses(500), shown_step=300), theme)
@@ -256,7 +260,7 @@ def test_any_number_of_points_is_drawn_in_any_size(
     assert max(points) <= max(2 * size[0] + 8, 8)
 
 
-def test_lines_stand_where_their_losses_are(application: QApplication, qtbot: QtBot) -> None:
+def test_lines_are_at_their_losses(application: QApplication, qtbot: QtBot) -> None:
     run = losses(100)
     plot = plot_of(run, options=PlotOptions(smoothing=0, losses=AxisScale.LOG, steps=AxisScale.LOG))
     chart = Reader(qtbot, plot).view.chart
@@ -275,13 +279,13 @@ def divergent(scale: AxisScale) -> LossPlot:
 
 
 @pytest.mark.parametrize("scale", AxisScale)
-def test_a_divergence_is_marked(application: QApplication, qtbot: QtBot, scale: AxisScale) -> None:
+def test_divergence_is_marked(application: QApplication, qtbot: QtBot, scale: AxisScale) -> None:
     reader = Reader(qtbot, divergent(scale))
     assert {LIGHT.warning, head_colour(0, LIGHT)} <= colours(reader.picture())
     assert "not a number at step 91" in drawing(reader)
 
 
-def test_what_is_no_number_is_left_open(application: QApplication, qtbot: QtBot) -> None:
+def test_losses_that_are_not_finite_leave_a_gap(application: QApplication, qtbot: QtBot) -> None:
     chart = Reader(qtbot, divergent(AxisScale.LINEAR)).view.chart
     assert chart
     each = chart.line_items[0]
@@ -290,7 +294,7 @@ def test_what_is_no_number_is_left_open(application: QApplication, qtbot: QtBot)
     assert np.abs(each.yData[:-10]).max() <= 2
 
 
-def test_a_spike_is_seen_however_many_steps_there_are(
+def test_a_spike_is_visible_among_any_number_of_steps(
     application: QApplication, qtbot: QtBot
 ) -> None:
     values = np.full(200_000, 3.0)
@@ -324,7 +328,7 @@ def drawing(reader: Reader) -> str:
     return bytes(buffer.data().data()).decode()
 
 
-def test_axes_lines_and_what_is_to_be_beaten_are_drawn_with_words(reader: Reader) -> None:
+def test_axes_lines_and_reference_losses_are_labelled(reader: Reader) -> None:
     text = drawing(reader)
     assert "bigram counts 2.50" in text
     assert "unigram baseline 3.30" in text
@@ -345,7 +349,9 @@ def seen_words(reader: Reader) -> str:
     return document.toPlainText().replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_names_of_runs_are_words_and_no_markup(application: QApplication, qtbot: QtBot) -> None:
+def test_names_of_runs_are_not_interpreted_as_markup(
+    application: QApplication, qtbot: QtBot
+) -> None:
     curves = [LossCurve("<b>x</b> & <img src=y>", losses()), LossCurve("other", losses(500), 1)]
     reader = Reader(qtbot, present_plot(curves, PlotOptions()))
     assert "<b>x</b> & <img src=y>" in seen_words(reader)
@@ -355,7 +361,7 @@ def test_names_of_runs_are_words_and_no_markup(application: QApplication, qtbot:
     assert "<b>x</b> & <img src=y>, training" in pointed.toPlainText()
 
 
-def test_lines_are_drawn_anew_only_for_other_losses(reader: Reader) -> None:
+def test_lines_are_redrawn_only_for_new_losses(reader: Reader) -> None:
     chart = reader.view.chart
     assert chart
     drawn = list(chart.line_items)
@@ -372,7 +378,7 @@ def test_lines_are_drawn_anew_only_for_other_losses(reader: Reader) -> None:
     assert in_scene == []
 
 
-def test_what_is_hidden_is_drawn_when_it_is_seen(reader: Reader) -> None:
+def test_a_hidden_plot_is_drawn_when_it_is_shown(reader: Reader) -> None:
     chart = reader.view.chart
     assert chart
     drawn = list(chart.line_items)

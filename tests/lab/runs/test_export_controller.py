@@ -52,7 +52,7 @@ def asked(student: Student) -> Iterator[Asked]:
 
 
 @pytest.mark.slow
-def test_every_kept_moment_is_a_frame(asked: Asked, tmp_path: Path) -> None:
+def test_every_snapshot_is_a_frame(asked: Asked, tmp_path: Path) -> None:
     asked.train()
     path = tmp_path / "training.gif"
     asked.film_controller.create_film(path)
@@ -66,7 +66,7 @@ def test_every_kept_moment_is_a_frame(asked: Asked, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_moments_are_left_out_evenly_where_all_would_not_fit(
+def test_snapshots_are_omitted_evenly_if_not_all_fit(
     asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked.train(200)  # 21 snapshots are kept
@@ -81,7 +81,7 @@ def test_moments_are_left_out_evenly_where_all_would_not_fit(
 
 
 @pytest.mark.slow
-def test_another_run_calls_it_off(asked: Asked, tmp_path: Path) -> None:
+def test_another_run_cancels_the_export(asked: Asked, tmp_path: Path) -> None:
     asked.train()
     asked.film_controller.create_film(tmp_path / "training.gif")
     asked.student.window.lab.close_run()
@@ -89,7 +89,7 @@ def test_another_run_calls_it_off(asked: Asked, tmp_path: Path) -> None:
     assert not [*tmp_path.glob("training*")]
 
 
-def test_what_is_no_film_is_refused_before_anything_is_read(asked: Asked, tmp_path: Path) -> None:
+def test_other_formats_are_rejected_before_anything_is_read(asked: Asked, tmp_path: Path) -> None:
     asked.train()
     asked.film_controller.create_film(tmp_path / "training.png")
     assert asked.refused
@@ -97,12 +97,12 @@ def test_what_is_no_film_is_refused_before_anything_is_read(asked: Asked, tmp_pa
     assert not asked.film_controller.is_working
 
 
-def test_without_a_run_there_is_nothing_to_film(asked: Asked, tmp_path: Path) -> None:
+def test_without_a_run_nothing_is_exported(asked: Asked, tmp_path: Path) -> None:
     asked.film_controller.create_film(tmp_path / "training.gif")
     assert not asked.film_controller.is_working
 
 
-def test_a_text_that_cannot_be_read_is_said(asked: Asked, tmp_path: Path) -> None:
+def test_an_invalid_text_is_reported(asked: Asked, tmp_path: Path) -> None:
     asked.train()
     asked.student.window.lab.set_probe("z!")
     asked.film_controller.create_film(tmp_path / "training.gif")
@@ -143,7 +143,7 @@ def filming(student: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     made.goes_on.set()
 
 
-def test_closing_waits_for_a_film(filming: Filming) -> None:
+def test_closing_waits_for_an_animation(filming: Filming) -> None:
     filming.window.close()
     assert filming.window.isVisible()
     said = "The window closes when the file is complete: 1 of 2"
@@ -153,7 +153,7 @@ def test_closing_waits_for_a_film(filming: Filming) -> None:
     assert filming.path.exists()
 
 
-def test_one_film_is_made_at_a_time(filming: Filming) -> None:
+def test_one_animation_is_created_at_a_time(filming: Filming) -> None:
     action = filming.window.menus.by_id["run_export.save_film"]
     assert not action.isEnabled()
     filming.goes_on.set()
@@ -161,7 +161,7 @@ def test_one_film_is_made_at_a_time(filming: Filming) -> None:
     assert filming.path.exists()
 
 
-def test_a_film_is_called_off_by_its_button(filming: Filming) -> None:
+def test_an_animation_is_cancelled_with_its_button(filming: Filming) -> None:
     button = filming.window.run_export_controller.progress.widget.cancel
     filming.student.until(button.isVisible)
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
@@ -170,7 +170,7 @@ def test_a_film_is_called_off_by_its_button(filming: Filming) -> None:
     assert not filming.path.exists()
 
 
-def test_what_is_still_read_for_a_film_is_called_off(asked: Asked, tmp_path: Path) -> None:
+def test_reading_for_an_animation_is_cancelled(asked: Asked, tmp_path: Path) -> None:
     asked.train()
     asked.film_controller.create_film(tmp_path / "training.gif")
     asked.film_controller.cancel()
@@ -178,7 +178,7 @@ def test_what_is_still_read_for_a_film_is_called_off(asked: Asked, tmp_path: Pat
     assert asked.said[-1] == "Cancelled; nothing was written."
 
 
-def test_a_film_whose_training_ends_while_it_is_read_is_said_not_to_be_written(
+def test_an_animation_whose_training_ends_is_reported_as_not_saved(
     asked: Asked, tmp_path: Path
 ) -> None:
     asked.train()
@@ -191,7 +191,7 @@ def test_a_film_whose_training_ends_while_it_is_read_is_said_not_to_be_written(
     assert not [*tmp_path.glob("training*")]
 
 
-def test_a_film_that_cannot_be_written_leaves_the_window_open(
+def test_a_failed_animation_leaves_the_window_open(
     filming: Filming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filming.window.close()

@@ -64,7 +64,7 @@ def test_runs_are_listed_while_one_is_deleted(
     assert [run.name for run in list_runs(tmp_path)] == ["kept"]
 
 
-def test_a_new_run_gets_a_name_of_its_own(tmp_path: Path) -> None:
+def test_a_new_run_gets_a_unique_name(tmp_path: Path) -> None:
     first = choose_run_folder(tmp_path, TrainingSettings())
     assert first.name == "repeat-attention-only-1"
     a_run(first)
@@ -82,7 +82,7 @@ def test_a_run_is_renamed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "  ", "..", "a/b", "a\\b", "a:b", "taken"])
-def test_names_that_cannot_be_are_refused(tmp_path: Path, name: str) -> None:
+def test_invalid_names_are_rejected(tmp_path: Path, name: str) -> None:
     a_run(tmp_path / "taken")
     folder = a_run(tmp_path / "run")
     with pytest.raises(InputError):
@@ -101,7 +101,7 @@ def test_only_runs_are_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("deleted", range(5))
-def test_what_is_left_of_a_run_can_be_deleted(
+def test_a_partly_deleted_run_can_be_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int
 ) -> None:
     folder = RunFolder(a_run(tmp_path / "run"))
@@ -124,7 +124,7 @@ def test_what_is_left_of_a_run_can_be_deleted(
     assert not folder.path.exists()
 
 
-def test_losses_are_read_or_refused(tmp_path: Path) -> None:
+def test_losses_are_read_or_rejected(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "run")
     with pytest.raises(InputError, match="Cannot read"):
         read_losses(folder)
@@ -134,7 +134,7 @@ def test_losses_are_read_or_refused(tmp_path: Path) -> None:
     assert read_losses(folder).training.tolist() == [3.5]
 
 
-def test_the_text_begins_as_the_file_or_the_task_does(tmp_path: Path) -> None:
+def test_the_preview_is_the_beginning_of_the_file_or_task(tmp_path: Path) -> None:
     file = tmp_path / "poem.txt"
     file.write_text("Tyger Tyger", encoding="utf-8")
     own = replace_setting(
@@ -148,7 +148,7 @@ def test_the_text_begins_as_the_file_or_the_task_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["a b", "“é” ␣ 字\t", "x" * 10_000])
-def test_what_was_read_is_kept_with_the_run(tmp_path: Path, text: str) -> None:
+def test_the_probe_is_stored_with_the_run(tmp_path: Path, text: str) -> None:
     folder = a_run(tmp_path / "one")
     assert stored_probe(folder) == ""
     store_probe(folder, text)

@@ -58,7 +58,7 @@ def see(student: Student, folder: Path) -> None:
 @pytest.mark.parametrize(
     "age", [None, 0, -(10**6)], ids=["no orders", "new orders", "of the future"]
 )
-def test_a_run_that_is_only_seen_stays_as_it_is(
+def test_viewing_a_run_does_not_change_it(
     application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None],
     folder: Path, monkeypatch: pytest.MonkeyPatch, age: int | None,
 ) -> None:  # fmt: skip
@@ -81,7 +81,7 @@ def test_a_run_that_is_only_seen_stays_as_it_is(
 
 @pytest.mark.parametrize("kind", others_slow(KINDS))
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_with_a_way_out_is_refused(
+def test_a_run_with_links_is_rejected(
     student: Student, folder: Path, outside: Path, name: str, kind: str
 ) -> None:
     plant(folder / name, kind, outside)
@@ -96,7 +96,7 @@ def test_a_run_with_a_way_out_is_refused(
 
 @pytest.mark.parametrize("kind", others_slow(KINDS))
 @pytest.mark.parametrize("name", ["lock", "orders", "losses.csv", "snapshots"])
-def test_a_run_with_a_way_out_is_listed_and_deleted(
+def test_a_run_with_links_is_listed_and_deleted(
     student: Student, folder: Path, outside: Path, name: str, kind: str
 ) -> None:
     home = student.window.lab.home
@@ -118,7 +118,7 @@ def test_a_run_with_a_way_out_is_listed_and_deleted(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["orders", "background.log"])
-def test_it_does_not_go_on_in_the_background_through_a_link(
+def test_background_training_does_not_follow_a_link(
     folder: Path, outside: Path, name: str, kind: str
 ) -> None:
     plant(folder / name, kind, outside)
@@ -131,14 +131,14 @@ def test_it_does_not_go_on_in_the_background_through_a_link(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nobody_is_asked_to_stop_through_a_link(folder: Path, outside: Path, kind: str) -> None:
+def test_a_stop_request_does_not_follow_a_link(folder: Path, outside: Path, kind: str) -> None:
     plant(folder / "stop", kind, outside)
     before = tree(outside)
     detached_controller.request_stop(folder)
     assert tree(outside) == before
 
 
-def test_one_in_the_background_reads_its_orders_and_writes_its_log(
+def test_background_training_reads_its_orders_and_writes_its_log(
     application: QApplication, qtbot: QtBot, folder: Path
 ) -> None:
     (folder / "background.log").write_text("of another time, and much longer")
@@ -156,9 +156,7 @@ def type_and_leave(student: Student, text: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_typed_at_a_run_that_is_only_seen_is_kept_in_memory(
-    student: Student, folder: Path
-) -> None:
+def test_the_probe_of_a_viewed_run_is_kept_in_memory(student: Student, folder: Path) -> None:
     see(student, folder)
     before = tree(folder)
     type_and_leave(student, "hgf")
@@ -169,7 +167,7 @@ def test_what_is_typed_at_a_run_that_is_only_seen_is_kept_in_memory(
 
 
 @pytest.mark.slow
-def test_what_is_typed_is_kept_with_a_run_that_is_trained(student: Student, folder: Path) -> None:
+def test_the_probe_of_a_trained_run_is_stored(student: Student, folder: Path) -> None:
     see(student, folder)
     type_and_leave(student, "abc")
     see(student, folder)
@@ -182,7 +180,7 @@ def test_what_is_typed_is_kept_with_a_run_that_is_trained(student: Student, fold
 
 
 @pytest.mark.slow
-def test_what_is_typed_is_kept_with_a_run_of_the_list(student: Student, folder: Path) -> None:
+def test_the_probe_of_a_listed_run_is_stored(student: Student, folder: Path) -> None:
     home = student.window.lab.home
     home.mkdir(parents=True, exist_ok=True)
     own = folder.rename(home / "own")

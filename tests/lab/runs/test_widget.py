@@ -42,7 +42,7 @@ def editors_of(pane: RunsPane) -> list[QLineEdit]:
     return pane.list.findChildren(QLineEdit)
 
 
-def test_a_name_is_not_edited_while_something_else_of_the_list_is(pane: RunsPane) -> None:
+def test_only_one_name_is_edited_at_a_time(pane: RunsPane) -> None:
     """Qt prints a warning for this; Qt's own key edits the column that was clicked."""
     show(pane, "first")
     assert pane.select_run("first")
@@ -53,9 +53,7 @@ def test_a_name_is_not_edited_while_something_else_of_the_list_is(pane: RunsPane
     assert [line.text() for line in editors_of(pane)] == [item.text(1)]
 
 
-def test_a_name_that_is_typed_is_not_lost_to_another_run_that_goes_on(
-    pane: RunsPane, qtbot: QtBot
-) -> None:
+def test_an_edited_name_is_not_lost_when_another_run_trains(pane: RunsPane, qtbot: QtBot) -> None:
     show(pane, "first", "second", at_work=frozenset({"second"}))
     assert pane.select_run("first")
     pane.edit_name()
@@ -74,9 +72,7 @@ def test_a_name_that_is_typed_is_not_lost_to_another_run_that_goes_on(
 
 
 @pytest.mark.parametrize("chosen", ["", "run 03"], ids=["none chosen", "chosen out of sight"])
-def test_runs_that_train_leave_the_list_where_it_is(
-    pane: RunsPane, qtbot: QtBot, chosen: str
-) -> None:
+def test_training_runs_do_not_scroll_the_list(pane: RunsPane, qtbot: QtBot, chosen: str) -> None:
     names = [f"run {number:02}" for number in range(100)]
     show(pane, *names, at_work=frozenset(names[:2]))
     bar = pane.list.verticalScrollBar()

@@ -37,7 +37,7 @@ def test_every_setting_of_a_training_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_put_is_got_and_nothing_else_changes(name: str) -> None:
+def test_a_changed_setting_can_be_read_and_nothing_else_changes(name: str) -> None:
     values = {
         "preset": "world-transformer",
         "kind": CorpusKind.WORLD,
@@ -57,7 +57,7 @@ def test_what_is_put_is_got_and_nothing_else_changes(name: str) -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
-def test_a_preset_that_is_chosen_says_what_is_to_be_seen(preset: TrainingPreset) -> None:
+def test_a_preset_describes_what_it_demonstrates(preset: TrainingPreset) -> None:
     chosen = replace_setting(TrainingSettings(), "preset", preset.name)
     assert chosen == preset.settings
     assert get_setting(chosen, "preset") == preset.name
@@ -69,7 +69,7 @@ def test_a_preset_that_is_chosen_says_what_is_to_be_seen(preset: TrainingPreset)
     )
 
 
-def test_one_begins_with_an_induction_head() -> None:
+def test_the_default_settings_are_the_induction_preset() -> None:
     assert PRESETS[0].settings == TrainingSettings()
     assert TrainingSettings().source.kind is CorpusKind.REPEAT
 
@@ -93,7 +93,7 @@ def test_the_notes_presets_keep_a_file_and_tasks_do_not() -> None:
     assert replace_setting(own, "preset", PRESETS[0].name) == TrainingSettings()
 
 
-def test_a_problem_is_at_its_setting_with_what_mends_it() -> None:
+def test_a_problem_is_at_its_setting_with_a_remedy() -> None:
     setup = present_settings(replace(TrainingSettings(), heads=3), None, "")
     wrong = [one for one in setup.settings if one.problem]
     (heads,) = wrong
@@ -101,7 +101,7 @@ def test_a_problem_is_at_its_setting_with_what_mends_it() -> None:
     assert heads.remedy_text == "Set heads to 2"
 
 
-def test_what_was_refused_is_at_its_setting_or_elsewhere() -> None:
+def test_a_rejection_is_at_its_setting_or_among_the_others() -> None:
     at_text = present_settings(TrainingSettings(), InputError("text", "One letter only."), "")
     assert [one.setting.name for one in at_text.settings if one.problem] == ["kind"]
     assert at_text.other_problems == ()
@@ -109,18 +109,18 @@ def test_what_was_refused_is_at_its_setting_or_elsewhere() -> None:
     assert folder.other_problems == ("There is no run.",)
 
 
-def test_a_run_holds_all_but_its_steps() -> None:
+def test_a_run_locks_all_settings_except_its_steps() -> None:
     setup = present_settings(TrainingSettings(), None, "", "It was started with these.")
     assert [one.setting.name for one in setup.settings if one.is_enabled] == ["steps"]
 
 
-def test_what_has_no_effect_does_not_count() -> None:
+def test_settings_without_effect_are_disabled() -> None:
     setup = present_settings(replace(TrainingSettings(), model=ModelKind.BIGRAM), None, "")
     idle = {one.setting.name for one in setup.settings if not one.is_enabled}
     assert idle == {"path", "tokenizer", "heads", "layers", "dropout"}
 
 
-def test_every_number_can_be_typed_wrong_so_that_it_is_explained() -> None:
+def test_every_number_can_be_entered_invalidly_and_is_explained() -> None:
     for setting in LAB_SETTINGS:
         if setting.kind in {SettingKind.WHOLE, SettingKind.SMALL}:
             least, most = INPUT_RANGES[setting.name]

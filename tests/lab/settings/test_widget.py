@@ -49,7 +49,7 @@ def cut(window: LabWindow) -> list[str]:
 
 
 @pytest.mark.parametrize("percent", [100, 150])
-def test_every_choice_is_whole(
+def test_every_choice_is_shown_in_full(
     percent: int, qtbot: QtBot, let_go: Callable[[LabWindow], None]
 ) -> None:
     apply_text_size(percent)

@@ -15,7 +15,7 @@ STEPS = st.lists(st.integers(0, 10_000), max_size=20)
 
 
 @given(STEPS, st.integers(0, 10_000), st.none() | st.integers(0, 10_000))
-def test_stops_go_from_left_to_right_and_end_now(
+def test_stops_are_in_order_and_end_at_the_current_step(
     steps: list[int], now: int, looked: int | None
 ) -> None:
     scrub = present_snapshots(steps, now, looked)
@@ -31,14 +31,14 @@ def test_stops_go_from_left_to_right_and_end_now(
 
 
 @given(STEPS, st.integers(1, 10_000), st.floats(-0.5, 1.5))
-def test_the_nearest_stop_is_nearest(steps: list[int], now: int, share: float) -> None:
+def test_the_nearest_stop_is_found(steps: list[int], now: int, share: float) -> None:
     scrub = present_snapshots(steps, now, None)
     found = scrub.nearest_index(share)
     least = min(abs(one - share) for one in scrub.shares)
     assert abs(scrub.shares[found] - share) == pytest.approx(least)
 
 
-def test_ten_times_as_many_steps_are_as_far_apart() -> None:
+def test_the_axis_is_logarithmic() -> None:
     scrub = SnapshotTimeline(current_step=99_999)
     places = [scrub.share(10**power - 1) for power in range(1, 6)]
     assert [round(one, 9) for one in places] == [0.2, 0.4, 0.6, 0.8, 1.0]
@@ -46,7 +46,7 @@ def test_ten_times_as_many_steps_are_as_far_apart() -> None:
     assert scrub.share(9) == pytest.approx(math.log(10) / math.log(100_000))
 
 
-def test_what_was_thinned_out_is_looked_at_nearby() -> None:
+def test_a_removed_snapshot_is_replaced_by_the_nearest_one() -> None:
     assert present_snapshots([0, 10, 100], 500, 60).selected_step == 100
     assert present_snapshots([0, 10, 100], 500, 50).selected_step == 10
     assert present_snapshots([], 500, 50).selected_step is None
@@ -74,13 +74,13 @@ def test_what_was_thinned_out_is_looked_at_nearby() -> None:
         (0, (None, None), "Step 0 of 1,500 (untrained)"),
     ],
 )
-def test_a_moment_in_words(
+def test_a_stop_is_described(
     looked: int | None, losses: tuple[MeasuredLoss | None, MeasuredLoss | None], said: str
 ) -> None:
     assert present_snapshots([0, 10, 100], 1500, looked, *losses).description == said
 
 
-def test_one_goes_no_further_than_the_ends() -> None:
+def test_moves_stop_at_the_ends() -> None:
     scrub = present_snapshots([0, 10], 100, 0)
     assert scrub.index_beside(-1) == 0
     assert scrub.index_beside(1) == 1

@@ -58,12 +58,12 @@ def scrubbed(show: Show) -> Scrubbed:
     return Scrubbed(show)
 
 
-def test_a_drag_looks_at_kept_moments(scrubbed: Scrubbed) -> None:
+def test_dragging_selects_saved_steps(scrubbed: Scrubbed) -> None:
     scrubbed.drag(0, 1, 2, 3)
     assert scrubbed.displayed_stage == [0, 10, 100, None]
 
 
-def test_keys_and_buttons_step(scrubbed: Scrubbed) -> None:
+def test_keys_and_buttons_move_step_by_step(scrubbed: Scrubbed) -> None:
     QTest.keyClick(scrubbed.bar.track, Qt.Key.Key_Left)
     QTest.mouseClick(scrubbed.bar.previous_button, LEFT)
     QTest.keyClick(scrubbed.bar.track, Qt.Key.Key_Home)
@@ -74,13 +74,15 @@ def test_keys_and_buttons_step(scrubbed: Scrubbed) -> None:
     assert not scrubbed.bar.next_button.isEnabled()
 
 
-def test_the_step_and_its_loss_are_said(scrubbed: Scrubbed) -> None:
+def test_the_step_and_its_loss_are_shown(scrubbed: Scrubbed) -> None:
     scrubbed.drag(2)
     shown = scrubbed.bar.description_label.text().replace("\n", " ")
     assert shown == "Step 100 of 1,000: training loss 2.000"
 
 
-def test_it_plays_from_the_beginning_to_now(scrubbed: Scrubbed, qtbot: QtBot) -> None:
+def test_playback_runs_from_the_beginning_to_the_current_step(
+    scrubbed: Scrubbed, qtbot: QtBot
+) -> None:
     scrubbed.bar.timer.setInterval(1)
     QTest.mouseClick(scrubbed.bar.play_button, LEFT)
     assert scrubbed.bar.play_button.accessibleName() == "Pause"
@@ -89,7 +91,7 @@ def test_it_plays_from_the_beginning_to_now(scrubbed: Scrubbed, qtbot: QtBot) ->
     assert scrubbed.bar.play_button.accessibleName() == "Play training"
 
 
-def test_it_plays_as_fast_as_is_chosen(scrubbed: Scrubbed) -> None:
+def test_playback_uses_the_chosen_speed(scrubbed: Scrubbed) -> None:
     speed, usual = scrubbed.bar.speed, scrubbed.bar.timer.interval()
     assert speed.currentText() == "1×"
     speed.setFocus()
@@ -104,7 +106,7 @@ def test_it_plays_as_fast_as_is_chosen(scrubbed: Scrubbed) -> None:
     assert scrubbed.bar.timer.interval() == usual * 2
 
 
-def test_it_waits_for_what_is_on_its_way(scrubbed: Scrubbed) -> None:
+def test_playback_waits_for_pending_results(scrubbed: Scrubbed) -> None:
     scrubbed.is_waiting = True
     QTest.mouseClick(scrubbed.bar.play_button, LEFT)
     scrubbed.bar.timer.timeout.emit()
@@ -117,7 +119,7 @@ def test_it_waits_for_what_is_on_its_way(scrubbed: Scrubbed) -> None:
     assert not scrubbed.bar.is_playing
 
 
-def test_with_nothing_kept_there_is_nothing_to_play(show: Show) -> None:
+def test_without_snapshots_playback_is_disabled(show: Show) -> None:
     bar = SnapshotBar()
     show(bar, (600, 60))
     bar.show_timeline(present_snapshots([], 0, None), LIGHT)

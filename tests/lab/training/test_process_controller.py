@@ -70,7 +70,7 @@ def test_a_run_is_opened_trained_and_ended(ear: Ear, tmp_path: Path) -> None:
     assert (tmp_path / "run" / "losses.csv").exists()
 
 
-def test_one_that_another_window_asks_to_stop_has_not_failed(ear: Ear, tmp_path: Path) -> None:
+def test_a_process_stopped_by_another_window_has_not_failed(ear: Ear, tmp_path: Path) -> None:
     begin(ear, tmp_path / "run")
     ear.training.send_message("step", count=3)
     ear.hear("progress")
@@ -79,7 +79,7 @@ def test_one_that_another_window_asks_to_stop_has_not_failed(ear: Ear, tmp_path:
     assert ear.hear_the_end() == ProcessEnd(None)
 
 
-def test_one_that_is_killed_is_named_with_what_it_said_last(ear: Ear, tmp_path: Path) -> None:
+def test_a_killed_process_is_reported_with_its_last_output(ear: Ear, tmp_path: Path) -> None:
     begin(ear, tmp_path / "run", TrainingSettings(seed=9))
     ear.training.send_message("run")
     failure = ear.hear_the_end().failure
@@ -90,7 +90,7 @@ def test_one_that_is_killed_is_named_with_what_it_said_last(ear: Ear, tmp_path: 
     ear.training.deleteLater()
 
 
-def test_one_that_is_ended_from_outside_is_named(ear: Ear, tmp_path: Path) -> None:
+def test_a_process_terminated_from_outside_is_reported(ear: Ear, tmp_path: Path) -> None:
     begin(ear, tmp_path / "run")
     ear.hear("opened")
     os.kill(ear.training.process_id, signal.SIGSEGV)
@@ -100,7 +100,7 @@ def test_one_that_is_ended_from_outside_is_named(ear: Ear, tmp_path: Path) -> No
     ear.training.deleteLater()
 
 
-def test_a_program_that_is_not_there_is_named(qtbot: QtBot) -> None:
+def test_a_missing_program_is_reported(qtbot: QtBot) -> None:
     ear = Ear(qtbot, TrainingProcess(("/nowhere/python",)))
     failure = ear.hear_the_end().failure
     assert failure
@@ -109,7 +109,7 @@ def test_a_program_that_is_not_there_is_named(qtbot: QtBot) -> None:
     ear.training.deleteLater()
 
 
-def test_a_program_that_prints_something_else_is_ended(qtbot: QtBot) -> None:
+def test_a_program_that_prints_other_text_is_killed(qtbot: QtBot) -> None:
     script = "print('hell' + 'o' * 10, flush=True); import sys; sys.stdin.read()"
     noisy = (sys.executable, "-c", f"import sys; sys.stdout.write('\\0\\0\\0\\2{{]'); {script}")
     ear = Ear(qtbot, TrainingProcess(noisy))
@@ -119,7 +119,7 @@ def test_a_program_that_prints_something_else_is_ended(qtbot: QtBot) -> None:
     ear.training.deleteLater()
 
 
-def test_one_that_breaks_off_keeps_what_it_printed(qtbot: QtBot) -> None:
+def test_a_failed_process_keeps_its_output(qtbot: QtBot) -> None:
     ear = Ear(qtbot, TrainingProcess((sys.executable, "-c", "raise SystemExit('no more disks')")))
     failure = ear.hear_the_end().failure
     assert failure
@@ -129,7 +129,7 @@ def test_one_that_breaks_off_keeps_what_it_printed(qtbot: QtBot) -> None:
 
 
 @pytest.mark.slow
-def test_those_that_end_one_after_the_other_are_all_waited_for(qtbot: QtBot) -> None:
+def test_all_ending_processes_are_waited_for(qtbot: QtBot) -> None:
     """The second process ends and is deleted while the first one is being waited for."""
     ended: list[ProcessEnd] = []
     trainings = [TrainingProcess(_slow(order)) for order in (1, 0, 2)]

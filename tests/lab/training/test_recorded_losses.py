@@ -45,7 +45,7 @@ def assert_same(losses: LossHistory, rows: list[tuple[int, float, float | None]]
 
 
 @given(ROWS)
-def test_what_is_added_replaces_all_from_its_first_step_on(
+def test_added_losses_replace_all_from_their_first_step_on(
     rows: list[tuple[int, float, float | None]],
 ) -> None:
     losses = LossHistory.of()
@@ -59,7 +59,7 @@ def test_what_is_added_replaces_all_from_its_first_step_on(
     assert_same(at_once, kept)
 
 
-def test_losses_that_were_expected_are_added_without_copying() -> None:
+def test_expected_losses_are_added_without_copying() -> None:
     first = LossHistory.reserve(6).extended([0, 1], [3.0, 2.0], [0.5, 0.5])
     more = first.extended([2, 3, 4, 5], [1.0] * 4, [0.5] * 4)
     further = more.extended([6], [1.0], [0.5])
@@ -72,7 +72,7 @@ def test_losses_that_were_expected_are_added_without_copying() -> None:
 
 
 @given(some.lists(some.integers(0, 5), max_size=12))
-def test_earlier_values_stay_and_branches_do_not_meet(lengths: list[int]) -> None:
+def test_earlier_values_stay_and_branches_are_independent(lengths: list[int]) -> None:
     losses, known = LossHistory.of(), []
     for length in lengths:
         begin = len(losses)
@@ -86,7 +86,7 @@ def test_earlier_values_stay_and_branches_do_not_meet(lengths: list[int]) -> Non
         assert held.training[len(held) - len(steps) :].tolist() == (steps + part).tolist()
 
 
-def test_values_cannot_be_written_to() -> None:
+def test_values_are_read_only() -> None:
     losses = LossHistory.of([1], [2.0], [0.1], [1], [2.5])
     parts = (losses.steps, losses.training, losses.rates, losses.validation_steps)
     for array in (*parts, losses.validation):
@@ -99,7 +99,7 @@ def test_columns_of_different_lengths_are_a_bug() -> None:
         LossHistory.of([1, 2], [1.0], [0.1])
 
 
-def test_a_million_steps_are_extended_as_fast_as_ten() -> None:
+def test_extending_a_million_steps_does_not_copy_them() -> None:
     def spent(count: int) -> float:
         losses = LossHistory.of(np.arange(count), np.ones(count), np.ones(count))
         losses = losses.extended([count], [1.0], [1.0])  # this reserves memory
@@ -112,7 +112,7 @@ def test_a_million_steps_are_extended_as_fast_as_ten() -> None:
     assert min(spent(1_000_000) for _ in range(3)) < copied / 2
 
 
-def test_what_continues_is_known() -> None:
+def test_extended_losses_are_recognized() -> None:
     begun = LossHistory.of([1, 2], [3.0, 2.0], [1.0, 1.0])
     further = begun.extended([3], [1.0], [1.0])
     assert further.extends(begun)

@@ -56,7 +56,7 @@ def a_film(layers: int = 2, heads: int = 2, tokens: int = 6, **look: Any) -> Tra
     return create_training_film(readings, ModelKind.ATTENTION_ONLY, 1000, losses, wanted)
 
 
-def test_moments_are_in_order_with_their_losses() -> None:
+def test_frames_are_in_order_with_their_losses() -> None:
     film = a_film()
     assert [reading.step for reading in film.results] == sorted(STEPS)
     assert film.snapshot_bar(0).description == "Step 0 of 1,000 (untrained): training loss 4.200"
@@ -68,7 +68,7 @@ def test_moments_are_in_order_with_their_losses() -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_frame_a_moment(tmp_path: Path, suffix: str) -> None:
+def test_there_is_one_frame_per_snapshot(tmp_path: Path, suffix: str) -> None:
     if suffix == ".mp4":
         pytest.importorskip("av", reason="films as MP4 need the package av")
     film, told = a_film(), list[tuple[int, int]]()
@@ -131,7 +131,7 @@ def test_everything_fits_into_the_width() -> None:
         assert not any(side % 2 for side in frames.size)
 
 
-def test_many_panels_make_a_film_higher_and_not_smaller_ones() -> None:
+def test_many_panels_make_the_animation_higher_instead_of_smaller() -> None:
     usual, many = (lay_out_training_film(a_film(side, side, 60, width=1280)) for side in (2, 6))
     assert usual.size[1] < many.size[1] <= 1280 + 200
     assert many.layout.slots[0].cells.width() * many.scale_factor >= 100
@@ -140,7 +140,7 @@ def test_many_panels_make_a_film_higher_and_not_smaller_ones() -> None:
     assert wide.size[1] < 500
 
 
-def test_what_was_there_stays_where_it_is_called_off(tmp_path: Path) -> None:
+def test_a_cancelled_export_keeps_the_existing_file(tmp_path: Path) -> None:
     path = tmp_path / "film.gif"
     path.write_bytes(b"before")
 
@@ -154,7 +154,7 @@ def test_what_was_there_stays_where_it_is_called_off(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["film.gif"]
 
 
-def test_it_is_written_off_the_gui_thread(tmp_path: Path, qtbot: QtBot) -> None:
+def test_animations_are_written_on_another_thread(tmp_path: Path, qtbot: QtBot) -> None:
     exporter, film, threads = ExportRunner(), a_film(), set[int]()
 
     def write(progress: Any) -> Path:
@@ -172,13 +172,13 @@ def test_it_is_written_off_the_gui_thread(tmp_path: Path, qtbot: QtBot) -> None:
 
 
 @pytest.mark.parametrize("name", ["film.png", "film", "film.csv"])
-def test_what_is_no_film_is_refused(tmp_path: Path, name: str) -> None:
+def test_other_formats_are_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="is not a supported animation format"):
         write_training_film(tmp_path / name, a_film())
     assert not [*tmp_path.iterdir()]
 
 
-def test_with_nothing_to_film_it_says_so() -> None:
+def test_without_snapshots_an_error_is_reported() -> None:
     def film(*readings: Any) -> None:
         create_training_film(readings, ModelKind.BIGRAM, 10, {})
 
@@ -190,7 +190,7 @@ def test_with_nothing_to_film_it_says_so() -> None:
         film(a_reading(tokens=3), a_reading(tokens=4, step=9))
 
 
-def test_frames_differ_where_the_weights_do() -> None:
+def test_frames_differ_if_the_weights_differ() -> None:
     frames = lay_out_training_film(a_film())
     first, last = frames.pixels(0), frames.pixels(3)
     assert (first != last).any()

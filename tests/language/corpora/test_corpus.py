@@ -48,7 +48,9 @@ def test_the_last_tenth_of_a_text_is_for_validation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("split", CorpusSplit)
-def test_a_batch_of_a_text_is_places_of_its_part(tmp_path: Path, split: CorpusSplit) -> None:
+def test_a_batch_of_a_text_consists_of_blocks_of_its_part(
+    tmp_path: Path, split: CorpusSplit
+) -> None:
     text = "".join(chr(97 + place * place % 23) for place in range(1_000))
     corpus = load_corpus(from_file(tmp_path / "a.txt", text))
     part = text[:900] if split is CorpusSplit.TRAINING else text[900:]
@@ -76,7 +78,7 @@ def test_the_same_state_draws_the_same_batches() -> None:
     )
 
 
-def test_a_batch_of_a_task_is_rows_of_its_part() -> None:
+def test_a_batch_of_a_task_consists_of_rows_of_its_part() -> None:
     corpus = load_corpus(
         TrainingSettings(source=CorpusSource(CorpusKind.REPEAT, size=5_000), block=16)
     )
@@ -86,7 +88,7 @@ def test_a_batch_of_a_task_is_rows_of_its_part() -> None:
 
 
 @pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
-def test_the_text_of_a_task_is_its_rows(kind: CorpusKind) -> None:
+def test_the_text_of_a_task_consists_of_its_rows(kind: CorpusKind) -> None:
     corpus = load_corpus(TrainingSettings(source=CorpusSource(kind, size=3_400), block=33))
     lines = corpus.text.split("\n")
     assert len(lines) == len(corpus.training) + len(corpus.validation) == 100
@@ -96,7 +98,7 @@ def test_the_text_of_a_task_is_its_rows(kind: CorpusKind) -> None:
 
 
 @pytest.mark.parametrize("tokenizer", TokenizerKind)
-def test_a_world_has_about_as_many_tokens_as_was_asked_for(tokenizer: TokenizerKind) -> None:
+def test_a_world_has_about_the_requested_number_of_tokens(tokenizer: TokenizerKind) -> None:
     corpus = load_corpus(
         TrainingSettings(source=CorpusSource(CorpusKind.WORLD, size=50_000, tokenizer=tokenizer))
     )
@@ -106,7 +108,7 @@ def test_a_world_has_about_as_many_tokens_as_was_asked_for(tokenizer: TokenizerK
 
 
 @pytest.mark.parametrize("kind", [*SYNTHETIC_TASKS, CorpusKind.WORLD])
-def test_another_seed_makes_another_text(kind: CorpusKind) -> None:
+def test_another_seed_gives_another_text(kind: CorpusKind) -> None:
     first, again, other = (
         load_corpus(TrainingSettings(source=CorpusSource(kind, size=5_000, seed=seed)))
         for seed in (1, 1, 2)
@@ -115,7 +117,7 @@ def test_another_seed_makes_another_text(kind: CorpusKind) -> None:
     assert first.digest == again.digest != other.digest
 
 
-def test_what_is_learned_cannot_be_changed() -> None:
+def test_the_corpus_is_read_only() -> None:
     corpus = load_corpus(TrainingSettings(source=CorpusSource(size=1_000)))
     for part in (corpus.training, corpus.validation):
         with pytest.raises(ValueError, match="read-only"):
@@ -128,7 +130,7 @@ def refused(settings: TrainingSettings) -> InputError:
     return found.value
 
 
-def test_a_text_that_is_too_short_for_a_block_is_refused_with_what_would_do(
+def test_a_text_too_short_for_a_block_is_rejected_with_what_fits(
     tmp_path: Path,
 ) -> None:
     settings = from_file(tmp_path / "a.txt", "abcdefghij" * 9, 8)
@@ -165,12 +167,12 @@ def test_a_text_that_is_too_short_for_any_block_has_no_remedy(tmp_path: Path) ->
         ),
     ],
 )
-def test_one_repeated_character_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+def test_one_repeated_character_is_rejected(tmp_path: Path, text: str, sentence: str) -> None:
     said = refused(from_file(tmp_path / "a.txt", text))
     assert (said.field, said.sentence) == ("path", sentence)
 
 
-def test_a_text_without_words_is_refused(tmp_path: Path) -> None:
+def test_a_text_without_words_is_rejected(tmp_path: Path) -> None:
     settings = from_file(tmp_path / "a.txt", " \n" * 999)
     settings = replace(settings, source=replace(settings.source, tokenizer=TokenizerKind.WORDS))
     said = refused(settings)
@@ -178,7 +180,7 @@ def test_a_text_without_words_is_refused(tmp_path: Path) -> None:
     assert (said.field, said.sentence) == ("path", sentence)
 
 
-def test_what_only_the_validation_has_is_said(tmp_path: Path) -> None:
+def test_tokens_only_in_the_validation_part_are_reported(tmp_path: Path) -> None:
     text = "ab" * 450
     where = (
         "only in the last tenth of the text, which is used for validation, so the model "
@@ -191,7 +193,7 @@ def test_what_only_the_validation_has_is_said(tmp_path: Path) -> None:
     assert load_corpus(from_file(tmp_path / "a.txt", text + "ba" * 50)).notices == ()
 
 
-def test_rows_that_are_in_both_parts_are_said() -> None:
+def test_rows_in_both_parts_are_reported() -> None:
     (notice,) = load_corpus(TrainingSettings(source=CorpusSource(size=2_000), block=1)).notices
     corpus = load_corpus(TrainingSettings(source=CorpusSource(size=2_000), block=1))
     training = {tuple(row) for row in corpus.training.tolist()}
@@ -203,7 +205,7 @@ def test_rows_that_are_in_both_parts_are_said() -> None:
     )
 
 
-def test_a_task_of_too_few_rows_is_refused() -> None:
+def test_a_task_with_too_few_rows_is_rejected() -> None:
     settings = TrainingSettings(source=CorpusSource(size=1_000), block=512)
     said = refused(settings)
     assert said.field == "size"

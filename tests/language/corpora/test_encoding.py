@@ -36,7 +36,7 @@ def texts() -> st.SearchStrategy[str]:
 
 
 @given(texts(), st.sampled_from(TokenizerKind), st.integers(1, 12))
-def test_every_text_is_split_as_the_sentence_is(
+def test_every_text_is_encoded_as_by_tokenize(
     text: str, tokenizer: TokenizerKind, piece: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -55,7 +55,7 @@ LETTERS = (
 
 
 @pytest.mark.parametrize("letters", LETTERS)
-def test_every_letter_is_split_as_the_sentence_is(letters: range) -> None:
+def test_every_character_is_encoded_as_by_tokenize(letters: range) -> None:
     text = "".join(f"{chr(letter)}a{chr(letter)}" for letter in letters)
     vocabulary, numbers = encode_text(text, TokenizerKind.CHARACTERS)
     assert vocabulary.ids_to_tokens(numbers) == tokenize(text, TokenizerKind.CHARACTERS)

@@ -35,7 +35,7 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize(("kind", "text", "found"), BY_HAND)
-def test_partners_by_hand(kind: CorpusKind, text: str, found: list[int]) -> None:
+def test_partners_of_known_rows(kind: CorpusKind, text: str, found: list[int]) -> None:
     assert find_partner_keys(kind, list(text)).tolist() == found
     assert find_partner_keys(kind, list(text)).dtype == np.int64
 
@@ -72,7 +72,7 @@ def test_a_bracket_that_closes_next_closes_its_partner(length: int, seed: int) -
 
 
 @given(st.integers(6, 80), st.integers(0, 999))
-def test_a_digit_of_a_sum_is_told_by_the_digit_of_the_same_place(length: int, seed: int) -> None:
+def test_the_partner_of_a_sum_digit_has_the_same_place_value(length: int, seed: int) -> None:
     row = drawn(CorpusKind.ADDITION, length, seed)
     found = find_partner_keys(CorpusKind.ADDITION, row)
     start = 0
@@ -101,11 +101,11 @@ def test_any_text_has_partners_or_none(kind: CorpusKind, data: st.DataObject) ->
 
 
 @pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
-def test_every_task_has_some(kind: CorpusKind) -> None:
+def test_every_task_has_partners(kind: CorpusKind) -> None:
     assert (find_partner_keys(kind, drawn(kind, 33, 0)) != MISSING_PARTNER).sum() > 5
 
 
-def test_attending_is_the_mean_weight_on_the_partners() -> None:
+def test_the_score_is_the_mean_weight_on_the_partners() -> None:
     generator = np.random.Generator(np.random.PCG64(1))
     weights = generator.dirichlet(np.ones(4), size=(2, 3, 4)).astype(np.float32)
     found = mean_partner_weight(weights, np.array([MISSING_PARTNER, 0, MISSING_PARTNER, 2]))
@@ -117,5 +117,5 @@ def test_attending_is_the_mean_weight_on_the_partners() -> None:
     assert mean_partner_weight(perfect, np.array([MISSING_PARTNER, 0, MISSING_PARTNER, 2])) == 1
 
 
-def test_nothing_to_attend_to_is_no_number() -> None:
+def test_without_partners_the_score_is_nan() -> None:
     assert np.isnan(mean_partner_weight(np.ones((1, 2, 3, 3)), np.full(3, MISSING_PARTNER))).all()

@@ -129,7 +129,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_what_is_told_holds(seed: int) -> None:
+def test_stories_are_consistent(seed: int) -> None:
     stories = generate_stories(100_000, seed).split("\n")
     assert len(stories) > 100
     for told in stories:
@@ -139,14 +139,14 @@ def test_what_is_told_holds(seed: int) -> None:
         assert len(reader.rooms) == len(reader.things) == 3
 
 
-def test_it_has_a_few_hundred_words() -> None:
+def test_the_world_has_a_few_hundred_words() -> None:
     text = generate_stories(1_000_000, 0)
     words = set(re.findall(r"\w+", text))
     assert 200 < len(words) < 400
     assert words > {*FEMALE_NAMES, *MALE_NAMES, *ROOMS, *THINGS, *LIKED_THINGS}
 
 
-def test_it_is_as_long_as_was_asked_and_never_the_same() -> None:
+def test_stories_have_the_requested_length_and_differ() -> None:
     text = generate_stories(200_000, 7)
     assert 200_000 <= len(text) < 202_000
     assert len(set(text.split("\n"))) == text.count("\n") + 1

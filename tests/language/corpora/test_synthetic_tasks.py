@@ -40,9 +40,7 @@ def test_a_seed_makes_the_same_rows(kind: CorpusKind, count: int, length: int, s
 
 
 @pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
-def test_rows_differ_also_where_they_are_made_in_parts(
-    kind: CorpusKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_differ_between_batches(kind: CorpusKind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synthetic_tasks, "VALUES_PER_BATCH", 100)
     found = made(kind, 50, 33, 1)
     assert len(set(found)) == 50
@@ -63,7 +61,7 @@ def test_segments_have_every_size() -> None:
 
 
 @given(LENGTHS, SEEDS)
-def test_brackets_are_closed_by_their_own(length: int, seed: int) -> None:
+def test_brackets_are_closed_by_their_partners(length: int, seed: int) -> None:
     closes = {pair[1]: pair[0] for pair in BRACKET_PAIRS}
     for row in made(CorpusKind.BRACKETS, 5, length, seed):
         shrunk = row
@@ -77,14 +75,14 @@ def test_brackets_are_closed_by_their_own(length: int, seed: int) -> None:
         assert deepest <= MAX_BRACKET_DEPTH
 
 
-def test_brackets_use_their_depth() -> None:
+def test_brackets_use_the_maximum_depth() -> None:
     found = made(CorpusKind.BRACKETS, 200, 33, 0)
     assert any(re.search(r"[(<\[{«“]{4}", row) for row in found)
     assert not any(re.search(r"[(<\[{«“]{5}", row) for row in found)
 
 
 @given(st.sampled_from([CorpusKind.COPY, CorpusKind.SORTING]), LENGTHS, SEEDS)
-def test_answers_are_right(kind: CorpusKind, length: int, seed: int) -> None:
+def test_answers_are_correct(kind: CorpusKind, length: int, seed: int) -> None:
     for row in made(kind, 5, length, seed):
         *whole, cut = row.split(".")
         for problem in whole:
@@ -97,7 +95,7 @@ def test_answers_are_right(kind: CorpusKind, length: int, seed: int) -> None:
 
 
 @given(LENGTHS, SEEDS)
-def test_sums_are_right(length: int, seed: int) -> None:
+def test_sums_are_correct(length: int, seed: int) -> None:
     for row in made(CorpusKind.ADDITION, 5, length, seed):
         *whole, cut = row.split(".")
         for problem in whole:

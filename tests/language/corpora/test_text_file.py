@@ -30,7 +30,7 @@ def test_a_text_is_read_as_it_was_written(tmp_path: Path, encoding: str) -> None
     assert read_text(str(path)) == TEXT
 
 
-def test_the_other_order_of_bytes_is_read_too(tmp_path: Path) -> None:
+def test_both_byte_orders_are_read(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes("\ufeff".encode("utf-16-be") + TEXT.encode("utf-16-be"))
     assert read_text(str(path)) == TEXT
@@ -72,19 +72,19 @@ SAID: list[tuple[bytes, str]] = [
 
 
 @pytest.mark.parametrize(("content", "sentence"), SAID)
-def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
+def test_binary_files_are_rejected(tmp_path: Path, content: bytes, sentence: str) -> None:
     (tmp_path / "a.txt").write_bytes(content)
     assert refusal(tmp_path / "a.txt") == sentence
 
 
-def test_utf_16_that_breaks_off_is_named(tmp_path: Path) -> None:
+def test_truncated_utf_16_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(("long enough " * 9).encode("utf-16") + b"x")
     assert refusal(tmp_path / "a.txt").startswith(
         "“a.txt” is not encoded in UTF-16: invalid byte 0x78 at position 219"
     )
 
 
-def test_what_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_rejected(tmp_path: Path) -> None:
     absent = tmp_path / "absent.txt"
     assert refusal(absent) == f"File not found: {absent}."
     folder = f"“{tmp_path.name}” is a folder. Choose a text file."
@@ -93,7 +93,7 @@ def test_what_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
     assert refusal("a\0b") == "A file name cannot contain a NUL character."
 
 
-def test_a_text_that_is_too_large_is_refused(
+def test_a_text_that_is_too_large_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_file, "MAX_FILE_BYTES", 2 * 10**6)
@@ -105,7 +105,7 @@ def test_a_text_that_is_too_large_is_refused(
     assert refusal(path) == f"{sentence} Use a part of it."
 
 
-def test_the_system_is_quoted_when_it_refuses(
+def test_the_reason_of_the_system_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
@@ -117,7 +117,7 @@ def test_the_system_is_quoted_when_it_refuses(
     assert refusal(path) == "Cannot read “a.txt”: Permission denied."
 
 
-def test_memory_that_runs_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_out_of_memory_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run_out(*_: Any) -> None:
         raise MemoryError
 
@@ -128,7 +128,7 @@ def test_memory_that_runs_out_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     assert refusal(path) == sentence
 
 
-def test_a_file_that_changes_while_it_is_read_is_refused(
+def test_a_file_that_changes_during_reading_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.txt"
