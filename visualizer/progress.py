@@ -47,7 +47,7 @@ def is_cancelled() -> bool:
     return _is_stopped.get()()
 
 
-def check_stopped() -> None:
+def check_cancelled() -> None:
     """Raise `CancelledError` if the work on this thread should stop."""
     if is_cancelled():
         raise CancelledError
@@ -112,7 +112,7 @@ class ProgressCounter:
         self._progress(-(-self._done // self._block), -(-self._total // self._block))
 
 
-def part_of_progress(progress: Progress, first: int, last: int) -> Progress:
+def scale_progress(progress: Progress, first: int, last: int) -> Progress:
     """Return a callback for the part of the work between two percentages of the whole.
 
     The callback reports progress in tenths: most figures are written instantly and need no finer

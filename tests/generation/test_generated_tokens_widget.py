@@ -26,7 +26,7 @@ LETTERS = tuple("abcdefgh")
 EVEN = np.full(8, 0.125)
 
 
-class Told:
+class PaneWithTree:
     """A generation pane, with a tree that its signals change."""
 
     def __init__(self, show: Show) -> None:
@@ -41,7 +41,7 @@ class Told:
         )
         pane.steppedBackward.connect(lambda: self.keep(self.tree.step_back()))
         pane.steppedForward.connect(lambda: self.keep(self.tree.step_forward()))
-        pane.turned.connect(lambda by: self.keep(self.tree.go_to_sibling(by)))
+        pane.branchSwitched.connect(lambda by: self.keep(self.tree.go_to_sibling(by)))
         pane.nodeChosen.connect(lambda node: self.keep(self.tree.go_to_node(node)))
         pane.seedChosen.connect(lambda seed: self.keep(self.tree.with_seed(seed)))
         pane.runToggled.connect(self.run)
@@ -66,11 +66,11 @@ class Told:
 
 
 @pytest.fixture
-def told(show: Show) -> Told:
-    return Told(show)
+def told(show: Show) -> PaneWithTree:
+    return PaneWithTree(show)
 
 
-def test_buttons_draw_and_step(told: Told) -> None:
+def test_buttons_draw_and_step(told: PaneWithTree) -> None:
     for _ in range(3):
         QTest.mouseClick(told.pane.sample, LEFT)
     whole = told.tree.tokens
@@ -83,7 +83,7 @@ def test_buttons_draw_and_step(told: Told) -> None:
     assert told.pane.status_label.text() == "3 tokens added"
 
 
-def test_keys_do_the_same(told: Told) -> None:
+def test_keys_do_the_same(told: PaneWithTree) -> None:
     told.press(Qt.Key.Key_Return, Qt.Key.Key_Space)
     whole = told.tree.tokens
     assert len(whole) == 6
@@ -93,7 +93,7 @@ def test_keys_do_the_same(told: Told) -> None:
     assert told.tree.tokens == whole
 
 
-def test_one_goes_another_way_and_back(told: Told) -> None:
+def test_one_goes_another_way_and_back(told: PaneWithTree) -> None:
     told.keep(told.tree.pick(0, "a", 0.5).step_back().pick(1, "b", 0.25))
     QTest.mouseClick(told.pane.next_branch_button, LEFT)
     assert told.tree.tokens[-1] == "a"
@@ -103,7 +103,7 @@ def test_one_goes_another_way_and_back(told: Told) -> None:
     assert not told.pane.next_branch_button.isEnabled()
 
 
-def test_a_click_on_a_chip_goes_there(told: Told) -> None:
+def test_a_click_on_a_chip_goes_there(told: PaneWithTree) -> None:
     told.press(Qt.Key.Key_Return, Qt.Key.Key_Return, Qt.Key.Key_Return)
     told.click_chip(4)
     assert len(told.tree.path) == 1
@@ -113,7 +113,7 @@ def test_a_click_on_a_chip_goes_there(told: Told) -> None:
     assert told.tree.at == ROOT_NODE
 
 
-def test_it_runs_until_it_is_stopped(told: Told) -> None:
+def test_it_runs_until_it_is_stopped(told: PaneWithTree) -> None:
     QTest.mouseClick(told.pane.run, LEFT)
     assert told.is_running
     assert told.pane.run.text() == "Stop"
@@ -122,14 +122,14 @@ def test_it_runs_until_it_is_stopped(told: Told) -> None:
     assert not told.is_running
 
 
-def test_a_seed_is_typed(told: Told) -> None:
+def test_a_seed_is_typed(told: PaneWithTree) -> None:
     told.pane.seed.selectAll()
     QTest.keyClicks(told.pane.seed, "42")
     assert told.tree.seed == 42
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_a_chip_has_the_colour_of_its_probability(told: Told, theme: Theme) -> None:
+def test_a_chip_has_the_colour_of_its_probability(told: PaneWithTree, theme: Theme) -> None:
     told.keep(told.tree.pick(0, "a", 0.0).pick(1, "b", 1.0), theme)
     image = told.pane.strip.viewport().grab().toImage()
     table = colour_mapping.colour_table(DEFAULT_MAP, theme)
@@ -139,7 +139,7 @@ def test_a_chip_has_the_colour_of_its_probability(told: Told, theme: Theme) -> N
         assert found == QColor.fromRgb(int(table[entry]))
 
 
-def test_what_is_far_down_is_scrolled_to(told: Told) -> None:
+def test_what_is_far_down_is_scrolled_to(told: PaneWithTree) -> None:
     for _ in range(200):
         told.tree = told.tree.append_sampled(EVEN, LETTERS, EVEN)
     told.keep(told.tree)

@@ -16,7 +16,7 @@ EVEN = np.full(4, 0.25)
 TOKENS = st.integers(0, 3)
 
 
-class Telling(RuleBasedStateMachine):
+class TreeModel(RuleBasedStateMachine):
     """Keeps a list of the generated texts, in the order of generation, and the current text."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Telling(RuleBasedStateMachine):
                 assert (there.index(text) + 1, len(there)) == (place, count)
 
 
-TestTelling = Telling.TestCase
+TestTreeModel = TreeModel.TestCase
 
 
 @given(st.integers(0, 2**31), st.integers(1, 20))

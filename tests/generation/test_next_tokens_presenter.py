@@ -28,16 +28,18 @@ def test_bars_are_the_largest_and_all_sum_to_one(
     numbers = np.array([[0.0] * len(logits), logits])
     panel = present_next_tokens("ab", numbers, LETTERS[: len(logits)], sampling, most)
     expected = softmax(numbers[1])
-    assert sum(bar.expected for bar in panel.bars) == pytest.approx(1)
-    assert sum(bar.chosen for bar in panel.bars) == pytest.approx(1)
+    assert sum(bar.model_probability for bar in panel.bars) == pytest.approx(1)
+    assert sum(bar.sampling_probability for bar in panel.bars) == pytest.approx(1)
     own = [bar for bar in panel.bars if bar.token is not None]
-    assert [bar.expected for bar in own] == sorted((bar.expected for bar in own), reverse=True)
+    assert [bar.model_probability for bar in own] == sorted(
+        (bar.model_probability for bar in own), reverse=True
+    )
     for bar in own:
         assert bar.token is not None
-        assert bar.expected == pytest.approx(expected[bar.token])
+        assert bar.model_probability == pytest.approx(expected[bar.token])
     assert len(panel.bars) <= most + 1
     assert len(panel.bars) == len(logits) or panel.bars[-1].token is None
-    assert all(0 <= bar.expected <= panel.end for bar in panel.bars)
+    assert all(0 <= bar.model_probability <= panel.end for bar in panel.bars)
     assert all(bar.description in panel.description for bar in panel.bars)
 
 
@@ -76,7 +78,7 @@ def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
     assert panel.legend == ""
     others = panel.bars[-1]
     assert others.token is None
-    assert (others.expected, others.chosen) == pytest.approx((0.4, 0.4))
+    assert (others.model_probability, others.sampling_probability) == pytest.approx((0.4, 0.4))
     assert panel.bars[-1].description == "8 others: 40%"
     assert panel.end == 0.5
 
@@ -90,7 +92,7 @@ def test_what_are_no_numbers_have_no_bars(broken: float) -> None:
 
 def test_a_token_that_is_never_expected_has_no_probability() -> None:
     panel = present_next_tokens("a", np.array([[0.0, -np.inf]]), LETTERS[:2], Sampling())
-    assert [bar.expected for bar in panel.bars] == [1, 0]
+    assert [bar.model_probability for bar in panel.bars] == [1, 0]
 
 
 def test_nothing_read_has_no_bars() -> None:

@@ -25,7 +25,7 @@ CHANCES = np.array([0.05, 0.4, 0.25, 0.2, 0.1])
 LOGITS = np.log(CHANCES)[None]
 
 
-class Chosen:
+class PaneWithSampling:
     """A next-token pane, with the sampling settings that its signals change."""
 
     def __init__(self, show: Show) -> None:
@@ -50,17 +50,17 @@ class Chosen:
 
 
 @pytest.fixture
-def chosen(show: Show) -> Chosen:
-    return Chosen(show)
+def chosen(show: Show) -> PaneWithSampling:
+    return PaneWithSampling(show)
 
 
-def test_a_click_picks_a_token(chosen: Chosen) -> None:
+def test_a_click_picks_a_token(chosen: PaneWithSampling) -> None:
     QTest.mouseClick(chosen.pane.bars, LEFT, pos=chosen.row(1))
     QTest.mouseClick(chosen.pane.bars, LEFT, pos=chosen.row(9))
     assert chosen.pick == [2]
 
 
-def test_keys_walk_and_pick(chosen: Chosen) -> None:
+def test_keys_walk_and_pick(chosen: PaneWithSampling) -> None:
     chosen.pane.bars.setFocus(Qt.FocusReason.TabFocusReason)
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Up, Qt.Key.Key_Return):
         QTest.keyClick(chosen.pane.bars, key)
@@ -68,7 +68,7 @@ def test_keys_walk_and_pick(chosen: Chosen) -> None:
     assert chosen.pick == [2]
 
 
-def test_what_is_typed_is_drawn_from(chosen: Chosen) -> None:
+def test_what_is_typed_is_drawn_from(chosen: PaneWithSampling) -> None:
     chosen.type_into("temperature", "0.5")
     assert chosen.sampling == Sampling(0.5)
     chosen.type_into("top_k", "2")
@@ -78,13 +78,13 @@ def test_what_is_typed_is_drawn_from(chosen: Chosen) -> None:
     assert "Excluded: 4 tokens" in chosen.pane.legend.text()
 
 
-def test_top_k_of_all_tokens_leaves_none_out(chosen: Chosen) -> None:
+def test_top_k_of_all_tokens_leaves_none_out(chosen: PaneWithSampling) -> None:
     chosen.keep(Sampling(top_k=3))
     chosen.type_into("top_k", "5")
     assert chosen.sampling.top_k is None
 
 
-def test_what_no_token_can_be_drawn_by_is_said(chosen: Chosen) -> None:
+def test_what_no_token_can_be_drawn_by_is_said(chosen: PaneWithSampling) -> None:
     chosen.type_into("top_p", "0")
     assert chosen.pane.problem.isVisible()
     assert chosen.pane.problem.text().startswith("Top-p must be greater than 0")
@@ -95,7 +95,7 @@ def test_what_no_token_can_be_drawn_by_is_said(chosen: Chosen) -> None:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_what_is_filled_is_what_is_drawn_from(chosen: Chosen, theme: Theme) -> None:
+def test_what_is_filled_is_what_is_drawn_from(chosen: PaneWithSampling, theme: Theme) -> None:
     """The filled part of a bar has the length of the sampling probability on the axis."""
     chosen.keep(Sampling(top_k=2), theme)
     bars = chosen.pane.bars
@@ -108,5 +108,5 @@ def test_what_is_filled_is_what_is_drawn_from(chosen: Chosen, theme: Theme) -> N
         assert filled == pytest.approx(share * (right - left), abs=4)
 
 
-def test_numbers_are_told_in_words(chosen: Chosen) -> None:
+def test_numbers_are_told_in_words(chosen: PaneWithSampling) -> None:
     assert chosen.pane.bars.property(VALUE_PROPERTY).startswith("After “b”; “b”: 40%; “c”: 25%")

@@ -12,11 +12,11 @@ import pytest
 from safetensors.numpy import load
 
 from tests.architecture.project_graph import ROOT
+from tests.support.first_rank_text import main_with_own_text
 from tests.support.forked_ranks import train_forked, training_ranks
 from tests.support.small_trainings import rows_of
 from tests.support.started_processes import wait_for_program
 from tests.support.torchrun_processes import messages, torchrun, train
-from tests.support.training_with_own_text import main_with_own_text
 from visualizer.app import main
 from visualizer.errors import InputError
 from visualizer.language.loss_log import MISSING_VALUE
@@ -119,7 +119,7 @@ def test_several_processes_give_the_results_of_one(
 
 @pytest.mark.release
 def test_in_float64_long_training_gives_the_same_results(tmp_path: Path) -> None:
-    settings, exact = LAYERED | {"steps": "400"}, "tests.support.training_in_float64"
+    settings, exact = LAYERED | {"steps": "400"}, "tests.support.float64_training"
     alone(*begin(tmp_path / "one", **settings), module=exact)
     assert train(2, *begin(tmp_path / "several", **settings), module=exact)[0] == 0
     assert len(losses(tmp_path / "one")) == 401

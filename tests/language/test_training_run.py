@@ -44,7 +44,7 @@ from visualizer.language.training_settings import (
     CorpusSource,
     ModelKind,
 )
-from visualizer.storage.link_safe_folder import ContainedFile
+from visualizer.storage.link_safe_folder import LinkSafeFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -633,7 +633,7 @@ def test_unavailable_cores_get_no_thread(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_end_of_a_run_is_read_from_its_checkpoint(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     assert opened.running
-    training, file = opened.running.trainer, ContainedFile.at(tmp_path / "checkpoint")
+    training, file = opened.running.trainer, LinkSafeFile.at(tmp_path / "checkpoint")
     for is_ended in (False, True):
         written = TrainerState(seconds=1.5, first=3.0, high=2, is_ended=is_ended)
         write_checkpoint(file, training, opened.metadata, written)
@@ -747,7 +747,7 @@ def test_weights_of_other_sizes_are_rejected(tmp_path: Path) -> None:
     small = {name: torch.ones((1,) * one.ndim) for name, one in model.named_parameters()}
     save_file(small, tmp_path / "small")
     with pytest.raises(InputError, match="“small” belongs to another model"):
-        read_weights(ContainedFile.at(tmp_path / "small"), model)
+        read_weights(LinkSafeFile.at(tmp_path / "small"), model)
     opened.close()
 
 
@@ -845,7 +845,7 @@ def test_snapshots_that_cannot_be_removed_are_reported(
     def fail(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(ContainedFile, "unlink", fail)
+    monkeypatch.setattr(LinkSafeFile, "unlink", fail)
     with pytest.raises(InputError, match=r"Cannot write to .*run: Permission denied\.$") as refused:
         snapshot_retention.remove_later_snapshots(folder, 2)
     assert refused.value.field == "folder"

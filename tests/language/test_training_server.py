@@ -24,7 +24,7 @@ from visualizer.language.training_settings import (
     ModelKind,
 )
 from visualizer.language.wire_format import Message, MessageUnpacker
-from visualizer.storage.link_safe_folder import ContainedFile
+from visualizer.storage.link_safe_folder import LinkSafeFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -426,6 +426,6 @@ def test_a_temporarily_unreadable_disk_does_not_end_training(
     looked: list[bool] = []
     client.say("run")
     with monkeypatch.context() as patched:
-        patched.setattr(ContainedFile, "exists", lost)
+        patched.setattr(LinkSafeFile, "exists", lost)
         client.wait("progress", lambda _: bool(looked))
     assert client.server.is_training

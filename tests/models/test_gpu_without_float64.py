@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.support.examples import others_slow
-from tests.support.gpu_without_float64 import (
+from tests.support.simulated_gpu import (
     GPU,
     GpuWithoutFloat64,
     TensorOnGpu,

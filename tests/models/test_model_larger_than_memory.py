@@ -23,7 +23,7 @@ TEXT = " ".join((WORDS * 6)[:64])
 
 
 def read(folder: Path, file: Path, *group: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-m", "tests.support.model_read_within_group"]
+    program = [sys.executable, "-m", "tests.support.memory_limited_model"]
     return subprocess.run(
         [*program, str(folder), TEXT, str(file), *group],
         capture_output=True,

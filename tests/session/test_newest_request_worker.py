@@ -12,7 +12,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QThread
 from shiboken6 import isValid
 
 from visualizer.errors import MEMORY_ERROR, InputError
-from visualizer.progress import CancelledError, check_stopped, report_progress
+from visualizer.progress import CancelledError, check_cancelled, report_progress
 from visualizer.session import newest_request_worker
 from visualizer.session.newest_request_worker import NewestRequestWorker, join_abandoned_workers
 
@@ -290,7 +290,7 @@ def test_stopping_ends_long_work_that_checks_for_it(
         begun.set()
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            check_stopped()
+            check_cancelled()
 
     worker.ask(long_work)
     assert begun.wait(SECONDS)
@@ -314,7 +314,7 @@ def test_a_newer_request_ends_long_work_that_checks_for_it(
         held.append(weakref.ref(computed))
         begun.set()
         while not computed.resume.wait(0.001):
-            check_stopped()
+            check_cancelled()
 
     worker.ask(long_work)
     assert begun.wait(SECONDS)
@@ -356,7 +356,7 @@ def test_other_cancellations_are_delivered_as_failures(
     with qtbot.waitSignal(worker.failed) as blocker:
         worker.ask(cancelled)
     assert isinstance(blocker.args[0], CancelledError)
-    check_stopped()  # there is nothing to stop on this thread
+    check_cancelled()  # there is nothing to stop on this thread
 
 
 def test_results_are_not_kept(worker: NewestRequestWorker, qtbot: QtBot) -> None:

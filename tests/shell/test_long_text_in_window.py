@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
-from tests.support.pictures_of_another_run import panels_of_another_run
+from tests.support.stale_panels import stale_panels
 from tests.support.zoom_gestures import turn
 from visualizer.attention import blockwise_tensor
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
@@ -212,7 +212,7 @@ def test_whatever_is_done_no_picture_is_of_another_run(hand: Hand, seed: int) ->
     strange: list[object] = []
 
     def check() -> None:
-        strange.extend(panels_of_another_run(hand))
+        strange.extend(stale_panels(hand))
 
     shown = [workspace.changed, workspace.drawn]
     for signal in shown:

@@ -22,7 +22,7 @@ from visualizer.features.model_generation.presenter import MODEL_REQUIRED, SPLIT
 from visualizer.generation.generation_tree import ROOT_NODE
 from visualizer.language.sampling import Sampling
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
-from visualizer.progress import check_stopped
+from visualizer.progress import check_cancelled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -259,7 +259,7 @@ def test_heads_that_are_off_are_off_in_what_is_written(continuing: Continuing) -
     bars = continuing.controller.panel.bars.bars
     for bar in bars:
         if bar.token is not None:
-            assert bar.expected == pytest.approx(float(logs[bar.token].exp()), abs=1e-6)
+            assert bar.model_probability == pytest.approx(float(logs[bar.token].exp()), abs=1e-6)
     continuing.greedily(1)
     assert continuing.numbers == [int(logs.argmax())]
 
@@ -320,7 +320,7 @@ def test_what_is_read_of_an_earlier_text_is_stopped(
     def draw_on(*_: object) -> None:
         has_begun.set()
         while not tick.wait(0.001):
-            check_stopped()
+            check_cancelled()
 
     with monkeypatch.context() as patched:
         patched.setattr(ContinuedText, "sample_token", draw_on)

@@ -12,7 +12,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 
 from tests.support.held_reading import read_few_tokens_at_once
 from tests.support.mapped_files import mapped_of, opened_of
-from tests.support.pictures_of_another_run import panels_of_another_run
+from tests.support.stale_panels import stale_panels
 from tests.support.waiting import wait_until
 from tests.support.window_input import PATIENCE_MS, Hand
 from visualizer.export.figure_settings import FigureSettings
@@ -89,7 +89,7 @@ def shown_of_another(hand: Hand) -> list[object]:
     resolved = hand.window.workspace.screen.resolved
     if resolved is None or resolved.computed is None:
         return []
-    others: list[object] = [*panels_of_another_run(hand)]
+    others: list[object] = [*stale_panels(hand)]
     words = [*resolved.run.texts[0][1:]]  # the token after <s>
     return others if words == resolved.computed.text.split() else [*others, words]
 

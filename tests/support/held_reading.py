@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from visualizer.models import chunked_prefill, long_text_reading, long_text_recorder
-from visualizer.progress import check_stopped
+from visualizer.progress import check_cancelled
 from visualizer.session import newest_request_worker
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ class HeldReading:
 
     def __init__(self, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.at, self.calls = at, 0
-        monkeypatch.setattr(long_text_recorder, "check_stopped", self)
+        monkeypatch.setattr(long_text_recorder, "check_cancelled", self)
 
     def __call__(self) -> None:
         self.calls += 1
         tick = threading.Event()
         for _ in range(SECONDS * 1000 if self.calls == self.at else 1):
-            check_stopped()
+            check_cancelled()
             tick.wait(0.001)
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from tests.support.served_models import TOKEN
-from visualizer.models.model_protocol.answers import decode_body
 from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, RequestSigner
+from visualizer.models.model_protocol.responses import decode_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from visualizer.progress import check_stopped
+from visualizer.progress import check_cancelled
 from visualizer.storage.link_safe_folder import make_private_folder
 
 if TYPE_CHECKING:
@@ -98,5 +98,5 @@ def _reserve_space(file: IO[bytes], size: int) -> None:
             return
     left, zeros = size, memoryview(bytes(ZEROS_BLOCK_BYTES))
     while left:
-        check_stopped()
+        check_cancelled()
         left -= file.write(zeros[:left])

@@ -158,11 +158,11 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
                 starting.cancel()
                 await asyncio.gather(starting, return_exceptions=True)  # start no further process
                 return 0
-            facts = await starting
+            metadata = await starting
             progress.clear()
-            server.start_answering(facts)
+            server.start_responding(metadata)
             port = listener.sockets[0].getsockname()[1]
-            write_output(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
+            write_output(f"{metadata['name']} is served at {options.host}:{port}\nToken: {token}\n")
             ending = asyncio.create_task(processes.ended.wait())
             await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
         if processes.ended.is_set():

@@ -105,7 +105,7 @@ def _from_bytes(path: Path, document: bytes) -> SavedDocument:
     return read_document(file)
 
 
-TRUNCATED_TEXT_NOTICE = "The model {name} replaces the text with its sample text."
+REPLACED_TEXT_NOTICE = "The model {name} replaces the text with its sample text."
 
 
 class DocumentChange(Struct, frozen=True):
@@ -156,7 +156,7 @@ def switch_to_model(document: Document, opened: OpenedSource) -> DocumentChange:
     changed, notice = document.set("model", source), ""
     if opened.other_text:
         changed = changed.set("text", opened.other_text)
-        notice = TRUNCATED_TEXT_NOTICE.format(name=source.name)
+        notice = REPLACED_TEXT_NOTICE.format(name=source.name)
     return DocumentChange(changed, notice, frozenset({"weights"}), opened.model)
 
 

@@ -23,7 +23,7 @@ from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.errors import InputError, system_error_reason
 from visualizer.storage.atomic_file import write_atomically
 from visualizer.storage.file_lock import FileLock
-from visualizer.storage.link_safe_folder import ContainedFolder, make_private_folder
+from visualizer.storage.link_safe_folder import LinkSafeFolder, make_private_folder
 from visualizer.storage.regular_file import FileVersion, open_regular_file
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RecoveryFile:
             sentence = f"Unsaved changes cannot be backed up in {folder}: {reason}."
             raise InputError("recovery", sentence) from error
         name = self._lock.path.with_suffix(_RECOVERY).name
-        self._file = ContainedFolder(folder, is_private=True).file(name)
+        self._file = LinkSafeFolder(folder, is_private=True).file(name)
 
     def write(
         self,
@@ -166,7 +166,7 @@ def find_crash_recovery_files(folder: Path) -> list[RecoveredDocument]:
     files are removed.
     """
     found = []
-    ContainedFolder(folder).remove_temporary_files()
+    LinkSafeFolder(folder).remove_temporary_files()
     with suppress(OSError):
         for file in [*folder.glob(f"*{_RECOVERY}"), *folder.glob(f"*{_LOCK}")]:
             if _is_abandoned(file.with_suffix(_LOCK)) and file.suffix == _RECOVERY:

@@ -24,7 +24,7 @@ from visualizer.export.figures.webpage_writer import max_cells_per_side, write_w
 from visualizer.export.films.film_writer import write_film
 from visualizer.export.formats import format_of, list_suffixes, unavailable_reason
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
-from visualizer.progress import Progress, no_progress, part_of_progress
+from visualizer.progress import Progress, no_progress, scale_progress
 from visualizer.storage import atomic_file
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _write_webpage(
     figure = exact_figure_within(snapshot, figure_settings, max_cells_per_side, progress)
     theme = PAPER_THEMES[figure_settings.paper]
     document = document_to_attach(snapshot, figure_settings)
-    rest = part_of_progress(progress, 20, 100)
+    rest = scale_progress(progress, 20, 100)
     write_webpage(figure.board, figure.name, figure.caption, theme, file, document, rest)
 
 

@@ -31,7 +31,7 @@ class GenerationController(QObject):
         generated.runToggled.connect(self.run)
         generated.steppedBackward.connect(self.step_back)
         generated.steppedForward.connect(self.step_forward)
-        generated.turned.connect(self.switch_branch)
+        generated.branchSwitched.connect(self.switch_branch)
         generated.nodeChosen.connect(self.go_to_node)
         generated.seedChosen.connect(self.set_seed)
 

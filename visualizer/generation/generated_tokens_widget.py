@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
     from visualizer.widgets.theme import Theme
 
-MAX_SEED, NARROW_SEED = 2**31 - 1, 56
+MAX_SEED, MIN_SEED_WIDTH_PX = 2**31 - 1, 56
 RUN, STOP = "Generate", "Stop"
 
 
 class GenerationPane(QWidget):
     """The generated text and its controls.
 
-    `nodeChosen` emits the index of a node (`ROOT_NODE` for the prompt), `turned` the number of
-    siblings to move by, and `runToggled` whether to sample continuously.
+    `nodeChosen` emits the index of a node (`ROOT_NODE` for the prompt), `branchSwitched` the number
+    of siblings to move by, and `runToggled` whether to sample continuously.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -56,7 +56,7 @@ class GenerationPane(QWidget):
     runToggled = Signal(bool)
     steppedBackward = Signal()
     steppedForward = Signal()
-    turned = Signal(int)
+    branchSwitched = Signal(int)
     nodeChosen = Signal(int)
     seedChosen = Signal(int)
 
@@ -101,7 +101,7 @@ class GenerationPane(QWidget):
             button.setIconSize(QSize(20, 20) * text_scale())
         label = PlainLabel("Seed")
         label.setBuddy(self.seed)
-        self.seed.setMinimumWidth(NARROW_SEED)
+        self.seed.setMinimumWidth(MIN_SEED_WIDTH_PX)
         for widget in (self.back, self.on, self.next_branch_button):
             row.addWidget(widget)
         row.addStretch(1)
@@ -119,7 +119,7 @@ class GenerationPane(QWidget):
         self.strip.sampleRequested.connect(self.sampleRequested)
         self.strip.steppedBackward.connect(self.steppedBackward)
         self.strip.steppedForward.connect(self.steppedForward)
-        self.strip.turned.connect(self.turned)
+        self.strip.branchSwitched.connect(self.branchSwitched)
         self.strip.nodeChosen.connect(self.nodeChosen)
 
     def show_generation(self, panel: GenerationPanel, theme: Theme) -> None:
@@ -144,7 +144,7 @@ class GenerationPane(QWidget):
         self.runToggled.emit(not self._is_running)
 
     def _go_to_next_branch(self) -> None:
-        self.turned.emit(1)
+        self.branchSwitched.emit(1)
 
 
 MAX_SPOKEN_TOKENS = 100
@@ -154,14 +154,15 @@ MAX_SPOKEN_TOKENS = 100
 class GeneratedTokenStrip(ChipScrollArea):
     """Token chips that wrap over several lines; the current one is outlined.
 
-    `nodeChosen` emits the node index of a chip, and `turned` the number of siblings to move by.
+    `nodeChosen` emits the node index of a chip, and `branchSwitched` the number of siblings to move
+    by.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
     nodeChosen = Signal(int)
     steppedBackward = Signal()
     steppedForward = Signal()
-    turned = Signal(int)
+    branchSwitched = Signal(int)
     sampleRequested = Signal()
 
     def __init__(self) -> None:
@@ -270,7 +271,7 @@ class GeneratedTokenStrip(ChipScrollArea):
         elif key == Qt.Key.Key_Right:
             self.steppedForward.emit()
         elif key in {Qt.Key.Key_Up, Qt.Key.Key_Down}:
-            self.turned.emit(1 if key == Qt.Key.Key_Down else -1)
+            self.branchSwitched.emit(1 if key == Qt.Key.Key_Down else -1)
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space}:
             self.sampleRequested.emit()
         else:

@@ -28,35 +28,37 @@ class NextTokenBar(Struct, frozen=True):
     ----------
     token : int or None
         The token's id in the vocabulary; None for the remaining tokens.
-    expected : float
+    model_probability : float
         The model's probability.
-    chosen : float
+    sampling_probability : float
         The sampling probability, after temperature, top-k and top-p; 0 if the token is excluded.
     """
 
     token: int | None
     label: str
-    expected: float
-    chosen: float
+    model_probability: float
+    sampling_probability: float
 
     @property
     def is_excluded(self) -> bool:
         """Whether sampling excludes the token."""
-        return self.chosen == 0
+        return self.sampling_probability == 0
 
     @property
     def description(self) -> str:
         name = self.label if self.token is None else f"“{self.label}”"
+        probability = f"{name}: {format_share(self.model_probability)}"
         if self.is_excluded:
-            return f"{name}: {format_share(self.expected)}, excluded"
-        if abs(self.chosen - self.expected) < DISPLAY_TOLERANCE:
-            return f"{name}: {format_share(self.expected)}"
-        return f"{name}: {format_share(self.expected)}, sampled with {format_share(self.chosen)}"
+            return f"{probability}, excluded"
+        if abs(self.sampling_probability - self.model_probability) < DISPLAY_TOLERANCE:
+            return probability
+        return f"{probability}, sampled with {format_share(self.sampling_probability)}"
 
     @property
     def shares(self) -> str:
         """The sampling probability and the model's probability, in short form."""
-        return f"{format_short_share(self.chosen)} (model {format_short_share(self.expected)})"
+        model = format_short_share(self.model_probability)
+        return f"{format_short_share(self.sampling_probability)} (model {model})"
 
 
 def describe_next_tokens(rows: Sequence[NextToken], is_edited: bool) -> str:
@@ -151,7 +153,7 @@ def present_next_tokens(
     expected = sampling_probabilities(logits[-1])
     chosen = sampling_probabilities(logits[-1], sampling)
     bars = _build_bars(expected, chosen, vocabulary, max_bars)
-    largest = max(max(bar.expected, bar.chosen) for bar in bars)
+    largest = max(max(bar.model_probability, bar.sampling_probability) for bar in bars)
     end = next((end for end in AXIS_LIMITS if end >= largest), 1.0)
     legend = (
         ""

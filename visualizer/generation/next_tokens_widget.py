@@ -157,7 +157,7 @@ MIN_TWO_SHARES_WIDTH_PX = 320
 """Minimum width, in pixels at the default text size, for showing two percentages next to a bar."""
 BRANCH_MARK_WIDTH_PX = 4
 """Width, in pixels, of the mark at the next token of the current branch."""
-WIDEST, ALONE = "< 0.1% (model < 0.1%)", "less than 0.1%"
+WIDEST_TWO_SHARES, WIDEST_ONE_SHARE = "< 0.1% (model < 0.1%)", "less than 0.1%"
 """Longest labels next to a bar: with two percentages and with one."""
 
 
@@ -214,8 +214,8 @@ class NextTokenBarView(QWidget):
 
     def _format_shares(self, bar: NextTokenBar) -> str:
         if not self.panel.legend:
-            return format_share(bar.expected)
-        return format_share(bar.chosen) if self._is_narrow else bar.shares
+            return format_share(bar.model_probability)
+        return format_share(bar.sampling_probability) if self._is_narrow else bar.shares
 
     def column_edges(self) -> tuple[float, float, float]:
         """Return the x coordinates at which the bars start and end and the percentages start."""
@@ -223,7 +223,7 @@ class NextTokenBarView(QWidget):
         names = (measures.horizontalAdvance(bar.label) for bar in self.panel.bars)
         name = min(max(names, default=0.0), MAX_NAME_PX * text_scale())
         has_both = self.panel.legend and not self._is_narrow
-        shares = measures.horizontalAdvance(WIDEST if has_both else ALONE)
+        shares = measures.horizontalAdvance(WIDEST_TWO_SHARES if has_both else WIDEST_ONE_SHARE)
         right = self.width() - MARGIN_PX - shares
         left = MARGIN_PX + name + SPACING_PX
         return left, max(left + 1, right - SPACING_PX), right
@@ -274,9 +274,9 @@ class NextTokenBarView(QWidget):
         """Fill a bar up to the sampling probability, and outline or hatch it up to the model's."""
         theme, width = self._theme, (right - left) / self.panel.end
         inner = row.adjusted(0, 3 * text_scale(), 0, -3 * text_scale())
-        filled = QRectF(left, inner.top(), width * bar.chosen, inner.height())
+        filled = QRectF(left, inner.top(), width * bar.sampling_probability, inner.height())
         painter.fillRect(filled, QColor(theme.quiet if bar.token is not None else theme.border))
-        outline = QRectF(left, inner.top(), width * bar.expected, inner.height())
+        outline = QRectF(left, inner.top(), width * bar.model_probability, inner.height())
         painter.setPen(QPen(QColor(theme.ink), 1))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         if bar.is_excluded:

@@ -74,7 +74,9 @@ class TokenBars(QWidget):
             place = QRectF(self.width() - columns * share_width, top, share_width, line)
             painter.drawText(place, flags, format_short_share(row.probability))
             if self._is_edited:
-                self._paint_before(painter, row, place.translated(share_width, 0), name_width, room)
+                self._paint_unedited_share(
+                    painter, row, place.translated(share_width, 0), name_width, room
+                )
 
     def _paint_name(
         self, painter: QPainter, metrics: QFontMetricsF, token: str, place: QRectF
@@ -84,7 +86,7 @@ class TokenBars(QWidget):
         flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
         painter.drawText(place, flags, short)
 
-    def _paint_before(
+    def _paint_unedited_share(
         self, painter: QPainter, row: NextToken, place: QRectF, left: float, room: float
     ) -> None:
         quiet = QColor(self._theme.quiet)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from visualizer.language.trainer import Trainer
-    from visualizer.storage.link_safe_folder import ContainedFile
+    from visualizer.storage.link_safe_folder import LinkSafeFile
 
 _ADAMW_STATES = ("exp_avg", "exp_avg_sq", "step")
 """Names of AdamW's state tensors for each parameter."""
@@ -69,7 +69,7 @@ class TrainerState(Struct, frozen=True):
 
 
 def write_checkpoint(
-    file: ContainedFile, training: Trainer, metadata: RunMetadata, trainer_state: TrainerState
+    file: LinkSafeFile, training: Trainer, metadata: RunMetadata, trainer_state: TrainerState
 ) -> None:
     """Write everything needed to resume training.
 
@@ -102,7 +102,7 @@ def checkpoint_content(
     return _serialize(tensors, {"checkpoint": json.dumps(header)})
 
 
-def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
+def read_checkpoint(file: LinkSafeFile, training: Trainer) -> TrainerState:
     """Restore a trainer from a checkpoint and return its state.
 
     Raises
@@ -148,7 +148,7 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
     return trainer_state
 
 
-def read_checkpoint_weights(file: ContainedFile, model: nn.Module) -> tuple[int, TrainerState]:
+def read_checkpoint_weights(file: LinkSafeFile, model: nn.Module) -> tuple[int, TrainerState]:
     """Load the weights of a checkpoint into a model; return the step and the trainer's state.
 
     Raises
@@ -190,7 +190,7 @@ def _max_steps(run: object, training: Trainer) -> int:
     return max(written.steps, own.steps)
 
 
-def write_weights(place: Path | ContainedFile, model: nn.Module, metadata: RunMetadata) -> None:
+def write_weights(place: Path | LinkSafeFile, model: nn.Module, metadata: RunMetadata) -> None:
     """Write a model's weights as a safetensors file that other programs can load.
 
     Raises
@@ -203,7 +203,7 @@ def write_weights(place: Path | ContainedFile, model: nn.Module, metadata: RunMe
     write_atomically(place, lambda file: file.write(content))
 
 
-def read_weights(file: ContainedFile, model: nn.Module) -> None:
+def read_weights(file: LinkSafeFile, model: nn.Module) -> None:
     """Load the weights of a file into a model.
 
     Raises
@@ -226,7 +226,7 @@ def _serialize(tensors: dict[str, Tensor], file_metadata: dict[str, str]) -> byt
     return save({name: value.cpu().contiguous() for name, value in tensors.items()}, file_metadata)
 
 
-def _read_file(file: ContainedFile, model: nn.Module, copies: int) -> bytes:
+def _read_file(file: LinkSafeFile, model: nn.Module, copies: int) -> bytes:
     """Read a file that has a header and at most `copies` copies of a model's parameters."""
     size = copies * sum(parameter.nbytes for parameter in model.parameters())
     try:

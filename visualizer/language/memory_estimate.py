@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from visualizer.storage.link_safe_folder import ContainedFile
+    from visualizer.storage.link_safe_folder import LinkSafeFile
 
 BYTES_PER_NUMBER = 4
 """Number of bytes per value; all values are float32."""
@@ -118,7 +118,7 @@ def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) 
 
 
 def check_model_memory(
-    settings: TrainingSettings, tokens: int, copies: int, file: ContainedFile | None
+    settings: TrainingSettings, tokens: int, copies: int, file: LinkSafeFile | None
 ) -> None:
     """Reject a saved model that needs more memory than is free or is larger than its file.
 
@@ -128,7 +128,7 @@ def check_model_memory(
         Size of the vocabulary.
     copies : int
         Number of copies of the model's parameters that are in memory while the model is read.
-    file : ContainedFile or None
+    file : LinkSafeFile or None
         The file with the model's weights, if there is one.
 
     Raises
@@ -152,7 +152,7 @@ def check_model_memory(
         raise InputError("folder", sentence)
 
 
-def _file_size(file: ContainedFile) -> int:
+def _file_size(file: LinkSafeFile) -> int:
     try:
         return file.stat().st_size
     except OSError as error:

@@ -31,8 +31,8 @@ from visualizer.storage.atomic_file import write_atomically
 from visualizer.storage.json_coding import DamagedError, JsonCoding, format_short_value
 from visualizer.storage.link_safe_folder import (
     LINK_ERROR,
-    ContainedFile,
-    ContainedFolder,
+    LinkSafeFile,
+    LinkSafeFolder,
     leaves_folder,
 )
 from visualizer.storage.regular_file import file_version
@@ -169,32 +169,32 @@ class RunFolder(Struct, frozen=True):
     path: Path
 
     @property
-    def _root(self) -> ContainedFolder:
-        return ContainedFolder(self.path, is_private=True)
+    def _root(self) -> LinkSafeFolder:
+        return LinkSafeFolder(self.path, is_private=True)
 
     @property
-    def _snapshot_folder(self) -> ContainedFolder:
-        return ContainedFolder(self.path, "snapshots", is_private=True)
+    def _snapshot_folder(self) -> LinkSafeFolder:
+        return LinkSafeFolder(self.path, "snapshots", is_private=True)
 
     @property
-    def metadata_file(self) -> ContainedFile:
+    def metadata_file(self) -> LinkSafeFile:
         """The run's metadata, in JSON."""
         return self._root.file("run.json")
 
     @property
-    def losses(self) -> ContainedFile:
+    def losses(self) -> LinkSafeFile:
         """The loss log, which has one line per step."""
         return self._root.file("losses.csv")
 
     @property
-    def checkpoint(self) -> ContainedFile:
+    def checkpoint(self) -> LinkSafeFile:
         """The file with the latest checkpoint."""
         return self._root.file("checkpoint.safetensors")
 
-    def largest_weights(self) -> ContainedFile | None:
+    def largest_weights(self) -> LinkSafeFile | None:
         """Return the largest checkpoint or snapshot file; None if there is none."""
         files = [self.checkpoint, *map(self.snapshot, self.snapshots())]
-        sizes: dict[int, ContainedFile] = {}
+        sizes: dict[int, LinkSafeFile] = {}
         for file in files:
             with suppress(OSError):  # the file has been removed, or is not a regular file
                 sizes[file.stat().st_size] = file
@@ -217,22 +217,22 @@ class RunFolder(Struct, frozen=True):
             return None
 
     @property
-    def lock(self) -> ContainedFile:
+    def lock(self) -> LinkSafeFile:
         """The lock of the program that trains the run."""
         return self._root.file("lock")
 
     @property
-    def orders(self) -> ContainedFile:
+    def orders(self) -> LinkSafeFile:
         """The messages for a background training process that has not acquired the lock yet."""
         return self._root.file("orders")
 
     @property
-    def log(self) -> ContainedFile:
+    def log(self) -> LinkSafeFile:
         """The output of the last background training process."""
         return self._root.file("background.log")
 
     @property
-    def stop(self) -> ContainedFile:
+    def stop(self) -> LinkSafeFile:
         """The stop request: when this file exists, the training process stops.
 
         A process that was not training does not remove the file but writes `IDLE_STOP_CONTENT` to
@@ -248,11 +248,11 @@ class RunFolder(Struct, frozen=True):
         return False
 
     @property
-    def probe(self) -> ContainedFile:
+    def probe(self) -> LinkSafeFile:
         """The text that was last used as a probe."""
         return self._root.file("probe.txt")
 
-    def snapshot(self, step: int) -> ContainedFile:
+    def snapshot(self, step: int) -> LinkSafeFile:
         """Return the file of the weights after ``step`` steps."""
         return self._snapshot_folder.file(f"{step:08d}.safetensors")
 
@@ -307,7 +307,7 @@ class RunFolder(Struct, frozen=True):
             With field ``folder``; the message names an entry that is not a regular file or folder.
         """
         own = (self.metadata_file, self.losses, self.checkpoint, self.lock, self.orders, self.log)
-        wrong: ContainedFile | ContainedFolder = self._snapshot_folder
+        wrong: LinkSafeFile | LinkSafeFolder = self._snapshot_folder
         try:
             snapshots = map(self.snapshot, self._list_snapshots())
             for file in (*own, self.stop, self.probe, *snapshots):
@@ -373,7 +373,7 @@ class RunFolder(Struct, frozen=True):
             ) from error
 
 
-def _file_version(file: ContainedFile) -> FileVersion | None:
+def _file_version(file: LinkSafeFile) -> FileVersion | None:
     try:
         return file_version(file.stat())
     except OSError:

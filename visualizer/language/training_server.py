@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from visualizer.language.language_models import LanguageModel
     from visualizer.language.loss_log import LossRow
-    from visualizer.storage.link_safe_folder import ContainedFile
+    from visualizer.storage.link_safe_folder import LinkSafeFile
 
 MAX_ROWS_PER_MESSAGE = 100_000
 """Maximum number of loss rows per message, which keeps the window responsive for long runs."""
@@ -368,13 +368,13 @@ def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
     return None, 0
 
 
-def _is_found(file: ContainedFile) -> bool:
+def _is_found(file: LinkSafeFile) -> bool:
     with suppress(OSError):  # the folder may be temporarily unreadable
         return file.exists()
     return False
 
 
-def _try_remove(file: ContainedFile) -> bool:
+def _try_remove(file: LinkSafeFile) -> bool:
     with suppress(OSError):
         file.unlink()
         return True

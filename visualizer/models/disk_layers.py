@@ -16,7 +16,7 @@ from torch import nn
 
 from visualizer.errors import InputError
 from visualizer.models.disk_reading_estimate import disk_reading_error
-from visualizer.progress import check_stopped, report_progress
+from visualizer.progress import check_cancelled, report_progress
 from visualizer.storage.regular_file import read_file_version
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class DiskLayers:
 
     def _progress_hook(self, at: int) -> Any:
         def report(module: nn.Module, given: object) -> None:
-            check_stopped()
+            check_cancelled()
             report_progress(at, len(self.layers))
 
         return report

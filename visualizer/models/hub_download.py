@@ -41,7 +41,7 @@ from visualizer.models.repository_download import RepositoryFile, RepositoryOffe
 from visualizer.progress import no_progress
 from visualizer.storage import atomic_file
 from visualizer.storage.file_lock import FileLock
-from visualizer.storage.link_safe_folder import ContainedFile
+from visualizer.storage.link_safe_folder import LinkSafeFile
 from visualizer.storage.program_folders import free_bytes
 
 if TYPE_CHECKING:
@@ -357,7 +357,7 @@ def _download_file(
     environment: Mapping[str, str],
 ) -> None:
     """Download a file, resuming an earlier download."""
-    incomplete = ContainedFile.at(blobs / f"{file.blob}.incomplete")
+    incomplete = LinkSafeFile.at(blobs / f"{file.blob}.incomplete")
     with os.fdopen(incomplete.open_descriptor(os.O_RDWR | os.O_CREAT, 0o644), "r+b") as out:
         part = _PartialFile(out, file, report)
         if part.size < file.size:

@@ -22,7 +22,7 @@ from visualizer.language.run_folder import (
 from visualizer.language.training_settings import LAYERED_MODELS, MODEL_TITLES
 from visualizer.optional_packages import is_installed
 from visualizer.storage.json_coding import DamagedError
-from visualizer.storage.link_safe_folder import ContainedFile
+from visualizer.storage.link_safe_folder import LinkSafeFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ class LabModelFiles(Struct, frozen=True):
     ----------
     path : Path
         A run's folder, or a file.
-    weights : ContainedFile
+    weights : LinkSafeFile
         The file with the weights.
     is_checkpoint : bool
         Whether the file also contains the state of the optimizer.
@@ -47,7 +47,7 @@ class LabModelFiles(Struct, frozen=True):
 
     path: Path
     metadata: RunMetadata
-    weights: ContainedFile
+    weights: LinkSafeFile
     is_checkpoint: bool
 
     @property
@@ -128,13 +128,13 @@ def _find_in_file(path: Path) -> LabModelFiles:
         raise InputError("model", f"{damaged}: its run {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError("model", f"{damaged}, or is not from the language lab.") from error
-    return LabModelFiles(path, metadata, ContainedFile.at(path), is_checkpoint)
+    return LabModelFiles(path, metadata, LinkSafeFile.at(path), is_checkpoint)
 
 
 def _read_metadata(path: Path) -> dict[str, str]:
     """Return the metadata of a ``.safetensors`` file; empty if it cannot be read."""
     try:
-        with ContainedFile.at(path).open(MAX_CHECKPOINT_BYTES) as file:
+        with LinkSafeFile.at(path).open(MAX_CHECKPOINT_BYTES) as file:
             length = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(length)) if length <= MAX_HEADER_BYTES else {}
         found = header["__metadata__"]

@@ -39,7 +39,7 @@ from visualizer.models.recorded_runs import (
     number_calls,
     unknown_arguments,
 )
-from visualizer.progress import check_stopped, report_progress
+from visualizer.progress import check_cancelled, report_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -254,7 +254,7 @@ def record_long_text(
     ------
     list of LongTextCall
         Filled while the model runs. The run may raise `UnsupportedAttentionError`, and may be
-        cancelled by `check_stopped`.
+        cancelled by `check_cancelled`.
     """
     _register_mask()
     recording = _LongTextSession(model, edits or {}, tokens, layers, ranks, keeps=keeps)
@@ -422,7 +422,7 @@ def _attend_and_record(
 ) -> tuple[Tensor, None]:
     """Compute the context vectors, and record the vectors of the call."""
     if recording.ranks.count == 1:  # several ranks stop together, between runs
-        check_stopped()
+        check_cancelled()
     name = recording.names.get(module)
     if name is None or not isinstance(attention_mask, MaskRule):
         raise UnsupportedAttentionError("The model’s mask is unknown.")

@@ -24,7 +24,7 @@ from visualizer.language.distributed_process_group import (
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.models.model_server.rank_processes import STORE_VARIABLE
 from visualizer.models.recognition_errors import UnsupportedAttentionError
-from visualizer.progress import CancelledError, check_stopped
+from visualizer.progress import CancelledError, check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ class ModelProcessGroup:
 
     def check_cancelled(self) -> None:
         """Raise `CancelledError` on all ranks if any rank is asked to stop."""
-        check_stopped()
+        check_cancelled()
 
     @contextmanager
     def job(self) -> Iterator[None]:
@@ -159,7 +159,7 @@ class ModelRank(ModelProcessGroup):
 
     def check_cancelled(self) -> None:
         try:
-            check_stopped()
+            check_cancelled()
         except CancelledError:
             is_stopped = True
         else:

@@ -14,7 +14,7 @@ import numpy as np
 
 from visualizer.attention.masks import draw_keep_mask
 from visualizer.attention.roles import Role
-from visualizer.progress import check_stopped
+from visualizer.progress import check_cancelled
 
 if TYPE_CHECKING:
     from visualizer.attention.cached_tensor import CachedTensor
@@ -38,7 +38,7 @@ class SampleTally:
         if self.key != key or self.drawn > count:
             self.key, self.counts, self.drawn = key, np.zeros(shape, np.int16), 0
         while self.drawn < count:
-            check_stopped()
+            check_cancelled()
             self.counts += draw_keep_mask(spec.dropout, sample_seed(spec, self.drawn), shape)
             self.drawn += 1
         return self.counts

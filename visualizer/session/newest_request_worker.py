@@ -35,10 +35,10 @@ class NewestRequestWorker(QThread):
     """A thread with a queue of length one.
 
     A request is a callable without arguments. A new request replaces the one that is waiting. A
-    running request is interrupted only when it calls `check_stopped`, if a newer request is waiting
-    or the worker is ending. Signals deliver the result or the exception on the thread that created
-    the worker; running out of memory is reported as an `InputError`. A request may outlive the
-    object that made it, so it reports everything through the worker.
+    running request is interrupted only when it calls `check_cancelled`, if a newer request is
+    waiting or the worker is ending. Signals deliver the result or the exception on the thread
+    that created the worker; running out of memory is reported as an `InputError`. A request may
+    outlive the object that made it, so it reports everything through the worker.
 
     Parameters
     ----------

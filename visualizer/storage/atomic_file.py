@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from visualizer.errors import InputError, is_out_of_memory, system_error_reason
-from visualizer.storage.link_safe_folder import ContainedFile
+from visualizer.storage.link_safe_folder import LinkSafeFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def write_atomically(
-    place: Path | ContainedFile,
+    place: Path | LinkSafeFile,
     fill: Callable[[BinaryIO], object],
     *,
     waits_for_disk: bool = True,
@@ -24,13 +24,13 @@ def write_atomically(
 
     Parameters
     ----------
-    place : Path or ContainedFile
+    place : Path or LinkSafeFile
         An existing or new file. If a path is a link, the target of the link is written; a
-        `ContainedFile` that is a link is rejected.
+        `LinkSafeFile` that is a link is rejected.
     fill : callable
         Writes the content to a binary file.
     waits_for_disk, check
-        As in `ContainedFile.write`.
+        As in `LinkSafeFile.write`.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def write_atomically(
         ``memory`` if there is not enough memory.
     """
     path = place if isinstance(place, Path) else place.path
-    file = ContainedFile.at(Path(os.path.realpath(place))) if isinstance(place, Path) else place
+    file = LinkSafeFile.at(Path(os.path.realpath(place))) if isinstance(place, Path) else place
     try:
         file.write(fill, waits_for_disk=waits_for_disk, check=check)
     except OSError as error:

@@ -56,7 +56,7 @@ def make_private_folder(path: Path) -> None:
             path.chmod(PRIVATE_MODE)
 
 
-class ContainedFolder(Struct, frozen=True):
+class LinkSafeFolder(Struct, frozen=True):
     """A folder below which no link is followed.
 
     Parameters
@@ -83,9 +83,9 @@ class ContainedFolder(Struct, frozen=True):
         """Maximum permissions of files and folders that are created in this folder."""
         return PRIVATE_MODE if self.is_private else 0o777
 
-    def file(self, name: str) -> ContainedFile:
+    def file(self, name: str) -> LinkSafeFile:
         """Return a file in the folder, existing or not."""
-        return ContainedFile(self, name)
+        return LinkSafeFile(self, name)
 
     def check(self) -> None:
         """Raise `OSError` if the folder does not exist, is not a folder, or is a link."""
@@ -117,16 +117,16 @@ class ContainedFolder(Struct, frozen=True):
                     _remove_temporary_file(self.file(name))
 
 
-class ContainedFile(Struct, frozen=True):
-    """A file in a `ContainedFolder`, existing or not: a regular file, never a link."""
+class LinkSafeFile(Struct, frozen=True):
+    """A file in a `LinkSafeFolder`, existing or not: a regular file, never a link."""
 
-    folder: ContainedFolder
+    folder: LinkSafeFolder
     name: str
 
     @classmethod
-    def at(cls, path: Path) -> ContainedFile:
+    def at(cls, path: Path) -> LinkSafeFile:
         """Return the file at a path, whose last component must not be a link."""
-        return ContainedFolder(path.parent).file(path.name)
+        return LinkSafeFolder(path.parent).file(path.name)
 
     @property
     def path(self) -> Path:
@@ -276,7 +276,7 @@ def _check_folder(found: os.stat_result, name: str) -> None:
         raise OSError(errno.ENOTDIR, FOLDER_REQUIRED_ERROR, name)
 
 
-def _create_temporary_file(folder: ContainedFolder) -> tuple[ContainedFile, int]:
+def _create_temporary_file(folder: LinkSafeFolder) -> tuple[LinkSafeFile, int]:
     """Create a temporary file, locked until it is closed; return the file and a descriptor."""
     while True:
         # The name is short because file systems limit the length of names.
@@ -290,7 +290,7 @@ def _create_temporary_file(folder: ContainedFolder) -> tuple[ContainedFile, int]
         os.close(descriptor)  # another process has just removed the file as a leftover
 
 
-def _remove_temporary_file(part: ContainedFile) -> None:
+def _remove_temporary_file(part: LinkSafeFile) -> None:
     """Remove a temporary file, unless it is locked because it is still being written."""
     is_regular = stat.S_ISREG(part.path.lstat().st_mode)
     if not is_regular or sys.platform == "win32":
@@ -315,7 +315,7 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def path_of_open_file(file: BinaryIO, contained: ContainedFile) -> str:
+def path_of_open_file(file: BinaryIO, contained: LinkSafeFile) -> str:
     """Return a path by which a library that requires paths can open this same open file."""
     path = f"/dev/fd/{file.fileno()}"
     return path if os.path.exists(path) else str(contained.path)  # noqa: PTH110

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visualizer.storage.link_safe_folder import ContainedFolder, make_private_folder
+from visualizer.storage.link_safe_folder import LinkSafeFolder, make_private_folder
 from visualizer.storage.regular_file import open_regular_file, read_file_version
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def write_private_json(path: Path, content: object) -> None:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     make_private_folder(path.parent)
     target = Path(os.path.realpath(path))
-    file = ContainedFolder(target.parent, is_private=True).file(target.name)
+    file = LinkSafeFolder(target.parent, is_private=True).file(target.name)
     file.write(lambda opened: opened.write(text), waits_for_disk=False)
 
 

@@ -481,7 +481,7 @@ def test_a_patch_holds_what_changes_and_nothing_else() -> None:
 @pytest.mark.slow
 def test_frames_are_painted_while_connections_end_on_another_thread() -> None:
     """If painting a line connected signals, the two threads would deadlock."""
-    module = "tests.support.painting_beside_connections"
+    module = "tests.support.concurrent_painting"
     ended = subprocess.run(
         [sys.executable, "-m", module, "20000"],
         cwd=ROOT,

@@ -176,7 +176,7 @@ def answered_later(let_go: Callable[[], object]) -> Iterator[Callable[[], bool]]
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """A server that accepts connections and data, and never answers."""
-    monkeypatch.setattr(client_connection, "CONNECT_S", 10 * SILENT_S)
+    monkeypatch.setattr(client_connection, "CONNECT_TIMEOUT_S", 10 * SILENT_S)
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         found.listen()

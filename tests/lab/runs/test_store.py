@@ -24,7 +24,7 @@ from visualizer.lab.settings.preview_controller import read_text_sample
 from visualizer.language.corpora.corpus import load_corpus
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_settings import CorpusKind, TrainingSettings
-from visualizer.storage.link_safe_folder import ContainedFile
+from visualizer.storage.link_safe_folder import LinkSafeFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,16 +50,16 @@ def test_runs_are_listed_while_one_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_run(tmp_path / "kept")
-    gone, stat = a_run(tmp_path / "gone"), ContainedFile.stat
+    gone, stat = a_run(tmp_path / "gone"), LinkSafeFile.stat
 
-    def stat_as_it_goes(self: ContainedFile) -> os.stat_result:
+    def stat_as_it_goes(self: LinkSafeFile) -> os.stat_result:
         found = stat(self)
         if self.path.parent == gone:
             shutil.rmtree(gone, ignore_errors=True)
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(ContainedFile, "stat", stat_as_it_goes)
+        patched.setattr(LinkSafeFile, "stat", stat_as_it_goes)
         assert {run.name for run in list_runs(tmp_path)} == {"kept", "gone"}
     assert [run.name for run in list_runs(tmp_path)] == ["kept"]
 

@@ -20,7 +20,7 @@ import pytest
 from visualizer.errors import InputError
 from visualizer.models.model_client import connection
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_protocol.answers import DEFLATE_CODING, deflate, encode_body
+from visualizer.models.model_protocol.responses import DEFLATE_CODING, deflate, encode_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

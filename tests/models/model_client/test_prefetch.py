@@ -10,25 +10,25 @@ import pytest
 
 from visualizer.errors import InputError
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_client.prefetch import PrefetchedAnswer
-from visualizer.progress import CancelledError, cancel_when, check_stopped
+from visualizer.models.model_client.prefetch import PrefetchedResponse
+from visualizer.progress import CancelledError, cancel_when, check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.models.model_client.connection import Answer
+    from visualizer.models.model_client.connection import Response
     from visualizer.progress import Progress
 
 PATIENCE_S = 10.0
 ABSENT = 2
 ASKED = {"text": "a"}
-ANSWER: Answer = ({"number": 1}, {"attention": np.zeros(3, np.float32)})
+ANSWER: Response = ({"number": 1}, {"attention": np.zeros(3, np.float32)})
 
 
 class HeldConnection(ModelConnection):
     """Stand-in for a server that processes a text until the test releases or cancels it."""
 
-    def __init__(self, outcome: Answer | Exception = ANSWER) -> None:
+    def __init__(self, outcome: Response | Exception = ANSWER) -> None:
         super().__init__("127.0.0.1", 1, "token")
         self.outcome, self.let, self.is_terminated = outcome, Event(), Event()
         self.called, self.is_long = 0, False
@@ -38,15 +38,15 @@ class HeldConnection(ModelConnection):
         path: str,
         asked: object,
         progress: Progress = lambda done, of: None,
-        report: Callable[[Answer], object] = lambda part: None,
-    ) -> Answer:
+        report: Callable[[Response], object] = lambda part: None,
+    ) -> Response:
         assert path == "/read"
         assert isinstance(asked, dict)
         assert asked == {**ASKED, "called": asked["called"]}
         self.called = asked["called"]
         while not self.let.wait(0.01):
             try:
-                check_stopped()
+                check_cancelled()
             except CancelledError:
                 self.is_terminated.set()
                 raise
@@ -54,7 +54,7 @@ class HeldConnection(ModelConnection):
             raise self.outcome
         return self.outcome
 
-    def ask(self, path: str, asked: object) -> Answer:
+    def ask(self, path: str, asked: object) -> Response:
         """Return the index of the requested head; raise an error for `ABSENT`."""
         assert isinstance(asked, dict)
         layer, head = asked["place"]
@@ -69,7 +69,7 @@ class HeldConnection(ModelConnection):
 
 def test_it_has_begun_and_its_answer_is_waited_for() -> None:
     connection = HeldConnection()
-    ahead = PrefetchedAnswer(connection, ASKED)
+    ahead = PrefetchedResponse(connection, ASKED)
     connection.let.set()
     assert ahead.answer() is ANSWER
     assert ahead.request == ASKED
@@ -79,12 +79,12 @@ def test_what_fails_is_raised_where_it_is_waited_for() -> None:
     connection = HeldConnection(InputError("text", "There is nothing to read."))
     connection.let.set()
     with pytest.raises(InputError, match="nothing to read"):
-        PrefetchedAnswer(connection, ASKED).answer()
+        PrefetchedResponse(connection, ASKED).answer()
 
 
 def test_it_is_given_up_when_nothing_refers_to_it() -> None:
     connection = HeldConnection()
-    ahead = PrefetchedAnswer(connection, ASKED)
+    ahead = PrefetchedResponse(connection, ASKED)
     assert not connection.is_terminated.wait(0.05)
     del ahead
     assert connection.is_terminated.wait(PATIENCE_S)
@@ -92,7 +92,7 @@ def test_it_is_given_up_when_nothing_refers_to_it() -> None:
 
 def test_who_is_to_stop_waits_no_longer() -> None:
     connection = HeldConnection()
-    ahead = PrefetchedAnswer(connection, ASKED)
+    ahead = PrefetchedResponse(connection, ASKED)
     with cancel_when(lambda: True), pytest.raises(CancelledError):
         ahead.answer()
     connection.let.set()
@@ -103,7 +103,7 @@ def test_who_is_to_stop_waits_no_longer() -> None:
 def test_heads_are_asked_for_before_the_text_is_read(is_long: bool) -> None:
     connection = HeldConnection()
     connection.is_long = is_long
-    ahead = PrefetchedAnswer(connection, ASKED)
+    ahead = PrefetchedResponse(connection, ASKED)
     ahead.request_heads(ABSENT + 1, is_long=is_long)
     connection.let.set()
     ahead.answer()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.models.model_protocol.authentication import (
-    RequestGuard,
     RequestSigner,
+    SignatureVerifier,
     new_token,
 )
 
@@ -17,7 +17,7 @@ PATH, BODY = "/read", b'{"text": "a"}'
 
 
 def test_a_signed_request_is_known_once() -> None:
-    guard = RequestGuard("secret")
+    guard = SignatureVerifier("secret")
     signer = RequestSigner("secret", guard.nonce)
     first, second = (signer.header(PATH, BODY) for _ in range(2))
     assert guard.verified_digest(first, PATH) == sha256(BODY).hexdigest()
@@ -27,7 +27,7 @@ def test_a_signed_request_is_known_once() -> None:
 
 
 def test_a_request_is_of_its_connection_path_and_token() -> None:
-    guard, other = RequestGuard("secret"), RequestGuard("secret")
+    guard, other = SignatureVerifier("secret"), SignatureVerifier("secret")
     header = RequestSigner("secret", guard.nonce).header(PATH, BODY)
     assert other.verified_digest(header, PATH) is None
     assert guard.verified_digest(header, "/cancel") is None
@@ -39,12 +39,12 @@ def test_a_request_is_of_its_connection_path_and_token() -> None:
 
 @given(st.text(max_size=200))
 def test_anything_else_is_refused(header: str) -> None:
-    assert RequestGuard("secret").verified_digest(header, PATH) is None
+    assert SignatureVerifier("secret").verified_digest(header, PATH) is None
 
 
 @given(at=st.integers(min_value=0), letter=st.sampled_from("0123456789abcdef:"))
 def test_a_changed_signature_is_refused(at: int, letter: str) -> None:
-    guard = RequestGuard("secret")
+    guard = SignatureVerifier("secret")
     header = RequestSigner("secret", guard.nonce).header(PATH, BODY)
     at %= len(header)
     changed = header[:at] + letter + header[at + 1 :]

@@ -12,8 +12,8 @@ from tests.support.examples import others_slow
 from tests.support.tiny_models import DECODERS, ENCODERS, PAIRS, save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models.model_protocol.answers import decode_body, decode_values, encode_body
 from visualizer.models.model_protocol.requests import ReadRequest
+from visualizer.models.model_protocol.responses import decode_body, decode_values, encode_body
 from visualizer.models.model_protocol.run_message import RunTextResponse
 from visualizer.models.model_protocol.run_validation import check_run
 from visualizer.models.model_server.served_model import ServedModel

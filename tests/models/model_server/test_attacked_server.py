@@ -19,7 +19,6 @@ from tests.support.hostile_requests import PATHS, VALID, broken_http, spoilt_bod
 from tests.support.served_models import served
 from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer.attention.blockwise_tensor import FIRST_COLUMNS, FIRST_ROWS
-from visualizer.models.model_protocol.answers import decode_body
 from visualizer.models.model_protocol.authentication import RequestSigner
 from visualizer.models.model_protocol.requests import (
     JOB_REQUESTS,
@@ -27,6 +26,7 @@ from visualizer.models.model_protocol.requests import (
     MAX_ROWS,
     MAX_TEXT_LENGTH,
 )
+from visualizer.models.model_protocol.responses import decode_body
 from visualizer.models.model_server.http_server import (
     CANCELLED_ERROR,
     MAX_AUTHENTICATED,

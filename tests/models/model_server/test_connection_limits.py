@@ -18,7 +18,7 @@ from tests.architecture.project_graph import ROOT
 from tests.support.hostile_peer import HostilePeer
 from tests.support.served_models import TOKEN
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_protocol.answers import deflate, encode_body
+from visualizer.models.model_protocol.responses import deflate, encode_body
 from visualizer.models.model_server import http_server, served_jobs
 from visualizer.models.model_server.http_server import (
     INTERNAL_ERROR,
@@ -27,8 +27,8 @@ from visualizer.models.model_server.http_server import (
     ModelServer,
 )
 from visualizer.models.model_server.rank_processes import (
-    JobAnswer,
     JobCancelledError,
+    JobResult,
     RankProcesses,
 )
 from visualizer.models.model_server.served_jobs import (
@@ -51,9 +51,9 @@ class HeldProcesses(RankProcesses):
     """Stand-in for processes: requests end only when the test releases or cancels them."""
 
     def __init__(self) -> None:
-        self.asked: dict[int, asyncio.Future[JobAnswer]] = {}
+        self.asked: dict[int, asyncio.Future[JobResult]] = {}
 
-    async def ask(self, number: int, *asked: Any, **told: Any) -> JobAnswer:
+    async def ask(self, number: int, *asked: Any, **told: Any) -> JobResult:
         self.asked[number] = asyncio.get_running_loop().create_future()
         return await self.asked[number]
 
@@ -65,7 +65,7 @@ class HeldProcesses(RankProcesses):
         # A copy, because the server may send more requests in the meantime.
         for future in [*self.asked.values()]:
             if not future.done():
-                future.get_loop().call_soon_threadsafe(future.set_result, JobAnswer(body))
+                future.get_loop().call_soon_threadsafe(future.set_result, JobResult(body))
 
 
 class FailingJobs(JobQueue):
@@ -84,7 +84,7 @@ def listening(jobs: JobQueue, *, is_loaded: bool = True) -> Iterator[int]:
         stopped = asyncio.Event()
         server = ModelServer(jobs, TOKEN)
         listener = await server.listen("127.0.0.1", 0)
-        server.start_answering({"name": "a"} if is_loaded else {})
+        server.start_responding({"name": "a"} if is_loaded else {})
         port = listener.sockets[0].getsockname()[1]
         begun.put((asyncio.get_running_loop(), stopped, port))
         await stopped.wait()
@@ -171,7 +171,7 @@ def test_who_has_greeted_once_has_to_sign(port: int) -> None:
 def test_greeting_does_not_prolong_the_time_to_sign(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_server, "HEAD_S", SHORT_S)
+    monkeypatch.setattr(http_server, "HEADER_TIMEOUT_S", SHORT_S)
     with HostilePeer(port) as peer:
         peer.greet()
         assert peer.answer().status == 0
@@ -189,7 +189,7 @@ def send_until_closed(peer: HostilePeer, other: HostilePeer) -> None:
 def test_a_slow_head_is_waited_for_as_long_as_it_may_take(
     port: int, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_server, "HEAD_S", SHORT_S)
+    monkeypatch.setattr(http_server, "HEADER_TIMEOUT_S", SHORT_S)
     with HostilePeer(port) as peer:
         peer.send(sent)
         assert peer.answer().status == 0
@@ -198,7 +198,7 @@ def test_a_slow_head_is_waited_for_as_long_as_it_may_take(
 def test_a_head_that_comes_byte_by_byte_is_cut_off(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_server, "HEAD_S", SHORT_S)
+    monkeypatch.setattr(http_server, "HEADER_TIMEOUT_S", SHORT_S)
     with HostilePeer(port) as peer, HostilePeer(port) as other, pytest.raises(ConnectionError):
         send_until_closed(peer, other)
 
@@ -206,7 +206,7 @@ def test_a_head_that_comes_byte_by_byte_is_cut_off(
 def test_a_known_connection_may_be_silent_and_not_slow(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_server, "HEAD_S", SHORT_S)
+    monkeypatch.setattr(http_server, "HEADER_TIMEOUT_S", SHORT_S)
     with HostilePeer(port) as silent, HostilePeer(port) as slow:
         for peer in (silent, slow):
             assert peer.ask("/model", {}).status == 200
@@ -216,7 +216,7 @@ def test_a_known_connection_may_be_silent_and_not_slow(
 
 
 def test_a_slow_body_is_cut_off(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "BODY_S", SHORT_S)
+    monkeypatch.setattr(http_server, "BODY_TIMEOUT_S", SHORT_S)
     with HostilePeer(port) as peer:
         peer.send(peer.request("/model", b"{}")[:-1])
         assert peer.answer().status == 0

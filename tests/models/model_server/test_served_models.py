@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.run import Run
-    from visualizer.models.model_client.connection import Answer
+    from visualizer.models.model_client.connection import Response
 
 pytest.importorskip("accelerate", reason="models are spread with accelerate")
 
@@ -312,7 +312,7 @@ def test_the_text_that_is_read_first_is_sent_once_and_ahead(
     asked: list[str] = []
     job = ModelConnection.job
 
-    def counted(self: ModelConnection, path: str, *others: Any) -> Answer:
+    def counted(self: ModelConnection, path: str, *others: Any) -> Response:
         asked.append(path)
         return job(self, path, *others)
 
@@ -366,7 +366,7 @@ def test_the_heads_that_are_shown_first_are_sent_with_the_text_that_is_read_firs
     asked: list[object] = []
     ask, is_read = ModelConnection.ask, Event()
 
-    def noted(self: ModelConnection, path: str, what: Any) -> Answer:
+    def noted(self: ModelConnection, path: str, what: Any) -> Response:
         """Record the requests, and delay the response with the metadata.
 
         The metadata is returned after the text has been processed, so the prefetched heads always

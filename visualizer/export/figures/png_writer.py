@@ -21,7 +21,7 @@ from visualizer.export.figures.panel_cells_picture import find_panel_cells
 from visualizer.export.figures.rasterization import render_page
 from visualizer.features.layer_overview.paint import paint_overview, uniform_cell_spacing
 from visualizer.features.layer_overview.presenter import present_overview
-from visualizer.progress import Progress, no_progress, part_of_progress
+from visualizer.progress import Progress, no_progress, scale_progress
 from visualizer.runtime import run_in_thread
 from visualizer.session.computation_caption import describe_number_origin
 from visualizer.widgets.theme import PRINT
@@ -63,9 +63,9 @@ def write_png(
     InputError
         If the image does not fit in memory.
     """
-    image = render_page(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
+    image = render_page(page, figure_settings.dpi, scale_progress(progress, 20, 60))
     attach_to_png(image, document_to_attach(snapshot, figure_settings))
-    save_image(image, file, part_of_progress(progress, 60, 100))
+    save_image(image, file, scale_progress(progress, 60, 100))
 
 
 def write_cells(

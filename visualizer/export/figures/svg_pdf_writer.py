@@ -19,7 +19,7 @@ from visualizer.export.figures.document_attachment import (
 )
 from visualizer.export.figures.figure_page import lay_out_exact_page, paint_page
 from visualizer.export.figures.rasterization import render_page
-from visualizer.progress import Progress, no_progress, part_of_progress
+from visualizer.progress import Progress, no_progress, scale_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ def write_svg(
     progress: Progress,
 ) -> None:
     """Write a figure as SVG; text remains text, and cells are shapes unless a panel is large."""
-    svg = draw_svg(page, part_of_progress(progress, 20, 95))
+    svg = draw_svg(page, scale_progress(progress, 20, 95))
     progress(9, 10)
     file.write(attach_to_svg(svg, document_to_attach(snapshot, figure_settings)))
 
@@ -64,7 +64,7 @@ def write_pdf(
 ) -> None:
     """Write a figure as a PDF with one page of the same size."""
     document = document_to_attach(snapshot, figure_settings)
-    pdf = draw_pdf(page, document, part_of_progress(progress, 20, 95))
+    pdf = draw_pdf(page, document, scale_progress(progress, 20, 95))
     progress(9, 10)
     file.write(pdf)
 
@@ -182,5 +182,5 @@ def create_clipboard_figure(
     """
     progress(0, 10)
     page = lay_out_exact_page(snapshot, figure_settings, progress)
-    image = render_page(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
-    return ClipboardFigure(image, draw_svg(page, part_of_progress(progress, 60, 100)))
+    image = render_page(page, figure_settings.dpi, scale_progress(progress, 20, 60))
+    return ClipboardFigure(image, draw_svg(page, scale_progress(progress, 60, 100)))

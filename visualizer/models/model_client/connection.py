@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from visualizer.errors import InputError, system_error_reason
-from visualizer.models.model_protocol.answers import (
+from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, RequestSigner
+from visualizer.models.model_protocol.requests import MAX_BODY_BYTES, too_large_message
+from visualizer.models.model_protocol.responses import (
     DEFLATE_CODING,
     BodyError,
     JobProgress,
@@ -24,9 +26,7 @@ from visualizer.models.model_protocol.answers import (
     decode_values,
     inflate,
 )
-from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, RequestSigner
-from visualizer.models.model_protocol.requests import MAX_BODY_BYTES, too_large_message
-from visualizer.progress import CancelledError, check_stopped, no_progress
+from visualizer.progress import CancelledError, check_cancelled, no_progress
 from visualizer.runtime import POLL_INTERVAL_S, run_in_thread
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
     from visualizer.progress import Progress
 
-    Answer = tuple[dict[str, Any], dict[str, np.ndarray]]
+    Response = tuple[dict[str, Any], dict[str, np.ndarray]]
 
-CONNECT_S, ANSWER_S = 5.0, 30.0
-POLL_S = 0.5
+CONNECT_TIMEOUT_S, RESPONSE_TIMEOUT_S = 5.0, 30.0
+MAX_RESULT_WAIT_S = 0.5
 """Maximum time that one request waits for a result, in seconds; jobs are cancelled between
 requests.
 """
-RETRY_S = 6.0
+RECONNECT_TIMEOUT_S = 6.0
 """Time during which the program tries to restore a lost connection, in seconds."""
 CHECKS_PER_RETRY = 12
 """Number of cancellation checks between two attempts to reconnect."""
@@ -76,7 +76,7 @@ class _Channel:
     """One HTTP connection."""
 
     def __init__(self, host: str, port: int, token: str) -> None:
-        self._http = HTTPConnection(host, port, timeout=CONNECT_S)
+        self._http = HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
         try:
             status, greeting = self._send_and_receive("GET", "/", b"", {})
             fields = json.loads(greeting)
@@ -88,7 +88,7 @@ class _Channel:
             raise InputError("server", FOREIGN_SERVER_ERROR.format(address=f"{host}:{port}"))
         self._signer = RequestSigner(token, nonce)
         if self._http.sock:
-            self._http.sock.settimeout(ANSWER_S)
+            self._http.sock.settimeout(RESPONSE_TIMEOUT_S)
 
     def ask(self, path: str, body: bytes) -> tuple[int, bytes]:
         return self._send_and_receive(
@@ -209,7 +209,7 @@ class ModelConnection:
         has_failed = outcome.done() and outcome.exception() is not None
         return bool(self._idle) or has_failed or not self._opening
 
-    def ask(self, path: str, request: object) -> Answer:
+    def ask(self, path: str, request: object) -> Response:
         """Send a request, and return the values and arrays of the response.
 
         Raises
@@ -221,7 +221,7 @@ class ModelConnection:
         CancelledError
             If the work on this thread was cancelled, or the result is no longer needed.
         """
-        body, end = json.dumps(request).encode(), time.monotonic() + RETRY_S
+        body, end = json.dumps(request).encode(), time.monotonic() + RECONNECT_TIMEOUT_S
         # The server would close the connection before the whole body is sent.
         if len(body) > MAX_BODY_BYTES:
             raise InputError("text", too_large_message(len(body)))
@@ -240,15 +240,15 @@ class ModelConnection:
                 raise self._invalid_response_error(damaged) from damaged
             for _ in range(CHECKS_PER_RETRY):
                 time.sleep(POLL_INTERVAL_S)
-                check_stopped()
+                check_cancelled()
 
     def job(
         self,
         path: str,
         request: object,
         progress: Progress = no_progress,
-        report: Callable[[Answer], object] = lambda part: None,
-    ) -> Answer:
+        report: Callable[[Response], object] = lambda part: None,
+    ) -> Response:
         """Run a job on the server, and return its result.
 
         Parameters
@@ -273,17 +273,17 @@ class ModelConnection:
         path: str,
         request: object,
         progress: Progress,
-        report: Callable[[Answer], object],
-    ) -> Answer:
-        check_stopped()
+        report: Callable[[Response], object],
+    ) -> Response:
+        check_cancelled()
         answer = self.ask(path, request)
         number = answer[0].get("job")
         if number is None:
             return answer
         try:
             while True:
-                check_stopped()
-                answer = self.ask("/result", {"job": number, "wait": POLL_S})
+                check_cancelled()
+                answer = self.ask("/result", {"job": number, "wait": MAX_RESULT_WAIT_S})
                 values = answer[0]
                 if values.get("working") is True:
                     state = decode_values(JobProgress, values)
@@ -315,7 +315,7 @@ class ModelConnection:
                 self._channels_changed.notify()
         return status, content
 
-    def _parse_response(self, status: int, content: bytes) -> Answer:
+    def _parse_response(self, status: int, content: bytes) -> Response:
         try:
             if status == 200:
                 return decode_body(content)

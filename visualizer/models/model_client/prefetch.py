@@ -13,24 +13,24 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from visualizer.progress import cancel_when, check_stopped, report_progress
+from visualizer.progress import cancel_when, check_cancelled, report_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from visualizer.models.model_client.connection import Answer, ModelConnection
+    from visualizer.models.model_client.connection import ModelConnection, Response
 
 MAX_RUN_ID = 2**53
 """Number of possible random run ids; it is so large that the ids cannot be guessed."""
 WEIGHTS = "weights"
 MATRIX_REQUEST = ("/stage", {"stages": [WEIGHTS]})
-PICTURE_REQUEST = ("/blocks", {"stage": WEIGHTS})
+PREVIEW_REQUEST = ("/blocks", {"stage": WEIGHTS})
 """Path and fields of the request for a matrix, and of the request for a preview of a matrix."""
 CANCEL_CHECK_INTERVAL_S = 0.1
 """Interval between two cancellation checks while waiting for the response, in seconds."""
 
 
-class PrefetchedAnswer:
+class PrefetchedResponse:
     """Pending response of a server that is processing a text.
 
     The server stops when this object is no longer referenced.
@@ -43,7 +43,7 @@ class PrefetchedAnswer:
 
     def __init__(self, connection: ModelConnection, request: Mapping[str, Any]) -> None:
         self.request = request
-        self.heads: tuple[Future[Answer], ...] = ()
+        self.heads: tuple[Future[Response], ...] = ()
         """Pending responses with the first heads of the first layer, if they were requested."""
         self._connection, self._run_id = connection, 1 + secrets.randbelow(MAX_RUN_ID)
         self._reading_progress = progress = _ReadingProgress()
@@ -59,13 +59,13 @@ class PrefetchedAnswer:
         is_long : bool
             Whether the matrices are so large that only a coarse preview of each one is requested.
         """
-        path, stage = PICTURE_REQUEST if is_long else MATRIX_REQUEST
+        path, stage = PREVIEW_REQUEST if is_long else MATRIX_REQUEST
         requests = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]
         self.heads = tuple(
             _request_in_thread(partial(self._connection.ask, path, request)) for request in requests
         )
 
-    def answer(self) -> Answer:
+    def answer(self) -> Response:
         """Wait for the response and return it, or raise the error of the request.
 
         Raises
@@ -76,7 +76,7 @@ class PrefetchedAnswer:
             If the work on this thread was cancelled.
         """
         while not wait([self._pending_answer], CANCEL_CHECK_INTERVAL_S).done:
-            check_stopped()
+            check_cancelled()
             report_progress(*self._reading_progress.progress)
         return self._pending_answer.result()
 
@@ -91,7 +91,7 @@ class _ReadingProgress:
 
 def _read_text(
     connection: ModelConnection, request: Mapping[str, Any], progress: _ReadingProgress
-) -> Answer:
+) -> Response:
     def report(done: int, of: int) -> None:
         progress.progress = (done, of)
 
@@ -99,9 +99,9 @@ def _read_text(
         return connection.job("/read", request, report)
 
 
-def _request_in_thread(ask: Callable[[], Answer]) -> Future[Answer]:
+def _request_in_thread(ask: Callable[[], Response]) -> Future[Response]:
     """Send a request on a daemon thread, which may still be waiting when the program exits."""
-    answer: Future[Answer] = Future()
+    answer: Future[Response] = Future()
 
     def run() -> None:
         try:

@@ -26,17 +26,17 @@ from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.models.cached_generation import LazyVocabulary, TokenReading
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_client.prefetch import WEIGHTS, PrefetchedAnswer
+from visualizer.models.model_client.prefetch import WEIGHTS, PrefetchedResponse
 from visualizer.models.model_client.remote_stages import (
     MAX_CONCURRENT_REQUESTS,
-    FetchedNumbers,
+    ArrayFetcher,
     RemoteAttention,
     RemoteMatrices,
     RemoteStage,
     RemoteWeights,
 )
 from visualizer.models.model_client.token_store import stored_token
-from visualizer.models.model_protocol.answers import (
+from visualizer.models.model_protocol.responses import (
     ROWS_PREFIX,
     DeferredValues,
     LensValues,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_reading import ModelAnswer, ModelQuestion, ModelReading
     from visualizer.attention.run import Run
-    from visualizer.models.model_client.connection import Answer
+    from visualizer.models.model_client.connection import Response
     from visualizer.models.model_source import LayerAndHead
     from visualizer.progress import Progress
 
@@ -108,12 +108,12 @@ class RemoteModel:
         """Numbers of heads and tokens of each processed text, by run id."""
         connection.open_connections(MAX_CONCURRENT_REQUESTS)
         request = _read_request(ModelSource("", "", ""), text)
-        self._ahead = PrefetchedAnswer(connection, request) if text.strip() else None
-        facts = decode_values(ModelMetadata, connection.ask("/model", {})[0])
+        self._ahead = PrefetchedResponse(connection, request) if text.strip() else None
+        metadata = decode_values(ModelMetadata, connection.ask("/model", {})[0])
         if self._ahead:
-            _prefetch_first_heads(self._ahead, facts, text)
-        self.name, self.kind = facts.name[:200], facts.kind[:60]
-        self.fingerprint = facts.fingerprint[:64]
+            _prefetch_first_heads(self._ahead, metadata, text)
+        self.name, self.kind = metadata.name[:200], metadata.kind[:60]
+        self.fingerprint = metadata.fingerprint[:64]
 
     @property
     def server(self) -> str:
@@ -162,7 +162,7 @@ class RemoteModel:
         values: RunTextResponse,
         arrays: dict[str, np.ndarray],
         made_of: Hashable,
-        heads: Sequence[Future[Answer]],
+        heads: Sequence[Future[Response]],
     ) -> Run:
         check_run(values)
         sent, number = values.run, values.number
@@ -173,10 +173,10 @@ class RemoteModel:
         changes = check_array(arrays.get("changes"), sizes) if "changes" in arrays else None
         ask = partial(self._fetch_arrays, number)
         dtype = getattr(torch, header.dtype.value)
-        fetched = FetchedNumbers()
+        fetcher = ArrayFetcher()
         measured = partial(self._fetch_measures, number, sizes)
         if values.owners is None:
-            # Per-head stages are fetched together for one cell; all other stages are fetched
+            # Per-head stages are fetcher together for one cell; all other stages are fetcher
             # separately.
             of_heads = tuple(row.name for row in sent.stages if row.dims[0] == "head")
 
@@ -184,25 +184,25 @@ class RemoteModel:
                 if is_attention:
                     first = arrays.get(FIRST_LAYER_ARRAY)
                     return RemoteAttention(
-                        name, values.shapes[name], dtype, values.limits, first, heads, fetched, ask
+                        name, values.shapes[name], dtype, values.limits, first, heads, fetcher, ask
                     )
                 together = of_heads if name in of_heads else (name,)
-                return RemoteStage(name, values.shapes[name], dtype, together, fetched, ask)
+                return RemoteStage(name, values.shapes[name], dtype, together, fetcher, ask)
 
             known = {
                 name.removeprefix(MEASURES_PREFIX): array
                 for name, array in arrays.items()
                 if name.startswith(MEASURES_PREFIX)
             }
-            weights = RemoteWeights(values.weights, fetched, ask)
+            weights = RemoteWeights(values.weights, fetcher, ask)
             measure = partial(measured, known)
             run = build_short_run(sent, arrays, made_of, self, fetch_stage, measure, weights)
             assert run.reading is not None
-            reading = replace(run.reading, number=number, refusal=fetched.refusal)
+            reading = replace(run.reading, number=number, refusal=fetcher.refusal)
             return replace(run, reading=reading)
         sinks = check_array(arrays.get("sinks"), sizes) if "sinks" in arrays else None
         rows = long_text_stages(header, has_sinks=sinks is not None)
-        matrices = RemoteMatrices(header, dtype, rows, fetched, ask)
+        matrices = RemoteMatrices(header, dtype, rows, fetcher, ask)
         run = create_blockwise_run(
             header,
             rows,
@@ -212,7 +212,7 @@ class RemoteModel:
             partial(measured, {}),
         )
         reading = sent.reading.reading(made_of, None, self, changes)
-        reading = replace(reading, number=number, refusal=fetched.refusal)
+        reading = replace(reading, number=number, refusal=fetcher.refusal)
         return replace(run, notices=sent.notices, reading=reading)
 
     def _fetch_arrays(
@@ -243,7 +243,7 @@ class RemoteModel:
         progress: Progress,
         report: Callable[[ModelAnswer], object],
     ) -> ModelAnswer:
-        """Answer a question about a processed text, like `answer_model_question`."""
+        """Response a question about a processed text, like `answer_model_question`."""
         known = reading.answers.known.get(question)
         known_changes = None
         if isinstance(known, AblationAnswer):
@@ -293,7 +293,7 @@ class RemoteTokenReader:
 
     @property
     def vocabulary(self) -> Sequence[str]:
-        """All tokens; unknown tokens are fetched when they are accessed."""
+        """All tokens; unknown tokens are fetcher when they are accessed."""
         return LazyVocabulary(self._look_up_names, len(self._reading.logits))
 
     def _look_up_names(self, numbers: Sequence[int]) -> list[str]:
@@ -351,15 +351,15 @@ class RemoteTokenReader:
         return self._response.text, self._response.is_split_alike
 
 
-def _prefetch_first_heads(ahead: PrefetchedAnswer, facts: ModelMetadata, text: str) -> None:
+def _prefetch_first_heads(ahead: PrefetchedResponse, metadata: ModelMetadata, text: str) -> None:
     """Prefetch the heads of the first layer, or coarse previews of them if the text is long.
 
     The heads of a short text are part of the response.
     """
-    size = 4 * facts.layers * facts.heads * (len(text) / CHARACTERS_PER_TOKEN) ** 2
-    if facts.layers > 1 and size > MAX_INLINE_BYTES:
+    size = 4 * metadata.layers * metadata.heads * (len(text) / CHARACTERS_PER_TOKEN) ** 2
+    if metadata.layers > 1 and size > MAX_INLINE_BYTES:
         ahead.request_heads(
-            min(MAX_CONCURRENT_REQUESTS, facts.heads), is_long=size > MAX_WHOLE_BYTES
+            min(MAX_CONCURRENT_REQUESTS, metadata.heads), is_long=size > MAX_WHOLE_BYTES
         )
 
 
@@ -423,7 +423,7 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     return model.read(source, text, made_of)
 
 
-def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Answer) -> ModelAnswer:
+def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Response) -> ModelAnswer:
     """Parse an answer about a text with the given numbers of heads and tokens.
 
     Raises

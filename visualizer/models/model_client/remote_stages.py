@@ -1,4 +1,4 @@
-"""Stages whose values are fetched from a server when needed: whole, by matrix or by block."""
+"""Stages whose values are fetcher from a server when needed: whole, by matrix or by block."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from visualizer.attention.remote_numbers import (
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.stages import shape
 from visualizer.errors import InputError
-from visualizer.models.model_protocol.answers import SIZE_MISMATCH_ERROR, check_array
-from visualizer.progress import CancelledError, check_stopped
+from visualizer.models.model_protocol.responses import SIZE_MISMATCH_ERROR, check_array
+from visualizer.progress import CancelledError, check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.models.model_client.connection import Answer
+    from visualizer.models.model_client.connection import Response
 
     Fetched = Mapping[str, np.ndarray]
     Tensor = torch.Tensor
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 MAX_CACHED_BYTES = 2**28
 """Maximum size of the cache, in bytes; the least recently used entries are dropped first."""
-RETRY_S = 3.0
+RETRY_DELAY_S = 3.0
 """Time before a failed request is retried automatically, in seconds."""
 MAX_CONCURRENT_REQUESTS = 12
 """Maximum number of concurrent prefetch requests. If a slow network loses packets, several
@@ -62,7 +62,7 @@ THREAD_NAME = "fetch from model server"
 """Name of the threads that fetch arrays."""
 
 
-class FetchedNumbers:
+class ArrayFetcher:
     """Fetches each array once, immediately or in the background, and caches it."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class FetchedNumbers:
         InputError
             As raised by `fetch`, if the caller may wait.
         NumbersPendingError
-            If the caller may not wait. The arrays are fetched in the background, and their arrival
+            If the caller may not wait. The arrays are fetcher in the background, and their arrival
             is announced.
         """
         with self._lock:
@@ -101,7 +101,7 @@ class FetchedNumbers:
                     self._pending_keys.add(key)
                     break
                 self._fetch_ended.wait(CANCEL_CHECK_INTERVAL_S)
-                check_stopped()
+                check_cancelled()
         return self._fetch_and_store(key, fetch)
 
     def refusal(self) -> InputError | None:
@@ -120,7 +120,8 @@ class FetchedNumbers:
 
     def _start_fetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
         has_failed_recently = (
-            monotonic() - self._failure_times.get(key, 0.0) < RETRY_S and key in self._failure_times
+            monotonic() - self._failure_times.get(key, 0.0) < RETRY_DELAY_S
+            and key in self._failure_times
         )
         if key not in self._pending_keys and not has_failed_recently:
             self._pending_keys.add(key)
@@ -176,7 +177,7 @@ def _total_bytes(arrays: Fetched) -> int:
 
 
 FETCHED_ROWS = 8
-"""Number of rows around the cell or token under the pointer that are fetched and cached."""
+"""Number of rows around the cell or token under the pointer that are fetcher and cached."""
 MAX_PREFETCHED_BYTES = 2**14
 """Size, in bytes, of the largest response that is also prefetched for the next layers."""
 
@@ -189,7 +190,7 @@ class RemoteStage(CachedTensor):
     sizes : tuple of int
         Shape of the whole stage; the first axis contains the layers if there are several.
     together : tuple of str
-        Stages with the same axes that are fetched together: the details of a cell require the same
+        Stages with the same axes that are fetcher together: the details of a cell require the same
         element of all of them.
     """
 
@@ -199,16 +200,16 @@ class RemoteStage(CachedTensor):
         sizes: tuple[int, ...],
         dtype: torch.dtype,
         together: tuple[str, ...],
-        fetched: FetchedNumbers,
+        fetcher: ArrayFetcher,
         ask: Ask,
     ) -> None:
         self._kept = {}
         self._name, self._shape, self._dtype = name, sizes, dtype
-        self._stages_together, self._fetched, self._ask = together, fetched, ask
+        self._stages_together, self._fetcher, self._ask = together, fetcher, ask
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
-        values = self._fetched.get((self._name, ()), self._request_all).get(self._name)
+        values = self._fetcher.get((self._name, ()), self._request_all).get(self._name)
         return _checked_tensor(values, self._shape)
 
     def _request_all(self) -> dict[str, np.ndarray]:
@@ -219,7 +220,7 @@ class RemoteStage(CachedTensor):
         count = len(self._shape) - 2
         place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
         is_whole = len(place) < count or not count
-        if is_whole or self._fetched.is_cached((self._name, ())):
+        if is_whole or self._fetcher.is_cached((self._name, ())):
             return super().read(index)
         if not all(0 <= at < size for at, size in zip(place, self._shape, strict=False)):
             raise IndexError(index)
@@ -234,7 +235,7 @@ class RemoteStage(CachedTensor):
         return CachedTensor(torch.tensor(self.read(index))).row_ends()
 
     def _fetch_matrix(self, place: LeadingIndices) -> np.ndarray | None:
-        arrays = self._fetched.get(
+        arrays = self._fetcher.get(
             (self._stages_together, place), partial(self._request_values, place)
         )
         return arrays.get(self._name)
@@ -262,9 +263,9 @@ class RemoteStage(CachedTensor):
 
 
 class RemoteAttention(RemoteStage):
-    """The attention weights of a text, fetched in parts over several connections.
+    """The attention weights of a text, fetcher in parts over several connections.
 
-    All heads of a layer are fetched together; if all weights are needed, they are fetched layer by
+    All heads of a layer are fetcher together; if all weights are needed, they are fetcher layer by
     layer.
 
     Parameters
@@ -284,18 +285,18 @@ class RemoteAttention(RemoteStage):
         dtype: torch.dtype,
         limits: tuple[float, float],
         first: np.ndarray | None,
-        heads: Sequence[Future[Answer]],
-        fetched: FetchedNumbers,
+        heads: Sequence[Future[Response]],
+        fetcher: ArrayFetcher,
         ask: Ask,
     ) -> None:
-        super().__init__(name, sizes, dtype, (name,), fetched, ask)
+        super().__init__(name, sizes, dtype, (name,), fetcher, ask)
         if first is not None:
             for head, one in enumerate(_checked_tensor(first, sizes[1:]).numpy()):
-                fetched.store((self._stages_together, (0, head)), {name: one})
+                fetcher.store((self._stages_together, (0, head)), {name: one})
         for head, answer in enumerate(heads):
             ask_for_it = partial(self._request_values, (0, head))
             ahead = partial(_prefetched_or_fetch, answer, name, ask_for_it)
-            fetched.prefetch((self._stages_together, (0, head)), ahead)
+            fetcher.prefetch((self._stages_together, (0, head)), ahead)
         self._known_limits = limits
         self._whole: Tensor | None = None
 
@@ -306,7 +307,7 @@ class RemoteAttention(RemoteStage):
         return self._whole
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read one matrix; the matrices of the other heads in its layer are fetched with it."""
+        """Read one matrix; the matrices of the other heads in its layer are fetcher with it."""
         return super().read(index) if self._whole is None else readable(self._whole[index])
 
     def limits(self) -> tuple[float, float]:
@@ -317,10 +318,10 @@ class RemoteAttention(RemoteStage):
         parts, count = [], self._shape[0]
         for at in range(count):
             for one in range(at, min(at + MAX_CONCURRENT_REQUESTS, count)):
-                self._fetched.prefetch(
+                self._fetcher.prefetch(
                     (self._stages_together, (one,)), partial(self._request_values, (one,))
                 )
-            part = self._fetched.get(
+            part = self._fetcher.get(
                 (self._stages_together, (at,)), partial(self._request_values, (at,))
             )
             parts.append(_checked_tensor(part.get(self._name), self._shape[1:]).numpy())
@@ -330,12 +331,12 @@ class RemoteAttention(RemoteStage):
         *layer, _ = place
         for head in range(self._shape[-3]):
             one = (*layer, head)
-            self._fetched.prefetch((self._stages_together, one), partial(self._request_values, one))
+            self._fetcher.prefetch((self._stages_together, one), partial(self._request_values, one))
         return super()._fetch_matrix(place)
 
 
 class RemoteWeights(Mapping[str, "Tensor"]):
-    """Parameters of a model; all of them are fetched when one is read.
+    """Parameters of a model; all of them are fetcher when one is read.
 
     Parameters
     ----------
@@ -344,9 +345,9 @@ class RemoteWeights(Mapping[str, "Tensor"]):
     """
 
     def __init__(
-        self, sizes: Mapping[str, tuple[int, ...]], fetched: FetchedNumbers, ask: Ask
+        self, sizes: Mapping[str, tuple[int, ...]], fetcher: ArrayFetcher, ask: Ask
     ) -> None:
-        self._shape, self._fetched, self._ask = sizes, fetched, ask
+        self._shape, self._fetcher, self._ask = sizes, fetcher, ask
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._shape)
@@ -359,7 +360,7 @@ class RemoteWeights(Mapping[str, "Tensor"]):
 
     def __getitem__(self, name: str) -> Tensor:
         sizes = self._shape[name]
-        values = self._fetched.get("weights", lambda: self._ask("weights", {})).get(name)
+        values = self._fetcher.get("weights", lambda: self._ask("weights", {})).get(name)
         # Expert ids are integers.
         return torch.from_numpy(check_array(values, sizes, "fi").copy())
 
@@ -378,11 +379,11 @@ class RemoteMatrices(MatrixBlocks):
         header: CapturedAttention,
         dtype: torch.dtype,
         rows: tuple[Stage, ...],
-        fetched: FetchedNumbers,
+        fetcher: ArrayFetcher,
         ask: Ask,
     ) -> None:
         super().__init__(header.spec, dtype, rows)
-        self._header, self._fetched, self._ask = header, fetched, ask
+        self._header, self._fetcher, self._ask = header, fetcher, ask
         masks = header.vectors.layer_masks if header.vectors else ()
         self._specs = tuple(apply_layer_mask(header.spec, mask) for mask in masks)
 
@@ -399,7 +400,7 @@ class RemoteMatrices(MatrixBlocks):
     def spec_at(self, place: LeadingIndices) -> AttentionSpec:
         return self._specs[place[0]] if self._specs else self.spec
 
-    def stage(self, row: Stage, ahead: Sequence[Future[Answer]] = ()) -> BlockwiseTensor:
+    def stage(self, row: Stage, ahead: Sequence[Future[Response]] = ()) -> BlockwiseTensor:
         """Return a stage that requests its blocks when they are read.
 
         Parameters
@@ -414,7 +415,7 @@ class RemoteMatrices(MatrixBlocks):
         if row.role in VECTOR_ROLES or row.dims[-1] != "key":
             width = vectors.d_head if row.role in {Role.QUERIES, Role.KEYS} else vectors.d_value
             sizes = (*sizes[:-1], width)
-        source = RemoteBlockSource(self, row, self._fetched, self._ask)
+        source = RemoteBlockSource(self, row, self._fetcher, self._ask)
         source.use_prefetched(PreviewLayout.of(sizes), ahead)
         return BlockwiseTensor(sizes, source)
 
@@ -425,9 +426,9 @@ class RemoteBlockSource(BlockSource):
     has_first_picture = True
 
     def __init__(
-        self, matrices: RemoteMatrices, row: Stage, fetched: FetchedNumbers, ask: Ask
+        self, matrices: RemoteMatrices, row: Stage, fetcher: ArrayFetcher, ask: Ask
     ) -> None:
-        self._matrices, self._row, self._fetched, self._ask = matrices, row, fetched, ask
+        self._matrices, self._row, self._fetcher, self._ask = matrices, row, fetcher, ask
         self._is_of_keys = row.dims[-1] == "key" and row.role not in VECTOR_ROLES
         self._local = matrices.source(row) if self._is_of_keys else None
         self.is_signed = self._local.is_signed if self._local else True
@@ -439,7 +440,7 @@ class RemoteBlockSource(BlockSource):
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("A remote source of values cannot be pickled or copied.")
 
-    def use_prefetched(self, first: PreviewLayout, answers: Sequence[Future[Answer]]) -> None:
+    def use_prefetched(self, first: PreviewLayout, answers: Sequence[Future[Response]]) -> None:
         """Use the prefetched previews of heads in the first layer."""
         block_request = (tuple(first.rows.tolist()), 0, first.sizes[1], first.blocks[1])
         for head, answer in enumerate(answers):
@@ -450,7 +451,7 @@ class RemoteBlockSource(BlockSource):
                 "high",
                 partial(self._fetch_block, place, block_request),
             )
-            self._fetched.prefetch(self._cache_key(place, block_request), ahead)
+            self._fetcher.prefetch(self._cache_key(place, block_request), ahead)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -482,7 +483,7 @@ class RemoteBlockSource(BlockSource):
                 place, block_request, 4 * len(rows) * math.ceil((stop - start) / block)
             )
         return {
-            **self._fetched.get(
+            **self._fetcher.get(
                 self._cache_key(place, block_request),
                 partial(self._fetch_block, place, block_request),
             )
@@ -515,13 +516,15 @@ class RemoteBlockSource(BlockSource):
             range(at + 1, min(at + 1 + MAX_CONCURRENT_REQUESTS, end)) if is_in_turn else ()
         ):
             then = divmod(after, heads)[1 - len(layer) :]
-            self._fetched.prefetch(
+            self._fetcher.prefetch(
                 self._cache_key(then, block_request),
                 partial(self._fetch_block, then, block_request),
             )
 
 
-def _prefetched_or_fetch(answer: Future[Answer], name: str, ask: Callable[[], Fetched]) -> Fetched:
+def _prefetched_or_fetch(
+    answer: Future[Response], name: str, ask: Callable[[], Fetched]
+) -> Fetched:
     """Return the arrays of a prefetched response; fetch them again if prefetching failed."""
     try:
         arrays = answer.result()[1]

@@ -38,7 +38,7 @@ class RequestSigner:
         return f"{self._count}:{digest}:{signature}"
 
 
-class RequestGuard:
+class SignatureVerifier:
     """Verifies the signatures of one connection, and rejects repeated requests."""
 
     def __init__(self, token: str) -> None:

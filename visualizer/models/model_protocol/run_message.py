@@ -25,8 +25,8 @@ from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.stages import Operation, Stage, is_always_present
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
-from visualizer.models.model_protocol.answers import check_array
 from visualizer.models.model_protocol.requests import Count  # noqa: TC001 - decoded
+from visualizer.models.model_protocol.responses import check_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence

@@ -33,7 +33,7 @@ from visualizer.attention.layer_stages import STAGE_ORDER, STEP_OPERATIONS
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import MAX_VALUES
 from visualizer.attention.stages import SCORE_AXES, Operation
-from visualizer.models.model_protocol.answers import invalid_response_error
+from visualizer.models.model_protocol.responses import invalid_response_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

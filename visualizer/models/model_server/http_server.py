@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import h11
 import msgspec
 
-from visualizer.models.model_protocol.answers import DEFLATE_CODING, deflate, encode_body
-from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, RequestGuard
+from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, SignatureVerifier
 from visualizer.models.model_protocol.requests import (
     IMMEDIATE_REQUESTS,
     JOB_REQUESTS,
@@ -28,6 +27,7 @@ from visualizer.models.model_protocol.requests import (
     ResultRequest,
     too_large_message,
 )
+from visualizer.models.model_protocol.responses import DEFLATE_CODING, deflate, encode_body
 from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
 from visualizer.version import __version__
 
@@ -38,7 +38,7 @@ MAX_HEADER_BYTES = 2**14
 """Maximum size of a request's header, in bytes."""
 BYTES_PER_READ = 2**16
 """Maximum number of bytes read from a connection at a time."""
-HEAD_S, BODY_S, IDLE_S = 10.0, 30.0, 900.0
+HEADER_TIMEOUT_S, BODY_TIMEOUT_S, IDLE_TIMEOUT_S = 10.0, 30.0, 900.0
 """Time limits, in seconds, for a header, for a body, and for an authenticated connection without
 requests.
 """
@@ -85,10 +85,10 @@ class _Connection:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
     ) -> None:
         self.reader, self.writer = reader, writer
-        self.guard = RequestGuard(token)
+        self.verifier = SignatureVerifier(token)
         self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
         self.is_authenticated = self.is_greeted = False
-        self.deadline = asyncio.get_running_loop().time() + HEAD_S
+        self.deadline = asyncio.get_running_loop().time() + HEADER_TIMEOUT_S
         """Time at which the connection is closed unless it has sent a signed request."""
 
     async def next_event(self) -> Any:
@@ -100,7 +100,7 @@ class _Connection:
     def header_timeout_s(self) -> float:
         """Time limit for the header of the next request."""
         remaining = self.deadline - asyncio.get_running_loop().time()
-        return HEAD_S if self.is_authenticated else max(0.0, remaining)
+        return HEADER_TIMEOUT_S if self.is_authenticated else max(0.0, remaining)
 
     async def wait_for_data(self) -> None:
         """Wait for the start of the next request unless it has already been received."""
@@ -176,15 +176,15 @@ class ModelServer:
             self._handle_connection, host, port, limit=MAX_HEADER_BYTES
         )
 
-    def start_answering(self, facts: dict[str, Any]) -> None:
+    def start_responding(self, metadata: dict[str, Any]) -> None:
         """Start responding to requests, once the model is loaded.
 
         Parameters
         ----------
-        facts : dict
+        metadata : dict
             Metadata of the model.
         """
-        self._metadata = facts
+        self._metadata = metadata
 
     async def _handle_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -192,7 +192,7 @@ class ModelServer:
         connection = _Connection(reader, writer, self._token)
         self._add_connection(connection)
         try:
-            while await self._answer_request(connection):
+            while await self._respond(connection):
                 pass
             writer.close()
             await asyncio.wait_for(writer.wait_closed(), SEND_TIMEOUT_S)
@@ -221,10 +221,10 @@ class ModelServer:
             connection.is_authenticated = True
             self._add_connection(connection)
 
-    async def _answer_request(self, connection: _Connection) -> bool:
+    async def _respond(self, connection: _Connection) -> bool:
         """Respond to one request, and return whether another one can follow."""
         if connection.is_authenticated:
-            await asyncio.wait_for(connection.wait_for_data(), IDLE_S)
+            await asyncio.wait_for(connection.wait_for_data(), IDLE_TIMEOUT_S)
         event = await asyncio.wait_for(connection.next_event(), connection.header_timeout_s)
         if not isinstance(event, h11.Request):
             return False
@@ -236,10 +236,10 @@ class ModelServer:
                 if connection.is_greeted:  # limits the work that a client without a token can cause
                     return False
                 connection.is_greeted = True
-                await asyncio.wait_for(connection.body(dict(event.headers), 0), BODY_S)
+                await asyncio.wait_for(connection.body(dict(event.headers), 0), BODY_TIMEOUT_S)
                 kind, body = "application/json", self._greeting_body(connection)
             else:
-                body = await self._answer_signed_request(connection, event, path)
+                body = await self._respond_to_signed(connection, event, path)
         except _ErrorResponse as response:
             status, kind, closes = response.status, "application/json", response.closes_connection
             body = json.dumps({"field": response.field, "sentence": response.sentence}).encode()
@@ -253,19 +253,19 @@ class ModelServer:
 
     def _greeting_body(self, connection: _Connection) -> bytes:
         greeting = {"program": "attention-visualizer", "version": __version__}
-        return json.dumps({**greeting, "nonce": connection.guard.nonce}).encode()
+        return json.dumps({**greeting, "nonce": connection.verifier.nonce}).encode()
 
-    async def _answer_signed_request(
+    async def _respond_to_signed(
         self, connection: _Connection, event: h11.Request, path: str
     ) -> bytes:
         """Check the signature of a request, and return the body of the response."""
         headers = dict(event.headers)
         signature = headers.get(SIGNATURE_HEADER.encode(), b"").decode("ascii", "replace")
-        digest = connection.guard.verified_digest(signature, path)
+        digest = connection.verifier.verified_digest(signature, path)
         if event.method != b"POST" or digest is None:
             raise _ErrorResponse(401, "token", UNAUTHORIZED_ERROR, closes=True)
         self._mark_authenticated(connection)
-        body = await asyncio.wait_for(connection.body(headers, MAX_BODY_BYTES), BODY_S)
+        body = await asyncio.wait_for(connection.body(headers, MAX_BODY_BYTES), BODY_TIMEOUT_S)
         if sha256(body).hexdigest() != digest:
             raise _ErrorResponse(401, "token", UNAUTHORIZED_ERROR, closes=True)
         try:
@@ -288,7 +288,7 @@ class ModelServer:
         if path in JOB_REQUESTS:
             return await self._jobs.start(path, _parse_request(body, JOB_REQUESTS[path]))
         if path in IMMEDIATE_REQUESTS:
-            return await self._jobs.answer_now(path, _parse_request(body, IMMEDIATE_REQUESTS[path]))
+            return await self._jobs.fetch_now(path, _parse_request(body, IMMEDIATE_REQUESTS[path]))
         if path == "result":
             request = _parse_request(body, ResultRequest)
             return await self._jobs.result(request["job"], request["wait"])

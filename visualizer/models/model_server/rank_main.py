@@ -19,21 +19,21 @@ import numpy as np
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError, convert_memory_error
 from visualizer.language.wire_format import BYTES_PER_READ, Message, MessageUnpacker
-from visualizer.models.model_protocol.answers import encode_body
 from visualizer.models.model_protocol.requests import IMMEDIATE_REQUESTS, JOB_REQUESTS
+from visualizer.models.model_protocol.responses import encode_body
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_server.rank_processes import ADDRESS_VARIABLE, SECRET_VARIABLE
 from visualizer.progress import (
     CancelledError,
     cancel_when,
-    check_stopped,
+    check_cancelled,
     report_progress_to,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from visualizer.models.model_server.served_model import Answer, ServedModel
+    from visualizer.models.model_server.served_model import Response, ServedModel
 
 INTERNAL_ERROR = (
     "A model process encountered an internal error. See the server’s console for details."
@@ -94,7 +94,7 @@ class RankProcess:
         while True:
             message = self._jobs.get()
             number = message.values["id"]
-            self._run_and_answer(message, partial(self._run_job, model, message), self._rank == 0)
+            self._run_and_reply(message, partial(self._run_job, model, message), self._rank == 0)
             self._cancelled.discard(number)
 
     def _serve_reads(self, model: ServedModel) -> None:
@@ -104,9 +104,9 @@ class RankProcess:
                 message.values["asked"], IMMEDIATE_REQUESTS[message.kind]
             )
             answer = getattr(model, message.kind)  # a key of `IMMEDIATE_REQUESTS`
-            self._run_and_answer(message, partial(answer, request))
+            self._run_and_reply(message, partial(answer, request))
 
-    def _run_job(self, model: ServedModel, message: Message) -> Answer:
+    def _run_job(self, model: ServedModel, message: Message) -> Response:
         number = message.values["id"]
         request: Any = msgspec.convert(message.values["asked"], JOB_REQUESTS[message.kind])
 
@@ -115,16 +115,16 @@ class RankProcess:
                 self._link.send(Message("progress", {"id": number, "done": done, "of": of}))
 
         def report_between_runs(done: int, of: int) -> None:
-            check_stopped()  # only between forward passes: within one, other processes would wait
+            check_cancelled()  # only between forward passes: within one, other processes would wait
             report_progress(done, of)
 
-        def report_part(part: Answer) -> None:
+        def report_part(part: Response) -> None:
             if self._rank == 0:
-                self._send_answer("part", number, part)
+                self._send_result("part", number, part)
 
         stopping = cancel_when(lambda: number in self._cancelled)
         with report_progress_to(report_progress), stopping, model.job():
-            check_stopped()  # the job may have been cancelled while it was queued
+            check_cancelled()  # the job may have been cancelled while it was queued
             if message.kind == "read":
                 return model.read(number, request)
             if message.kind == "answer":
@@ -135,14 +135,14 @@ class RankProcess:
                 return model.names(request.numbers)
             return model.next_token(request)
 
-    def _run_and_answer(
-        self, message: Message, work: Callable[[], Answer], has_answer: bool = True
+    def _run_and_reply(
+        self, message: Message, work: Callable[[], Response], has_answer: bool = True
     ) -> None:
         """Run the work of a message, and send the result, an error or a cancellation."""
         number = message.values["id"]
         try:
             answer = work()
-            self._send_answer("done", number, answer if has_answer else None)
+            self._send_result("done", number, answer if has_answer else None)
         except CancelledError:
             self._link.send(Message("cancelled", {"id": number}))
         except Exception as error:  # noqa: BLE001 - reported to the client
@@ -155,7 +155,7 @@ class RankProcess:
             refused = {"id": number, "field": reported.field, "sentence": reported.sentence}
             self._link.send(Message("refused", refused))
 
-    def _send_answer(self, kind: str, number: int, answer: Answer | None) -> None:
+    def _send_result(self, kind: str, number: int, answer: Response | None) -> None:
         values, arrays = answer or ({}, {})
         envelope = {"id": number, "owners": values.get("owners")}
         body = encode_body(values, arrays) if answer else b""
@@ -201,7 +201,7 @@ def main() -> None:
         sys.exit(1)
     served = ServedModel(source, model, options.device)
     served.warm_up_model()
-    link.send(Message("ready", served.facts))
+    link.send(Message("ready", served.metadata))
     process.serve(served)
 
 

@@ -71,21 +71,21 @@ class JobCancelledError(Exception):
     """A job was cancelled."""
 
 
-class JobAnswer(Struct, frozen=True, eq=False):
+class JobResult(Struct, frozen=True, eq=False):
     """Result of a job: the response body, and the layers and heads that each process holds."""
 
     body: bytes
     owners: list[dict[str, Any]] | None = None
 
 
-class _PendingAnswer(Struct, eq=False):
+class _PendingRequest(Struct, eq=False):
     """A message sent to some processes, and the processes that have not responded yet."""
 
-    future: asyncio.Future[JobAnswer]
+    future: asyncio.Future[JobResult]
     waiting: set[int]
     on_progress: Callable[[int, int], object]
     on_part: Callable[[bytes], object]
-    answer: JobAnswer | None = None
+    answer: JobResult | None = None
     failure: Exception | None = None
 
 
@@ -107,12 +107,12 @@ class RankProcesses:
         self.count, self._parallelism = count, parallelism
         self._secret = secrets.token_hex(32)
         self._writers: dict[int, asyncio.StreamWriter] = {}
-        self._pending: dict[int, _PendingAnswer] = {}
+        self._pending: dict[int, _PendingRequest] = {}
         self._started_processes: list[asyncio.subprocess.Process] = []
         self._store = TemporaryDirectory(prefix="attention-visualizer-")
         self._started: asyncio.Future[dict[str, Any]] | None = None
         self._ready = 0
-        self._facts: dict[str, Any] = {}
+        self._metadata: dict[str, Any] = {}
         self.ended = asyncio.Event()
         """Set when a process has exited."""
         self.lost = ""
@@ -210,7 +210,7 @@ class RankProcesses:
         ranks: tuple[int, ...] | None = None,
         on_progress: Callable[[int, int], object] = lambda done, of: None,
         on_part: Callable[[bytes], object] = lambda body: None,
-    ) -> JobAnswer:
+    ) -> JobResult:
         """Send a request to processes, and return their joint result.
 
         Parameters
@@ -229,8 +229,8 @@ class RankProcesses:
         if self.lost:
             raise JobFailedError("model", self.lost)
         receivers = tuple(range(self.count)) if ranks is None else ranks
-        future: asyncio.Future[JobAnswer] = asyncio.get_running_loop().create_future()
-        self._pending[number] = _PendingAnswer(future, {*receivers}, on_progress, on_part)
+        future: asyncio.Future[JobResult] = asyncio.get_running_loop().create_future()
+        self._pending[number] = _PendingRequest(future, {*receivers}, on_progress, on_part)
         message = Message(kind, {"id": number, "asked": request}).pack()
         # Nothing is awaited here, so that all processes receive messages in the same order.
         for rank in receivers:
@@ -283,13 +283,13 @@ class RankProcesses:
             self._fail_pending(message.values["sentence"])
         elif message.kind == "ready":
             self._ready += 1
-            self._facts = dict(message.values) if rank == 0 else self._facts
+            self._metadata = dict(message.values) if rank == 0 else self._metadata
             if self._ready == self.count and not self._started.done():
-                self._started.set_result(self._facts)
+                self._started.set_result(self._metadata)
         elif (pending := self._pending.get(message.values["id"])) is not None:
-            self._handle_answer(pending, rank, message)
+            self._handle_result(pending, rank, message)
 
-    def _handle_answer(self, pending: _PendingAnswer, rank: int, message: Message) -> None:
+    def _handle_result(self, pending: _PendingRequest, rank: int, message: Message) -> None:
         values = message.values
         if message.kind == "progress":
             pending.on_progress(values["done"], values["of"])
@@ -303,7 +303,7 @@ class RankProcesses:
         elif message.kind == "cancelled":
             pending.failure = pending.failure or JobCancelledError()
         elif body := message.arrays["body"].tobytes():  # only one process sends a body
-            pending.answer = JobAnswer(body, values["owners"])
+            pending.answer = JobResult(body, values["owners"])
         if pending.waiting:
             return
         del self._pending[values["id"]]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from visualizer.models.model_protocol.answers import JobProgress, encode_body
+from visualizer.models.model_protocol.responses import JobProgress, encode_body
 from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
 
 if TYPE_CHECKING:
-    from visualizer.models.model_server.rank_processes import JobAnswer, RankProcesses
+    from visualizer.models.model_server.rank_processes import JobResult, RankProcesses
 
 MAX_JOBS = 16
 """Maximum number of queued and running jobs."""
@@ -59,7 +59,7 @@ class _Job:
         self.part: bytes = b""
         """Body of the latest partial result."""
         self.is_new_part = False
-        self.answer: JobAnswer | None = None
+        self.answer: JobResult | None = None
         self.failure: Exception | None = None
         self.task: asyncio.Task[bool] | None = None
         self.changed = asyncio.Event()
@@ -100,7 +100,7 @@ class JobQueue:
             self._runs_by_request[called] = job.number, job.task
             while len(self._runs_by_request) > MAX_JOBS:
                 self._runs_by_request.popitem(last=False)
-        self._drop_old_answers()
+        self._drop_old_results()
         await asyncio.wait([job.task], timeout=START_TIMEOUT_S)
         if job.task.done():
             try:
@@ -176,7 +176,7 @@ class JobQueue:
         if job and job.is_open:
             self._processes.cancel(number)
 
-    async def answer_now(self, kind: str, request: Any) -> bytes:
+    async def fetch_now(self, kind: str, request: Any) -> bytes:
         """Return the values from the process that holds them, outside the job queue.
 
         Raises
@@ -199,7 +199,7 @@ class JobQueue:
             self._active_reads -= 1
         return answer.body
 
-    def _drop_old_answers(self) -> None:
+    def _drop_old_results(self) -> None:
         """Drop the oldest results beyond the limits."""
         finished = [job for job in self._jobs.values() if not job.is_open]
         stored_bytes = sum(len(job.answer.body) for job in finished if job.answer)

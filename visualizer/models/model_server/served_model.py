@@ -32,7 +32,7 @@ from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question
 from visualizer.models.cached_generation import TokenReader
 from visualizer.models.chunked_prefill import PROBE_TOKENS
-from visualizer.models.model_protocol.answers import (
+from visualizer.models.model_protocol.responses import (
     ROWS_PREFIX,
     AblationsValues,
     DeferredValues,
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from visualizer.attention.model_reading import ModelAnswer
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
-    from visualizer.models.model_protocol.answers import QuestionValues
     from visualizer.models.model_protocol.requests import (
         AnswerRequest,
         BlocksRequest,
@@ -76,6 +75,7 @@ if TYPE_CHECKING:
         TokensRequest,
         WeightsRequest,
     )
+    from visualizer.models.model_protocol.responses import QuestionValues
     from visualizer.models.model_source import ModelSource
     from visualizer.models.opened_model import OpenedModel
     from visualizer.progress import Progress
@@ -105,7 +105,7 @@ RUN_EXPIRED_ERROR = (
     "undo the change."
 )
 
-Answer = tuple[dict[str, Any], dict[str, np.ndarray]]
+Response = tuple[dict[str, Any], dict[str, np.ndarray]]
 """Values and arrays of a response."""
 
 
@@ -127,14 +127,14 @@ class ServedModel:
         self._reader: tuple[NextTokenRequest, TokenReader] | None = None
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Metadata of the model, as sent to clients."""
         folder, ranks = self._model.folder, self._model.ranks
-        facts = ModelMetadata(
+        sent = ModelMetadata(
             folder.name, folder.kind, folder.fingerprint, folder.layers, folder.heads, ranks.count,
             ranks.parallelism.value,
         )  # fmt: skip
-        metadata: dict[str, Any] = msgspec.to_builtins(facts)
+        metadata: dict[str, Any] = msgspec.to_builtins(sent)
         return metadata
 
     # ------------------------------------------------------------------ on all processes
@@ -154,7 +154,7 @@ class ServedModel:
         """Return the context of a job; a job that fails on one process fails on all of them."""
         return self._model.ranks.job()
 
-    def read(self, number: int, request: ReadRequest) -> Answer:
+    def read(self, number: int, request: ReadRequest) -> Response:
         """Process a text, and keep the run under the given id."""
         own, other = self._source, request.source
         for holds, subject in check_changes(other):
@@ -198,7 +198,7 @@ class ServedModel:
             return msgspec.to_builtins(values), arrays
         return self._gather_long_text(number, run)
 
-    def _gather_long_text(self, number: int, run: Run) -> Answer:
+    def _gather_long_text(self, number: int, run: Run) -> Response:
         """Return the message for a long text's run, with the parts of all processes."""
         reading, ranks, trace = run.reading, self._model.ranks, run.trace
         assert reading is not None
@@ -243,9 +243,9 @@ class ServedModel:
         return msgspec.to_builtins(RunTextResponse(sent, number, owners=owners)), arrays
 
     def answer(
-        self, request: AnswerRequest, progress: Progress, report: Callable[[Answer], object]
-    ) -> Answer:
-        """Answer a question about a processed text."""
+        self, request: AnswerRequest, progress: Progress, report: Callable[[Response], object]
+    ) -> Response:
+        """Response a question about a processed text."""
         reading = self._find_run(request.run).reading
         assert reading is not None
         answers = ModelAnswers()  # not shared with other requests
@@ -266,7 +266,7 @@ class ServedModel:
             answer_model_question(reading, request.question, progress, report_part)
         )
 
-    def next_token(self, request: NextTokenRequest) -> Answer:
+    def next_token(self, request: NextTokenRequest) -> Response:
         """Process a text and the tokens generated after it, and return the next-token logits."""
         prompt = replace(request, numbers=())
         self._check_numbers(request.numbers)
@@ -297,7 +297,7 @@ class ServedModel:
         rows = {f"{ROWS_PREFIX}{layer}": rows for layer, rows in read.rows.items()}
         return msgspec.to_builtins(values), {"logits": read.logits, **rows}
 
-    def names(self, numbers: tuple[int, ...]) -> Answer:
+    def names(self, numbers: tuple[int, ...]) -> Response:
         """Return the texts of the tokens with the given ids."""
         self._check_numbers(numbers)
         return msgspec.to_builtins(TokenNames(tuple(self._model.tokens(numbers)))), {}
@@ -307,7 +307,7 @@ class ServedModel:
         if max(numbers, default=0) >= self._model.size("vocab_size"):
             raise InputError("tokens", UNKNOWN_TOKEN_ERROR)
 
-    def measures(self, request: MeasuresRequest, progress: Progress) -> Answer:
+    def measures(self, request: MeasuresRequest, progress: Progress) -> Response:
         """Compute the head measures of a stage of attention weights."""
         run, ranks = self._find_run(request.run), self._model.ranks
         rows = {row.name: row for row in run.trace.stages}
@@ -334,13 +334,13 @@ class ServedModel:
 
     # ------------------------------------------------------------------ on one process
 
-    def tokens(self, request: TokensRequest) -> Answer:
+    def tokens(self, request: TokensRequest) -> Response:
         """Return the tokens of a text, or a replacement if the model cannot process the text."""
         other = replacement_text(self._model, request.text)
         words = () if other else self._model.inputs(request.text)[1]
         return msgspec.to_builtins(TextTokens(tuple(words), other)), {}
 
-    def stage(self, request: StageRequest) -> Answer:
+    def stage(self, request: StageRequest) -> Response:
         """Return whole stages of a short text, or one matrix of each stage."""
         trace, arrays = self._find_run(request.run).trace, {}
         for name in request.stages:
@@ -352,12 +352,12 @@ class ServedModel:
             arrays[name] = trace.read(name, request.place)
         return {}, arrays
 
-    def weights(self, request: WeightsRequest) -> Answer:
+    def weights(self, request: WeightsRequest) -> Response:
         """Return the small model weights that are needed to explain the stages of a run."""
         run = self._find_run(request.run)
         return {}, {name: run.trace.read(name) for name in inline_weight_names(run)}
 
-    def blocks(self, request: BlocksRequest) -> Answer:
+    def blocks(self, request: BlocksRequest) -> Response:
         """Compute blocks of a long text's stage, or the extremes of each block of columns."""
         tensor, place = self._block_place(request)
         if not (request.rows or any(request.columns) or request.block):
@@ -433,7 +433,7 @@ def _check_block_request(
         raise InputError("place", f"A response contains at most {MAX_BLOCK_NUMBERS:,} values.")
 
 
-def encode_answer(answer: ModelAnswer) -> Answer:
+def encode_answer(answer: ModelAnswer) -> Response:
     """Convert an answer to the values and arrays of a response."""
     if isinstance(answer, InputError):
         raise answer

@@ -15,7 +15,7 @@ from visualizer.attention.remote_numbers import (
 )
 from visualizer.errors import InputError
 from visualizer.models.model_client import remote_stages
-from visualizer.models.model_client.remote_stages import FetchedNumbers
+from visualizer.models.model_client.remote_stages import ArrayFetcher
 from visualizer.progress import CancelledError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Server:
 
 
 def test_what_is_waited_for_is_not_asked_for_again_by_who_does_not_wait() -> None:
-    server, fetched = Server(), FetchedNumbers()
+    server, fetched = Server(), ArrayFetcher()
     waiting = threading.Thread(target=fetched.get, args=("key", server.fetch))
     waiting.start()
     assert server.restart.wait(SECONDS)
@@ -61,7 +61,7 @@ def test_what_is_waited_for_is_not_asked_for_again_by_who_does_not_wait() -> Non
 
 
 def test_numbers_whose_fetching_was_given_up_are_fetched_for_the_next_one() -> None:
-    server, fetched = Server(), FetchedNumbers()
+    server, fetched = Server(), ArrayFetcher()
     server.goes_on.set()
 
     def give_up() -> NoReturn:
@@ -80,8 +80,8 @@ def test_numbers_whose_fetching_was_given_up_are_fetched_for_the_next_one() -> N
 def test_why_numbers_cannot_be_had_is_known_until_others_come(
     is_waiting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_stages, "RETRY_S", 0.0)
-    server, fetched = Server(), FetchedNumbers()
+    monkeypatch.setattr(remote_stages, "RETRY_DELAY_S", 0.0)
+    server, fetched = Server(), ArrayFetcher()
     server.goes_on.set()
     server.refused = InputError("server", "The line is cut.")
     if is_waiting:

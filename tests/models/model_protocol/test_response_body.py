@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from safetensors.numpy import save
 
-from visualizer.models.model_protocol.answers import (
+from visualizer.models.model_protocol.responses import (
     MAX_COMPRESSED_BYTES,
     MAX_COMPRESSION_RATIO,
     MAX_HEADER_BYTES,

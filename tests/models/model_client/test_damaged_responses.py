@@ -21,8 +21,8 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.models.model_client.remote_model import RemoteModel
-from visualizer.models.model_protocol.answers import decode_body, encode_body
 from visualizer.models.model_protocol.requests import IMMEDIATE_REQUESTS, JOB_REQUESTS
+from visualizer.models.model_protocol.responses import decode_body, encode_body
 from visualizer.models.model_server.served_model import ServedModel
 from visualizer.models.model_source import ModelSource
 from visualizer.models.text_reading import open_source
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from visualizer.attention.run import Run
-    from visualizer.models.model_client.connection import Answer, ModelConnection
+    from visualizer.models.model_client.connection import ModelConnection, Response
 
     Damage = Callable[[str, dict[str, Any], dict[str, np.ndarray]], None]
     Opened = Callable[[str, str], "ServedHere"]
@@ -85,13 +85,13 @@ class ServedHere:
     def __init__(self, served: ServedModel) -> None:
         self.served = served
         self.damage: Damage = lambda says, values, arrays: None
-        self._known: dict[str, Answer] = {}
+        self._known: dict[str, Response] = {}
         self._read = ""
 
     def open_connections(self, count: int) -> None:
         pass
 
-    def ask(self, path: str, asked: dict[str, Any]) -> Answer:
+    def ask(self, path: str, asked: dict[str, Any]) -> Response:
         says, sent = path.removeprefix("/"), json.dumps(asked)
         if says == "read" and sent != self._read:
             self._known.clear()
@@ -102,12 +102,12 @@ class ServedHere:
         self.damage(says, values, arrays)
         return decode_body(encode_body(values, arrays))
 
-    def job(self, path: str, asked: dict[str, Any], *told: object) -> Answer:
+    def job(self, path: str, asked: dict[str, Any], *told: object) -> Response:
         return self.ask(path, asked)
 
-    def _answered(self, says: str, sent: str) -> Answer:
+    def _answered(self, says: str, sent: str) -> Response:
         if says == "model":
-            return self.served.facts, {}
+            return self.served.metadata, {}
         asked: Any = msgspec.json.decode(sent, type={**JOB_REQUESTS, **IMMEDIATE_REQUESTS}[says])
         match says:
             case "read":
@@ -118,7 +118,7 @@ class ServedHere:
                 return self.served.measures(asked, no_progress)
             case "names":
                 return self.served.names(asked.numbers)
-        answer: Answer = getattr(self.served, says)(asked)
+        answer: Response = getattr(self.served, says)(asked)
         return answer
 
 

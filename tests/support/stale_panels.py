@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Heatmap
 
 
-def panels_of_another_run(hand: Hand) -> list[Heatmap]:
+def stale_panels(hand: Hand) -> list[Heatmap]:
     resolved, panels = hand.window.workspace.screen.resolved, hand.shown.heatmaps
     if resolved is None:
         return []
