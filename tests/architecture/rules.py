@@ -156,7 +156,7 @@ NOT_STAGES = {
     "visualizer/models/chunked_prefill.py": "fields of a recorded call",
     "visualizer/models/model_client/prefetch.py": "a request",
     "visualizer/models/model_client/remote_stages.py": "a request",
-    "visualizer/models/model_protocol/answers.py": "an array of a message",
+    "visualizer/models/model_protocol/responses.py": "an array of a message",
     "visualizer/models/model_protocol/requests.py": "a request",
     "visualizer/models/model_source.py": "an edit of a head",
     "visualizer/models/forward.py": "fields of a recorded call",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from tests.support.free_port import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ class ModelServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.ensure()
 
@@ -64,10 +65,3 @@ class ModelServer:
         if self._process and self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port

@@ -89,22 +89,7 @@ class Hand:
         button = self.window.view_bar.stages_button
         self._in_menu(button, lambda: _click_in_menu(button.menu(), (title,)))
 
-    def choose_last_by_keys(self, button: QToolButton) -> None:
-        """Open the menu of the focused button, and choose its last entry with the keyboard."""
-
-        def choose() -> None:
-            QTest.keyClick(button.menu(), Qt.Key.Key_Up)
-            QTest.keyClick(button.menu(), Qt.Key.Key_Return)
-
-        self._in_menu(button, choose, lambda: QTest.keyClick(button, Qt.Key.Key_Space))
-        self.settle()
-
-    def _in_menu(
-        self,
-        button: QToolButton,
-        act: Callable[[], object],
-        open_menu: Callable[[], object] | None = None,
-    ) -> None:
+    def _in_menu(self, button: QToolButton, act: Callable[[], object]) -> None:
         """Do something while a button's menu is open; opening it returns only when it is closed."""
         menu = button.menu()
 
@@ -118,10 +103,7 @@ class Hand:
             QTimer.singleShot(0, menu, begin)
 
         menu.aboutToShow.connect(begin_soon)
-        if open_menu:
-            open_menu()
-        else:
-            self.click(button)
+        self.click(button)
         menu.aboutToShow.disconnect(begin_soon)
         self.activate()
 

@@ -46,15 +46,6 @@ if TYPE_CHECKING:
     from visualizer.documents.exported_numbers import ExportedNumbers
     from visualizer.storage.regular_file import FileVersion
 
-__all__ = [
-    "DOCUMENT_SUFFIX",
-    "SCHEMA_VERSION",
-    "SavedDocument",
-    "document_bytes",
-    "read_document",
-    "write_document",
-]
-
 DOCUMENT_SUFFIX = ".attention"
 UNTITLED_NAME = "Untitled"
 """Title of a document that has no file."""

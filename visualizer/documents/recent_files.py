@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from visualizer.storage.settings_file import read_private_json, write_private_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAX_RECENT_FILES = 10
 _NAME = "recent.json"
@@ -44,10 +41,10 @@ def remove_recent_file(folder: Path, path: Path) -> tuple[Path, ...]:
 
 
 def _read_list(folder: Path) -> tuple[Path, ...]:
-    kind, content = type(folder), read_private_json(folder / _NAME)
+    content = read_private_json(folder / _NAME)
     paths = content if isinstance(content, list) else []
     named = [path for path in paths if isinstance(path, str) and path and "\0" not in path]
-    return tuple(map(kind, dict.fromkeys(named)))[:MAX_RECENT_FILES]
+    return tuple(map(Path, dict.fromkeys(named)))[:MAX_RECENT_FILES]
 
 
 def _write_list(folder: Path, paths: tuple[Path, ...]) -> tuple[Path, ...]:

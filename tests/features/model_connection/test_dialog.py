@@ -20,6 +20,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 from tests.support.background_work import is_work_pending, timer_of
+from tests.support.free_port import free_port
 from tests.support.served_models import TOKEN, ServedFolder, served
 from tests.support.slow_network import slow_network
 from tests.support.tiny_models import save_tiny_model
@@ -121,13 +122,6 @@ def write_port(box: QSpinBox, port: int) -> None:
 
 def press_connect(dialog: ModelConnectionDialog) -> None:
     QTest.mouseClick(dialog.connect_button, Qt.MouseButton.LeftButton)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def test_missing_fields_are_reported_immediately(hand: Hand) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import socket
 import threading
 import weakref
 import zlib
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tests.support.free_port import free_port
 from visualizer.errors import InputError
 from visualizer.models.model_client import connection
 from visualizer.models.model_client.connection import ModelConnection
@@ -138,7 +138,7 @@ def test_a_request_that_cannot_connect_waits_for_no_other(monkeypatch: pytest.Mo
             super().__init__(*where, **more)
 
     monkeypatch.setattr(connection, "HTTPConnection", Made)
-    asks = ModelConnection("127.0.0.1", refusing_port(), "token")
+    asks = ModelConnection("127.0.0.1", free_port(), "token")
     asks.open_connections(1)
     assert has_begun.wait(PATIENCE_S)
     with pytest.raises(InputError, match="cannot be reached"):
@@ -148,7 +148,7 @@ def test_a_request_that_cannot_connect_waits_for_no_other(monkeypatch: pytest.Mo
 
 
 def test_a_connection_that_cannot_be_made_is_not_kept_by_its_error() -> None:
-    asks = ModelConnection("127.0.0.1", refusing_port(), "token")
+    asks = ModelConnection("127.0.0.1", free_port(), "token")
     kept, others = weakref.ref(asks), {*threading.enumerate()}
     gc.collect()
     gc.disable()
@@ -161,14 +161,6 @@ def test_a_connection_that_cannot_be_made_is_not_kept_by_its_error() -> None:
         assert kept() is None
     finally:
         gc.enable()
-
-
-def refusing_port() -> int:
-    """Return a port of this machine on which no program listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def test_a_greeting_that_ends_early_is_not_taken_for_a_stranger_s() -> None:

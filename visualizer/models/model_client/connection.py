@@ -17,7 +17,11 @@ from weakref import finalize
 
 from visualizer.errors import InputError, system_error_reason
 from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, RequestSigner
-from visualizer.models.model_protocol.requests import MAX_BODY_BYTES, too_large_message
+from visualizer.models.model_protocol.requests import (
+    MAX_BODY_BYTES,
+    PROGRAM_NAME,
+    too_large_message,
+)
 from visualizer.models.model_protocol.responses import (
     DEFLATE_CODING,
     BodyError,
@@ -50,7 +54,6 @@ CHECKS_PER_RETRY = 12
 MAX_RESPONSE_BYTES = 2**31
 """Maximum size of a response, in bytes."""
 MAX_MESSAGE_LENGTH = 2_000
-PROGRAM_NAME = "attention-visualizer"
 UNREACHABLE_ERROR = "The model server at {address} cannot be reached: {why}."
 CONNECTION_LOST_ERROR = (
     "The connection to the model server at {address} was lost: {why}. The program reconnects at "

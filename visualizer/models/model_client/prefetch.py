@@ -13,6 +13,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
+from visualizer.models.model_protocol.requests import MAX_ID
 from visualizer.progress import cancel_when, check_cancelled, report_progress
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from visualizer.models.model_client.connection import ModelConnection, Response
 
-MAX_RUN_ID = 2**53
-"""Number of possible random run ids; it is so large that the ids cannot be guessed."""
 WEIGHTS = "weights"
 MATRIX_REQUEST = ("/stage", {"stages": [WEIGHTS]})
 PREVIEW_REQUEST = ("/blocks", {"stage": WEIGHTS})
@@ -45,7 +44,7 @@ class PrefetchedResponse:
         self.request = request
         self.heads: tuple[Future[Response], ...] = ()
         """Pending responses with the first heads of the first layer, if they were requested."""
-        self._connection, self._run_id = connection, 1 + secrets.randbelow(MAX_RUN_ID)
+        self._connection, self._run_id = connection, 1 + secrets.randbelow(MAX_ID)
         self._reading_progress = progress = _ReadingProgress()
         finalize(self, progress.is_cancelled.set)
         called = {**request, "called": self._run_id}

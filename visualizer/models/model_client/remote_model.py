@@ -176,7 +176,7 @@ class RemoteModel:
         fetcher = ArrayFetcher()
         measured = partial(self._fetch_measures, number, sizes)
         if values.owners is None:
-            # Per-head stages are fetcher together for one cell; all other stages are fetcher
+            # Per-head stages are fetched together for one cell; all other stages are fetched
             # separately.
             of_heads = tuple(row.name for row in sent.stages if row.dims[0] == "head")
 
@@ -243,7 +243,7 @@ class RemoteModel:
         progress: Progress,
         report: Callable[[ModelAnswer], object],
     ) -> ModelAnswer:
-        """Response a question about a processed text, like `answer_model_question`."""
+        """Answer a question about a processed text, like `answer_model_question`."""
         known = reading.answers.known.get(question)
         known_changes = None
         if isinstance(known, AblationAnswer):
@@ -293,7 +293,7 @@ class RemoteTokenReader:
 
     @property
     def vocabulary(self) -> Sequence[str]:
-        """All tokens; unknown tokens are fetcher when they are accessed."""
+        """All tokens; unknown tokens are fetched when they are accessed."""
         return LazyVocabulary(self._look_up_names, len(self._reading.logits))
 
     def _look_up_names(self, numbers: Sequence[int]) -> list[str]:

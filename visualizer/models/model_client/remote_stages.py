@@ -1,4 +1,4 @@
-"""Stages whose values are fetcher from a server when needed: whole, by matrix or by block."""
+"""Stages whose values are fetched from a server when needed: whole, by matrix or by block."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ArrayFetcher:
         InputError
             As raised by `fetch`, if the caller may wait.
         NumbersPendingError
-            If the caller may not wait. The arrays are fetcher in the background, and their arrival
+            If the caller may not wait. The arrays are fetched in the background, and their arrival
             is announced.
         """
         with self._lock:
@@ -177,7 +177,7 @@ def _total_bytes(arrays: Fetched) -> int:
 
 
 FETCHED_ROWS = 8
-"""Number of rows around the cell or token under the pointer that are fetcher and cached."""
+"""Number of rows around the cell or token under the pointer that are fetched and cached."""
 MAX_PREFETCHED_BYTES = 2**14
 """Size, in bytes, of the largest response that is also prefetched for the next layers."""
 
@@ -190,7 +190,7 @@ class RemoteStage(CachedTensor):
     sizes : tuple of int
         Shape of the whole stage; the first axis contains the layers if there are several.
     together : tuple of str
-        Stages with the same axes that are fetcher together: the details of a cell require the same
+        Stages with the same axes that are fetched together: the details of a cell require the same
         element of all of them.
     """
 
@@ -224,9 +224,8 @@ class RemoteStage(CachedTensor):
             return super().read(index)
         if not all(0 <= at < size for at, size in zip(place, self._shape, strict=False)):
             raise IndexError(index)
-        return readable(
-            _checked_tensor(self._fetch_matrix(place), self._shape[count:])[index[count:]]
-        )
+        matrix = _checked_tensor(self._fetch_part(place), self._shape[count:])
+        return readable(matrix[index[count:]])
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
         """Return the largest finite absolute value in each row of one matrix."""
@@ -234,11 +233,14 @@ class RemoteStage(CachedTensor):
             return super().row_ends()
         return CachedTensor(torch.tensor(self.read(index))).row_ends()
 
-    def _fetch_matrix(self, place: LeadingIndices) -> np.ndarray | None:
-        arrays = self._fetcher.get(
+    def _fetch_part(self, place: LeadingIndices) -> np.ndarray | None:
+        part = self._fetcher.get(
             (self._stages_together, place), partial(self._request_values, place)
         )
-        return arrays.get(self._name)
+        return part.get(self._name)
+
+    def _prefetch_part(self, place: LeadingIndices) -> None:
+        self._fetcher.prefetch((self._stages_together, place), partial(self._request_values, place))
 
     def _request_values(self, place: LeadingIndices) -> dict[str, np.ndarray]:
         return self._ask("stage", {"stages": [*self._stages_together], "place": [*place]})
@@ -263,9 +265,9 @@ class RemoteStage(CachedTensor):
 
 
 class RemoteAttention(RemoteStage):
-    """The attention weights of a text, fetcher in parts over several connections.
+    """The attention weights of a text, fetched in parts over several connections.
 
-    All heads of a layer are fetcher together; if all weights are needed, they are fetcher layer by
+    All heads of a layer are fetched together; if all weights are needed, they are fetched layer by
     layer.
 
     Parameters
@@ -307,7 +309,7 @@ class RemoteAttention(RemoteStage):
         return self._whole
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read one matrix; the matrices of the other heads in its layer are fetcher with it."""
+        """Read one matrix; the matrices of the other heads in its layer are fetched with it."""
         return super().read(index) if self._whole is None else readable(self._whole[index])
 
     def limits(self) -> tuple[float, float]:
@@ -318,25 +320,20 @@ class RemoteAttention(RemoteStage):
         parts, count = [], self._shape[0]
         for at in range(count):
             for one in range(at, min(at + MAX_CONCURRENT_REQUESTS, count)):
-                self._fetcher.prefetch(
-                    (self._stages_together, (one,)), partial(self._request_values, (one,))
-                )
-            part = self._fetcher.get(
-                (self._stages_together, (at,)), partial(self._request_values, (at,))
-            )
-            parts.append(_checked_tensor(part.get(self._name), self._shape[1:]).numpy())
+                self._prefetch_part((one,))
+            layer = super()._fetch_part((at,))
+            parts.append(_checked_tensor(layer, self._shape[1:]).numpy())
         return {self._name: np.stack(parts)}
 
-    def _fetch_matrix(self, place: LeadingIndices) -> np.ndarray | None:
+    def _fetch_part(self, place: LeadingIndices) -> np.ndarray | None:
         *layer, _ = place
         for head in range(self._shape[-3]):
-            one = (*layer, head)
-            self._fetcher.prefetch((self._stages_together, one), partial(self._request_values, one))
-        return super()._fetch_matrix(place)
+            self._prefetch_part((*layer, head))
+        return super()._fetch_part(place)
 
 
 class RemoteWeights(Mapping[str, "Tensor"]):
-    """Parameters of a model; all of them are fetcher when one is read.
+    """Parameters of a model; all of them are fetched when one is read.
 
     Parameters
     ----------

@@ -10,6 +10,11 @@ from visualizer.attention.model_reading import ModelQuestion  # noqa: TC001 - de
 from visualizer.format import format_size
 from visualizer.models.model_source import MAX_HEAD_SCALE, ModelSource
 
+PROGRAM_NAME = "attention-visualizer"
+"""Name by which a server identifies itself to clients."""
+MAX_ID = 2**53
+"""Number of possible random job and run ids; it is so large that the ids cannot be guessed."""
+UNKNOWN_HEAD_ERROR = "The layer or head does not exist."
 MAX_BODY_BYTES = 2**23
 """Maximum size of a request's body, in bytes."""
 MAX_ROWS = 4096
@@ -17,7 +22,7 @@ MAX_STAGES = 60
 MAX_NEXT_TOKENS = 10_000
 MAX_TEXT_LENGTH = 2_000_000
 
-Count = Annotated[int, Meta(ge=0, le=2**53)]
+Count = Annotated[int, Meta(ge=0, le=MAX_ID)]
 Name = Annotated[str, Meta(max_length=60)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT_LENGTH)]
 Factor = Annotated[float, Meta(ge=-MAX_HEAD_SCALE, le=MAX_HEAD_SCALE)]

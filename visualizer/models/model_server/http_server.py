@@ -23,6 +23,7 @@ from visualizer.models.model_protocol.requests import (
     IMMEDIATE_REQUESTS,
     JOB_REQUESTS,
     MAX_BODY_BYTES,
+    PROGRAM_NAME,
     CancelRequest,
     ResultRequest,
     too_large_message,
@@ -252,7 +253,7 @@ class ModelServer:
         return True
 
     def _greeting_body(self, connection: _Connection) -> bytes:
-        greeting = {"program": "attention-visualizer", "version": __version__}
+        greeting = {"program": PROGRAM_NAME, "version": __version__}
         return json.dumps({**greeting, "nonce": connection.verifier.nonce}).encode()
 
     async def _respond_to_signed(

@@ -23,6 +23,7 @@ from msgspec import Struct
 from visualizer.attention.spec import Device
 from visualizer.errors import system_error_reason
 from visualizer.language.wire_format import BYTES_PER_READ, Message, MessageUnpacker
+from visualizer.progress import no_progress
 from visualizer.resources import import_path_with_package
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ class RankProcesses:
         kind: str,
         request: Any,
         ranks: tuple[int, ...] | None = None,
-        on_progress: Callable[[int, int], object] = lambda done, of: None,
+        on_progress: Callable[[int, int], object] = no_progress,
         on_part: Callable[[bytes], object] = lambda body: None,
     ) -> JobResult:
         """Send a request to processes, and return their joint result.
@@ -262,7 +263,7 @@ class RankProcesses:
         finally:
             writer.close()
             if rank >= 0 and not self.lost:
-                self._end_all(at_once=False)
+                self._signal_all(kill=False)
 
     def _register_process(self, message: Message, writer: asyncio.StreamWriter) -> int:
         values = message.values if isinstance(message.values, dict) else {}
@@ -320,16 +321,16 @@ class RankProcesses:
         self.lost = self.lost or "The server has shut down."
         for writer in self._writers.values():  # processes exit when the server disconnects
             writer.close()
-        for at_once in (None, False, True):
-            if at_once is not None:
-                self._end_all(at_once=at_once)
+        for kill in (None, False, True):
+            if kill is not None:
+                self._signal_all(kill=kill)
             with suppress(TimeoutError):
                 for each in self._started_processes:
                     await asyncio.wait_for(each.wait(), STOP_TIMEOUT_S)
                 break
         self._store.cleanup()
 
-    def _end_all(self, *, at_once: bool) -> None:
+    def _signal_all(self, *, kill: bool) -> None:
         """Terminate or kill the processes and their child processes."""
         for each in self._started_processes:
             if each.returncode is None:
@@ -337,4 +338,4 @@ class RankProcesses:
                     if sys.platform == "win32":  # which has neither process groups nor SIGTERM
                         each.kill()
                     else:
-                        os.killpg(each.pid, signal.SIGKILL if at_once else signal.SIGTERM)
+                        os.killpg(each.pid, signal.SIGKILL if kill else signal.SIGTERM)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from visualizer.models.model_protocol.requests import MAX_ID, UNKNOWN_HEAD_ERROR
 from visualizer.models.model_protocol.responses import JobProgress, encode_body
 from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
 
@@ -28,8 +29,6 @@ ABANDON_TIMEOUT_S = 60.0
 """Time in seconds after which a job is abandoned if its result is not requested; abandoned jobs are
 cancelled when a client starts another job or requests its result.
 """
-MAX_ID = 2**53
-"""Number of possible random job and run ids; it is so large that the ids cannot be guessed."""
 MAX_FINISHED_JOBS = 64
 """Maximum number of stored results, and of runs whose parts are known by process."""
 READ_TIMEOUT_S = 15.0
@@ -41,7 +40,6 @@ round trip.
 SERVER_BUSY_ERROR = "The server is busy. Try again in a moment."
 TEXT_PENDING_ERROR = "The server is still reading the text. Try again in a moment."
 UNKNOWN_JOB_ERROR = "The job no longer exists. Repeat the request."
-UNKNOWN_HEAD_ERROR = "The layer or head does not exist."
 
 
 class _Job:

@@ -32,6 +32,7 @@ from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question
 from visualizer.models.cached_generation import TokenReader
 from visualizer.models.chunked_prefill import PROBE_TOKENS
+from visualizer.models.model_protocol.requests import UNKNOWN_HEAD_ERROR
 from visualizer.models.model_protocol.responses import (
     ROWS_PREFIX,
     AblationsValues,
@@ -95,7 +96,6 @@ PROBE_TEXT = WARM_UP_TEXT * PROBE_TOKENS
 """Text with enough tokens to determine how the model processes long texts."""
 UNKNOWN_STAGE_ERROR = "The stage does not exist."
 UNKNOWN_TOKEN_ERROR = "The token id is not in the vocabulary."
-UNKNOWN_HEAD_ERROR = "The layer or head does not exist."
 TOO_MANY_ROWS_ERROR = (
     "The attention weights of {tokens:,} tokens are too large to be sent during generation. "
     "Use a shorter text."
@@ -245,7 +245,7 @@ class ServedModel:
     def answer(
         self, request: AnswerRequest, progress: Progress, report: Callable[[Response], object]
     ) -> Response:
-        """Response a question about a processed text."""
+        """Answer a question about a processed text."""
         reading = self._find_run(request.run).reading
         assert reading is not None
         answers = ModelAnswers()  # not shared with other requests
