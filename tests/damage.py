@@ -132,7 +132,7 @@ def _assert_fit_to_be_shown(sentence: str) -> None:
 def _assert_whole(saved: SavedDocument) -> None:
     """Check that a document can be saved and shown, and that its numbers match its settings."""
     again = read_document(io.BytesIO(document_bytes(saved.document, saved.view)))
-    # A comparison of strings, because NaN does not equal NaN.
+    # Strings are compared because NaN does not equal NaN.
     is_same = repr(again.document) == repr(saved.document)
     assert is_same
     if saved.recorded and not saved.recorded.missing:

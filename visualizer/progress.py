@@ -82,7 +82,7 @@ def report_progress_to(progress: Progress) -> AbstractContextManager[None]:
 
 @contextmanager
 def part_progress_context(at: int, count: int) -> Iterator[None]:
-    """Report the progress within the context as that of one of ``count`` equal parts of a whole."""
+    """Within the context, report the progress of one of ``count`` equal parts of the work."""
     report = _progress.get()
 
     def report_whole(done: int, of: int) -> None:

@@ -47,8 +47,8 @@ def test_what_is_left_out_is_said() -> None:
     logits = np.log(np.array([[0.6, 0.3, 0.1]]))
     panel = present_next_tokens("a", logits, ("x", " ", "\n"), Sampling(top_k=2))
     assert [bar.description for bar in panel.bars] == [
-        "“x”: 60%, sampled with 67%",
-        "“␣”: 30%, sampled with 33%",
+        "“x”: 60%, sampling probability 67%",
+        "“␣”: 30%, sampling probability 33%",
         "“⏎”: 10%, excluded",
     ]
     assert [bar.shares for bar in panel.bars] == [

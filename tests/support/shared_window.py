@@ -151,7 +151,7 @@ class Kind:
 
 
 class Kinds(dict[type, Kind]):
-    """The types for which this has already been computed."""
+    """The `Kind` of each type, created when it is first needed."""
 
     def __missing__(self, kind: type) -> Kind:
         made = self[kind] = Kind(kind)

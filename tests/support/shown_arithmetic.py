@@ -75,7 +75,7 @@ def term_faults(panel: CellPanel, dtype: str) -> Iterator[str]:
 
 
 def cell_faults(panel: CellPanel, dtype: str = "float32") -> list[str]:
-    """Return messages about terms that differ from their factors, and a value from its terms."""
+    """Return a message for each term and value that does not match its factors or terms."""
     if not panel.terms:  # read from a file
         return []
     faults = [*term_faults(panel, dtype)]

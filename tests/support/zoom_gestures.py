@@ -50,7 +50,7 @@ def roll(
 
 
 def pinch(hand: Hand, at: QPoint, wider: float) -> None:
-    """Move two fingers apart by a proportion of their distance, or move them together."""
+    """Move two fingers apart or together by a proportion of their distance."""
     viewport = hand.board.viewport()
     event = QNativeGestureEvent(
         Qt.NativeGestureType.ZoomNativeGesture,

@@ -105,7 +105,7 @@ def _from_bytes(path: Path, document: bytes) -> SavedDocument:
     return read_document(file)
 
 
-REPLACED_TEXT_NOTICE = "The model {name} replaces the text with its sample text."
+REPLACED_TEXT_NOTICE = "{name} cannot process the text, so a sample text is used instead."
 
 
 class DocumentChange(Struct, frozen=True):

@@ -129,7 +129,7 @@ def _is_local(path: str) -> bool:
     A path that starts with two slashes is on another machine, and opening it would contact that
     machine.
     """
-    path = path.replace(os.sep, "/")  # on other systems than Windows, a backslash is part of a name
+    path = path.replace(os.sep, "/")  # on systems other than Windows, a backslash is part of a name
     is_absolute = path.startswith("/") or re.match(r"[A-Za-z]:[/\\]", path) is not None
     is_local = is_absolute and not path.startswith(("//", "/??/")) and "\0" not in path
     return is_local and len(path) <= MAX_PATH_LENGTH

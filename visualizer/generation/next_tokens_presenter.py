@@ -52,7 +52,7 @@ class NextTokenBar(Struct, frozen=True):
             return f"{probability}, excluded"
         if abs(self.sampling_probability - self.model_probability) < DISPLAY_TOLERANCE:
             return probability
-        return f"{probability}, sampled with {format_share(self.sampling_probability)}"
+        return f"{probability}, sampling probability {format_share(self.sampling_probability)}"
 
     @property
     def shares(self) -> str:

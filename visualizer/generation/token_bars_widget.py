@@ -1,4 +1,4 @@
-"""Bars for a model's next-token probabilities, with and without its edits."""
+"""Bars for a model's next-token probabilities, with and without the model's edits."""
 
 from __future__ import annotations
 

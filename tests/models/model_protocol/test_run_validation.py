@@ -14,7 +14,7 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models.model_protocol.requests import ReadRequest
 from visualizer.models.model_protocol.responses import decode_body, decode_values, encode_body
-from visualizer.models.model_protocol.run_message import RunTextResponse
+from visualizer.models.model_protocol.run_message import ReadResponse
 from visualizer.models.model_protocol.run_validation import check_run
 from visualizer.models.model_server.served_model import ServedModel
 from visualizer.models.model_source import ModelSource
@@ -36,9 +36,9 @@ whole model.
 OTHERS = tuple(kind for kind in (*DECODERS, *ENCODERS, *PAIRS) if kind not in QUICK)
 
 
-def read(served: ServedModel, part: str = "") -> RunTextResponse:
+def read(served: ServedModel, part: str = "") -> ReadResponse:
     answer = served.read(1, ReadRequest(ModelSource("", "", "", part=part), TEXT))
-    return decode_values(RunTextResponse, decode_body(encode_body(*answer))[0])
+    return decode_values(ReadResponse, decode_body(encode_body(*answer))[0])
 
 
 def opened(folder: Path, kind: str, **settings: int) -> ServedModel:
@@ -143,10 +143,10 @@ def test_what_could_not_be_drawn_or_explained_is_refused(
     what: str, lie: Callable[[dict[str, Any]], object], honest: dict[str, Any]
 ) -> None:
     values = json.loads(json.dumps(honest))
-    check_run(decode_values(RunTextResponse, values))
+    check_run(decode_values(ReadResponse, values))
     lie(values)
     with pytest.raises(InputError, match=rf"invalid run data \({what}") as refused:
-        check_run(decode_values(RunTextResponse, values))
+        check_run(decode_values(ReadResponse, values))
     assert refused.value.field == "server"
 
 
@@ -154,4 +154,4 @@ def test_values_of_other_types_are_refused(honest: dict[str, Any]) -> None:
     for name in ("number", "run"):
         for wrong in (float("inf"), 2**70, None, "x"):
             with pytest.raises(InputError, match="Invalid response"):
-                decode_values(RunTextResponse, {**honest, name: wrong})
+                decode_values(ReadResponse, {**honest, name: wrong})

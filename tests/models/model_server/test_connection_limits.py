@@ -156,7 +156,7 @@ def test_a_flood_of_connections_without_a_token_keeps_no_client_out(port: int) -
     finally:
         made = [int(flood.communicate(timeout=LONG_S)[0]) for flood in floods]
     assert sum(made) > MAX_UNAUTHENTICATED
-    # While the server closes the remaining connections of the floods.
+    # The server is still closing the remaining connections of the floods.
     with HostilePeer(port) as other:
         assert all(other.ask("/model", {}).status == 200 for _ in range(MANY))
 

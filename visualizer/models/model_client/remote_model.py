@@ -42,8 +42,8 @@ from visualizer.models.model_protocol.responses import (
     LensValues,
     LogitPartsValues,
     ModelMetadata,
+    NextTokenResponse,
     QuestionValues,
-    ReadResponse,
     TextTokens,
     TokenNames,
     check_array,
@@ -55,7 +55,7 @@ from visualizer.models.model_protocol.run_message import (
     MAX_INLINE_BYTES,
     MAX_WHOLE_BYTES,
     MEASURES_PREFIX,
-    RunTextResponse,
+    ReadResponse,
     build_short_run,
 )
 from visualizer.models.model_protocol.run_validation import check_run
@@ -151,7 +151,7 @@ class RemoteModel:
         else:
             values, arrays = self._connection.job("/read", request, report_progress)
             heads = ()
-        run = self._build_run(decode_values(RunTextResponse, values), arrays, made_of, heads)
+        run = self._build_run(decode_values(ReadResponse, values), arrays, made_of, heads)
         if self.fingerprint != source.fingerprint:
             notice = FILES_CHANGED_ERROR.format(name=source.name)
             run = replace(run, notices=(*run.notices, notice))
@@ -159,7 +159,7 @@ class RemoteModel:
 
     def _build_run(
         self,
-        values: RunTextResponse,
+        values: ReadResponse,
         arrays: dict[str, np.ndarray],
         made_of: Hashable,
         heads: Sequence[Future[Response]],
@@ -326,9 +326,9 @@ class RemoteTokenReader:
             self._numbers = wanted
         return self._reading
 
-    def _run_tokens_on_server(self, numbers: list[int]) -> tuple[TokenReading, ReadResponse]:
+    def _run_tokens_on_server(self, numbers: list[int]) -> tuple[TokenReading, NextTokenResponse]:
         fields, arrays = self._connection.job("/next_token", {**self._request, "numbers": numbers})
-        values = decode_values(ReadResponse, fields)
+        values = decode_values(NextTokenResponse, fields)
         if values.tokens != len(values.words) + len(numbers):
             raise invalid_response_error("it covers a different number of tokens")
         queries = 1 if numbers else len(values.words)

@@ -19,7 +19,8 @@ MAX_BODY_BYTES = 2**23
 """Maximum size of a request's body, in bytes."""
 MAX_ROWS = 4096
 MAX_STAGES = 60
-MAX_NEXT_TOKENS = 10_000
+MAX_LIST_LENGTH = 10_000
+"""Maximum number of token ids, or of scaled heads, in a request."""
 MAX_TEXT_LENGTH = 2_000_000
 
 Count = Annotated[int, Meta(ge=0, le=MAX_ID)]
@@ -46,7 +47,7 @@ class TokensRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class NamesRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Send the texts of the tokens with the given ids."""
 
-    numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_NEXT_TOKENS)]
+    numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_LIST_LENGTH)]
 
 
 class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,10 +91,10 @@ class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
     text: Text
     factors: Annotated[
-        tuple[tuple[Count, Count, Factor], ...], Meta(max_length=MAX_NEXT_TOKENS)
+        tuple[tuple[Count, Count, Factor], ...], Meta(max_length=MAX_LIST_LENGTH)
     ] = ()
     is_chat: bool = False
-    numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_NEXT_TOKENS)] = ()
+    numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_LIST_LENGTH)] = ()
 
 
 class MeasuresRequest(Struct, frozen=True, forbid_unknown_fields=True):

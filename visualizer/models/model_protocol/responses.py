@@ -65,7 +65,7 @@ class TokenNames(Struct, frozen=True):
     tokens: tuple[str, ...]
 
 
-class ReadResponse(Struct, frozen=True):
+class NextTokenResponse(Struct, frozen=True):
     """Response for a text with the tokens generated after it; see `TokenReader`.
 
     Parameters

@@ -176,7 +176,7 @@ class RunMessage(Struct, frozen=True):
     key_tokens: tuple[str, ...]
 
 
-class HeadsOfProcess(Struct, frozen=True):
+class ProcessHeads(Struct, frozen=True):
     """The layers and heads of a long text that one process holds.
 
     Parameters
@@ -195,7 +195,7 @@ class HeadsOfProcess(Struct, frozen=True):
     heads: int
 
 
-class RunTextResponse(Struct, frozen=True):
+class ReadResponse(Struct, frozen=True):
     """Values of the response to a `ReadRequest`.
 
     Parameters
@@ -208,7 +208,7 @@ class RunTextResponse(Struct, frozen=True):
         Shapes of the model weights that the client can request.
     limits : tuple of float
         Smallest and largest value of the attention.
-    owners : tuple of HeadsOfProcess or None
+    owners : tuple of ProcessHeads or None
         The layers and heads of each process for a long text, whose stages are computed when they
         are read; None for a short text.
     """
@@ -218,7 +218,7 @@ class RunTextResponse(Struct, frozen=True):
     shapes: dict[str, tuple[int, ...]] = {}
     weights: dict[str, tuple[int, ...]] = {}
     limits: tuple[float, float] = (0.0, 0.0)
-    owners: tuple[HeadsOfProcess, ...] | None = None
+    owners: tuple[ProcessHeads, ...] | None = None
 
 
 def short_run_message(run: Run) -> tuple[RunMessage, dict[str, np.ndarray]]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from visualizer.attention.layer_operations import LayerStep
     from visualizer.models.model_protocol.run_message import (
         ModelResultMessage,
-        RunTextResponse,
+        ReadResponse,
         StageMessage,
     )
 
@@ -64,7 +64,7 @@ RESIZING_OPERATIONS = {
     Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM, Operation.CONCAT_HEADS, Operation.LINEAR_LAYER,
     Operation.LATENT_KEYS,
 }  # fmt: skip
-"""Operations whose output has another shape than their inputs."""
+"""Operations whose output has a different shape from their inputs."""
 MAX_INPUTS = {
     Operation.RESIDUAL_ADDITION: 3, Operation.HIDDEN_ACTIVATION: 2, Operation.ADD_SCORE_BIAS: 2
 }  # fmt: skip
@@ -73,7 +73,7 @@ one input.
 """
 
 
-def check_run(values: RunTextResponse) -> None:
+def check_run(values: ReadResponse) -> None:
     """Raise an error for a run that cannot be drawn or explained.
 
     Raises
@@ -86,7 +86,7 @@ def check_run(values: RunTextResponse) -> None:
             raise invalid_response_error(f"invalid run data ({subject})")
 
 
-def _run_claims(values: RunTextResponse) -> Iterator[NumberCheck]:
+def _run_claims(values: ReadResponse) -> Iterator[NumberCheck]:
     sent = values.run
     header = sent.captured
     yield from check_header(header)
@@ -144,9 +144,7 @@ def _has_valid_axes(header: CapturedAttention, row: StageMessage, sizes: Sizes) 
     )
 
 
-def _stage_claims(
-    values: RunTextResponse, row: StageMessage, layers: range
-) -> Iterator[NumberCheck]:
+def _stage_claims(values: ReadResponse, row: StageMessage, layers: range) -> Iterator[NumberCheck]:
     """Yield checks of a stage's inputs and operation in the given layers."""
     earlier = STAGE_ORDER[: STAGE_ORDER.index(row.name)]
     exist = all(name in values.shapes and name in earlier for name in row.reads)
@@ -180,7 +178,7 @@ def _inputs_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
     return keeps_shape and 1 <= len(read) <= max_inputs and {*read} == {own}
 
 
-def _step_fits(values: RunTextResponse, row: StageMessage, own: Sizes, layers: range) -> bool:
+def _step_fits(values: ReadResponse, row: StageMessage, own: Sizes, layers: range) -> bool:
     """Return whether the heads, columns and weights that a step uses in the given layers exist."""
     sent, step = values.run, row.step
     header = sent.captured
@@ -263,7 +261,7 @@ def _have_min_sizes(weights: Mapping[str, Sizes], step: LayerStep, min_sizes: Si
     )
 
 
-def _matrix_fits(values: RunTextResponse, row: StageMessage, step: LinearLayer, own: Sizes) -> bool:
+def _matrix_fits(values: ReadResponse, row: StageMessage, step: LinearLayer, own: Sizes) -> bool:
     """Return whether a matrix fits its input vectors and has all output columns that are used."""
     firsts, columns = step.first_columns, own[-1]
     columns_used = step.own_columns if isinstance(step, LatentKeys) else columns

@@ -90,7 +90,7 @@ class _Connection:
         self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
         self.is_authenticated = self.is_greeted = False
         self.deadline = asyncio.get_running_loop().time() + HEADER_TIMEOUT_S
-        """Time at which the connection is closed unless it has sent a signed request."""
+        """Time at which the connection is closed unless the client has sent a signed request."""
 
     async def next_event(self) -> Any:
         while (event := self.http.next_event()) is h11.NEED_DATA:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ADDRESS_VARIABLE = "ATTENTION_VISUALIZER_FRONT"
 """Address at which the server listens for its processes."""
 SECRET_VARIABLE = "ATTENTION_VISUALIZER_FRONT_SECRET"
-"""Secret that proves to the server that it started the process."""
+"""Secret with which a process authenticates itself to the server."""
 STORE_VARIABLE = "ATTENTION_VISUALIZER_RANK_STORE"
 """File that is the rendezvous store of torch.distributed."""
 

@@ -30,7 +30,8 @@ ABANDON_TIMEOUT_S = 60.0
 cancelled when a client starts another job or requests its result.
 """
 MAX_FINISHED_JOBS = 64
-"""Maximum number of stored results, and of runs whose parts are known by process."""
+"""Maximum number of stored results, and of runs for which the queue knows the owner of each part.
+"""
 READ_TIMEOUT_S = 15.0
 """Maximum time, in seconds, that a request for values waits until the text has been processed."""
 START_TIMEOUT_S = 0.5

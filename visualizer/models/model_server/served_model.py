@@ -40,7 +40,7 @@ from visualizer.models.model_protocol.responses import (
     LensValues,
     LogitPartsValues,
     ModelMetadata,
-    ReadResponse,
+    NextTokenResponse,
     TextTokens,
     TokenNames,
 )
@@ -50,8 +50,8 @@ from visualizer.models.model_protocol.run_message import (
     MAX_INLINE_BYTES,
     MAX_WHOLE_BYTES,
     MEASURES_PREFIX,
-    HeadsOfProcess,
-    RunTextResponse,
+    ProcessHeads,
+    ReadResponse,
     inline_weight_names,
     long_run_message,
     short_run_message,
@@ -85,7 +85,7 @@ MAX_CACHED_RUNS = 4
 """Maximum number of runs that are kept. The most recently computed runs are kept, not the most
 recently requested ones, so that all processes keep the same runs.
 """
-MAX_NEXT_TOKENS = 200
+MAX_NAMED_TOKENS = 200
 """Maximum number of the most likely next tokens whose texts are sent."""
 MAX_BLOCK_NUMBERS = 2**22
 """Maximum number of values in a response with blocks."""
@@ -180,7 +180,7 @@ class ServedModel:
                 layers = arrays.pop(ATTENTION_ARRAY)
                 if layers.ndim > 3 and layers[0].nbytes <= MAX_INLINE_BYTES:
                     arrays[FIRST_LAYER_ARRAY] = layers[0]
-            values = RunTextResponse(
+            values = ReadResponse(
                 sent,
                 number,
                 {name: run.trace.shape(name) for name in run.trace.names},
@@ -219,7 +219,7 @@ class ServedModel:
         layers = tuple(sorted({layer for _, one in matching for layer in one.values["layers"]}))
         heads = max(one.values["first"] + one.values["heads"] for _, one in matching)
         owners = tuple(
-            HeadsOfProcess(
+            ProcessHeads(
                 rank,
                 tuple(layers.index(layer) for layer in one.values["layers"]),
                 one.values["first"],
@@ -240,7 +240,7 @@ class ServedModel:
         ]
         by_layer = {place: mask for one in masks for place, mask in one}
         sent = long_run_message(run, layers, heads, [by_layer[at] for at in range(len(layers))])
-        return msgspec.to_builtins(RunTextResponse(sent, number, owners=owners)), arrays
+        return msgspec.to_builtins(ReadResponse(sent, number, owners=owners)), arrays
 
     def answer(
         self, request: AnswerRequest, progress: Progress, report: Callable[[Response], object]
@@ -284,8 +284,8 @@ class ServedModel:
         if sum(rows.nbytes for rows in read.rows.values()) > MAX_ROW_BYTES:
             raise InputError("text", TOO_MANY_ROWS_ERROR.format(tokens=read.tokens))
         text, is_split_alike = reader.continued_text(request.numbers)
-        likely = np.argsort(read.logits)[: -1 - MAX_NEXT_TOKENS : -1].tolist()
-        values = ReadResponse(
+        likely = np.argsort(read.logits)[: -1 - MAX_NAMED_TOKENS : -1].tolist()
+        values = NextTokenResponse(
             tuple(reader.words),
             tuple(sorted(reader.ends)),
             read.tokens,
