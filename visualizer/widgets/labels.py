@@ -250,6 +250,37 @@ class PlainLabel(QLabel):
         self.setText(text)
 
 
+class DescriptionLabel(PlainLabel):
+    """Description of the item under the pointer, or a hint; its height does not depend on the text.
+
+    Parameters
+    ----------
+    hint : str
+        Text that is shown while there is no description.
+    lines : int
+        Number of lines that are reserved.
+    """
+
+    def __init__(self, hint: str, lines: int) -> None:
+        super().__init__(hint)
+        self._hint, self._lines = hint, lines
+        self.setWordWrap(True)
+        self.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.setProperty("role", "quiet")
+        self._fix_height()
+
+    def show_description(self, text: str) -> None:
+        self.setText(text or self._hint)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fix_height()
+
+    def _fix_height(self) -> None:
+        self.setFixedHeight(self._lines * self.fontMetrics().lineSpacing())
+
+
 class ElidedLabel(PlainLabel):
     """Text that is elided to the label's width; the tooltip shows the full text.
 

@@ -16,7 +16,7 @@ from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import DescriptionLabel, PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.measurement_control import MeasurementControl
 from visualizer.widgets.painted_message import paint_message
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 PANE_WIDTH_PX = 252
 POINT_RADIUS_PX, HIT_DISTANCE_PX = 4, 12
 """The radius of a point, and the maximum distance of a click from it, at the default text size."""
-DESCRIPTION_LINES = 4
 HINT = (
     "Each point is a head. Dashed lines mark uniform attention or a contribution of 0. Click a "
     "point to show its head."
@@ -59,7 +58,7 @@ class HeadScatterPane(QWidget):
         self.setAccessibleName("Scatter")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.across, self.up = QComboBox(), QComboBox()
-        self.plot, self.description = HeadScatterPlot(), PlainLabel()
+        self.plot, self.description = HeadScatterPlot(), DescriptionLabel(HINT, lines=4)
         self.measuring = MeasurementControl()
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
         for box, title in ((self.up, "Vertical"), (self.across, "Horizontal")):
@@ -75,12 +74,8 @@ class HeadScatterPane(QWidget):
         column.addWidget(self.plot, 1)
         column.addWidget(self.measuring)
         column.addWidget(self.description)
-        self.description.setWordWrap(True)
-        self.description.setProperty("role", "quiet")
-        self.description.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.plot.chosen.connect(self.headChosen)
-        self.plot.pointed.connect(self._show_description)
-        self._show_description("")
+        self.plot.pointed.connect(self.description.show_description)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         panel = screen.panel(SCATTER_PANEL)
@@ -95,16 +90,10 @@ class HeadScatterPane(QWidget):
                 box.setCurrentIndex(box.findData(axis.measure.name))
         self.measuring.show_offer(panel.offer)
         self.description.setVisible(panel.offer is None)
-        self.description.setFixedHeight(
-            DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing()
-        )
         self.plot.show_panel(panel, theme)
 
     def _choose_measures(self) -> None:
         self.measuresChosen.emit(self.across.currentData(), self.up.currentData())
-
-    def _show_description(self, words: str) -> None:
-        self.description.setText(words or HINT)
 
 
 class HeadScatterPlot(QWidget):

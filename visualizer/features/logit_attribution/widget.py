@@ -17,7 +17,7 @@ from visualizer.features.logit_attribution.presenter import (
 from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import DescriptionLabel, PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.status_bar import ProgressLine
 
@@ -33,8 +33,6 @@ KEYBOARD_HELP = (
     "Press the arrow keys to move between heads, Enter to show a head in the heatmaps, and Ctrl+C "
     "to copy the table."
 )
-DESCRIPTION_LINES = 5
-"""Number of lines reserved for the description of a cell."""
 
 
 class HeadMap(QWidget):
@@ -72,7 +70,8 @@ class AttributionPane(QWidget):
         super().__init__()
         self.setAccessibleName("Attribution")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self.message, self.sum, self.description = (PlainLabel() for _ in range(3))
+        self.message, self.sum = PlainLabel(), PlainLabel()
+        self.description = DescriptionLabel(METHOD_NOTE, lines=5)
         self.working, self.problem = ProgressLine(), PlainLabel()
         self.parts, self.changes = HeadMap("Direct contribution"), HeadMap("Effect of ablation")
         self.token = QComboBox()
@@ -98,13 +97,11 @@ class AttributionPane(QWidget):
         column.addWidget(self.description)
         self._space = QWidget()
         column.addWidget(self._space, 1)
-        self._show_description("")
 
     def _set_up_widgets(self) -> None:
-        for label in (self.message, self.sum, self.description, self.problem):
+        for label in (self.message, self.sum, self.problem):
             label.setWordWrap(True)
             label.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.description.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")
         self.ablate.setToolTip(
             plain_tooltip("Run the model once per head, without this head, and measure the effect")
@@ -115,7 +112,7 @@ class AttributionPane(QWidget):
         self.progress.setFixedHeight(round(6 * text_scale()))
         for each in (self.parts.table, self.changes.table):
             each.chosen.connect(self._choose_head)
-            each.pointed.connect(self._show_description)
+            each.pointed.connect(self.description.show_description)
 
     def _build_token_row(self) -> QWidget:
         """Return a row with the box in which the token is chosen or entered."""
@@ -160,9 +157,6 @@ class AttributionPane(QWidget):
         self.problem.setText(panel.changes_message)
         self.problem.setVisible(bool(panel.changes_message))
         self._show_ablation(panel)
-        self.description.setFixedHeight(
-            DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing()
-        )
         names = panel.top_token_names
         if before is None or (before.top_token_names, before.token) != (names, panel.token):
             self._show_token(panel)
@@ -200,6 +194,3 @@ class AttributionPane(QWidget):
         panel = self._panel
         if panel and row < len(panel.layers):
             self.headChosen.emit(panel.layers[row], column if column < panel.heads else -1)
-
-    def _show_description(self, words: str) -> None:
-        self.description.setText(words or METHOD_NOTE)

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from visualizer.features.logit_lens.presenter import LENS_PANEL, METHOD_NOTE, LensPanel
 from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import DescriptionLabel, PlainLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.status_bar import ProgressLine
 
@@ -24,8 +24,6 @@ KEYBOARD_HELP = (
     "Press the arrow keys to move between cells, Enter to show the layer in the heatmaps, and "
     "Ctrl+C to copy the table."
 )
-DESCRIPTION_LINES = 5
-"""Number of lines reserved for the description of a cell."""
 
 
 class LensPane(QWidget):
@@ -41,7 +39,7 @@ class LensPane(QWidget):
         super().__init__()
         self.setAccessibleName("Lens")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self.message, self.description = PlainLabel(), PlainLabel()
+        self.message, self.description = PlainLabel(), DescriptionLabel(METHOD_NOTE, lines=5)
         self.working = ProgressLine()
         self.table = LabelledCellsView("Predictions by layer", KEYBOARD_HELP)
         self.compute_button = QPushButton("Compute")
@@ -52,11 +50,9 @@ class LensPane(QWidget):
         self._panel: LensPanel | None = None
         self.compute_button.clicked.connect(self._request_costly)
         self.table.chosen.connect(self._choose_place)
-        self.table.pointed.connect(self._show_description)
-        for label in (self.message, self.description):
-            label.setWordWrap(True)
-            label.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.description.setProperty("role", "quiet")
+        self.table.pointed.connect(self.description.show_description)
+        self.message.setWordWrap(True)
+        self.message.setAlignment(Qt.AlignmentFlag.AlignTop)
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
         self._space = QWidget()
         for part in (self.working, self.message, self.compute_button):
@@ -81,9 +77,6 @@ class LensPane(QWidget):
         self._space.setVisible(is_empty)
         self.table.setVisible(not is_empty)
         self.description.setVisible(not is_empty)
-        self.description.setFixedHeight(
-            DESCRIPTION_LINES * self.description.fontMetrics().lineSpacing()
-        )
 
     def _request_costly(self) -> None:
         if self._panel and self._panel.costly:
@@ -92,6 +85,3 @@ class LensPane(QWidget):
     def _choose_place(self, row: int, column: int) -> None:
         if self._panel and self._panel.cells is not None:
             self.placeChosen.emit(self._panel.layers[row], column)
-
-    def _show_description(self, words: str) -> None:
-        self.description.setText(words or METHOD_NOTE)

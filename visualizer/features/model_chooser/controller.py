@@ -71,12 +71,8 @@ class _DiskOffer(Struct, frozen=True):
     estimate: str
 
 
-class _DownloadResult(Struct, frozen=True):
-    path: Path
-
-
-_Answer = _ModelListing | _OpenResult | _DiskOffer | _DownloadResult | RepositoryOffer | None
-"""Result of a request; None if it was cancelled."""
+_Answer = _ModelListing | _OpenResult | _DiskOffer | RepositoryOffer | Path | None
+"""Result of a request: a path is the folder of a downloaded model; None if it was cancelled."""
 
 
 class ModelChooserController(QObject):
@@ -260,11 +256,11 @@ class ModelChooserController(QObject):
             self._update_state(
                 problem=answer.problem, on_disk=answer.path, estimate=answer.estimate
             )
-        elif isinstance(answer, _DownloadResult):
+        elif isinstance(answer, Path):
             self._offer = None
             self._update_state(
                 models=None,
-                selected=answer.path,
+                selected=answer,
                 repository="",
                 offer=DOWNLOADED_MESSAGE,
                 offered_bytes=0,
@@ -374,7 +370,7 @@ def _look_up_repository(name: str, cache: Path, progress: Progress) -> Repositor
     return look_up_repository(name, cache, progress=progress)
 
 
-def _download_model(offer: RepositoryOffer, progress: Progress) -> _DownloadResult:
+def _download_model(offer: RepositoryOffer, progress: Progress) -> Path:
     from visualizer.models.hub_download import download_model
 
-    return _DownloadResult(download_model(offer, progress))
+    return download_model(offer, progress)

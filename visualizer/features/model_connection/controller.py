@@ -104,7 +104,7 @@ class ModelConnectionController(QObject):
         """Cancel the connection attempt."""
         if self.is_working:
             self._cancel_event.set()
-            self._set_field("is_cancelling", True)
+            self._update_state(is_cancelling=True)
 
     def close(self) -> None:
         """Cancel the connection attempt and close the dialog."""
@@ -118,15 +118,18 @@ class ModelConnectionController(QObject):
         self.dialog = None
 
     def _set_field(self, name: str, value: object) -> None:
-        self._state = replace(self._state, **{name: value})
-        if name in {"host", "port"} and self._filled_in:
-            if self._state.token == self._filled_in:  # the token belongs to another server
-                self._state = replace(self._state, token="", is_kept=False)
-            self._filled_in = ""
-        if name in {"host", "port", "token", "ssh"}:
-            self._state = replace(self._state, problem="", problem_field="")
+        changes: dict[str, object] = {name: value}
         if name in {"host", "port"}:
+            if self._filled_in and self._state.token == self._filled_in:
+                changes |= {"token": "", "is_kept": False}  # the token belongs to another server
+            self._filled_in = ""
             self._lookup_timer.start()
+        if name in {"host", "port", "token", "ssh"}:
+            changes |= {"problem": "", "problem_field": ""}
+        self._update_state(**changes)
+
+    def _update_state(self, **changes: object) -> None:
+        self._state = replace(self._state, **changes)
         self._show_state()
 
     def _look_up(self) -> None:
@@ -147,14 +150,10 @@ class ModelConnectionController(QObject):
             return
         state = self._state
         if problem := connection_problem(state):
-            self._state = replace(state, problem=problem.sentence, problem_field=problem.field)
-            self._show_state()
+            self._update_state(problem=problem.sentence, problem_field=problem.field)
             return
         self._cancel_event = threading.Event()  # a cancelled attempt may still be running
-        self._state = replace(
-            state, is_working=True, is_cancelling=False, problem="", problem_field=""
-        )
-        self._show_state()
+        self._update_state(is_working=True, is_cancelling=False, problem="", problem_field="")
         request = partial(
             _connect_to_server, state.choice, self._workspace.document.text, self._cancel_event
         )
@@ -168,8 +167,7 @@ class ModelConnectionController(QObject):
         if isinstance(answer, _StoredToken):
             self._fill_in_token(answer)
             return
-        self._state = replace(self._state, is_working=False, is_cancelling=False)
-        self._show_state()
+        self._update_state(is_working=False, is_cancelling=False)
         if isinstance(answer, _ConnectionResult) and not self._cancel_event.is_set():
             if self.dialog:
                 self.dialog.accept()
@@ -178,24 +176,22 @@ class ModelConnectionController(QObject):
             self.opened.emit(answer.opened, spec.device, spec.dtype, answer.text)
 
     def _fill_in_token(self, stored: _StoredToken) -> None:
-        state = replace(self._state, has_store=stored.has_store)
+        state = self._state
+        changes: dict[str, object] = {"has_store": stored.has_store}
         is_asked = (stored.host, stored.port) == (state.host, state.port)
         if is_asked and stored.token and not state.token:
-            state = replace(state, token=stored.token, is_kept=True)
             self._filled_in = stored.token
-        self._state = state
-        self._show_state()
+            changes |= {"token": stored.token, "is_kept": True}
+        self._update_state(**changes)
 
     def _handle_failure(self, error: Exception) -> None:
         refused = error if isinstance(error, InputError) else None
-        self._state = replace(
-            self._state,
+        self._update_state(
             is_working=False,
             is_cancelling=False,
             problem=refused.sentence if refused else "",
             problem_field=refused.field if refused else "",
         )
-        self._show_state()
         if refused is None:
             self.failed.emit("".join(traceback.format_exception(error)))
 
