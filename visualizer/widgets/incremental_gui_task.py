@@ -16,8 +16,8 @@ class IncrementalTask(QObject):
     Parameters
     ----------
     work : generator
-        Performs one short part of the task at each `next`; it is closed when the task is stopped,
-        so that its `finally` blocks run.
+        Performs one short part of the task at each `next`; the generator is closed when the task is
+        stopped, so that its `finally` blocks run.
     """
 
     ended = Signal()

@@ -287,7 +287,7 @@ class ElidedLabel(PlainLabel):
     Parameters
     ----------
     lines : int
-        Maximum number of lines; the last one is elided.
+        Maximum number of lines; the last line is elided.
     """
 
     def __init__(

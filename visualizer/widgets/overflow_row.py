@@ -39,7 +39,8 @@ class RowItem:
     Parameters
     ----------
     fill : callable, optional
-        Adds the control's function to the menu; without it, the control always stays in the row.
+        Adds the function of the control to the menu; if omitted, the control always stays in the
+        row.
     rank : int
         Controls with the highest rank move to the menu first; among equal ranks, the rightmost.
     is_stretched : bool

@@ -51,9 +51,9 @@ class Theme(Struct, frozen=True):
     mask : str
         Colour of masked cells.
     heads : tuple of str
-        One colour per head; after the last colour, they repeat.
+        One colour per head; after the last head, the colours repeat.
     stroke : float
-        Scale factor of the width of cursor frames.
+        Scale factor for the width of cursor frames.
     """
 
     name: str

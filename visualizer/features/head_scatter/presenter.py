@@ -116,13 +116,13 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
     message : str
         Why there is nothing to show.
     layers : tuple of int
-        The zero-based number in the model of each layer.
+        For each layer, its zero-based number in the model.
     shown : frozenset of LayerHeadIndex
         The heads that the heatmaps show.
     map_name : str
         The colour map for the layers.
     offer : MeasurementOffer or None
-        The offer to measure the heads of a long text, shown until they are measured.
+        The offer to measure the heads of a long text; None once they have been measured.
     qualifier : str
         Phrase that distinguishes the weights before and after a step, if the trace has both.
     """

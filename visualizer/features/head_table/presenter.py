@@ -175,11 +175,11 @@ class HeadRow(Struct, frozen=True):
     values : tuple
         One value per column.
     texts : tuple of str
-        The same values, formatted.
+        The formatted values.
     layer : int or None
         The index of the head's layer in the run; None if there is only one layer.
     number : int
-        The layer's number in its model.
+        The number of the layer in the model.
     """
 
     head: int | None
@@ -222,7 +222,7 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
         The values for uniform attention over the allowed keys, one per column; None if the layers
         differ.
     offer : MeasurementOffer or None
-        The offer to measure the heads of a long text, shown until they are measured.
+        The offer to measure the heads of a long text; None once they have been measured.
     made_of : tuple
         The inputs, used to recognize an unchanged panel.
     """
@@ -348,7 +348,7 @@ def _build_rows(
     Parameters
     ----------
     numbers : tuple of int
-        The number of each layer in the model; empty if there is only one.
+        The number of each layer in the model; empty if there is only one layer.
     """
     every = [*zip(*columns.values(), strict=True)]
     heads = len(every) // max(1, len(numbers))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PANE_TITLE = "Attribution"
 ShownHeads = tuple[int, tuple[int, ...]]
-"""The number in the model of the current layer, and the heads that the heatmaps show."""
+"""The current layer, by its number in the model, and the heads that the heatmaps show."""
 MODEL_REQUIRED = (
     "Open a model (File > Open a model…) to see how each head contributes to the next token."
 )
@@ -67,11 +67,11 @@ class AttributionPanel(Struct, frozen=True, eq=False):
     token : str
         The token that the user entered; empty for the most likely token.
     top_token_names : tuple of str
-        Likely next tokens, to choose from.
+        Likely next tokens that the user can choose.
     questions : tuple of ModelQuestion
         The questions to send to the model.
     layers : tuple of int
-        The number in the model of each row's layer.
+        For each row, the number of the layer in the model.
     heads : int
         Number of columns for heads.
     """

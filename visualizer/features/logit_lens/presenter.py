@@ -51,7 +51,7 @@ class LensPanel(Struct, frozen=True, eq=False):
     questions : tuple of ModelQuestion
         The questions to send to the model.
     layers : tuple of int
-        The number in the model of each row's layer.
+        For each row, the number of the layer in the model.
     """
 
     cells: LabelledCells | None = None

@@ -122,7 +122,7 @@ class ModelChooserPanel(Struct, frozen=True):
     Parameters
     ----------
     message : str
-        Text shown in place of an empty list; empty if there are rows.
+        Text that replaces an empty list; empty if there are rows.
     selected : int
         Index of the selected row; −1 if no row is selected.
     note : str

@@ -44,7 +44,7 @@ class ViewControlsPanel(Struct, frozen=True):
     Parameters
     ----------
     is_flow : bool
-        Whether the flow board is shown, which has its own stages and heads.
+        Whether the flow board is shown, with its own stages and heads.
     heads : tuple of bool
         Whether each head has a row of panels.
     folds : frozenset of HeadAggregate
@@ -56,7 +56,7 @@ class ViewControlsPanel(Struct, frozen=True):
     range_description : str
         Explanation of the range, with the resulting limits of each stage.
     part, part_description : str
-        The visible part of the text; empty if all of it is visible.
+        Descriptions of the visible part of the text; empty if the whole text is visible.
     has_values : bool
         Whether weights can be multiplied by the norms of the value vectors.
     """
