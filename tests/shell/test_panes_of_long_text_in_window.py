@@ -85,7 +85,7 @@ def test_layers_show_some_rows(long_text: Hand) -> None:
     hand = long_text
     pane = open_pane(hand, "Layers")
     screen = hand.window.workspace.screen
-    assert "one row in 4" in pane.description.text()
+    assert "4 rows" in pane.description.text()
     weights = screen.panel(LAYERS_PANEL).weights
     assert weights is not None
     whole = run_of(hand).trace.read("weights", (0,))
