@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
     QBoxLayout,
     QComboBox,
     QDialog,
+    QDockWidget,
     QGridLayout,
     QHBoxLayout,
     QLabel,
@@ -36,6 +37,7 @@ from tests.support.window_input import PATIENCE_MS, leave
 from visualizer import app
 from visualizer.documents.document_file import SavedDocument
 from visualizer.export.dialog.preview_widget import PreviewController
+from visualizer.features.layer_overview.findings_widget import FindingsRow
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.model_generation.widget import HeadRowsView
 from visualizer.features.shapes.widget import ShapesPane
@@ -79,7 +81,7 @@ BARE = {
 }
 """Types of Qt's own parts without traits; their subclasses may have some."""
 VIEWPORT = "qt_scrollarea_viewport"
-CACHES = ("_picture", "picture", "_page", "_theme", "_image", "_hovered", "patches")
+CACHES = ("_bars", "_picture", "picture", "_page", "_theme", "_image", "_hovered", "patches")
 """Attributes that cache the last image, the last hovered cell, or a widget created on demand."""
 Reader = Callable[[Any], object]
 
@@ -124,6 +126,7 @@ READERS: tuple[tuple[type | tuple[type, ...], str, Reader], ...] = (
 
 
 SHOWN_ANEW = (
+    FindingsRow,
     HeadRowsView,
     MaskEditBar,
     NextTokenBarView,
@@ -143,6 +146,7 @@ class Kind:
         self.is_excluded = kind in BARE or issubclass(kind, ASIDE)
         self.is_widget = issubclass(kind, QWidget)
         self.is_tab_bar = issubclass(kind, QTabBar)
+        self.is_moved_away = issubclass(kind, (QTabBar, QDockWidget))
         self.is_shown_anew = issubclass(kind, SHOWN_ANEW)
         self.is_plain, self.is_mode = issubclass(kind, PLAIN), issubclass(kind, MODES)
         self.readers = [(trait, read) for kinds, trait, read in READERS if issubclass(kind, kinds)]
@@ -295,6 +299,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     window.resize(*SIZE)
     _restore_panes(window, start)  # first, so that the screen is created only for these panes
     _reload(window, start)
+    window.controllers.view_controller.front_head = 0
     window.panes["Tokens"].strip.anchor = None
     window.panes["Tokens"].search_edit.hide()
     for chip in (window.settings_bar.source_chip, *window.settings_bar.chips.values()):
@@ -367,19 +372,28 @@ def traits(window: MainWindow) -> Traits:
         "title": (window.windowTitle(), window.isWindowModified()),
         "style": (window.styleSheet(), QApplication.font().toString()),
     }
-    waiting: list[tuple[str, QObject]] = [("window", window)]
+    waiting: list[tuple[str, QObject, bool]] = [("window", window, False)]
     while waiting:
-        name, thing = waiting.pop()
+        name, thing, is_within_hidden = waiting.pop()
         kind = KINDS[type(thing)]
-        is_hidden = kind.is_widget and not cast("QWidget", thing).isVisibleTo(window)
-        if is_hidden and kind.is_shown_anew:
+        is_hidden = kind.is_widget and (is_within_hidden or _is_out_of_sight(thing, kind, window))
+        if is_hidden and (kind.is_shown_anew or kind.is_tab_bar):
             continue
-        if kind.is_tab_bar and not window.rect().intersects(cast("QTabBar", thing).geometry()):
-            continue  # Qt keeps the tab bars of panes that are not tabbed outside the window
         if look := _look(thing, kind, is_hidden):
             found[name] = look
-        waiting += _parts(thing, name)
+        waiting += ((*part, is_hidden) for part in _parts(thing, name))
     return found
+
+
+def _is_out_of_sight(widget: QObject, kind: Kind, window: MainWindow) -> bool:
+    """Whether a widget is hidden, or a dock behind another one or its tab bar.
+
+    Qt moves the latter out of the window, and gives them their sizes when they are next shown.
+    """
+    widget = cast("QWidget", widget)
+    if not widget.isVisibleTo(window):
+        return True
+    return kind.is_moved_away and not window.rect().intersects(widget.geometry())
 
 
 def _parts(thing: QObject, name: str) -> Iterator[tuple[str, QObject]]:

@@ -66,7 +66,7 @@ class ViewController(QObject):
         self._before = self._wanted
         self._pending_pin: _PendingPin | None = None
         """Kept until the row is available, because a server may still have to send it."""
-        self._front = 0
+        self.front_head = 0
         """The head that was last in front on the flow board."""
         workspace.changed.connect(self._pin_largest)
 
@@ -167,7 +167,7 @@ class ViewController(QObject):
         """Show the flow board of the chosen head, or of the head that was last in front."""
         heads = self._wanted.heads
         if heads is None:
-            heads = frozenset({self._front})
+            heads = frozenset({self.front_head})
         self._workspace.change_view(
             flow=True, heads=heads, large=None, folds=frozenset(), spread=False
         )
@@ -176,7 +176,7 @@ class ViewController(QObject):
         """Show panels instead of the flow board, and remember the head in front."""
         resolved = self._workspace.wanted_resolved
         if resolved and resolved.flow:
-            self._front = resolved.flow.head
+            self.front_head = resolved.flow.head
         self._workspace.change_view(flow=False, **changes)
 
     def focus_stage(self, stage: str) -> None:
