@@ -524,10 +524,10 @@ class BlockwiseTensor(CachedTensor):
         high, _ = self._source.column_ends(place, rows, range(self._shape[-1]), block)
         return readable(high)
 
-    def sample_matrix(
+    def sample_matrices(
         self, place: LeadingIndices, most_rows: int
     ) -> tuple[np.ndarray, int, np.ndarray]:
-        """Compute evenly spaced rows, or those of the preview if each read is slow."""
+        """Compute evenly spaced rows of one matrix, or those of the preview if reads are slow."""
         if not self._source.has_first_picture:
             spaced = evenly_spaced_rows(self._shape[-2], most_rows)
             return spaced, 1, self.read_rows(spaced, place)

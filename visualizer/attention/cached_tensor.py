@@ -108,20 +108,20 @@ class CachedTensor:
         """Return rows in any order, read-only [row, column]; the index is for the leading axes."""
         return readable(self.tensor[index][rows])
 
-    def sample_matrix(
+    def sample_matrices(
         self, place: tuple[int, ...], most_rows: int
     ) -> tuple[np.ndarray, int, np.ndarray]:
-        """Return evenly spaced rows of a matrix, or all rows if there are few.
+        """Return evenly spaced rows of each matrix, or all rows if there are few.
 
         Returns
         -------
         tuple of ndarray, int and ndarray
             The indices of the rows, the number of columns per block, and the number with the
-            largest magnitude in each block, [row, block].
+            largest magnitude in each block, [..., row, block].
         """
         every = self.read(place)
-        rows = evenly_spaced_rows(len(every), most_rows)
-        return rows, 1, every[rows]
+        rows = evenly_spaced_rows(every.shape[-2], most_rows)
+        return rows, 1, every if len(rows) == every.shape[-2] else every[..., rows, :]
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
         """Return the number with the largest magnitude in each block of rows × columns.

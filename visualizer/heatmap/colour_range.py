@@ -164,9 +164,10 @@ def _sample_tensor(
     def sample() -> RangeSample:
         heads = tensor.shape[len(leading) : -2]
         most_rows = _max_sampled_rows(math.prod(heads), tensor.shape[-1])
+        has_own_cells = tensor.is_blockwise or (trace is not None and trace.cut)
         found = []
-        for head in np.ndindex(heads):
-            rows, block, values = tensor.sample_matrix((*leading, *head), most_rows)
+        for head in np.ndindex(heads) if has_own_cells else [()]:
+            rows, block, values = tensor.sample_matrices((*leading, *head), most_rows)
             at = head[0] if head else None
             allowed = trace.allowed(stage, leading, at, rows) if trace else None
             is_part = len(rows) < tensor.shape[-2] and not tensor.is_blockwise
@@ -187,8 +188,7 @@ def sample_heads(weights: np.ndarray, allowed: np.ndarray) -> RangeSample:
         Boolean, [query, key]: which cells the mask allows.
     """
     rows = evenly_spaced_rows(len(allowed), _max_sampled_rows(len(weights), len(allowed)))
-    samples = [sample_cells(head[rows], allowed[rows]) for head in weights]
-    found = join_samples(samples)
+    found = sample_cells(weights[:, rows], allowed[rows])
     return replace(found, largest=max(found.largest, float(np.nan_to_num(weights).max(initial=0))))
 
 
@@ -200,12 +200,12 @@ def _max_sampled_rows(matrices: int, columns: int) -> int:
 def sample_cells(
     values: np.ndarray, allowed: np.ndarray | None = None, block: int = 1, largest: float = 0.0
 ) -> RangeSample:
-    """Sample rows of one matrix.
+    """Sample rows of one or more matrices with the same mask.
 
     Parameters
     ----------
     values : numpy.ndarray
-        Numbers [row, block of columns].
+        Numbers [..., row, block of columns].
     allowed : numpy.ndarray, optional
         Boolean [row, column]: which cells the mask allows; all by default.
     block : int
