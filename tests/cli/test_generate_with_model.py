@@ -48,7 +48,7 @@ def test_a_model_stops_with_whoever_reads_it(
 
 def _numbers(model: visualizer.Model, tokens: tuple[str, ...]) -> list[int]:
     """Return the ids of tokens; the vocabulary of the tiny model contains each token once."""
-    known = {model.opened.token(number): number for number in range(VOCABULARY)}
+    known = {model.opened.token_text(number): number for number in range(VOCABULARY)}
     return [known[token] for token in tokens]
 
 

@@ -64,7 +64,7 @@ def test_the_lens_ends_with_what_the_model_says_without_the_heads(reading: Model
     logs = model.next_token_log_probabilities(TEXT, dict.fromkeys(OFF, 0.0))
     best = logs.exp().topk(5)
     np.testing.assert_allclose(lens.probabilities[-1, -1], best.values, atol=1e-6)
-    assert lens.words[-1][-1] == tuple(model.token(int(at)) for at in best.indices)
+    assert lens.words[-1][-1] == tuple(model.token_text(int(at)) for at in best.indices)
     plain = model.next_token_log_probabilities(TEXT).exp()
     assert abs(float(plain.max()) - lens.probabilities[-1, -1, 0]) > 1e-6
 

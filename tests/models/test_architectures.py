@@ -31,9 +31,9 @@ from visualizer.explanations.explain import explain
 from visualizer.features.explain.presenter import head_cell_panel
 from visualizer.features.playback.presenter import describe_step
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
-from visualizer.models.layer_recorder import record_layers
+from visualizer.models.layer_recorder import record_module_calls
 from visualizer.models.recorded_runs import LayerRun, create_layer_run, group_calls
-from visualizer.models.surrounding_stages import add_layers
+from visualizer.models.surrounding_stages import add_surrounding_stages
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve_view
@@ -148,7 +148,7 @@ def test_layers_with_and_without_positions_are_followed_side_by_side(kind: str) 
 def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
     """Check the recognized steps of each stage of a model, and the terms of some cells."""
     runs = []
-    with torch.no_grad(), record_layers(model) as passed, record_attention(model) as calls:
+    with torch.no_grad(), record_module_calls(model) as passed, record_attention(model) as calls:
         model(**inputs_of(model))
     chance = np.random.default_rng(0)
     groups = group_calls(calls)
@@ -158,7 +158,7 @@ def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
         labels = numbered_labels(queries), () if keys == queries else numbered_labels(keys)
         found = create_layer_run(group, kind, *labels)
         if not group.is_cross:
-            found = add_layers(found, model, passed, {}, {})
+            found = add_surrounding_stages(found, model, passed, {}, {})
             assert is_followed(found) == (kind not in NOT_FOLLOWED), group.name
             if kind in WITH_EXPERTS:
                 fed = found.run.trace.stage("feed_forward")

@@ -39,7 +39,7 @@ def test_the_text_is_that_of_greedy_sampling(model: Model) -> None:
     with torch.no_grad():
         wanted = model.opened.model.generate(**given, **settings)[0]
     made = model.generate(TEXT, 12)
-    assert list(made.tokens) == [model.opened.token(int(number)) for number in wanted]
+    assert list(made.tokens) == [model.opened.token_text(int(number)) for number in wanted]
     assert made.start == given["input_ids"].shape[-1]
     assert len(made.probabilities) == len(made.tokens) - made.start
 
@@ -91,7 +91,7 @@ def test_models_without_a_cache_that_can_be_read_are_refused(tmp_path: Path) -> 
 
 def test_what_is_told_is_the_text(model: Model) -> None:
     told: list[str] = []
-    made = generate(model.opened, TEXT, 6, Sampling(0.0), told=told.append)
+    made = generate(model.opened, TEXT, 6, Sampling(0.0), report_text=told.append)
     numbers = tokenizer_of(model.opened)(TEXT)["input_ids"]
     before = tokenizer_of(model.opened).decode(numbers, clean_up_tokenization_spaces=False)
     assert len(told) <= 6
@@ -128,7 +128,7 @@ def test_heads_that_are_off_are_off_after_the_text_too(tmp_path: Path) -> None:
     reader, numbers = TokenReader(opened, TEXT, off), [5, 9, 6]
     for count in range(len(numbers) + 1):
         found = reader.read(numbers[:count]).logits
-        text = " ".join([TEXT, *(opened.token(number) for number in numbers[:count])])
+        text = " ".join([TEXT, *(opened.token_text(number) for number in numbers[:count])])
         wanted = opened.next_token_log_probabilities(text, off).exp().numpy()
         np.testing.assert_allclose(np.exp(found) / np.exp(found).sum(), wanted, atol=1e-6)
     plain = TokenReader(opened, TEXT).read(numbers).logits

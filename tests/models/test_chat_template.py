@@ -15,7 +15,7 @@ from visualizer import InputError
 from visualizer.models import model_tokenizer
 from visualizer.models.head_edits import context_edits
 from visualizer.models.model_source import HeadEdit, HeadEditKind
-from visualizer.models.tokenizer_process import AnswerLimits
+from visualizer.models.tokenizer_process import ResponseLimits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def test_a_message_is_what_transformers_makes_of_it(model: visualizer.Model) -> 
     settings = {"add_generation_prompt": True, "return_dict": False}
     ids = tokenizer.apply_chat_template(message, **settings)
     seen = model.attend("cat sat", chat=True)
-    assert seen.tokens == tuple(map(model.opened.token, ids))
+    assert seen.tokens == tuple(map(model.opened.token_text, ids))
     assert seen.tokens == ("<s>", "the", "cat", "sat", "</s>", "a")
     plain = model.attend("the cat sat </s> a")
     np.testing.assert_allclose(seen["weights"], plain["weights"], atol=1e-6)
@@ -130,7 +130,7 @@ LOOP = "{% for one in range(90000)%}"
 def test_a_template_that_takes_long_is_stopped(
     saved: Path, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_tokenizer, "CHAT_LIMITS", AnswerLimits(0.2, 2**30))
+    monkeypatch.setattr(model_tokenizer, "CHAT_LIMITS", ResponseLimits(0.2, 2**30))
     model = opened(saved, template)
     with pytest.raises(InputError, match=r"it takes longer than 0\.2 seconds") as refused:
         model.attend("cat", chat=True)
@@ -151,7 +151,7 @@ def test_a_template_that_takes_long_is_stopped(
 def test_a_template_that_takes_much_memory_is_stopped(
     saved: Path, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_tokenizer, "CHAT_LIMITS", AnswerLimits(20, 2**27))
+    monkeypatch.setattr(model_tokenizer, "CHAT_LIMITS", ResponseLimits(20, 2**27))
     model = opened(saved, template)
     with pytest.raises(InputError, match="it needs more than 128 MiB of memory"):
         model.attend("cat", chat=True)

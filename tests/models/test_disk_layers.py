@@ -139,7 +139,7 @@ def test_tiles_of_a_long_text_are_those_of_the_model_in_memory(tmp_path: Path) -
     folder = save_tiny_model(tmp_path / "m", "llama")
     plain, streamed = both(folder)
     plain.long_texts.reads_in_chunks = False  # chunks have different rounding errors
-    plain.long_texts.max_cached_readings = streamed.long_texts.max_cached_readings = 0
+    plain.long_texts.max_weight_bytes = streamed.long_texts.max_weight_bytes = 0
     seen = [model.read(TEXT, by_blocks=True) for model in (plain, streamed)]
     assert seen[0].next_token is not None
     assert (seen[0].next_token - seen[1].next_token).abs().max() == 0.0  # type: ignore[operator]

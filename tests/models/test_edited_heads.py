@@ -135,7 +135,7 @@ def check(run: Run, model: Model, shares: torch.Tensor, weights: list[torch.Tens
     """Compare a run with the probabilities and weights of the plain model."""
     assert run.reading
     before = run_plain(model, TEXT)[0]
-    numbers = {model.opened.token(at): at for at in range(len(shares))}
+    numbers = {model.opened.token_text(at): at for at in range(len(shares))}
     for row in (*run.reading.next_tokens, *run.reading.largest_changes):
         assert row.probability == pytest.approx(float(shares[numbers[row.token]]), abs=1e-6)
         assert row.probability_of_all_heads == pytest.approx(

@@ -130,7 +130,7 @@ def test_long_texts_are_read_as_on_the_cpu(
 ) -> None:
     model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     fresh = OpenedModel(LoadedModel(model.folder, model.model, model.tokenizer, model.device))
-    model.long_texts.max_cached_readings = fresh.long_texts.max_cached_readings = 0
+    model.long_texts.max_weight_bytes = fresh.long_texts.max_weight_bytes = 0
     (wanted,) = model.read(TEXT, by_blocks=True).runs
     with on_gpu(fresh):
         (found,) = fresh.read(TEXT, by_blocks=True).runs

@@ -40,7 +40,7 @@ def test_batches_are_what_each_head_gives_by_itself(
         number = int(before.argmax())
         answer = ablation_changes(model, TEXT, None, edits)
         assert answer.is_complete
-        assert (answer.token, answer.layers) == (model.token(number), (0, 1))
+        assert (answer.token, answer.layers) == (model.token_text(number), (0, 1))
         for place in np.ndindex(2, 4):
             after = model.next_token_log_probabilities(TEXT, {**edits, place: 0.0})
             wanted = float(after[number] - before[number])

@@ -255,7 +255,7 @@ def test_what_is_beyond_the_last_whole_patch_is_not_in_the_picture(tmp_path: Pat
         tmp_path / "dino", "dinov2", size={"shortest_edge": 37}, crop_size=dict.fromkeys(SIDES, 37)
     )
     picture(tmp_path / "image.png", wide=37, high=37)
-    image = open_model(folder, Device.CPU).image(tmp_path / "image.png")
+    image = open_model(folder, Device.CPU).prepare_image(tmp_path / "image.png")
     assert image.patches
     assert (image.patches.height, image.patches.width) == (32, 32)
 

@@ -69,7 +69,7 @@ def test_the_tokens_of_a_character_share_its_label(folder: Path) -> None:
     assert tokenizer
     ids = tokenizer.encode(TEXT).numbers["input_ids"]
     assert tokenizer.decode(ids[1:]) == TEXT, "what is typed is as it was"
-    assert "<0xE6>" in tokenizer.words(ids)
+    assert "<0xE6>" in tokenizer.token_texts(ids)
 
 
 def test_tokens_as_the_vocabulary_writes_them_get_the_same_labels(folder: Path) -> None:

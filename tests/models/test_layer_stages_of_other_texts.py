@@ -14,7 +14,7 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
 from visualizer.models import surrounding_stages
 from visualizer.models.opened_model import open_model
-from visualizer.models.surrounding_stages import add_layers
+from visualizer.models.surrounding_stages import add_surrounding_stages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,9 +41,9 @@ def test_layers_are_not_found_out_while_another_text_is_read(
     def watched(*given: Any) -> LayerRun:
         with ThreadPoolExecutor(1) as other:
             free.append(other.submit(opened.forward.lock.acquire, blocking=False).result())
-        return add_layers(*given)
+        return add_surrounding_stages(*given)
 
-    monkeypatch.setattr(surrounding_stages, "add_layers", watched)
+    monkeypatch.setattr(surrounding_stages, "add_surrounding_stages", watched)
     opened.attend(OTHER)
     assert free == [False]
 

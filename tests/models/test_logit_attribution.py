@@ -98,7 +98,9 @@ def test_the_last_layer_says_what_the_model_says(tmp_path: Path, kind: str) -> N
     assert len(lens[-1]) == len(shares) == ids.shape[-1]
     for found, wanted in zip(lens[-1], shares, strict=True):
         best = wanted.topk(3)
-        assert [token for token, _ in found] == [model.opened.token(int(at)) for at in best.indices]
+        assert [token for token, _ in found] == [
+            model.opened.token_text(int(at)) for at in best.indices
+        ]
         assert [share for _, share in found] == pytest.approx(best.values.tolist(), abs=1e-6)
     assert lens[0] != lens[-1]
 

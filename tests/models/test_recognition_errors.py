@@ -81,7 +81,7 @@ class RaisesAt(TorchFunctionMode):
 
 
 STEPS = (
-    (surrounding_stages, "add_layers"),
+    (surrounding_stages, "add_surrounding_stages"),
     (opened_model, "group_calls"),
     (recorded_runs, "create_layered_run"),
 )

@@ -17,9 +17,9 @@ from visualizer.attention.layer_operations import SinkSoftmax
 from visualizer.features.explain.presenter import head_cell_panel
 from visualizer.features.playback.presenter import describe_step
 from visualizer.models.attention_recorder import record_attention
-from visualizer.models.layer_recorder import record_layers
+from visualizer.models.layer_recorder import record_module_calls
 from visualizer.models.recorded_runs import create_layer_run, group_calls
-from visualizer.models.surrounding_stages import add_layers
+from visualizer.models.surrounding_stages import add_surrounding_stages
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Step
 from visualizer.session.view import View
@@ -36,13 +36,15 @@ CELLS = 3
 def runs_of(kind: str, tokens: int) -> Iterator[Run]:
     """Run a tiny model on some tokens, and yield its runs with the recognized stages."""
     model = tiny_model(kind)
-    with torch.no_grad(), record_layers(model) as passed, record_attention(model) as calls:
+    with torch.no_grad(), record_module_calls(model) as passed, record_attention(model) as calls:
         model(**inputs_of(model, tokens))
     for group in group_calls(calls):
         queries, keys = group.calls[0].weights.shape[-2:]
         labels = numbered_labels(queries), () if keys == queries else numbered_labels(keys)
         found = create_layer_run(group, kind, *labels)
-        yield (found if group.is_cross else add_layers(found, model, passed, {}, {})).run
+        yield (
+            found if group.is_cross else add_surrounding_stages(found, model, passed, {}, {})
+        ).run
 
 
 @pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models

@@ -67,7 +67,7 @@ def test_the_likeliest_tokens_are_those_of_the_plain_model(model: Model) -> None
     found = model.next_tokens(TEXT, VOCABULARY)
     assert [value for _, value in found] == pytest.approx(sorted(expected.tolist())[::-1], abs=1e-7)
     assert sum(value for _, value in found) == pytest.approx(1)
-    assert found[0][0] == model.opened.token(int(expected.argmax()))
+    assert found[0][0] == model.opened.token_text(int(expected.argmax()))
 
 
 @pytest.mark.parametrize("off", [{(0, 0)}, {(1, 3)}, {(0, 1), (0, 2), (1, 0)}])

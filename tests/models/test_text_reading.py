@@ -62,7 +62,7 @@ def test_next_tokens_are_those_of_the_plain_model(source: ModelSource) -> None:
     assert run.reading
     rows = run.reading.next_tokens
     best = wanted.topk(len(rows))
-    assert [row.token for row in rows] == [opened.token(int(at)) for at in best.indices]
+    assert [row.token for row in rows] == [opened.token_text(int(at)) for at in best.indices]
     np.testing.assert_allclose([row.probability for row in rows], best.values, rtol=1e-6)
     assert all(row.probability == row.probability_of_all_heads for row in rows)
 
@@ -78,7 +78,7 @@ def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) ->
     assert off.notices[0].startswith("Edited: layer 1, head 2: off. The attention weights")
     assert describe_number_origin(off).endswith(" · layer 1, head 2: off")
     for row in off.reading.next_tokens:
-        at = next(at for at in range(len(logs)) if opened.token(at) == row.token)
+        at = next(at for at in range(len(logs)) if opened.token_text(at) == row.token)
         assert row.probability == pytest.approx(float(logs[at]))
         assert row.probability_of_all_heads == pytest.approx(float(before[at]))
     first, second = (np.abs(plain.trace.read("weights", (at,)) - off.trace.read("weights", (at,)))

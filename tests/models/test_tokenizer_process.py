@@ -22,8 +22,8 @@ from visualizer.models import model_tokenizer, text_reading
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.tokenizer_process import (
     PROCESS_COMMAND,
-    AnswerError,
-    AnswerLimits,
+    ResponseLimits,
+    TokenizerError,
     tokenizer_process,
 )
 from visualizer.progress import CancelledError
@@ -103,7 +103,7 @@ def test_texts_are_split_as_transformers_does(tmp_path: Path, save: Callable[[Pa
             assert found.count == len(found.words) == len(wanted["input_ids"])
     numbers = plain(TEXT)["input_ids"]
     assert split.decode(numbers) == plain.decode(numbers, clean_up_tokenization_spaces=False)
-    for number, word in zip(numbers, split.words(numbers), strict=True):
+    for number, word in zip(numbers, split.token_texts(numbers), strict=True):
         alone = plain.decode([number], clean_up_tokenization_spaces=False)
         is_letter = alone and "�" not in alone
         known = plain.convert_ids_to_tokens(number)
@@ -140,7 +140,7 @@ def test_parts_of_letters_are_named(opened: OpenedModel) -> None:
 
 
 def test_a_number_outside_the_vocabulary_is_named_by_itself(opened: OpenedModel) -> None:
-    assert opened.tokens((5, 399, 5)) == (opened.token(5), "#399", opened.token(5))
+    assert opened.token_texts((5, 399, 5)) == (opened.token_text(5), "#399", opened.token_text(5))
 
 
 def test_of_a_text_that_is_much_too_long_only_the_length_is_told(opened: OpenedModel) -> None:
@@ -187,7 +187,7 @@ def test_an_end_within_a_question_is_said_and_the_next_one_answered(opened: Open
 def test_a_text_that_takes_too_long_to_split_is_refused(
     opened: OpenedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_tokenizer, "SPLIT_LIMITS", AnswerLimits(0.05, 2**30))
+    monkeypatch.setattr(model_tokenizer, "SPLIT_LIMITS", ResponseLimits(0.05, 2**30))
     with pytest.raises(InputError, match=r"it takes longer than 0\.05 seconds"):
         opened.inputs("the cat " * 1_000_000)
 
@@ -211,7 +211,7 @@ def test_models_share_a_process_and_closed_ones_are_forgotten(
     assert tokenizer_process.ask(*asked)
     del other
     tokenizer_process.release_closed_tokenizers()
-    with pytest.raises(AnswerError, match=f"^{location.number}$"):  # it has been released
+    with pytest.raises(TokenizerError, match=f"^{location.number}$"):  # it has been released
         tokenizer_process.ask(*asked)
     assert opened.inputs("the fox")[1][-1] == "x"
     assert processes() == [process]

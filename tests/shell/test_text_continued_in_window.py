@@ -202,7 +202,7 @@ def test_rows_and_the_text_that_is_used_are_those_of_one_pass(continuing: Contin
     run = hand.window.workspace.run
     assert run
     is_alike = continuing.problem != SPLIT_CHANGED_NOTICE
-    assert is_alike == (run.texts[0] == tuple(map(opened.token, ids)))
+    assert is_alike == (run.texts[0] == tuple(map(opened.token_text, ids)))
     if is_alike:
         np.testing.assert_allclose(run.trace.read("weights")[1, 2], expected, atol=1e-5)
     assert controller.tree.path == ()

@@ -345,7 +345,7 @@ class Model:
         )
         return [
             [
-                [*zip(self.opened.tokens(ranks), chances, strict=True)]
+                [*zip(self.opened.token_texts(ranks), chances, strict=True)]
                 for ranks, chances in zip(numbers, shares, strict=True)
             ]
             for numbers, shares in zip(

@@ -73,7 +73,7 @@ def answer_model_question(
         parts = logit_parts(model, text, number, edits, cuts)
         logs = model.next_token_log_probabilities(text, edits, cuts)
         return LogitPartsAnswer(
-            parts, model.token(parts.number), math.exp(float(logs[parts.number]))
+            parts, model.token_text(parts.number), math.exp(float(logs[parts.number]))
         )
     known = reading.answers.known.get(question)
     begun = known if isinstance(known, AblationAnswer) else None
@@ -87,7 +87,7 @@ def _answer_lens(
     read = logit_lens(model, text, TOP_TOKENS, edits, cuts, progress)
     numbers = read.numbers.tolist()
     ids = list({one for layer in numbers for rank in layer for one in rank})
-    names = dict(zip(ids, model.tokens(ids), strict=True))
+    names = dict(zip(ids, model.token_texts(ids), strict=True))
     words = tuple(tuple(tuple(names[one] for one in rank) for rank in layer) for layer in numbers)
     return LensAnswer(read.layers, words, read.probabilities)
 
@@ -95,7 +95,9 @@ def _answer_lens(
 def _lens_cost_warning(model: OpenedModel, text: str) -> str:
     """Return a warning that states the cost of the logit lens; empty if the cost is low."""
     tokens = len(model.inputs(text)[1])
-    layers, width, words = map(model.size, ("num_hidden_layers", "hidden_size", "vocab_size"))
+    layers, width, words = map(
+        model.config_size, ("num_hidden_layers", "hidden_size", "vocab_size")
+    )
     if float(layers) * tokens * width * words <= MAX_CHEAP_PRODUCTS:
         return ""
     return (

@@ -24,19 +24,19 @@ from visualizer.attention.stage_computation import rotate_pairs
 from visualizer.models.layer_values import (
     are_close,
     are_equal,
+    columns_reader,
     concatenated_heads,
     context_with_sinks,
-    dot_product_vectors,
+    dot_product_reader,
     find_factor,
-    gated_context,
-    head_norm_values,
+    gated_context_reader,
+    head_norm_reader,
     head_vectors,
-    latent_keys,
-    module_columns,
-    module_heads,
-    module_input,
-    module_output,
-    results_of_input,
+    heads_reader,
+    input_reader,
+    latent_keys_reader,
+    modules_with_input,
+    output_reader,
     unedited_context,
     vectors,
 )
@@ -54,34 +54,34 @@ KEPT_SHARE_KEY = "kept_by_sinks"
 """Name, in a trace's weights, of the share of each row that attention sinks leave to the tokens."""
 
 
-class AttentionReader:
+class AttentionRecognizer:
     """Recognizes the steps from the input of a layer to the output of its attention."""
 
     def __init__(self, layer: RecordedLayer) -> None:
         self.layer = layer
 
-    def enter(self, stream: Tensor) -> str | None:
+    def find_input(self, stream: Tensor) -> str | None:
         """Return the name of the stage that the projections take as input; None if it is unknown.
 
         It is the residual stream, or the normalized residual stream.
         """
-        self.layer.add_stage(Role.RESIDUAL, module_input(self.layer.path), ResidualStream((None,)))
+        self.layer.add_stage(Role.RESIDUAL, input_reader(self.layer.path), ResidualStream((None,)))
         inputs = [vectors(each.given) for each in self.layer.attention_matrices.values()]
         if any(are_equal(one, stream) for one in inputs):
             return Role.RESIDUAL
         for path, normed, step in self.layer.recognized_norms(stream):
             if any(are_equal(one, normed) for one in inputs):
-                self.layer.add_stage(Role.NORMED, module_output(path), step, Role.RESIDUAL)
+                self.layer.add_stage(Role.NORMED, output_reader(path), step, Role.RESIDUAL)
                 return Role.NORMED
         return None
 
-    def project_heads(self, entered: str) -> None:
+    def find_projections(self, entered: str) -> None:
         """Find how queries, keys and values are computed from the input of the attention."""
         call = self.layer.call
         parts = {Role.QUERIES: call.queries, Role.KEYS: call.keys, Role.VALUES: call.values}
         heads = call.weights.shape[1]
         sizes = [(part.shape[1], part.shape[3]) for part in parts.values() if part is not None]
-        self._keys_of_latent(entered)
+        self._find_latent_keys(entered)
         for role, (name, part) in enumerate(parts.items()):
             assert part is not None
             if name in self.layer.found.steps:
@@ -90,8 +90,8 @@ class AttentionReader:
             shared = tuple(at // (heads // len(whole)) for at in range(heads))
             if self._find_projection(entered, name, whole, shared, role, sizes):
                 continue
-            if name != Role.QUERIES or not self._queries_of_latent(entered, whole, shared, sizes):
-                self.layer.add_stage(name, dot_product_vectors(name, shared), None)
+            if name != Role.QUERIES or not self._find_latent_queries(entered, whole, shared, sizes):
+                self.layer.add_stage(name, dot_product_reader(name, shared), None)
 
     def _find_latents(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
         """Yield latent vectors: normalized projections of the stream to fewer columns.
@@ -111,17 +111,17 @@ class AttentionReader:
 
     def _projections_of(self, stage: str) -> Iterator[tuple[str, Tensor]]:
         """Yield the path and the result of each attention matrix that is applied to a stage."""
-        return results_of_input(self.layer.attention_matrices, self.layer.at.tensors[stage])
+        return modules_with_input(self.layer.attention_matrices, self.layer.at.tensors[stage])
 
     def _add_latent(self, name: str, path: str, norm: str, step: NormLayer, entered: str) -> str:
         size = self.layer.at.vectors(norm, is_input=True).shape[-1]
         self.layer.add_stage(
-            name, module_columns(path, 0, size), self.layer.linear_step(path), entered
+            name, columns_reader(path, 0, size), self.layer.linear_step(path), entered
         )
-        self.layer.add_stage(f"normed_{name}", module_output(norm), step, name)
+        self.layer.add_stage(f"normed_{name}", output_reader(norm), step, name)
         return f"normed_{name}"
 
-    def _queries_of_latent(
+    def _find_latent_queries(
         self, entered: str, whole: Tensor, shared: tuple[int, ...], sizes: list[tuple[int, int]]
     ) -> bool:
         """Find queries that are computed from one latent vector per token."""
@@ -132,7 +132,7 @@ class AttentionReader:
             self.layer.remove_stages("latent_queries", read)
         return False
 
-    def _keys_of_latent(self, entered: str) -> None:
+    def _find_latent_keys(self, entered: str) -> None:
         """Find keys and values that are computed from one latent vector per token, as in DeepSeek.
 
         The rotary columns of the keys are shared by all heads.
@@ -142,7 +142,7 @@ class AttentionReader:
         assert values is not None
         heads, _, size = keys.shape[1:]
         for path, norm, step, normed in self._find_latents(entered):
-            for to, projected in results_of_input(self.layer.attention_matrices, normed):
+            for to, projected in modules_with_input(self.layer.attention_matrices, normed):
                 wide, left = divmod(projected.shape[-1], heads)
                 own = wide - values.shape[-1]
                 if left or values.shape[1] != heads or not 0 < own < size:
@@ -150,16 +150,16 @@ class AttentionReader:
                 first = tuple(range(0, heads * wide, wide))
                 after = tuple(at + own for at in first)
                 if not torch.equal(
-                    module_heads(to, after, values.shape[-1])(self.layer.at), values[0]
+                    heads_reader(to, after, values.shape[-1])(self.layer.at), values[0]
                 ):
                     continue
                 start = normed.shape[-1]
-                keys_source = latent_keys(to, first, own, path, start, size - own)
+                keys_source = latent_keys_reader(to, first, own, path, start, size - own)
                 rotary = self._find_rotation(keys_source(self.layer.at), keys[0])
                 if rotary is None:
                     continue
                 read = self._add_latent("latent_keys", path, norm, step, entered)
-                others = module_columns(path, start, size - own)
+                others = columns_reader(path, start, size - own)
                 self.layer.add_stage(
                     "shared_keys", others, self.layer.linear_step(path, (start,)), entered
                 )
@@ -170,11 +170,11 @@ class AttentionReader:
                 self.layer.add_stage("projected_keys", keys_source, joined, read, "shared_keys")
                 every = tuple(range(heads))
                 self.layer.add_stage(
-                    Role.KEYS, dot_product_vectors(Role.KEYS, every), rotary, "projected_keys"
+                    Role.KEYS, dot_product_reader(Role.KEYS, every), rotary, "projected_keys"
                 )
                 self.layer.add_stage(
                     Role.VALUES,
-                    dot_product_vectors(Role.VALUES, every),
+                    dot_product_reader(Role.VALUES, every),
                     self.layer.linear_step(to, after),
                     read,
                 )
@@ -193,14 +193,14 @@ class AttentionReader:
         for path, result in self._projections_of(entered):
             for first in _first_columns(role, sizes, result.shape[-1]):
                 width = whole.shape[-1]
-                projected = module_heads(path, first, width)(self.layer.at)
+                projected = heads_reader(path, first, width)(self.layer.at)
                 columns = tuple(first[head] for head in shared)
                 step = self.layer.linear_step(path, columns)
                 factor = find_factor(projected, whole)
                 if factor is not None:
                     self.layer.add_stage(
                         name,
-                        dot_product_vectors(name, shared),
+                        dot_product_reader(name, shared),
                         replace(step, factor=factor),
                         entered,
                     )
@@ -222,33 +222,33 @@ class AttentionReader:
     ) -> bool:
         """Find the steps from projected to final queries or keys: norms and rotary embeddings."""
         read, columns = f"projected_{name}", step.first_columns
-        projected = module_heads(step.modules[0], columns, whole.shape[-1])
+        projected = heads_reader(step.modules[0], columns, whole.shape[-1])
         sizes = (len(whole), whole.shape[-1], shared)
-        for now, normed in (*self._norms_of_heads(shared, given=made), (made, None)):
+        for now, normed in (*self._find_head_norms(shared, given=made), (made, None)):
             rotary = self._find_rotation(now, whole)
             if rotary is None and not torch.equal(now, whole):
                 continue
             self.layer.add_stage(read, projected, step, entered)
             if normed and rotary:
                 target = f"normed_{name}"
-                source = head_norm_values(normed.modules[0], *sizes, is_input=False)
+                source = head_norm_reader(normed.modules[0], *sizes, is_input=False)
                 self.layer.add_stage(target, source, normed, read)
                 read = target
-            self.layer.add_stage(name, dot_product_vectors(name, shared), rotary or normed, read)
+            self.layer.add_stage(name, dot_product_reader(name, shared), rotary or normed, read)
             return True
-        for turned, normed in self._norms_of_heads(shared, result=whole):
+        for turned, normed in self._find_head_norms(shared, result=whole):
             rotary = self._find_rotation(made, turned)
             if rotary:
                 self.layer.add_stage(read, projected, step, entered)
-                source = head_norm_values(normed.modules[0], *sizes, is_input=True)
+                source = head_norm_reader(normed.modules[0], *sizes, is_input=True)
                 self.layer.add_stage(f"turned_{name}", source, rotary, read)
                 self.layer.add_stage(
-                    name, dot_product_vectors(name, shared), normed, f"turned_{name}"
+                    name, dot_product_reader(name, shared), normed, f"turned_{name}"
                 )
                 return True
         return False
 
-    def _norms_of_heads(
+    def _find_head_norms(
         self, shared: tuple[int, ...], given: Tensor | None = None, result: Tensor | None = None
     ) -> Iterator[tuple[Tensor, NormLayer]]:
         """Yield each norm that has the given input or result, with its other tensor.
@@ -279,7 +279,7 @@ class AttentionReader:
 
     def _find_rotation(self, before: Tensor, after: Tensor) -> RotaryPosition | None:
         """Find the rotary embedding that maps the last token's vectors to those in ``after``."""
-        each = self.layer.passed.get(self.layer.call.module)
+        each = self.layer.module_calls.get(self.layer.call.module)
         if each is None or each.rotation is None:
             return None
         columns = each.rotation[0].shape[-1]
@@ -298,7 +298,7 @@ class AttentionReader:
                     return candidate
         return None
 
-    def join_heads(self, entered: str, result: Tensor) -> str | None:
+    def find_output(self, entered: str, result: Tensor) -> str | None:
         """Find how the head outputs are combined; return the last stage, or None if unknown."""
         context = self.layer.call.context
         assert context is not None
@@ -310,12 +310,12 @@ class AttentionReader:
             is_plain = are_equal(given, joined)
             if not is_plain and not self._find_context_gate(entered, given, joined):
                 continue
-            numbers_of = module_input(path)
+            reader = input_reader(path)
             is_whole = is_plain and not self._has_late_sinks()
             read = Role.CONTEXT if is_whole else "gated_context"
-            self.layer.add_stage(Role.CONCAT, numbers_of, JoinedHeads(frozenset()), read)
+            self.layer.add_stage(Role.CONCAT, reader, JoinedHeads(frozenset()), read)
             self.layer.add_stage(
-                Role.OUTPUT, module_output(path), self.layer.linear_step(path), Role.CONCAT
+                Role.OUTPUT, output_reader(path), self.layer.linear_step(path), Role.CONCAT
             )
             return Role.OUTPUT
         stream = self.layer.at.tensors[Role.RESIDUAL]
@@ -355,17 +355,17 @@ class AttentionReader:
                 continue
             stride, start = kinds[result.shape[-1]]
             first = tuple(start + stride * head for head in range(heads))
-            gates = module_heads(path, first, width)(self.layer.at)  # head token d_head
+            gates = heads_reader(path, first, width)(self.layer.at)  # head token d_head
             if are_close(gates.transpose(0, 1).flatten(1).sigmoid() * joined, given):
                 self.layer.add_stage(
                     "context_gate",
-                    module_heads(path, first, width),
+                    heads_reader(path, first, width),
                     self.layer.linear_step(path, first),
                     entered,
                 )
                 self.layer.add_stage(
                     "gated_context",
-                    gated_context(path, first, width),
+                    gated_context_reader(path, first, width),
                     HiddenActivation("sigmoid"),
                     "context_gate",
                     Role.CONTEXT,

@@ -148,7 +148,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
             is_continuation=self.is_continuation,
         )
 
-    def of_text(self, text: int) -> AttentionCall:
+    def select_text(self, text: int) -> AttentionCall:
         """Return the part of the call that belongs to one text of the batch."""
         names = ("weights", "queries", "keys", "values", "mask", "context")
         parts = {name: getattr(self, name) for name in names}
@@ -160,30 +160,30 @@ class AttentionCall(Struct, frozen=True, eq=False):
         return replace(self, **own)
 
 
-class CallKeeper(Protocol):
+class CallRecorder(Protocol):
     """Receives the attention calls of a model's forward passes."""
 
-    def begin(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
+    def begin_pass(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
         """Begin a forward pass through a module; ``is_model`` is False for a submodule."""
 
-    def keep(self, call: AttentionCall) -> None:
+    def record_call(self, call: AttentionCall) -> None:
         """Store a call of the current pass."""
 
     def accepts_shape(self, weights: Tensor) -> bool:
         """Return whether weights with fewer queries than keys may be attention to cached keys."""
 
 
-class LastPassKeeper:
+class LastPassRecorder:
     """Keeps only the calls of the last pass."""
 
     def __init__(self) -> None:
         self.calls: list[AttentionCall] = []
 
-    def begin(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
+    def begin_pass(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
         """Discard the previous pass."""
         self.calls.clear()
 
-    def keep(self, call: AttentionCall) -> None:
+    def record_call(self, call: AttentionCall) -> None:
         """Store a call of the current pass."""
         self.calls.append(call)
 
@@ -215,7 +215,7 @@ class _RecordingSession:
         edits: ContextEdits,
         cuts: EdgeCuts,
         ranks: ModelProcessGroup,
-        keeper: CallKeeper | None,
+        recorder: CallRecorder | None,
         *,
         holds_weights: bool,
     ) -> None:
@@ -223,7 +223,7 @@ class _RecordingSession:
         self.holds_weights = holds_weights
         self.names = {module: name for name, module in model.named_modules()}
         self.is_in_call = False
-        self._keeper = keeper
+        self._recorder = recorder
         self._module_stack: list[nn.Module] = []
 
     @property
@@ -231,15 +231,15 @@ class _RecordingSession:
         """Whether the current thread records; other threads may run the same model."""
         return _CURRENT.get() is self
 
-    def enter(self, module: nn.Module, given: Any, named: Any) -> None:
+    def enter_module(self, module: nn.Module, given: Any, named: Any) -> None:
         if self.is_current:
-            if not self._module_stack and self._keeper:
+            if not self._module_stack and self._recorder:
                 arguments = _bind_arguments(module, given, named)
                 is_model = hasattr(module, "config") and hasattr(module, "main_input_name")
-                self._keeper.begin(self.names[module], arguments, is_model=is_model)
+                self._recorder.begin_pass(self.names[module], arguments, is_model=is_model)
             self._module_stack.append(module)
 
-    def leave(self, module: nn.Module, given: object, result: object) -> None:
+    def leave_module(self, module: nn.Module, given: object, result: object) -> None:
         if self.is_current:
             self._module_stack.pop()
 
@@ -274,7 +274,7 @@ class _RecordingSession:
             output = output.clone()  # batch query head d_head
             for head, edit in edits.items():
                 output[:, :, head] = apply_edit(output[:, :, head], edit)
-        if self._keeper is None:
+        if self._recorder is None:
             return output, weights
         scaling = arguments.get("scaling")
         held = weights.detach()
@@ -307,21 +307,25 @@ class _RecordingSession:
                 sample,
             ),
         )
-        self._keeper.keep(call or AttentionCall(name, RecordingMethod.INTERFACE, weights.detach()))
+        self._recorder.record_call(
+            call or AttentionCall(name, RecordingMethod.INTERFACE, weights.detach())
+        )
         return output, weights
 
-    def keep_softmax(self, weights: Tensor) -> None:
+    def record_softmax(self, weights: Tensor) -> None:
         """Record the result of a softmax if it contains the weights of an attention module."""
         owners = [module for module in self._module_stack if not isinstance(module, nn.Softmax)]
         name = self.names[owners[-1]] if owners else ""
         if (
             weights.ndim != 4
             or not any(part in name for part in _ATTENTION_NAME_PARTS)
-            or not self._keeper
+            or not self._recorder
         ):
             return
-        if weights.shape[-1] == weights.shape[-2] or self._keeper.accepts_shape(weights):
-            self._keeper.keep(AttentionCall(name, RecordingMethod.SOFTMAX, weights.detach()))
+        if weights.shape[-1] == weights.shape[-2] or self._recorder.accepts_shape(weights):
+            self._recorder.record_call(
+                AttentionCall(name, RecordingMethod.SOFTMAX, weights.detach())
+            )
 
 
 def _bind_arguments(
@@ -345,7 +349,7 @@ def record_attention(
     cuts: EdgeCuts | None = None,
     *,
     keeps: bool = True,
-    watches: bool = True,
+    watches_softmax: bool = True,
     holds_weights: bool = True,
     ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> Iterator[list[AttentionCall]]:
@@ -364,7 +368,7 @@ def record_attention(
         Edges that are masked in some heads, by module path and head number.
     keeps : bool
         Whether calls are stored; otherwise, they are only edited.
-    watches : bool
+    watches_softmax : bool
         Whether softmax is observed as well, which slows down every operation. This is not needed
         for a model that is known to use the interface.
     holds_weights : bool
@@ -385,10 +389,10 @@ def record_attention(
         With field ``model`` if ``model`` is not a transformers model; with field ``package`` if
         transformers is not installed.
     """
-    last = LastPassKeeper()
+    last = LastPassRecorder()
     with record_calls(
         model, last if keeps else None, edits, cuts,
-        watches=watches, holds_weights=holds_weights, ranks=ranks,
+        watches_softmax=watches_softmax, holds_weights=holds_weights, ranks=ranks,
     ):  # fmt: skip
         yield last.calls
 
@@ -396,11 +400,11 @@ def record_attention(
 @contextmanager
 def record_calls(
     model: nn.Module,
-    keeper: CallKeeper | None,
+    recorder: CallRecorder | None,
     edits: ContextEdits | None = None,
     cuts: EdgeCuts | None = None,
     *,
-    watches: bool = True,
+    watches_softmax: bool = True,
     holds_weights: bool = True,
     ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> Iterator[None]:
@@ -412,16 +416,16 @@ def record_calls(
         sentence = "Only transformers models (PreTrainedModel) can be recorded."
         raise InputError("model", sentence)
     recording = _RecordingSession(
-        model, edits or {}, cuts or {}, ranks, keeper, holds_weights=holds_weights
+        model, edits or {}, cuts or {}, ranks, recorder, holds_weights=holds_weights
     )
     with ExitStack() as stack:
-        for module in recording.names if watches else (model,):
-            enter = module.register_forward_pre_hook(recording.enter, with_kwargs=True)
-            leave = module.register_forward_hook(recording.leave, always_call=True)
+        for module in recording.names if watches_softmax else (model,):
+            enter = module.register_forward_pre_hook(recording.enter_module, with_kwargs=True)
+            leave = module.register_forward_hook(recording.leave_module, always_call=True)
             stack.enter_context(enter)
             stack.enter_context(leave)
-        stack.enter_context(replaced_attention(model, recording))
-        if watches:
+        stack.enter_context(replace_attention(model, recording))
+        if watches_softmax:
             stack.enter_context(_SoftmaxObserver(recording))
         yield
 
@@ -440,7 +444,7 @@ def list_configs(model: nn.Module) -> list[Any]:
 
 
 @contextmanager
-def replaced_attention(model: nn.Module, session: AttentionSession) -> Iterator[None]:
+def replace_attention(model: nn.Module, session: AttentionSession) -> Iterator[None]:
     """Let a session compute the model's attention on this thread within the context."""
     _wrap_attention_interface()
     before = [(config, config._attn_implementation) for config in list_configs(model)]
@@ -532,5 +536,5 @@ class _SoftmaxObserver(TorchFunctionMode):
     ) -> Any:
         result = function(*given, **(named or {}))
         if function in _SOFTMAX_FUNCTIONS and not self._recording.is_in_call:
-            self._recording.keep_softmax(result)
+            self._recording.record_softmax(result)
         return result

@@ -81,7 +81,7 @@ def generate(
     steps: int,
     sampling: Sampling,
     seed: int = 0,
-    told: Callable[[str], object] | None = None,
+    report_text: Callable[[str], object] | None = None,
     *,
     is_chat: bool = False,
 ) -> GeneratedText:
@@ -91,7 +91,7 @@ def generate(
     ----------
     seed : int
         Random seed for sampling.
-    told : callable, optional
+    report_text : callable, optional
         Called with the text that each token adds.
     is_chat : bool
         Whether the text is a user message to which the model replies.
@@ -129,14 +129,14 @@ def generate(
         number = sample_with_seed(drawable, seed, len(numbers))
         numbers.append(number)
         chances.append(float(sampling_probabilities(logits)[number]))
-        if told:
-            written = _report_new_text(told, reader.text_of(numbers), written)
+        if report_text:
+            written = _report_new_text(report_text, reader.text_of(numbers), written)
         if number in reader.ends:
             break
     assert read
     layers = sorted(rows[0])
     return GeneratedText(
-        (*reader.words, *model.tokens(numbers)),
+        (*reader.words, *model.token_texts(numbers)),
         start,
         tuple(chances),
         model.decode_tokens(numbers),
@@ -213,7 +213,7 @@ class TokenReader:
     def vocabulary(self) -> Sequence[str]:
         """All tokens as strings, which are decoded when they are accessed."""
         return LazyVocabulary(
-            self._model.tokens, 0 if self._last is None else len(self._last.logits)
+            self._model.token_texts, 0 if self._last is None else len(self._last.logits)
         )
 
     def check_memory(self, tokens: int) -> None:
@@ -233,12 +233,12 @@ class TokenReader:
         if self._last is not None and wanted == self._read_numbers:
             return self._last
         self._model.check_length(len(self.words) + len(wanted))
-        cached_count = self._cut_back(wanted)
+        cached_count = self._truncate_cache(wanted)
         # If the run fails, no cache is kept.
         cache, self._cache, self._last = self._cache, None, None
         with torch.inference_mode():
             by_module = self._model.heads.edits_by_module(self._given, self._edits)
-            with self._model.forward.recorded(by_module) as calls:
+            with self._model.forward.record_calls(by_module) as calls:
                 result = self._model.forward.run(
                     {
                         **self._model_inputs(wanted, cached_count),
@@ -284,7 +284,7 @@ class TokenReader:
                 return each, True
         return text, False
 
-    def _cut_back(self, wanted: list[int]) -> int:
+    def _truncate_cache(self, wanted: list[int]) -> int:
         """Truncate the cache to the common prefix; return its length, or -1 if none is usable."""
         if self._model.ranks.parallelism is Parallelism.PIPELINE:
             # A process without the first layer finds no length in its part of the cache.
@@ -294,7 +294,7 @@ class TokenReader:
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         shared = min(shared, len(wanted) - 1)  # the last token is run again to obtain its row
         surplus = len(self._read_numbers) - shared
-        if self._cache is None or shared < 0 or (surplus and not _can_be_cut(self._cache)):
+        if self._cache is None or shared < 0 or (surplus and not _can_truncate(self._cache)):
             self._cache = None
             return -1
         if surplus:
@@ -343,7 +343,7 @@ class LazyVocabulary(Sequence[str]):
         return self._write((at,))[0]
 
 
-def _can_be_cut(cache: Any) -> bool:
+def _can_truncate(cache: Any) -> bool:
     """Return whether every layer of a cache stores each token separately."""
     from transformers.cache_utils import DynamicLayer
 
@@ -354,11 +354,11 @@ def _have_weights(calls: Sequence[AttentionCall]) -> bool:
     return bool(calls) and all(call.method is RecordingMethod.INTERFACE for call in calls)
 
 
-def _report_new_text(told: Callable[[str], object], text: str, written: str) -> str:
+def _report_new_text(report_text: Callable[[str], object], text: str, written: str) -> str:
     """Report the text that was added, and return all text reported so far."""
     if not text.startswith(written):
         return written
-    told(text[len(written) :])
+    report_text(text[len(written) :])
     return text
 
 

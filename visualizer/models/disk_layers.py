@@ -206,7 +206,7 @@ class DiskLayers:
         with align_module_device(self.layers[int(number)]):
             yield
 
-    def drop(self) -> None:
+    def unload(self) -> None:
         """Unload the weights that a failed layer left in memory."""
         for layer in self.layers:
             if any(not weight.is_meta for weight in layer.parameters()):

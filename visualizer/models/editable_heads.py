@@ -48,21 +48,21 @@ class EditableHeads:
         self._model, self._forward = model, forward
         self._layers: dict[int, _AttentionHeads] | None = None
 
-    def learn(self, calls: Sequence[AttentionCall]) -> Mapping[int, _AttentionHeads]:
+    def update(self, calls: Sequence[AttentionCall]) -> Mapping[int, _AttentionHeads]:
         """Return the heads by layer; if they are unknown, determine them from recorded calls."""
         self._layers = self._layers or _heads_by_layer(calls)
         return self._layers
 
     @property
-    def are_switchable(self) -> bool:
+    def are_editable(self) -> bool:
         """Whether individual heads can be edited, according to the runs so far."""
         return bool(self._layers) and _are_editable(self._layers or {})
 
-    def layers_and_heads(self, text: str) -> tuple[tuple[int, int], ...]:
+    def list_heads(self, text: str) -> tuple[tuple[int, int], ...]:
         """Return the layer number and the head number of every head that runs on a text."""
         given, *_ = self._model.inputs(text, None)
         with torch.inference_mode():
-            layers = self.probed(given)
+            layers = self.probe_heads(given)
         counts = ((layer, layers[layer].heads) for layer in sorted(layers))
         return tuple((layer, head) for layer, count in counts for head in range(count))
 
@@ -100,7 +100,7 @@ class EditableHeads:
 
     def _module_of(self, given: Mapping[str, Any], layer: int, head: int) -> str:
         """Return the path of the module of a head that can be edited."""
-        layers = self.probed(given)
+        layers = self.probe_heads(given)
         known = layers.get(layer)
         if known is None or not 0 <= head < known.heads:
             raise InputError("heads", f"Head {head} of layer {layer} does not exist.")
@@ -111,15 +111,15 @@ class EditableHeads:
             raise InputError("heads", sentence)
         return known.module
 
-    def probed(self, given: Mapping[str, Any]) -> Mapping[int, _AttentionHeads]:
+    def probe_heads(self, given: Mapping[str, Any]) -> Mapping[int, _AttentionHeads]:
         """Return the heads by layer; if they are unknown, run the model on a few tokens."""
         if self._layers:
             return self._layers
         # The weights for a long text might not fit in memory.
         few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
-        with self._forward.recorded() as calls:
+        with self._forward.record_calls() as calls:
             self._forward.run(given if PIXELS_ARGUMENT in given else few)
-        return self.learn(calls)
+        return self.update(calls)
 
 
 def _heads_by_layer(calls: Sequence[AttentionCall]) -> dict[int, _AttentionHeads]:

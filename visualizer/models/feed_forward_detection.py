@@ -21,12 +21,12 @@ from visualizer.models.layer_values import (
     VALUE_TOLERANCE,
     RoutedExperts,
     are_equal,
-    module_columns,
-    module_input,
-    module_output,
-    results_of_input,
-    scaled_stage,
-    sum_stages,
+    columns_reader,
+    input_reader,
+    modules_with_input,
+    output_reader,
+    scaled_reader,
+    sum_reader,
     vectors,
 )
 from visualizer.models.recorded_layer import (
@@ -67,7 +67,7 @@ class AfterAttentionRecognizer:
             return
         self.layer.add_stage(
             "attended",
-            sum_stages(Role.RESIDUAL, written),
+            sum_reader(Role.RESIDUAL, written),
             ResidualAddition(),
             Role.RESIDUAL,
             written,
@@ -90,7 +90,7 @@ class AfterAttentionRecognizer:
             for _, normed, step in self.layer.recognized_norms(whole):
                 if are_equal(normed, result):
                     parts = (before, output)
-                    self.layer.add_stage("added", sum_stages(*parts), ResidualAddition(), *parts)
+                    self.layer.add_stage("added", sum_reader(*parts), ResidualAddition(), *parts)
                     self.layer.add_result(step, "added")
                     return
         self.layer.add_result(None)
@@ -98,7 +98,7 @@ class AfterAttentionRecognizer:
     def _follow_norm(self, name: str, normed: str) -> str:
         """Trace the norm of a stage, if it has one; return the last stage."""
         for path, _, step in self.layer.recognized_norms(self.layer.at.tensors[name]):
-            self.layer.add_stage(normed, module_output(path), step, name)
+            self.layer.add_stage(normed, output_reader(path), step, name)
             return normed
         return name
 
@@ -114,17 +114,17 @@ class AfterAttentionRecognizer:
         tensors, kind = self.layer.at.tensors, type(self.layer.modules[self.layer.call.module])
         others = {
             path: each
-            for path, each in self.layer.passed.items()
+            for path, each in self.layer.module_calls.items()
             if type(self.layer.modules[path]) is kind and path != self.layer.call.module
         }
-        for path, numbers in results_of_input(others, tensors[read]):
+        for path, numbers in modules_with_input(others, tensors[read]):
             for before in dict.fromkeys((base, read)):
                 if numbers.shape == tensors[before].shape and self.layer.is_read(
                     tensors[before] + numbers
                 ):
-                    self.layer.add_stage("cross_output", module_output(path), None)
+                    self.layer.add_stage("cross_output", output_reader(path), None)
                     parts = (before, "cross_output")
-                    self.layer.add_stage("crossed", sum_stages(*parts), ResidualAddition(), *parts)
+                    self.layer.add_stage("crossed", sum_reader(*parts), ResidualAddition(), *parts)
                     return "crossed", self._follow_norm("crossed", "normed_crossed")
         return base, read
 
@@ -137,7 +137,7 @@ class AfterAttentionRecognizer:
             for path, normed, step in self.layer.recognized_norms(stream):
                 if not are_equal(normed, tensors.get(Role.NORMED)):
                     self.layer.add_stage(
-                        "normed_attended", module_output(path), step, Role.RESIDUAL
+                        "normed_attended", output_reader(path), step, Role.RESIDUAL
                     )
                     output = self._find_feed_forward("normed_attended")
                     break
@@ -155,7 +155,7 @@ class AfterAttentionRecognizer:
         """Trace a factor that scales the attention output before it is added to the stream."""
         if self.layer.is_read_or_result(stream + self.layer.at.tensors[written], result):
             return written
-        given = [vectors(each.given) for each in self.layer.passed.values()]
+        given = [vectors(each.given) for each in self.layer.module_calls.values()]
         return self._find_scaling(written, stream, given, "scaled_output") or written
 
     def _find_scaling(
@@ -183,14 +183,14 @@ class AfterAttentionRecognizer:
             for path, gain in gains:
                 if torch.equal(stream + numbers * gain, whole):
                     self.layer.add_stage(
-                        scaled, scaled_stage(name, gain), ScaledVector((path,)), name
+                        scaled, scaled_reader(name, gain), ScaledVector((path,)), name
                     )
                     self.layer.found.weights[path] = gain
                     return scaled
             for factor in _likely_factors(numbers, whole - stream):
                 if torch.equal(stream + numbers * factor, whole):
                     self.layer.add_stage(
-                        scaled, scaled_stage(name, factor), ScaledVector(("",), factor), name
+                        scaled, scaled_reader(name, factor), ScaledVector(("",), factor), name
                     )
                     return scaled
         return None
@@ -216,7 +216,7 @@ class AfterAttentionRecognizer:
         if self._find_experts(read):
             return "feed_forward"
         matrices = self.layer.feed_forward_matrices
-        first = dict(results_of_input(matrices, self.layer.at.tensors[read]))
+        first = dict(modules_with_input(matrices, self.layer.at.tensors[read]))
         for path, each in matrices.items():
             given = vectors(each.given)
             if given is None or path in first:
@@ -230,11 +230,11 @@ class AfterAttentionRecognizer:
                 if part is not None:
                     module, _, at = part
                     step = self.layer.linear_step(module, (at,))
-                    self.layer.add_stage(name, module_columns(module, at, size), step, read)
+                    self.layer.add_stage(name, columns_reader(module, at, size), step, read)
             reads = ("gate", "up") if gate is not None else ("up",)
-            self.layer.add_stage("hidden", module_input(path), HiddenActivation(function), *reads)
+            self.layer.add_stage("hidden", input_reader(path), HiddenActivation(function), *reads)
             self.layer.add_stage(
-                "feed_forward", module_output(path), self.layer.linear_step(path), "hidden"
+                "feed_forward", output_reader(path), self.layer.linear_step(path), "hidden"
             )
             return "feed_forward"
         return self._unknown_feed_forward(read)
@@ -242,21 +242,21 @@ class AfterAttentionRecognizer:
     def _find_experts(self, read: str) -> bool:
         """Find experts to which the tokens of a stream are routed, and any shared expert."""
         source = self.layer.at.tensors[read]
-        for path, each in self.layer.passed.items():
+        for path, each in self.layer.module_calls.items():
             if each.routing is None or not are_equal(vectors(each.given), source):
                 continue
             block = path.rpartition(".")[0]
-            whole = self.layer.passed.get(block)
+            whole = self.layer.module_calls.get(block)
             numbers = None if whole is None else vectors(whole.result)
             if numbers is None:
                 continue
             experts = RoutedExperts(path, self.layer.modules[path])
-            if not experts.is_weighted_mixture(self.layer.passed):
+            if not experts.is_weighted_mixture(self.layer.module_calls):
                 continue
             for one in (experts, *self._with_shared_experts(experts, block, source)):
-                if one.is_shared_only(self.layer.passed, numbers):
+                if one.is_sum_with_shared(self.layer.module_calls, numbers):
                     step = ExpertMixture((path,), has_shared=bool(one.shared))
-                    self.layer.add_stage("feed_forward", module_output(block), step, read)
+                    self.layer.add_stage("feed_forward", output_reader(block), step, read)
                     self.layer.found.experts[path] = one
                     return True
         return False
@@ -267,26 +267,26 @@ class AfterAttentionRecognizer:
         """Yield the experts with each sibling that may be a shared expert, gated or not gated."""
         beside = [
             path
-            for path, each in self.layer.passed.items()
+            for path, each in self.layer.module_calls.items()
             if path.startswith(f"{block}.")
             and path != experts.path
             and are_equal(vectors(each.given), source)
         ]
-        gates = [path for path in beside if self.layer.passed[path].result.shape[-1] == 1]
+        gates = [path for path in beside if self.layer.module_calls[path].result.shape[-1] == 1]
         for path in beside:
-            if self.layer.passed[path].result.shape[-1] == source.shape[-1]:
+            if self.layer.module_calls[path].result.shape[-1] == source.shape[-1]:
                 for gate in ("", *gates):
                     yield replace(experts, shared=path, shared_gate=gate)
 
     def _unknown_feed_forward(self, read: str) -> str | None:
         """Add the output of a child module as a stage with an unknown computation."""
-        for path, _ in results_of_input(self.layer.passed, self.layer.at.tensors[read]):
+        for path, _ in modules_with_input(self.layer.module_calls, self.layer.at.tensors[read]):
             if (
                 path.count(".") == self.layer.path.count(".") + 1
                 and not path.startswith(self.layer.attention_prefix.rstrip("."))
                 and path not in self.layer.norms
             ):
-                self.layer.add_stage("feed_forward", module_output(path), None)
+                self.layer.add_stage("feed_forward", output_reader(path), None)
                 return "feed_forward"
         return None
 

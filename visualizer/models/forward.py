@@ -159,7 +159,7 @@ class Forward:
     def _run_model(self, given: Mapping[str, Any]) -> Any:
         what = "image" if PIXELS_ARGUMENT in given else "text"
         try:
-            return (self._model.part_for_images if PIXELS_ARGUMENT in given else self._model.model)(
+            return (self._model.image_model if PIXELS_ARGUMENT in given else self._model.model)(
                 **given
             )
         except (InputError, CancelledError):
@@ -172,7 +172,7 @@ class Forward:
             raise InputError(what, sentence) from error
 
     @contextmanager
-    def recorded(
+    def record_calls(
         self,
         edits: ContextEdits | None = None,
         cuts: EdgeCuts | None = None,
@@ -190,14 +190,14 @@ class Forward:
             edits,
             cuts,
             keeps=keeps,
-            watches=not self._is_by_interface,
+            watches_softmax=not self._is_by_interface,
             holds_weights=holds_weights,
             ranks=self._model.ranks,
         )
         with self.lock, recording as calls:
             yield calls
         if keeps:
-            calls[:] = self._joined(calls)
+            calls[:] = self._gather_calls(calls)
         met = {call.method for call in calls}
         self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
 
@@ -211,7 +211,7 @@ class Forward:
         """
         return nullcontext()
 
-    def _joined(self, calls: list[AttentionCall]) -> list[AttentionCall]:
+    def _gather_calls(self, calls: list[AttentionCall]) -> list[AttentionCall]:
         """Return recorded calls with all heads of all layers."""
         return calls
 
@@ -222,7 +222,7 @@ class RankForward(Forward):
     holds_weights = True
     stages_notice = PARALLEL_STAGES_NOTICE
 
-    def _joined(self, calls: list[AttentionCall]) -> list[AttentionCall]:
+    def _gather_calls(self, calls: list[AttentionCall]) -> list[AttentionCall]:
         ranks = self._model.ranks
         messages = ranks.gather_messages(_create_message(calls))
         parts = [_parse_message(message) for message in messages]
@@ -250,7 +250,7 @@ class DiskForward(Forward):
         try:
             return super().run(given)
         finally:
-            self._layers.drop()
+            self._layers.unload()
 
     @contextmanager
     def weights_in_memory(self, path: str) -> Iterator[None]:
@@ -258,7 +258,7 @@ class DiskForward(Forward):
             yield
 
 
-def forward_of(model: TextModel) -> Forward:
+def create_forward(model: TextModel) -> Forward:
     """Return the forward pass for a model, depending on where its weights are stored."""
     if model.on_disk:
         return DiskForward(model, model.on_disk)

@@ -172,7 +172,7 @@ def describe_token_differences(one: Sequence[str], other: Sequence[str]) -> str:
     """List the differences between the tokens of two texts: ``“ red” → “ old grey”``."""
     steps = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
     differences = [
-        f"{_tokens_in_words(one[start:end])} → {_tokens_in_words(other[begin:stop])}"
+        f"{_quote_tokens(one[start:end])} → {_quote_tokens(other[begin:stop])}"
         for kind, start, end, begin, stop in steps
         if kind != "equal"
     ]
@@ -182,7 +182,7 @@ def describe_token_differences(one: Sequence[str], other: Sequence[str]) -> str:
     )
 
 
-def _tokens_in_words(tokens: Sequence[str]) -> str:
+def _quote_tokens(tokens: Sequence[str]) -> str:
     if not tokens:
         return "nothing"
     more = "…" if len(tokens) > MAX_LISTED_TOKENS else ""
@@ -230,7 +230,7 @@ def ablation_changes(
     """
     before = model.next_token_log_probabilities(text, edits, cuts)
     number = int(before.argmax()) if token is None else model.token_id(token)
-    heads = model.heads.layers_and_heads(text)
+    heads = model.heads.list_heads(text)
     layers = tuple(sorted({layer for layer, _ in heads}))
     count = 1 + max(head for _, head in heads)
     if len(heads) != count * len(layers):
@@ -240,7 +240,7 @@ def ablation_changes(
     changes = np.full((len(layers), count), np.nan)
     if known is not None and known.changes.shape == changes.shape:
         changes = known.changes.copy()
-    word, several = model.token(number), max(1, MAX_BATCH_TOKENS // len(model.inputs(text)[1]))
+    word, several = model.token_text(number), max(1, MAX_BATCH_TOKENS // len(model.inputs(text)[1]))
     for row, layer in enumerate(layers):
         left = [(layer, head) for head in range(count) if np.isnan(changes[row, head])]
         for start in range(0, len(left), several):

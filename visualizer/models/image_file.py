@@ -51,12 +51,12 @@ def read_image_file(path: Path) -> ImageFile:
     return ImageFile(str(path.absolute()), sha256(content).hexdigest())
 
 
-def decode_image(path: Path, known: str = "") -> Image.Image:
+def decode_image(path: Path, expected_hash: str = "") -> Image.Image:
     """Decode an image file as an upright RGB image.
 
     Parameters
     ----------
-    known : str
+    expected_hash : str
         Expected hash of the file's content; empty to accept any.
 
     Raises
@@ -65,7 +65,7 @@ def decode_image(path: Path, known: str = "") -> Image.Image:
         With field ``image``.
     """
     content = _read_image(path)
-    if known and sha256(content).hexdigest() != known:
+    if expected_hash and sha256(content).hexdigest() != expected_hash:
         raise InputError("image", IMAGE_CHANGED_ERROR.format(name=path.name))
     return _decode_image(content, path.name)
 

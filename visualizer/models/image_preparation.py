@@ -50,7 +50,9 @@ class PreparedImage(Struct, frozen=True, eq=False):
     key: str
 
 
-def prepare_image(path: Path, processor: Any, model: nn.Module, known: str = "") -> PreparedImage:
+def prepare_image(
+    path: Path, processor: Any, model: nn.Module, expected_hash: str = ""
+) -> PreparedImage:
     """Read an image file for a vision model.
 
     Parameters
@@ -59,7 +61,7 @@ def prepare_image(path: Path, processor: Any, model: nn.Module, known: str = "")
         The model's image processor from transformers.
     model : Module
         The vision part of the model.
-    known : str
+    expected_hash : str
         As in `decode_image`.
 
     Raises
@@ -67,7 +69,7 @@ def prepare_image(path: Path, processor: Any, model: nn.Module, known: str = "")
     InputError
         With field ``image`` if the file cannot be read.
     """
-    image = decode_image(path, known)
+    image = decode_image(path, expected_hash)
     pixels = _preprocess_image(image, processor, path.name)
     special = _special_names(model)
     high, wide = _patch_size(model) or (0, 0)

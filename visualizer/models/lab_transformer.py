@@ -203,7 +203,7 @@ def _create_mask(places: Tensor, attention_mask: Tensor | None, dtype: torch.dty
     )
 
 
-def lab_transformer(model: LanguageModel) -> LabForCausalLM:
+def create_lab_transformer(model: LanguageModel) -> LabForCausalLM:
     """Return a transformers model equal to a lab model with heads."""
     transformer = LabForCausalLM(create_config(model))
     # The lab's modules have a mask buffer in addition to their parameters.
@@ -235,9 +235,9 @@ class LabTokenizer:
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Join tokens into a text: words with spaces between them, characters without spaces."""
-        return self.vocabulary.join_tokens(self.words(numbers))
+        return self.vocabulary.join_tokens(self.token_texts(numbers))
 
-    def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
+    def token_texts(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """Return the tokens with these ids."""
         return self.vocabulary.ids_to_tokens(numbers)
 
@@ -267,7 +267,7 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
             read_weights(file, trained)
     except InputError as refused:
         raise InputError("model", refused.sentence) from refused
-    model = lab_transformer(trained)
+    model = create_lab_transformer(trained)
     folder = ModelFolder(
         path,
         found.name,

@@ -29,7 +29,11 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.layer_stages import StageStep
 from visualizer.attention.roles import Role
-from visualizer.models.attention_detection import KEPT_SHARE_KEY, AttentionReader, rotation_angles
+from visualizer.models.attention_detection import (
+    KEPT_SHARE_KEY,
+    AttentionRecognizer,
+    rotation_angles,
+)
 from visualizer.models.feed_forward_detection import AfterAttentionRecognizer
 from visualizer.models.layer_recorder import layer_path
 from visualizer.models.layer_values import (
@@ -102,7 +106,7 @@ def infer_layers(
     model: nn.Module,
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
-    passed: Mapping[str, ModuleCall],
+    module_calls: Mapping[str, ModuleCall],
 ) -> KnownLayers | None:
     """Return what the layers compute around their attention; None if nothing is recognized.
 
@@ -114,7 +118,7 @@ def infer_layers(
     calls, layers
         One attention call per layer, all for one text, and the layers' numbers in the model.
     """
-    readers = [_read_layer(model, call, passed) for call in calls]
+    readers = [_read_layer(model, call, module_calls) for call in calls]
     _fill_missing_steps(readers)
     first = readers[0].at.tensors
     names = [
@@ -130,7 +134,7 @@ def infer_layers(
         for name in names
     }
     weights = {name: each for one in readers for name, each in one.found.weights.items()}
-    stream = _find_stream_sources(model, layers, [one.at for one in readers], passed)
+    stream = _find_stream_sources(model, layers, [one.at for one in readers], module_calls)
     steps[Role.RESIDUAL] = StageStep(stream)
     if stream.embedded:
         paths = [path for path, _ in stream.embedded.tables]
@@ -142,14 +146,14 @@ def infer_layers(
 
 
 def _read_layer(
-    model: nn.Module, call: AttentionCall, passed: Mapping[str, ModuleCall]
+    model: nn.Module, call: AttentionCall, module_calls: Mapping[str, ModuleCall]
 ) -> RecordedLayer:
     """Trace the computation of a layer, or of its parent if its parts are numbered, as in T5."""
-    layer = _trace_layer(model, call, passed, layer_path(call.module))
+    layer = _trace_layer(model, call, module_calls, layer_path(call.module))
     outer = layer_path(layer.path)
     if outer == layer.path or layer.is_output_known:
         return layer
-    whole = _trace_layer(model, call, passed, outer)
+    whole = _trace_layer(model, call, module_calls, outer)
     return whole if whole.is_output_known else layer
 
 
@@ -157,7 +161,7 @@ def infer_text_layers(
     known: KnownLayers,
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
-    passed: Mapping[str, ModuleCall],
+    module_calls: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
 ) -> LayerStages:
     """Return the stages around the attention of the given layers for a recorded text.
@@ -175,15 +179,15 @@ def infer_text_layers(
     StepMismatchError
         If the model computed something else for this text.
     """
-    tensors = _numbers_of_text(known, [LayerPass(call, passed) for call in calls])
-    return tensors, *infer_text_steps(known, calls, layers, passed, edits)
+    tensors = _collect_values(known, [LayerPass(call, module_calls) for call in calls])
+    return tensors, *infer_text_steps(known, calls, layers, module_calls, edits)
 
 
 def infer_text_steps(
     known: KnownLayers,
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
-    passed: Mapping[str, ModuleCall],
+    module_calls: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
 ) -> tuple[dict[str, StageStep], dict[str, Tensor]]:
     """Return the steps that compute the stages, and their parameters, as in `LayerStages`.
@@ -194,7 +198,7 @@ def infer_text_steps(
     steps, weights = {**known.steps}, {**known.weights}
     stream = steps[Role.RESIDUAL].step
     if isinstance(stream, ResidualStream) and stream.embedded:
-        embedded = _embedded_text(known, stream.embedded, passed)
+        embedded = _embedded_text(known, stream.embedded, module_calls)
         steps[Role.RESIDUAL] = StageStep(replace(stream, embedded=embedded))
     if Role.CONCAT in steps:
         at = {layer: place for place, layer in enumerate(layers)}
@@ -210,20 +214,20 @@ def infer_text_steps(
         if isinstance(each.step, RotaryPosition) and each.step.pairs
     }
     for rotary in kinds:
-        if any(call.module not in passed for call in calls):
+        if any(call.module not in module_calls for call in calls):
             raise StepMismatchError
-        turns = _angles_of_layers([passed[call.module] for call in calls], rotary)
+        turns = _angles_of_layers([module_calls[call.module] for call in calls], rotary)
         for at_, kind in enumerate(("cos", "sin")):
             weights[f"{ROTARY_KEY}.{kind}"] = torch.stack([turn[at_] for turn in turns])
     if any(isinstance(each.step, LateSink) for each in steps.values()):
         weights[KEPT_SHARE_KEY] = torch.stack(
-            [sink_kept_share(LayerPass(call, passed)) for call in calls]
+            [sink_kept_share(LayerPass(call, module_calls)) for call in calls]
         )
-    weights |= _experts_of_text(known, len(calls), passed)
+    weights |= _experts_of_text(known, len(calls), module_calls)
     return steps, weights
 
 
-def _numbers_of_text(known: KnownLayers, passes: list[LayerPass]) -> dict[str, Tensor]:
+def _collect_values(known: KnownLayers, passes: list[LayerPass]) -> dict[str, Tensor]:
     """Collect the values of all stages.
 
     Raises
@@ -247,8 +251,8 @@ def collect_layer_values(known: KnownLayers, place: int, one: LayerPass) -> dict
         If the model computed something else for this text.
     """
     try:
-        for name, numbers_of in known.sources[place].items():
-            one.tensors[name] = numbers_of(one)
+        for name, reader in known.sources[place].items():
+            one.tensors[name] = reader(one)
         tensors = {name: one.tensors[name].cpu().contiguous() for name in known.steps}
     except (AssertionError, IndexError, KeyError, RuntimeError, TypeError) as error:
         raise StepMismatchError from error  # a module did not run, or its input had another shape
@@ -258,14 +262,14 @@ def collect_layer_values(known: KnownLayers, place: int, one: LayerPass) -> dict
 
 
 def _embedded_text(
-    known: KnownLayers, embedded: EmbeddedTokens, passed: Mapping[str, ModuleCall]
+    known: KnownLayers, embedded: EmbeddedTokens, module_calls: Mapping[str, ModuleCall]
 ) -> EmbeddedTokens:
     """Find the embedding rows for a text; raise `StepMismatchError` if any are unknown."""
     tables = []
     for path, _ in embedded.tables:
         rows = (
-            find_table_rows(known.weights[f"{path}.weight"], passed[path])
-            if path in passed
+            find_table_rows(known.weights[f"{path}.weight"], module_calls[path])
+            if path in module_calls
             else None
         )
         if rows is None:
@@ -275,7 +279,7 @@ def _embedded_text(
 
 
 def _experts_of_text(
-    known: KnownLayers, layers: int, passed: Mapping[str, ModuleCall]
+    known: KnownLayers, layers: int, module_calls: Mapping[str, ModuleCall]
 ) -> dict[str, Tensor]:
     """Return the tensors that the experts of all layers compute for the tokens."""
     outputs: dict[str, Tensor] = {}
@@ -284,17 +288,19 @@ def _experts_of_text(
             step = (each.by_layer[layer] if each.by_layer else each).step
             if isinstance(step, ExpertMixture):
                 try:
-                    outputs |= known.experts[step.modules[layer]].of_text(passed)
+                    outputs |= known.experts[step.modules[layer]].compute_for_text(module_calls)
                 except (AssertionError, KeyError) as error:
                     raise StepMismatchError from error
     return outputs
 
 
 def _angles_of_layers(
-    passed: list[ModuleCall], step: RotaryPosition
+    module_calls: list[ModuleCall], step: RotaryPosition
 ) -> list[tuple[Tensor, Tensor]]:
     """Return the cosines and sines of each layer; layers without rotation have angle 0."""
-    angles = [None if each.rotation is None else rotation_angles(each, step) for each in passed]
+    angles = [
+        None if each.rotation is None else rotation_angles(each, step) for each in module_calls
+    ]
     cosines = next((turn[0] for turn in angles if turn), None)
     if cosines is None:
         raise StepMismatchError
@@ -376,7 +382,7 @@ def _find_stream_sources(
     model: nn.Module,
     layers: Sequence[int],
     passes: list[LayerPass],
-    passed: Mapping[str, ModuleCall],
+    module_calls: Mapping[str, ModuleCall],
 ) -> ResidualStream:
     """Determine for each layer whether its input is the result of the previous layer."""
     before: list[int | None] = [None]
@@ -385,19 +391,19 @@ def _find_stream_sources(
         is_same = is_next and are_equal(one.tensors["result"], other.tensors[Role.RESIDUAL])
         before.append(len(before) - 1 if is_same else None)
     first = passes[0].tensors[Role.RESIDUAL].cpu()
-    embedded = _find_embedding(model, passed, first) if layers[0] == 0 else None
+    embedded = _find_embedding(model, module_calls, first) if layers[0] == 0 else None
     return ResidualStream(tuple(before), embedded)
 
 
 def _find_embedding(
-    model: nn.Module, passed: Mapping[str, ModuleCall], stream: Tensor
+    model: nn.Module, module_calls: Mapping[str, ModuleCall], stream: Tensor
 ) -> EmbeddedTokens | None:
     """Find the embedding rows that add up to the input of the first layer.
 
     The sum may be multiplied by a factor or normalized.
     """
     tables = []
-    for path, each in passed.items():
+    for path, each in module_calls.items():
         module = model.get_submodule(path)
         if isinstance(module, nn.Embedding) and (rows := find_table_rows(module.weight, each)):
             numbers = module.weight.detach()[[*rows]].cpu()
@@ -405,7 +411,7 @@ def _find_embedding(
                 tables.append((path, rows, numbers))
     norms = [
         (path, given.cpu())
-        for path, each in passed.items()
+        for path, each in module_calls.items()
         if is_norm(model.get_submodule(path))
         and (given := vectors(each.given)) is not None
         and (normed := vectors(each.result)) is not None
@@ -427,10 +433,10 @@ def _find_embedding(
 
 
 def _trace_layer(
-    model: nn.Module, call: AttentionCall, passed: Mapping[str, ModuleCall], path: str
+    model: nn.Module, call: AttentionCall, module_calls: Mapping[str, ModuleCall], path: str
 ) -> RecordedLayer:
     """Trace the computation through a layer as far as it is recognized."""
-    layer = RecordedLayer(model, call, passed, path)
+    layer = RecordedLayer(model, call, module_calls, path)
     if layer.whole_pass is None or call.queries is None or call.context is None:
         return layer
     stream, result = vectors(layer.whole_pass.given), vectors(layer.whole_pass.result)
@@ -438,13 +444,13 @@ def _trace_layer(
         return layer
     if stream.dtype not in SUPPORTED_DTYPES:
         return layer
-    attention = AttentionReader(layer)
-    entered = attention.enter(stream)
+    attention = AttentionRecognizer(layer)
+    entered = attention.find_input(stream)
     if entered is None:
         layer.at.tensors.clear()
         return layer
-    attention.project_heads(entered)
-    written = attention.join_heads(entered, result)
+    attention.find_projections(entered)
+    written = attention.find_output(entered, result)
     if written is None:
         layer.add_result(None)
     elif _ends_after_attention(layer, stream + layer.at.tensors[written], result):

@@ -42,7 +42,7 @@ class ModuleCall(Struct, frozen=True, eq=False):
     routing: tuple[Tensor, Tensor] | None = None
 
 
-EMPTY_MODULE_PASSES: dict[str, ModuleCall] = {}
+NO_MODULE_CALLS: dict[str, ModuleCall] = {}
 
 
 class LayerInput(Struct, frozen=True, eq=False):
@@ -61,8 +61,8 @@ def record_layer_inputs(
     Yields
     ------
     dict of ModuleCall and dict of LayerInput
-        The calls as in `record_layers`, but with vectors on the device ``meta``, which have shapes
-        but no values; and the arguments themselves, not copies.
+        The calls as in `record_module_calls`, but with vectors on the device ``meta``, which have
+        shapes but no values; and the arguments themselves, not copies.
     """
     inputs: dict[str, LayerInput] = {}
 
@@ -75,12 +75,12 @@ def record_layer_inputs(
             hooks.enter_context(
                 layer.register_forward_pre_hook(partial(record, path), with_kwargs=True)
             )
-        passed = hooks.enter_context(record_layers(model, sizes_only=True))
-        yield passed, inputs
+        module_calls = hooks.enter_context(record_module_calls(model, sizes_only=True))
+        yield module_calls, inputs
 
 
 @contextmanager
-def record_layers(
+def record_module_calls(
     model: nn.Module, within: str = "", *, sizes_only: bool = False
 ) -> Iterator[dict[str, ModuleCall]]:
     """Record the calls of embeddings and of the modules in layers, by path.
@@ -94,7 +94,7 @@ def record_layers(
     sizes_only : bool
         Whether only the shapes of vectors are stored, except for embeddings.
     """
-    passed: dict[str, ModuleCall] = {}
+    module_calls: dict[str, ModuleCall] = {}
     called: set[str] = set()
 
     def record(
@@ -105,7 +105,7 @@ def record_layers(
         result: Any,
     ) -> None:
         if name in called:
-            passed.pop(name, None)
+            module_calls.pop(name, None)
             return
         called.add(name)
         given, first = first_input(inputs, named), first_output(result)
@@ -117,7 +117,7 @@ def record_layers(
                 f"the inputs of {name}",
                 lambda: ModuleCall(*both, _find_rotation(every), _find_routing(every)),
             )
-            passed[name] = each or ModuleCall(*both)
+            module_calls[name] = each or ModuleCall(*both)
 
     with ExitStack() as hooks:
         for name, module in model.named_modules():
@@ -125,7 +125,7 @@ def record_layers(
             if name.startswith(within) and (is_embedding or is_leaf or _IN_LAYER.match(name)):
                 hook = module.register_forward_hook(partial(record, name), with_kwargs=True)
                 hooks.enter_context(hook)
-        yield passed
+        yield module_calls
 
 
 def first_input(inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Any:

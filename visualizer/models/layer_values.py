@@ -30,19 +30,19 @@ class LayerPass(Struct, eq=False):
 
     Parameters
     ----------
-    passed : mapping
-        As recorded by `record_layers`.
+    module_calls : mapping
+        As recorded by `record_module_calls`.
     tensors : dict
         Values of stages, in order of computation: [head, token, d_head] or [token, column].
     """
 
     call: AttentionCall
-    passed: Mapping[str, ModuleCall]
+    module_calls: Mapping[str, ModuleCall]
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def vectors(self, path: str, *, is_input: bool) -> Tensor:
         """Return the input or the result of a module, [token, column]."""
-        each = self.passed[path]
+        each = self.module_calls[path]
         found = vectors(each.given if is_input else each.result)
         assert found is not None
         return found
@@ -79,11 +79,11 @@ def are_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> 
     return bool((made - wanted).abs().max() <= within * wanted.abs().max().clamp_min(1e-12))
 
 
-def results_of_input(
-    passed: Mapping[str, ModuleCall], stream: Tensor
+def modules_with_input(
+    module_calls: Mapping[str, ModuleCall], stream: Tensor
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield the path and the result of each module that has the given input."""
-    for path, each in passed.items():
+    for path, each in module_calls.items():
         result = vectors(each.result)
         if result is not None and are_equal(vectors(each.given), stream):
             yield path, result
@@ -132,22 +132,22 @@ def head_vectors(numbers: Tensor, heads: int, width: int) -> Tensor | None:
     return None
 
 
-def module_input(path: str) -> StageReader:
+def input_reader(path: str) -> StageReader:
     """Return a reader of the input of a module."""
     return lambda at: at.vectors(path, is_input=True)
 
 
-def module_output(path: str) -> StageReader:
+def output_reader(path: str) -> StageReader:
     """Return a reader of the result of a module."""
     return lambda at: at.vectors(path, is_input=False)
 
 
-def module_columns(path: str, first: int, size: int) -> StageReader:
+def columns_reader(path: str, first: int, size: int) -> StageReader:
     """Return a reader of some columns of the result of a module."""
     return lambda at: at.vectors(path, is_input=False)[:, first : first + size]
 
 
-def module_heads(path: str, first: Sequence[int], width: int) -> StageReader:
+def heads_reader(path: str, first: Sequence[int], width: int) -> StageReader:
     """Return a reader of a module's result as heads, given the first column of each head."""
     columns = [start + at for start in first for at in range(width)]
 
@@ -158,12 +158,12 @@ def module_heads(path: str, first: Sequence[int], width: int) -> StageReader:
     return numbers
 
 
-def latent_keys(
+def latent_keys_reader(
     path: str, first: Sequence[int], own: int, shared_path: str, start: int, shared: int
 ) -> StageReader:
     """Return a reader of keys that consist of each head's own columns and of shared columns."""
-    heads = module_heads(path, first, own)
-    others = module_columns(shared_path, start, shared)
+    heads = heads_reader(path, first, own)
+    others = columns_reader(shared_path, start, shared)
 
     def numbers(at: LayerPass) -> Tensor:
         each = heads(at)
@@ -172,14 +172,14 @@ def latent_keys(
     return numbers
 
 
-def head_norm_values(
+def head_norm_reader(
     path: str, heads: int, width: int, shared: Sequence[int], *, is_input: bool
 ) -> StageReader:
     """Return a reader of the input or result of a head norm, for each query head."""
     picked = [*shared]
 
     def numbers(at: LayerPass) -> Tensor:
-        each = at.passed[path]
+        each = at.module_calls[path]
         by_head = head_vectors(each.given if is_input else each.result, heads, width)
         assert by_head is not None
         return by_head[picked]
@@ -187,15 +187,15 @@ def head_norm_values(
     return numbers
 
 
-def dot_product_vectors(name: str, shared: Sequence[int]) -> StageReader:
+def dot_product_reader(name: str, shared: Sequence[int]) -> StageReader:
     """Return a reader of queries, keys or values as used in the dot product, by query head."""
     picked = [*shared]
     return lambda at: getattr(at.call, name)[0][picked]
 
 
-def gated_context(path: str, first: Sequence[int], width: int) -> StageReader:
+def gated_context_reader(path: str, first: Sequence[int], width: int) -> StageReader:
     """Return a reader of the context vectors times the sigmoid of columns of a module's result."""
-    gates_of = module_heads(path, first, width)
+    gates_of = heads_reader(path, first, width)
     return lambda at: gates_of(at).sigmoid() * unedited_context(at)
 
 
@@ -237,12 +237,12 @@ def concatenated_heads(at: LayerPass) -> Tensor:
     return at.call.context[0].flatten(1)
 
 
-def scaled_stage(name: str, factor: float | Tensor) -> StageReader:
+def scaled_reader(name: str, factor: float | Tensor) -> StageReader:
     """Return a reader of a stage multiplied by one number, or by one number per column."""
     return lambda at: at.tensors[name] * factor
 
 
-def sum_stages(*names: str) -> StageReader:
+def sum_reader(*names: str) -> StageReader:
     """Return a reader of the sum of stages, which are added in the given order."""
 
     def numbers(at: LayerPass) -> Tensor:
@@ -276,12 +276,12 @@ class RoutedExperts(Struct, frozen=True, eq=False):
     shared: str = ""
     shared_gate: str = ""
 
-    def of_text(self, passed: Mapping[str, ModuleCall]) -> dict[str, Tensor]:
+    def compute_for_text(self, module_calls: Mapping[str, ModuleCall]) -> dict[str, Tensor]:
         """Return each token's experts, their weights and their results, by step name.
 
         The result of each expert is computed by the module itself, with a weight of 1.
         """
-        each = passed[self.path]
+        each = module_calls[self.path]
         assert each.routing is not None
         numbers, weights = each.routing
         results = [
@@ -289,31 +289,34 @@ class RoutedExperts(Struct, frozen=True, eq=False):
             for one in numbers.unbind(-1)
         ]
         found = {"numbers": numbers, "router_weights": weights, "results": torch.stack(results, 1)}
-        shared = self._shared_result(passed)
+        shared = self._shared_result(module_calls)
         if shared is not None:
             found["shared"] = shared
         return {f"{self.path}.{name}": part.detach().cpu() for name, part in found.items()}
 
-    def is_weighted_mixture(self, passed: Mapping[str, ModuleCall]) -> bool:
+    def is_weighted_mixture(self, module_calls: Mapping[str, ModuleCall]) -> bool:
         """Return whether the module's output is the weighted sum of the results."""
-        found = self.of_text(passed)
+        found = self.compute_for_text(module_calls)
         weights, results = (
             float64_on_cpu(found[f"{self.path}.{name}"]) for name in ("router_weights", "results")
         )
-        wanted = float64_on_cpu(passed[self.path].result)
+        wanted = float64_on_cpu(module_calls[self.path].result)
         return are_close((weights[..., None] * results).sum(1), wanted)
 
-    def is_shared_only(self, passed: Mapping[str, ModuleCall], result: Tensor) -> bool:
+    def is_sum_with_shared(self, module_calls: Mapping[str, ModuleCall], result: Tensor) -> bool:
         """Return whether the result is the sum of the module's and the shared expert's outputs."""
-        made, shared = float64_on_cpu(passed[self.path].result), self._shared_result(passed)
+        made, shared = (
+            float64_on_cpu(module_calls[self.path].result),
+            self._shared_result(module_calls),
+        )
         whole = made if shared is None else made + float64_on_cpu(shared)
         return are_close(whole, float64_on_cpu(result))
 
-    def _shared_result(self, passed: Mapping[str, ModuleCall]) -> Tensor | None:
+    def _shared_result(self, module_calls: Mapping[str, ModuleCall]) -> Tensor | None:
         if not self.shared:
             return None
         shared, gate = (
-            vectors(passed[path].result) if path else None
+            vectors(module_calls[path].result) if path else None
             for path in (self.shared, self.shared_gate)
         )
         assert shared is not None

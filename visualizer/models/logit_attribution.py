@@ -41,7 +41,7 @@ DISTRIBUTED_MODEL_ERROR = (
 )
 VECTOR_TOLERANCE = 1e-4
 """Tolerance for treating two vectors as equal, relative to the largest value."""
-ADDED, ROUNDING = 1e-2, 1e-6
+ADDED_TOLERANCE, ROUNDING_TOLERANCE = 1e-2, 1e-6
 """Tolerances relative to the attention output, and to the stream to which it is added."""
 LOGITS_PATH = ""
 """Path of the model itself; its result is the logits."""
@@ -89,29 +89,29 @@ def logit_parts(
         continue texts, or the output of a head is not added to the residual stream unchanged; with
         ``token`` if the token does not exist.
     """
-    _check_continues(model, (Parallelism.TENSOR, Parallelism.PIPELINE))
+    _check_supported(model, (Parallelism.TENSOR, Parallelism.PIPELINE))
     given, *_ = model.inputs(text)
-    with _record_modules(model) as passed:
+    with _record_modules(model) as module_values:
         calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = sorted(calls)
     names = [layer_path(calls[layer].module) for layer in layers]
-    streams = [_values_of(model, passed, name).given for name in names]
-    matrix, norm = _find_unembedding(model, passed, names[-1])
-    streams.append(passed[norm].given)
-    logits = passed[LOGITS_PATH].result
+    streams = [_values_of(model, module_values, name).given for name in names]
+    matrix, norm = _find_unembedding(model, module_values, names[-1])
+    streams.append(module_values[norm].given)
+    logits = module_values[LOGITS_PATH].result
     number = int(logits.argmax()) if token is None else token
     if not 0 <= number < len(logits):
         raise InputError(
             "token", f"Token {number:,} does not exist: the vocabulary has {len(logits):,} tokens."
         )
     towards = float64_on_cpu(matrix.weight[number])
-    scale, shift, is_centred = _linearize_norm(model, norm, passed[norm])
+    scale, shift, is_centred = _linearize_norm(model, norm, module_values[norm])
     direction = towards * scale
     if is_centred:
         direction = direction - direction.mean()
     rows, rest = [], []
     for at, layer in enumerate(layers):
-        added = _added_by_heads(model, calls[layer], passed, names[at])
+        added = _head_contributions(model, calls[layer], module_values, names[at])
         rows.append(added @ direction)
         rest.append((streams[at + 1] - streams[at] - added.sum(0)) @ direction)
     own = float64_on_cpu(matrix.bias[number]) if getattr(matrix, "bias", None) is not None else 0
@@ -152,7 +152,7 @@ class LensReading(Struct, frozen=True, eq=False):
 def logit_lens(
     model: OpenedModel,
     text: str,
-    most: int = 1,
+    count: int = 1,
     edits: Edits | None = None,
     cuts: Cuts | None = None,
     progress: Progress = no_progress,
@@ -174,41 +174,41 @@ def logit_lens(
     InputError
         As in `logit_parts`.
     """
-    _check_continues(model, (Parallelism.PIPELINE,))
+    _check_supported(model, (Parallelism.PIPELINE,))
     given, *_ = model.inputs(text)
-    with _record_modules(model) as passed:
+    with _record_modules(model) as module_values:
         calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = tuple(sorted(calls))
     paths = [layer_path(calls[layer].module) for layer in layers]
-    matrix, norm = _find_unembedding(model, passed, paths[-1])
+    matrix, norm = _find_unembedding(model, module_values, paths[-1])
     last = model.model.get_submodule(norm)
-    streams = [_values_of(model, passed, path).stream for path in paths]
-    passed.clear()  # releases memory, most of it for the logits of all tokens
+    streams = [_values_of(model, module_values, path).stream for path in paths]
+    module_values.clear()  # releases memory, most of it for the logits of all tokens
     predictions = []
     for done, stream in enumerate(streams):
         progress(done, len(streams))
         # All ranks cancel together, because each may hold a part of the unembedding.
         model.ranks.check_cancelled()
         with model.forward.lock:  # other threads may have hooks on these modules
-            predictions.append(_find_likeliest(lambda part: matrix(last(part)), stream, most))
+            predictions.append(_most_likely_tokens(lambda part: matrix(last(part)), stream, count))
     numbers, shares = (torch.stack(each).numpy() for each in zip(*predictions, strict=True))
     return LensReading(layers, numbers, shares)
 
 
-def _find_likeliest(
-    say: Callable[[Tensor], Tensor], stream: Tensor, most: int
+def _most_likely_tokens(
+    predict: Callable[[Tensor], Tensor], stream: Tensor, count: int
 ) -> tuple[Tensor, Tensor]:
     """Return the ids and probabilities of the most likely tokens, [query, rank]."""
     parts = []
     # The logits of a whole long text would not fit in memory.
     for start in range(0, len(stream), TOKENS_PER_BATCH):
-        shares = say(stream[start : start + TOKENS_PER_BATCH]).float().softmax(-1)
-        parts.append(shares.topk(min(most, shares.shape[-1])))
+        shares = predict(stream[start : start + TOKENS_PER_BATCH]).float().softmax(-1)
+        parts.append(shares.topk(min(count, shares.shape[-1])))
     numbers = torch.cat([part.indices for part in parts]).cpu()
     return numbers, torch.cat([part.values for part in parts]).cpu()
 
 
-def _check_continues(model: OpenedModel, spread: Collection[Parallelism]) -> None:
+def _check_supported(model: OpenedModel, spread: Collection[Parallelism]) -> None:
     """Reject a model that predicts no next token or that is split in one of the given ways."""
     model.check_generates()
     if model.ranks.parallelism in spread:
@@ -218,7 +218,7 @@ def _check_continues(model: OpenedModel, spread: Collection[Parallelism]) -> Non
 @contextmanager
 def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
     """Record the values of every module, by path; runs on other threads wait."""
-    passed: dict[str, _ModuleValues] = {}
+    module_values: dict[str, _ModuleValues] = {}
 
     def record(
         name: str,
@@ -233,13 +233,13 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
         if _has_vector_per_token(given) and _has_vector_per_token(first):
             rows = [each.reshape(-1, each.shape[-1]) for each in (given, first)]
             given, result = (float64_on_cpu(each[-1]) for each in rows)
-            passed[name] = _ModuleValues(given, result, rows[1])
+            module_values[name] = _ModuleValues(given, result, rows[1])
 
     with model.forward.lock, ExitStack() as hooks:
         for name, module in model.model.named_modules():
             hook = module.register_forward_hook(partial(record, name), with_kwargs=True)
             hooks.enter_context(hook)
-        yield passed
+        yield module_values
 
 
 def _has_vector_per_token(given: Any) -> bool:
@@ -248,32 +248,38 @@ def _has_vector_per_token(given: Any) -> bool:
     return is_floating and given.ndim in (2, 3) and len(given) > 0
 
 
-def _values_of(model: OpenedModel, passed: Mapping[str, _ModuleValues], name: str) -> _ModuleValues:
-    if name not in passed:
+def _values_of(
+    model: OpenedModel, module_values: Mapping[str, _ModuleValues], name: str
+) -> _ModuleValues:
+    if name not in module_values:
         raise _unsupported_error(model, "its layers do not output one vector per token")
-    return passed[name]
+    return module_values[name]
 
 
 def _find_unembedding(
-    model: OpenedModel, passed: Mapping[str, _ModuleValues], last: str
+    model: OpenedModel, module_values: Mapping[str, _ModuleValues], last: str
 ) -> tuple[Any, str]:
     """Return the unembedding and the path of the final norm; reject models without these."""
     matrix = model.model.get_output_embeddings()
     names = {module: name for name, module in model.model.named_modules()}
-    if matrix is None or names[matrix] not in passed:
+    if matrix is None or names[matrix] not in module_values:
         raise _unsupported_error(model, "its unembedding is not a plain matrix")
-    norm = _last_norm(model, passed, names[matrix], _values_of(model, passed, last).result)
-    if not are_close(passed[names[matrix]].result, passed[LOGITS_PATH].result, VECTOR_TOLERANCE):
+    norm = _find_final_norm(
+        model, module_values, names[matrix], _values_of(model, module_values, last).result
+    )
+    if not are_close(
+        module_values[names[matrix]].result, module_values[LOGITS_PATH].result, VECTOR_TOLERANCE
+    ):
         raise _unsupported_error(model, "its logits are scaled or capped after the unembedding")
     return matrix, norm
 
 
-def _last_norm(
-    model: OpenedModel, passed: Mapping[str, _ModuleValues], matrix: str, stream: Tensor
+def _find_final_norm(
+    model: OpenedModel, module_values: Mapping[str, _ModuleValues], matrix: str, stream: Tensor
 ) -> str:
     """Return the path of the module between the last layer and the unembedding."""
-    wanted = passed[matrix].given
-    for name, each in passed.items():
+    wanted = module_values[matrix].given
+    for name, each in module_values.items():
         is_own = name != matrix and not list(model.model.get_submodule(name).children())
         if (
             is_own
@@ -287,17 +293,17 @@ def _last_norm(
 
 
 def _linearize_norm(
-    model: OpenedModel, name: str, passed: _ModuleValues
+    model: OpenedModel, name: str, values: _ModuleValues
 ) -> tuple[Tensor, Tensor, bool]:
     """Return a norm as a linear map: its scale and shift [d_model], and whether it is centred.
 
     A model without a final norm may have an identity module in its place.
     """
     module: Any = model.model.get_submodule(name)
-    stream = passed.given
-    if are_close(stream, passed.result, VECTOR_TOLERANCE):
+    stream = values.given
+    if are_close(stream, values.result, VECTOR_TOLERANCE):
         return torch.ones_like(stream), torch.zeros_like(stream), False
-    norm = recognized_norm(module, name, stream[None], passed.result[None], VECTOR_TOLERANCE)
+    norm = recognized_norm(module, name, stream[None], values.result[None], VECTOR_TOLERANCE)
     if norm is None:
         raise _unsupported_error(model, "the type of its final norm is unknown")
     moved = stream - stream.mean() if norm.is_centred else stream
@@ -307,8 +313,8 @@ def _linearize_norm(
     return scale, shift, norm.is_centred
 
 
-def _added_by_heads(
-    model: OpenedModel, call: AttentionCall, passed: Mapping[str, _ModuleValues], layer: str
+def _head_contributions(
+    model: OpenedModel, call: AttentionCall, module_values: Mapping[str, _ModuleValues], layer: str
 ) -> Tensor:
     """Return the contribution of each head of a layer to the residual stream, [head, d_model]."""
     assert call.context is not None
@@ -318,9 +324,9 @@ def _added_by_heads(
         path = f"{call.module}.{name}"
         weight = getattr(module, "weight", None)
         if (
-            path not in passed
+            path not in module_values
             or weight is None
-            or not are_close(passed[path].given, context.reshape(-1), VECTOR_TOLERANCE)
+            or not are_close(module_values[path].given, context.reshape(-1), VECTOR_TOLERANCE)
         ):
             continue
         with model.forward.weights_in_memory(path):
@@ -329,11 +335,12 @@ def _added_by_heads(
         matrix = weight if isinstance(module, nn.Linear) else weight.T
         parts = matrix.reshape(matrix.shape[0], *context.shape)  # d_model head d_value
         written = torch.einsum("mhd,hd->hm", parts, context)
-        if _is_added_as_it_is(passed, layer, passed[path].result):
+        if _is_added_unchanged(module_values, layer, module_values[path].result):
             return written
     joined = context.reshape(-1)
-    has_size = joined.shape == passed[layer].given.shape
-    if has_size and _is_added_as_it_is(passed, layer, joined):  # without an output projection
+    has_size = joined.shape == module_values[layer].given.shape
+    # Without an output projection, the heads are added themselves.
+    if has_size and _is_added_unchanged(module_values, layer, joined):
         heads = len(context)
         own = torch.eye(heads, dtype=context.dtype, device=context.device)
         return (own[..., None] * context).reshape(heads, -1)  # head d_model
@@ -342,16 +349,18 @@ def _added_by_heads(
     )
 
 
-def _is_added_as_it_is(passed: Mapping[str, _ModuleValues], layer: str, written: Tensor) -> bool:
+def _is_added_unchanged(
+    module_values: Mapping[str, _ModuleValues], layer: str, written: Tensor
+) -> bool:
     """Return whether the attention output is added unchanged to the layer's input.
 
     The sum is the input of a module in the layer, or the result of the layer.
     """
-    whole = passed[layer]
+    whole = module_values[layer]
     stream = whole.given + written
     # The output may be tiny compared with the stream; the rounding of the stream is then the limit.
-    limit = ADDED * written.abs().max() + ROUNDING * stream.abs().max()
-    within = [each for name, each in passed.items() if name.startswith(f"{layer}.")]
+    limit = ADDED_TOLERANCE * written.abs().max() + ROUNDING_TOLERANCE * stream.abs().max()
+    within = [each for name, each in module_values.items() if name.startswith(f"{layer}.")]
     ends = [whole.result, *(each.given for each in within)]
     ends += [
         whole.result - each.result for each in within if each.result.shape == whole.result.shape

@@ -52,7 +52,7 @@ class LongTextReader:
 
     def __init__(self, model: TextModel, forward: Forward, heads: EditableHeads) -> None:
         self._model, self._forward, self._heads = model, forward, heads
-        self.max_cached_readings: int | None = None
+        self.max_weight_bytes: int | None = None
         """Maximum size, in bytes, of the attention weights of all layers that are kept in memory;
         None for the limit of other runs, `MAX_FULL_MATRIX_BYTES`."""
         self.reads_in_chunks: bool | None = None if forward.can_chunk else False
@@ -63,14 +63,14 @@ class LongTextReader:
     def is_long(self, given: Mapping[str, Any]) -> bool:
         """Return whether the weights of all layers exceed the limit for keeping them in memory."""
         names = ("num_hidden_layers", "num_attention_heads")
-        layers, heads = (self._model.size(name) or 1 for name in names)
+        layers, heads = (self._model.config_size(name) or 1 for name in names)
         count = given["input_ids"].shape[-1]
         needed = self._model.model.dtype.itemsize * layers * heads * count**2
         return not self._model.has_decoder and needed > (
-            MAX_FULL_MATRIX_BYTES if self.max_cached_readings is None else self.max_cached_readings
+            MAX_FULL_MATRIX_BYTES if self.max_weight_bytes is None else self.max_weight_bytes
         )
 
-    def is_held_whole(self, given: Mapping[str, Any]) -> bool:
+    def can_keep_weights(self, given: Mapping[str, Any]) -> bool:
         """Return whether the weights of a text are small enough, or fit in the free memory."""
         if not self.is_long(given):
             return True
@@ -92,9 +92,9 @@ class LongTextReader:
         """
         whole = {**given, **self._model.last_logits_only}
         with torch.inference_mode(), self._forward.lock:
-            layers = len(self._heads.probed(given))
+            layers = len(self._heads.probe_heads(given))
             by_module = self._heads.edits_by_module(given, edits)
-            model, run, ranks = self._model.model, self._run_by_rule, self._model.ranks
+            model, run, ranks = self._model.model, self._run_with_mask_rules, self._model.ranks
             if self.reads_in_chunks is None:
                 self.reads_in_chunks = supports_chunks(model, run, whole, ranks)
             if self.reads_in_chunks:
@@ -138,7 +138,7 @@ class LongTextReader:
         notices = (" ".join(filter(None, notices_of_text)), *self._model.folder.notices)
         return tuple(reduce(LayerRun.with_notice, notices, each) for each in runs), result
 
-    def _run_by_rule(self, given: Mapping[str, Any]) -> Any:
+    def _run_with_mask_rules(self, given: Mapping[str, Any]) -> Any:
         """Run the model with mask rules in place of mask tensors."""
         try:
             return self._forward.run(given)
@@ -168,8 +168,8 @@ class LongTextReader:
 
     def _check_room(self, tokens: int, in_memory: int, at_once: int) -> None:
         """Reject a text if its vectors and the layers' intermediate values exceed free memory."""
-        width = self._model.size("hidden_size") or 1
-        wide = self._model.size("intermediate_size") or 4 * width
+        width = self._model.config_size("hidden_size") or 1
+        wide = self._model.config_size("intermediate_size") or 4 * width
         needed = in_memory + 4 * min(tokens, at_once) * (8 * width + 3 * wide)
         free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
         if needed > free:
@@ -184,7 +184,7 @@ class LongTextReader:
         if self._vector_bytes is None:
             few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
             with record_long_text(self._model.model, ranks=self._model.ranks) as calls:
-                self._run_by_rule({**few, **self._model.cache_disabled})
+                self._run_with_mask_rules({**few, **self._model.cache_disabled})
             found = sum(call.vectors.bytes for call in calls)
             self._vector_bytes = found // few["input_ids"].shape[-1]
         return self._vector_bytes

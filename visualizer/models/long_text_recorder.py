@@ -27,7 +27,7 @@ from visualizer.attention.blockwise_captured_run import (
 from visualizer.attention.captured_attention import LayerMask
 from visualizer.attention.masks import MaskingSpec, allowed_cells, allowed_key_range
 from visualizer.attention.spec import MaskKind
-from visualizer.models.attention_recorder import apply_edit, local_heads, replaced_attention
+from visualizer.models.attention_recorder import apply_edit, local_heads, replace_attention
 from visualizer.models.long_text_vectors import allocate_vectors
 from visualizer.models.model_ranks import SINGLE_RANK
 from visualizer.models.recognition_errors import UnsupportedAttentionError
@@ -61,7 +61,7 @@ WEIGHT_TOLERANCE = 1e-5
 """Absolute tolerance for the weights of compared rows."""
 CONTEXT_TOLERANCE = 1e-4
 """Tolerance for the context vectors of compared rows, relative to the largest value."""
-LOGARITHMS_WITHIN, LOGARITHMS_SHARE = 1e-4, 1e-6
+LOGARITHM_TOLERANCE, LOGARITHM_RELATIVE_TOLERANCE = 1e-4, 1e-6
 """Absolute and relative tolerance between the logarithms of chunks and those of all keys."""
 HAS_SHARED_KEYS = torch.__version__ >= "2.9"
 """Whether torch's kernel supports keys shared by several heads; older versions read beyond the last
@@ -258,7 +258,7 @@ def record_long_text(
     """
     _register_mask()
     recording = _LongTextSession(model, edits or {}, tokens, layers, ranks, keeps=keeps)
-    with replaced_attention(model, recording):
+    with replace_attention(model, recording):
         yield recording.calls
 
 
@@ -531,7 +531,9 @@ def _are_logarithms_of(whole: CallVectors, logarithms: Tensor) -> bool:
         one = replace(whole, queries=queries, start=row)
         recomputed = one.logarithms(one.scores(only, slice(None))).cpu()
         before = logarithms[:, row : row + 1]
-        if not torch.allclose(recomputed, before, rtol=LOGARITHMS_SHARE, atol=LOGARITHMS_WITHIN):
+        if not torch.allclose(
+            recomputed, before, rtol=LOGARITHM_RELATIVE_TOLERANCE, atol=LOGARITHM_TOLERANCE
+        ):
             return False
     return True
 

@@ -140,17 +140,17 @@ def _describe_mismatch(model: Any, found: dict[str, Any]) -> str:
         return ""
     name = min(shapes.keys() | missing, key=lambda each: order.get(each, len(order)))
     if name in shapes:
-        held, wanted = map(_shape_in_words, shapes[name])
+        held, wanted = map(_format_shape, shapes[name])
         first = f"“{name[:80]}” is {held} in the files, but {wanted} according to config.json."
     else:
-        wanted = f" ({_shape_in_words(model.state_dict()[name].shape)})" if name in order else ""
+        wanted = f" ({_format_shape(model.state_dict()[name].shape)})" if name in order else ""
         first = f"“{name[:80]}”{wanted} is missing from the files."
     counts = Counter({"missing": len(missing), "of another shape": len(shapes)})
     total = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     return f"{first} In total: {total} of {len(order):,} tensors."
 
 
-def _shape_in_words(shape: Sequence[int]) -> str:
+def _format_shape(shape: Sequence[int]) -> str:
     return " × ".join(f"{size:,}" for size in shape) or "a scalar"
 
 
@@ -167,7 +167,7 @@ def _check_size(model: Any, folder: ModelFolder) -> None:
     limit = max(MAX_BUFFER_BYTES, _parameter_bytes(model))
     if sum(buffers.values()) > limit:
         name = max(buffers, key=lambda each: buffers[each])
-        shape = _shape_in_words(model.get_buffer(name).shape)
+        shape = _format_shape(model.get_buffer(name).shape)
         sentence = (
             f"{folder.name} needs {format_size(sum(buffers.values()))} for tensors that are not in "
             f"its files, which is more than its weights require. The largest is “{name[:80]}” "

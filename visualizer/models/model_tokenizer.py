@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from visualizer.errors import InputError, first_line
 from visualizer.models.tokenizer_process import (
-    AnswerError,
-    AnswerLimits,
     ProcessEndedError,
+    ResponseLimits,
+    TokenizerError,
     TokenizerLocation,
     tokenizer_process,
 )
@@ -82,8 +82,8 @@ def invalid_template_error(name: str, reason: str) -> InputError:
 
 
 MAX_LISTED_TOKENS = 20_000
-SPLIT_LIMITS = AnswerLimits(20, 2**30)
-CHAT_LIMITS = AnswerLimits(2, 2**28)
+SPLIT_LIMITS = ResponseLimits(20, 2**30)
+CHAT_LIMITS = ResponseLimits(2, 2**28)
 CANCEL_CHECK_INTERVAL_S = 0.05
 
 _numbers = count()
@@ -127,7 +127,7 @@ class ModelTokenizer(Protocol):
         """Decode tokens into one text."""
         ...
 
-    def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
+    def token_texts(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """Decode each token separately."""
         ...
 
@@ -159,7 +159,7 @@ class FolderTokenizer:
         sentence = f"Cannot load the tokenizer of {folder.name}"
         try:
             found = tokenizer_process.load(self.location)
-        except AnswerError as error:
+        except TokenizerError as error:
             raise InputError("model", f"{sentence}.") from error
         except ProcessEndedError as ended:
             raise InputError("model", f"{sentence}: {ended}.") from ended
@@ -180,7 +180,7 @@ class FolderTokenizer:
         """See `ModelTokenizer`."""
         return str(self._ask_process("decode", numbers=[*numbers])["text"])
 
-    def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
+    def token_texts(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """See `ModelTokenizer`."""
         if unknown := [*{*numbers} - self._words.keys()]:
             found = self._ask_process("words", numbers=unknown)["words"]
@@ -195,13 +195,13 @@ class FolderTokenizer:
             return str(
                 tokenizer_process.ask(self.location, "message", {"text": text}, CHAT_LIMITS)["text"]
             )
-        except (AnswerError, ProcessEndedError) as error:
+        except (TokenizerError, ProcessEndedError) as error:
             raise invalid_template_error(name, str(error)) from error
 
     def _ask_process(self, says: str, **values: Any) -> Mapping[str, Any]:
         try:
             return tokenizer_process.ask(self.location, says, values, SPLIT_LIMITS)
-        except (AnswerError, ProcessEndedError) as error:
+        except (TokenizerError, ProcessEndedError) as error:
             sentence = f"The tokenizer of {self.location.name} failed on this text: {error}."
             raise InputError("text", sentence) from error
 

@@ -18,7 +18,7 @@ from visualizer.attention.saved_numbers import mark_patches
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.models.editable_heads import EditableHeads
-from visualizer.models.forward import forward_of
+from visualizer.models.forward import create_forward
 from visualizer.models.image_preparation import PreparedImage, prepare_image
 from visualizer.models.long_text_reading import LongTextReader
 from visualizer.models.model_loading import load_image_processor, load_model
@@ -114,7 +114,7 @@ class OpenedModel(TextModel):
         # If the parts referred to this object, there would be a reference cycle, and the weights
         # of a closed model would stay in memory until the next garbage collection.
         model = TextModel(loaded)
-        self.forward = forward_of(model)
+        self.forward = create_forward(model)
         self.heads = EditableHeads(model, self.forward)
         self.long_texts = LongTextReader(model, self.forward, self.heads)
         self._stages = SurroundingStages(model, self.forward)
@@ -156,7 +156,9 @@ class OpenedModel(TextModel):
             layer or stage does not exist.
         """
         inputs = self.inputs(text, second, is_chat=is_chat)
-        attend = self._attend if self.long_texts.is_held_whole(inputs[0]) else self._attend_to_long
+        attend = (
+            self._attend if self.long_texts.can_keep_weights(inputs[0]) else self._attend_to_long
+        )
         return kept.select_runs(attend(inputs, {}, {}, kept)[0])
 
     def attend_image(self, path: Path, kept: PartsToKeep = KEEP_ALL_PARTS) -> tuple[LayerRun, ...]:
@@ -170,14 +172,14 @@ class OpenedModel(TextModel):
             With field ``image`` if the image cannot be read, or has too many patches for memory;
             with ``model`` if the model does not accept images.
         """
-        return kept.select_runs(self.read_image(self.image(path), kept=kept).runs)
+        return kept.select_runs(self.read_image(self.prepare_image(path), kept=kept).runs)
 
-    def image(self, path: Path, known: str = "") -> PreparedImage:
+    def prepare_image(self, path: Path, expected_hash: str = "") -> PreparedImage:
         """Prepare an image file for the model.
 
         Parameters
         ----------
-        known : str
+        expected_hash : str
             Expected hash of the file's content; empty to accept any.
 
         Raises
@@ -185,11 +187,11 @@ class OpenedModel(TextModel):
         InputError
             As in `attend_image`.
         """
-        part = self.part_for_images
+        part = self.image_model
         if part is None:
             raise InputError("model", f"{self.folder.name} does not accept images.")
         self._image_processor = self._image_processor or load_image_processor(self.folder)
-        image = prepare_image(path, self._image_processor, part, known)
+        image = prepare_image(path, self._image_processor, part, expected_hash)
         self.check_image_memory(len(image.names))
         return replace(image, pixels=image.pixels.to(self.model.device, self.model.dtype))
 
@@ -313,21 +315,23 @@ class OpenedModel(TextModel):
         *,
         repeats: bool = True,
     ) -> tuple[tuple[LayerRun, ...], Any]:
-        """Run the model on a text or an image; parameters as in `SurroundingStages.recorded`."""
+        """Run the model on a text or an image; parameters as in `SurroundingStages.record`."""
         given, tokens, key_tokens = inputs
-        if PIXELS_ARGUMENT not in given:  # `image` has already checked the memory for patches
+        if (
+            PIXELS_ARGUMENT not in given
+        ):  # `prepare_image` has already checked the memory for patches
             self.check_memory(given["input_ids"].shape[-1])
         with torch.inference_mode(), self.forward.lock:
             by_module = self.heads.edits_by_module(given, edits)
             cut_by_module = self.heads.cuts_by_module(given, cuts, len(tokens))
-            around = self._stages.recorded(given, len(tokens), kept, repeats=repeats)
-            recording = self.forward.recorded(
+            around = self._stages.record(given, len(tokens), kept, repeats=repeats)
+            recording = self.forward.record_calls(
                 by_module, cut_by_module, holds_weights=self.forward.holds_weights
             )
             with around as seen, recording as calls:
                 more = self.cache_disabled if seen.is_repeated else {}
                 result = self.forward.run({**given, **self.last_logits_only, **more})
-        self.heads.learn(calls)
+        self.heads.update(calls)
         groups = group_calls(kept.select_calls(calls))
         if not groups:
             sentence = f"No attention could be recorded in {self.folder.name}."
@@ -335,13 +339,13 @@ class OpenedModel(TextModel):
         where = attention_device.describe_device(self.device)
         begins_twice = self.double_start_notice(given)
         name, runs = self.folder.name, []
-        again = partial(self.forward.recorded, by_module, cut_by_module)
+        again = partial(self.forward.record_calls, by_module, cut_by_module)
         for group in groups:
             labels = _token_labels(group, tokens, key_tokens)
             found = create_layer_run(group, name, *labels, where)
-            if seen.passed and not group.is_cross:
+            if seen.module_calls and not group.is_cross:
                 try:
-                    found = self._stages.added_to(found, seen, edits, again)
+                    found = self._stages.add_to_run(found, seen, edits, again)
                 except StepMismatchError:  # this text has other steps than its first tokens
                     return self._attend(inputs, edits, cuts, kept, repeats=False)
             notices = filter(None, (seen.notice, begins_twice, *self.folder.notices))
@@ -461,7 +465,7 @@ class OpenedModel(TextModel):
         with torch.inference_mode():
             by_module = self.heads.edits_by_module(given, edits)
             cut_by_module = self.heads.cuts_by_module(given, cuts)
-            with self.forward.recorded(by_module, cut_by_module, keeps=keeps) as calls:
+            with self.forward.record_calls(by_module, cut_by_module, keeps=keeps) as calls:
                 return calls, self.forward.run({**given, **changed})
 
     def calls_by_layer(
@@ -489,8 +493,8 @@ class OpenedModel(TextModel):
         if PIXELS_ARGUMENT not in given:
             self.check_memory(given["input_ids"].shape[-1])
         calls, result = self._run_recorded(given, edits, cuts, {})
-        self.heads.learn(calls)
-        if not self.heads.are_switchable:
+        self.heads.update(calls)
+        if not self.heads.are_editable:
             sentence = f"The heads of {self.folder.name} cannot be recorded separately."
             raise InputError("model", sentence)
         return dict(number_calls(calls)), result

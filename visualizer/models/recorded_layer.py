@@ -28,9 +28,9 @@ from visualizer.models.layer_values import (
     StageReader,
     are_close,
     are_equal,
-    module_input,
-    module_output,
-    results_of_input,
+    input_reader,
+    modules_with_input,
+    output_reader,
     vectors,
 )
 
@@ -85,7 +85,7 @@ class RecordedLayer:
         self,
         model: nn.Module,
         call: AttentionCall,
-        passed: Mapping[str, ModuleCall],
+        module_calls: Mapping[str, ModuleCall],
         path: str,
     ) -> None:
         self.call = call
@@ -93,31 +93,33 @@ class RecordedLayer:
         within = f"{self.path}."
         self.module = model.get_submodule(self.path)
         self.modules = {within + name: part for name, part in self.module.named_modules() if name}
-        self.passed = {path: passed[path] for path in self.modules if path in passed}
-        self.whole_pass = passed.get(self.path)
-        self.found, self.at = LayerSteps(), LayerPass(call, passed)
+        self.module_calls = {
+            path: module_calls[path] for path in self.modules if path in module_calls
+        }
+        self.whole_pass = module_calls.get(self.path)
+        self.found, self.at = LayerSteps(), LayerPass(call, module_calls)
         inner = layer_path(call.module)
         is_part = inner != path
         self.attention_prefix = f"{inner}." if is_part else _attention_block(path, call.module)
         # In BERT, ``attention.output.dense`` is a sibling of ``attention.self``.
         self.attention_matrices: dict[str, ModuleCall] = {}
         self.feed_forward_matrices: dict[str, ModuleCall] = {}
-        for name, each in self.passed.items():
+        for name, each in self.module_calls.items():
             if self._is_product(name, each):
                 is_inside = name.startswith(self.attention_prefix)
                 matrices = self.attention_matrices if is_inside else self.feed_forward_matrices
                 matrices[name] = each
         self.norms = {
-            path: each for path, each in self.passed.items() if is_norm(self.modules[path])
+            path: each for path, each in self.module_calls.items() if is_norm(self.modules[path])
         }
 
     def add_stage(
-        self, name: str, numbers_of: StageReader, step: LayerStep | None, *reads: str
+        self, name: str, reader: StageReader, step: LayerStep | None, *reads: str
     ) -> None:
         """Add a stage with the reader of its values, the step that computes it, and its inputs."""
-        self.found.sources[name] = numbers_of
+        self.found.sources[name] = reader
         self.found.steps[name] = StageStep(step, reads)
-        self.at.tensors[name] = numbers_of(self.at)
+        self.at.tensors[name] = reader(self.at)
         if isinstance(step, LinearLayer | NormLayer):
             for path in step.modules:
                 self.found.weights |= own_weights(self.modules[path], path)
@@ -137,7 +139,7 @@ class RecordedLayer:
         unknown = self.found.steps.get("feed_forward")
         if step is None and unknown and unknown.step is None:
             self.remove_stages("feed_forward", "normed_feed_forward")
-        self.add_stage("result", module_output(self.path), step, *reads)
+        self.add_stage("result", output_reader(self.path), step, *reads)
 
     def is_read_or_result(self, stream: Tensor, result: Tensor) -> bool:
         """Return whether a stream is the input of a module of the layer, or the layer's result."""
@@ -145,7 +147,7 @@ class RecordedLayer:
 
     def is_read(self, stream: Tensor) -> bool:
         """Return whether a stream is the input of a module of the layer."""
-        others = (vectors(each.given) for each in self.passed.values())
+        others = (vectors(each.given) for each in self.module_calls.values())
         return any(are_equal(one, stream) for one in others)
 
     def _is_product(self, path: str, each: ModuleCall) -> bool:
@@ -171,7 +173,7 @@ class RecordedLayer:
 
     def recognized_norms(self, stream: Tensor) -> Iterator[tuple[str, Tensor, NormLayer]]:
         """Yield the path, the result and the step of each recognized norm of a stream."""
-        for path, result in results_of_input(self.norms, stream):
+        for path, result in modules_with_input(self.norms, stream):
             if step := recognized_norm(self.modules[path], path, stream, result):
                 yield path, result, step
 
@@ -192,7 +194,7 @@ class RecordedLayer:
         for name, each in self.found.steps.items():
             if name != "attended" and Role.RESIDUAL in each.reads and len(each.reads) == 1:
                 self.found.steps[name] = replace(each, reads=(Role.NORMED,))
-        self.add_stage(Role.NORMED, module_input(self.path), ResidualAddition(), Role.RESIDUAL)
+        self.add_stage(Role.NORMED, input_reader(self.path), ResidualAddition(), Role.RESIDUAL)
 
     def add_identity_rotation(self, name: str, source: str) -> None:
         """Treat queries or keys without a rotary embedding as the result of an empty rotation."""

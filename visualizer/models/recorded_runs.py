@@ -39,16 +39,16 @@ SCORES_UNKNOWN_NOTICE = (
     "Only attention weights are shown: the program could not infer how the model computes them "
     "from queries and keys."
 )
-_UNDERSTOOD = frozenset({
+_SUPPORTED_ARGUMENTS = frozenset({
     "scaling", "dropout", "is_causal", "sliding_window", "softcap", "position_bias", "s_aux",
 })  # fmt: skip
 """Arguments that are handled, are already part of the mask, or have no effect."""
 MAX_LISTED_ARGUMENTS = 20
 ROW_SUM_TOLERANCE = 1e-5
 """Tolerance for the difference between row sums and 1; a larger one indicates an attention sink."""
-_CROSS = ("cross", "EncDec", "encoder_attn")
+_CROSS_ATTENTION_NAMES = ("cross", "EncDec", "encoder_attn")
 """Parts of module paths that indicate cross-attention."""
-_IRRELEVANT = frozenset({
+_IGNORED_ARGUMENTS = frozenset({
     "position_ids", "use_cache", "output_attentions", "output_hidden_states", "deterministic",
     "output_router_logits", "num_items_in_batch", "cache_position", "return_dict",
 })  # fmt: skip
@@ -158,7 +158,7 @@ def group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
 
 def _group_layers_of_same_kind(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     numbered = number_calls(_without_ambiguous_softmax(calls))
-    added = _added_to_scores(call for _, call in numbered)
+    added = _find_score_additions(call for _, call in numbered)
     keys = [
         (module_family(call.module), *_grouping_key(call), each.bias is None)
         for (_, call), each in zip(numbered, added, strict=True)
@@ -199,7 +199,7 @@ def number_calls(calls: Sequence[CallT]) -> list[tuple[int, CallT]]:
 
 def is_cross_attention_path(module: str) -> bool:
     """Return whether the path of a module indicates cross-attention."""
-    return any(part in module for part in _CROSS)
+    return any(part in module for part in _CROSS_ATTENTION_NAMES)
 
 
 def _layer_number(module: str) -> int | None:
@@ -215,11 +215,11 @@ def module_family(module: str) -> str:
 def _grouping_key(call: AttentionCall) -> tuple[object, ...]:
     parts = (call.queries, call.keys, call.values)
     shapes = tuple(None if part is None else tuple(part.shape) for part in parts)
-    own = (_softcap_of(call), _sink_logits(call) is None, _not_understood(call))
+    own = (_softcap_of(call), _sink_logits(call) is None, _unknown_arguments_of(call))
     return (tuple(call.weights.shape), shapes, call.method, call.scaling, *own)
 
 
-def _added_to_scores(calls: Iterable[AttentionCall]) -> list[ScoreAdditions]:
+def _find_score_additions(calls: Iterable[AttentionCall]) -> list[ScoreAdditions]:
     """Return the mask and bias that each call adds to its scores; layers often share them."""
     known: dict[tuple[object, ...], ScoreAdditions] = {}
     found = []
@@ -279,7 +279,7 @@ def _sink_logits(call: AttentionCall) -> Tensor | None:
     return None if sinks is None else sinks.detach().flatten()
 
 
-def _are_rows_whole(call: AttentionCall) -> bool:
+def _are_row_sums_one(call: AttentionCall) -> bool:
     """Return whether the weights of each row sum to 1, so that no sink takes a share."""
     sums = _sample_of(call).sums
     return bool(((sums - 1).abs() <= ROW_SUM_TOLERANCE)[sums != 0].all())
@@ -386,10 +386,10 @@ def _describe_vectors(group: LayerGroup) -> CapturedVectors:
     one = group.calls[0]
     assert one.queries is not None
     assert one.values is not None
-    odd = _not_understood(one)
+    odd = _unknown_arguments_of(one)
     has_bias = any(each.bias is not None for each in group.added)
     # Sinks that scale the context vectors after the softmax leave row sums of 1.
-    has_sinks = _sink_logits(one) is not None and not all(map(_are_rows_whole, group.calls))
+    has_sinks = _sink_logits(one) is not None and not all(map(_are_row_sums_one, group.calls))
     return CapturedVectors(
         one.queries.shape[-1],
         one.values.shape[-1],
@@ -430,7 +430,7 @@ def _to_cpu(part: Tensor) -> Tensor:
 def unknown_arguments(arguments: Mapping[str, object], heads: int) -> tuple[str, ...]:
     """Return the names of arguments that may change how scores become weights."""
     names = {name for name, given in arguments.items() if _is_given(given)}
-    names -= _UNDERSTOOD | _IRRELEVANT
+    names -= _SUPPORTED_ARGUMENTS | _IGNORED_ARGUMENTS
     sinks = arguments.get("s_aux")
     if isinstance(sinks, torch.Tensor) and sinks.numel() != heads:
         names.add("s_aux")
@@ -442,7 +442,7 @@ def _is_given(argument: object) -> bool:
     return argument is not None and not is_empty
 
 
-def _not_understood(call: AttentionCall) -> tuple[str, ...]:
+def _unknown_arguments_of(call: AttentionCall) -> tuple[str, ...]:
     return unknown_arguments(call.arguments, call.weights.shape[1])
 
 

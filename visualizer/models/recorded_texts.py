@@ -156,7 +156,7 @@ class _Chain:
         self.keys.append(block)
         self.rows.append(replace(rows, order=order))
 
-    def joined(self, text: int) -> AttentionCall:
+    def join_calls(self, text: int) -> AttentionCall:
         """Return all rows of a text as one call, with all keys up to that of the last query.
 
         Keys that the cache no longer contained are 0 and masked.
@@ -192,7 +192,7 @@ class _Chain:
         """Return the calls for a text of the last batch, including the calls that they continue."""
         found = []
         for rows in reversed(self.rows):
-            found.append(rows.call.of_text(text))
+            found.append(rows.call.select_text(text))
             if rows.order is not None:
                 text = int(rows.order[text])
         return found[::-1]
@@ -258,7 +258,7 @@ class TextRecorder:
         self._chains: dict[ModuleCallIndex, _Chain] = {}
         self._real: dict[str, Tensor] = {}
 
-    def begin(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
+    def begin_pass(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
         """Begin a pass.
 
         Parameters
@@ -296,7 +296,7 @@ class TextRecorder:
             [],
         )
 
-    def keep(self, call: AttentionCall) -> None:
+    def record_call(self, call: AttentionCall) -> None:
         """Add a call to the pass."""
         if self._pass is not None:
             self._pass.calls.append(call)
@@ -325,7 +325,7 @@ class TextRecorder:
         self, chain: _Chain, at: int, size: int, real: Mapping[str, tuple[bool, ...]]
     ) -> RecordedCall:
         # One encoded text may belong to several texts of the batch.
-        call = chain.joined(at * len(chain.rows[-1].call.weights) // size)
+        call = chain.join_calls(at * len(chain.rows[-1].call.weights) // size)
         side, first, stop = self._text_of_module(call.module), chain.rows[0].first, chain.stop
         before = _real_places(real.get(side), stop)
         if not before or before[-1] < first:  # everything is padding: keep all positions

@@ -26,11 +26,11 @@ from visualizer.models.layer_detection import (
     infer_text_steps,
 )
 from visualizer.models.layer_recorder import (
-    EMPTY_MODULE_PASSES,
+    NO_MODULE_CALLS,
     LayerInput,
     ModuleCall,
     record_layer_inputs,
-    record_layers,
+    record_module_calls,
 )
 from visualizer.models.layer_values import LayerPass, vectors
 from visualizer.models.recognition_errors import StepMismatchError, infer_or_none
@@ -64,10 +64,10 @@ LayerGroupPath = tuple[str, tuple[int, ...]]
 """Path of the attention of a group of layers, and the numbers of the layers."""
 
 
-def add_layers(
+def add_surrounding_stages(
     found: LayerRun,
     model: nn.Module,
-    passed: Mapping[str, ModuleCall],
+    module_calls: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
     memory: dict[LayerGroupPath, KnownLayers | None],
 ) -> LayerRun:
@@ -79,21 +79,21 @@ def add_layers(
     ----------
     memory : dict
         Recognized steps of the model's layers, which this function updates.
-    passed : mapping
-        As recorded by `record_layers`.
+    module_calls : mapping
+        As recorded by `record_module_calls`.
     edits : mapping
         Edits of heads' context vectors.
     """
     return infer_or_none(
         f"the stages around {found.group.name}",
-        lambda: _add_recognized_stages(found, model, passed, edits, memory),
+        lambda: _add_recognized_stages(found, model, module_calls, edits, memory),
     ) or found.with_notice(STAGES_UNKNOWN_NOTICE)
 
 
 def _add_recognized_stages(
     found: LayerRun,
     model: nn.Module,
-    passed: Mapping[str, ModuleCall],
+    module_calls: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
     memory: dict[LayerGroupPath, KnownLayers | None],
 ) -> LayerRun:
@@ -101,14 +101,14 @@ def _add_recognized_stages(
     key = (group.name, group.layers)
     with torch.inference_mode():
         known = memory.get(key)
-        stages = _stages_of_text(known, group, passed, edits)
+        stages = _stages_of_text(known, group, module_calls, edits)
         if key not in memory or (known is not None and stages is None):
-            known = infer_layers(model, group.calls, group.layers, passed)
+            known = infer_layers(model, group.calls, group.layers, module_calls)
             # Keep only findings that hold for most texts: a single token has no rotation (RoPE),
             # and edited heads have other outputs.
             if found.run.trace.tokens > 1 and not edits:
                 memory.setdefault(key, known)
-            stages = _stages_of_text(known, group, passed, edits)
+            stages = _stages_of_text(known, group, module_calls, edits)
     if stages is None:
         return found
     values, steps, weights = stages
@@ -120,7 +120,7 @@ def _add_recognized_stages(
 def _stages_of_text(
     known: KnownLayers | None,
     group: LayerGroup,
-    passed: Mapping[str, ModuleCall],
+    module_calls: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
 ) -> LayerStages | None:
     """Return the stages for a text; None if the model computed them with other steps.
@@ -131,7 +131,7 @@ def _stages_of_text(
     if known is None:
         return None
     try:
-        return infer_text_layers(known, group.calls, group.layers, passed, edits)
+        return infer_text_layers(known, group.calls, group.layers, module_calls, edits)
     except StepMismatchError:
         return None
 
@@ -184,7 +184,7 @@ largest absolute value.
 """
 
 
-def module_widths(paths: tuple[str, ...], passed: Mapping[str, ModuleCall]) -> ModuleWidths:
+def module_widths(paths: tuple[str, ...], module_calls: Mapping[str, ModuleCall]) -> ModuleWidths:
     """Return the widths of the modules that ran in the given layers.
 
     The widths are the same for every text with the same steps.
@@ -192,7 +192,7 @@ def module_widths(paths: tuple[str, ...], passed: Mapping[str, ModuleCall]) -> M
     within = tuple(f"{path}." for path in paths)
     return {
         path: (each.given.shape[-1], each.result.shape[-1])
-        for path, each in passed.items()
+        for path, each in module_calls.items()
         if path in paths or path.startswith(within)
     }
 
@@ -201,7 +201,7 @@ def add_repeated_layers(
     found: LayerRun,
     model: nn.Module,
     known: KnownLayers,
-    passed: Mapping[str, ModuleCall],
+    module_calls: Mapping[str, ModuleCall],
     inputs: Mapping[str, LayerInput],
     edits: Mapping[LayerAndHead, ContextEdit],
     recording: Recording,
@@ -212,7 +212,7 @@ def add_repeated_layers(
     ----------
     known : KnownLayers
         The recognized steps of the layers.
-    passed, inputs : mapping
+    module_calls, inputs : mapping
         As recorded by `record_layer_inputs`.
     edits : mapping
         Edits of heads' context vectors.
@@ -227,7 +227,7 @@ def add_repeated_layers(
     group = found.group
     again = _RepeatedLayers(model, known, group.calls, inputs, recording)
     with torch.no_grad():
-        steps, weights = infer_text_steps(known, group.calls, group.layers, passed, edits)
+        steps, weights = infer_text_steps(known, group.calls, group.layers, module_calls, edits)
         sizes = again.sizes()
     trace = found.run.trace
     parts = _lazy_stages(again, sizes, len(group.layers), getattr(torch, trace.spec.dtype))
@@ -288,13 +288,13 @@ class _RepeatedLayers:
         with (
             torch.no_grad(),
             self._recording() as calls,
-            record_layers(self._model, path) as passed,
+            record_module_calls(self._model, path) as module_calls,
         ):
             module(*given.given, **given.named)
         own = [call for call in calls if call.module == self._attention[place]]
         if len(own) != 1:
             raise StepMismatchError
-        return collect_layer_values(self._known, place, LayerPass(own[0], passed))
+        return collect_layer_values(self._known, place, LayerPass(own[0], module_calls))
 
 
 def _lazy_stages(
@@ -345,15 +345,15 @@ class RecordedLayers(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    passed, inputs : mapping
-        As recorded by `record_layers` and `record_layer_inputs`.
+    module_calls, inputs : mapping
+        As recorded by `record_module_calls` and `record_layer_inputs`.
     is_repeated : bool
         Whether layers run again from their recorded inputs when a stage is accessed.
     notice : str
         The reason why these stages are not available, as a sentence; empty if they are available.
     """
 
-    passed: Mapping[str, ModuleCall] = EMPTY_MODULE_PASSES
+    module_calls: Mapping[str, ModuleCall] = NO_MODULE_CALLS
     inputs: Mapping[str, LayerInput] = {}
     is_repeated: bool = False
     notice: str = ""
@@ -370,7 +370,7 @@ class SurroundingStages:
         """Module widths of the layers that can run again, by requested layers and by group."""
 
     @contextmanager
-    def recorded(
+    def record(
         self, given: Mapping[str, Any], tokens: int, kept: PartsToKeep, *, repeats: bool
     ) -> Iterator[RecordedLayers]:
         """Record the values from which the stages around the attention are built.
@@ -393,20 +393,20 @@ class SurroundingStages:
         is_large = needed > MAX_HELD_LAYER_BYTES
         layers = self._layers_to_repeat(given, kept) if repeats and is_large else None
         if layers is not None:
-            with record_layer_inputs(self._model.model, layers) as (passed, inputs):
-                yield RecordedLayers(passed, inputs, is_repeated=True)
+            with record_layer_inputs(self._model.model, layers) as (module_calls, inputs):
+                yield RecordedLayers(module_calls, inputs, is_repeated=True)
         elif needed <= min(MAX_LAYER_BYTES, room):
-            with record_layers(self._model.model) as passed:
-                yield RecordedLayers(passed)
+            with record_module_calls(self._model.model) as module_calls:
+                yield RecordedLayers(module_calls)
         else:
             yield RecordedLayers(notice=STAGES_OMITTED_NOTICE.format(size=format_size(needed)))
 
     def _bytes_of_layers(self, tokens: int) -> int:
         """Estimate the size, in bytes, of the stages around the attention of all layers."""
-        width = self._model.size("hidden_size") or 1
-        wide = self._model.size("intermediate_size") or 4 * width
-        layers = self._model.size("num_hidden_layers") or 1
-        experts = self._model.size("num_experts_per_tok")  # output of each active expert
+        width = self._model.config_size("hidden_size") or 1
+        wide = self._model.config_size("intermediate_size") or 4 * width
+        layers = self._model.config_size("num_hidden_layers") or 1
+        experts = self._model.config_size("num_experts_per_tok")  # output of each active expert
         return 4 * layers * tokens * ((12 + experts) * width + 3 * wide)
 
     def _layers_to_repeat(
@@ -421,36 +421,41 @@ class SurroundingStages:
         widths = self._widths.get(kept.layers)
         if widths is None:
             few = {name: tensor[:, :INFERENCE_TOKENS] for name, tensor in given.items()}
-            with record_layers(self._model.model) as passed, self._forward.recorded() as calls:
+            with (
+                record_module_calls(self._model.model) as module_calls,
+                self._forward.record_calls() as calls,
+            ):
                 self._forward.run({**few, **self._model.cache_disabled})
             widths = {}
             for group in group_calls(kept.select_calls(calls)):
                 key = (group.name, group.layers)
                 if key not in self._known:
-                    found = infer_layers(self._model.model, group.calls, group.layers, passed)
+                    found = infer_layers(self._model.model, group.calls, group.layers, module_calls)
                     self._known[key] = found
                 if (known := self._known[key]) is not None:
-                    widths[key] = module_widths(known.paths, passed)
+                    widths[key] = module_widths(known.paths, module_calls)
             self._widths[kept.layers] = widths
         known_here = [known for key in widths if (known := self._known[key]) is not None]
         if any(known.experts for known in known_here):  # their choice differs for each text
             return None
         return tuple(path for known in known_here for path in known.paths)
 
-    def added_to(
+    def add_to_run(
         self, found: LayerRun, seen: RecordedLayers, edits: Edits, recording: Recording
     ) -> LayerRun:
         """Add the recognized stages around the attention to a run."""
         if not seen.is_repeated:
             with self._forward.lock:  # runs modules, such as experts
-                return add_layers(found, self._model.model, seen.passed, edits, self._known)
+                return add_surrounding_stages(
+                    found, self._model.model, seen.module_calls, edits, self._known
+                )
         key = (found.group.name, found.group.layers)
         known = self._known.get(key)
         if known is None:
             return found
-        widths = module_widths(known.paths, seen.passed)
+        widths = module_widths(known.paths, seen.module_calls)
         if not any(each.get(key) == widths for each in self._widths.values()):
             raise StepMismatchError
         return add_repeated_layers(
-            found, self._model.model, known, seen.passed, seen.inputs, edits, recording
+            found, self._model.model, known, seen.module_calls, seen.inputs, edits, recording
         )

@@ -41,7 +41,7 @@ class TextModel:
     def __init__(self, loaded: LoadedModel) -> None:
         self.folder, self.model, self.tokenizer, self.device, self.ranks, self.on_disk = loaded
 
-    def size(self, name: str) -> int:
+    def config_size(self, name: str) -> int:
         """Return a positive integer of the text model's configuration; 0 if missing."""
         try:
             return positive_int(getattr(self.model.config.get_text_config(), name, 0))
@@ -68,10 +68,10 @@ class TextModel:
     @property
     def takes_images(self) -> bool:
         """Whether the model takes images instead of texts."""
-        return self.part_for_images is not None
+        return self.image_model is not None
 
     @property
-    def part_for_images(self) -> Any:
+    def image_model(self) -> Any:
         """The model or submodel that takes images; None if there is none."""
         if self.model.main_input_name == PIXELS_ARGUMENT:
             return self.model
@@ -86,15 +86,15 @@ class TextModel:
         layers : int, optional
             Number of layers; by default, all layers of the model.
         """
-        layers = layers or self.size("num_hidden_layers") or 1
-        heads = self.size("num_attention_heads") or 1
+        layers = layers or self.config_size("num_hidden_layers") or 1
+        heads = self.config_size("num_attention_heads") or 1
         with self.ranks.propagate_errors():
             _check_memory(layers, heads, tokens, "text")
 
     def check_image_memory(self, tokens: int) -> None:
         """Reject an image if the attention weights would not fit in the free memory."""
         names = ("num_hidden_layers", "num_attention_heads")
-        config = self.part_for_images.config
+        config = self.image_model.config
         layers, heads = (positive_int(getattr(config, name, None)) or 1 for name in names)
         _check_memory(layers, heads, tokens, "image")
 
@@ -131,7 +131,7 @@ class TextModel:
             return given, words, ()
         start = self._decoder_ids(second)
         given["decoder_input_ids"] = torch.tensor([start], device=device)
-        return given, label_split_characters(self.tokens(start)), words
+        return given, label_split_characters(self.token_texts(start)), words
 
     def double_start_notice(self, given: Mapping[str, Any]) -> str:
         """Return a notice if a text starts with two BOS tokens; otherwise an empty string."""
@@ -148,7 +148,7 @@ class TextModel:
         """The tokenizer; raises an `InputError` with field ``model`` if there is none."""
         if self.tokenizer is None:
             sentence = f"{self.folder.name} has no tokenizer, so it cannot process text."
-            if self.part_for_images is not None:
+            if self.image_model is not None:
                 sentence = f"{self.folder.name} takes images instead of text. Use {IMAGE_COMMANDS}."
             raise InputError("model", sentence)
         return self.tokenizer
@@ -205,7 +205,7 @@ class TextModel:
 
     def check_length(self, count: int, field: str = "text") -> None:
         """Reject more tokens than the model supports."""
-        learned = self.size("max_position_embeddings")
+        learned = self.config_size("max_position_embeddings")
         longest = min(MAX_LISTED_TOKENS, learned or MAX_LISTED_TOKENS)
         if count > longest:
             is_pair = field == "second" and not self.has_decoder
@@ -226,15 +226,15 @@ class TextModel:
                 "most", f"most must be at least 1 and at most {len(logs):,}. It is {most:,}."
             )
         values, numbers = logs.topk(most)
-        return [*zip(self.tokens(numbers.tolist()), values.exp().tolist(), strict=True)]
+        return [*zip(self.token_texts(numbers.tolist()), values.exp().tolist(), strict=True)]
 
-    def tokens(self, numbers: Sequence[int]) -> tuple[str, ...]:
+    def token_texts(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """Return the texts of tokens by their ids."""
-        return self.tokenizer_for_text.words(numbers)
+        return self.tokenizer_for_text.token_texts(numbers)
 
-    def token(self, number: int) -> str:
+    def token_text(self, number: int) -> str:
         """Return the text of a token by its id."""
-        return self.tokens((number,))[0]
+        return self.token_texts((number,))[0]
 
     def decode_tokens(self, numbers: Sequence[int]) -> str:
         """Decode tokens into one text."""

@@ -69,7 +69,7 @@ opened_models: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValu
 """Models in use, by folder, device and data type."""
 _from_disk: set[str] = set()
 """Folders of models that are run from disk, as requested by the user."""
-_since_forgotten: set[str] = set()
+_opened_since_release: set[str] = set()
 """Folders of models opened since the tokenizer process was last asked to free memory."""
 
 
@@ -129,13 +129,13 @@ def replacement_text(model: OpenedModel, text: str) -> str:
 
 def _remember_model(source: ModelSource, device: Device, dtype: Dtype, model: OpenedModel) -> None:
     opened_models[source.folder, device, dtype] = model
-    _since_forgotten.add(source.folder)
+    _opened_since_release.add(source.folder)
 
 
 def forget_closed_models() -> None:
     """Free the tokenizers of closed models once no model is open."""
-    if _since_forgotten and not opened_models:
-        _since_forgotten.clear()
+    if _opened_since_release and not opened_models:
+        _opened_since_release.clear()
         tokenizer_process.release_closed_tokenizers()
 
 
@@ -200,7 +200,7 @@ def read_text(
         shown.group.layers,
         source.edit_descriptions,
         source.cut_cells,
-        model.heads.are_switchable,
+        model.heads.are_editable,
         _next_tokens(model, seen),
         model.no_next_token_reason,
         None,
@@ -224,7 +224,7 @@ def read_text(
 def _load_image(model: OpenedModel, chosen: ImageFile) -> PreparedImage:
     if not chosen.path:
         raise InputError("image", IMAGE_REQUIRED_ERROR.format(name=model.folder.name))
-    return model.image(Path(chosen.path), chosen.sha256)
+    return model.prepare_image(Path(chosen.path), chosen.sha256)
 
 
 def _describe_text(model: OpenedModel, source: ModelSource, text: str, part: str) -> dict[str, Any]:
@@ -289,7 +289,7 @@ def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]
     found = dict.fromkeys(chain(*(logs.topk(count).indices.tolist() for logs in (now, before))))
     return tuple(
         NextToken(word, float(now[number].exp()), float(before[number].exp()))
-        for number, word in zip(found, model.tokens(tuple(found)), strict=True)
+        for number, word in zip(found, model.token_texts(tuple(found)), strict=True)
     )
 
 
@@ -304,7 +304,7 @@ def _largest_changes(model: OpenedModel, seen: TextReading) -> tuple[NextToken, 
     found = [number for number in likeliest if apart[number] > 0]
     return tuple(
         NextToken(word, *(float(each[number]) for each in shares))
-        for number, word in zip(found, model.tokens(found), strict=True)
+        for number, word in zip(found, model.token_texts(found), strict=True)
     )
 
 

@@ -45,15 +45,15 @@ class ProcessEndedError(Exception):
     """The process ended before it responded; the message states the reason."""
 
 
-class _NotAskedError(ProcessEndedError):
+class _RequestNotSentError(ProcessEndedError):
     """The process ended before it received the request, so the request may be repeated."""
 
 
-class AnswerError(Exception):
+class TokenizerError(Exception):
     """The tokenizer library failed; the message states the reason."""
 
 
-class AnswerLimits(Struct, frozen=True):
+class ResponseLimits(Struct, frozen=True):
     """Limits on the response time and on the growth of the process's memory."""
 
     seconds: float
@@ -70,7 +70,7 @@ class AnswerLimits(Struct, frozen=True):
         return f"it needs more than {self.bytes // 2**20:,} MiB of memory"
 
 
-LOADING_LIMITS = AnswerLimits(300, 4 * 2**30)
+LOADING_LIMITS = ResponseLimits(300, 4 * 2**30)
 
 
 class TokenizerLocation(Struct, frozen=True):
@@ -110,13 +110,17 @@ class TokenizerProcess:
 
         Raises
         ------
-        ProcessEndedError, AnswerError
+        ProcessEndedError, TokenizerError
             If the tokenizer cannot be loaded.
         """
         return self._request(lambda started: self._load_tokenizer(started, folder))
 
     def ask(
-        self, folder: TokenizerLocation, says: str, values: Mapping[str, Any], limits: AnswerLimits
+        self,
+        folder: TokenizerLocation,
+        says: str,
+        values: Mapping[str, Any],
+        limits: ResponseLimits,
     ) -> Mapping[str, Any]:
         """Send a request to a tokenizer, wait for the response and return its values.
 
@@ -126,7 +130,7 @@ class TokenizerProcess:
             If the process rejects the request.
         ProcessEndedError
             If the process ended before it responded; the next request starts a new one.
-        AnswerError
+        TokenizerError
             If the tokenizer library failed.
         """
 
@@ -162,12 +166,12 @@ class TokenizerProcess:
         with self._lock:
             try:
                 answer = self._request_once(ask)
-            except _NotAskedError:  # the end of a process is noticed with a delay
+            except _RequestNotSentError:  # the end of a process is noticed with a delay
                 answer = self._request_once(ask)
         if answer.kind == "refused":
             raise InputError(answer.values["field"], answer.values["sentence"])
         if answer.kind == "failed":
-            raise AnswerError(answer.values["reason"])
+            raise TokenizerError(answer.values["reason"])
         return answer.values
 
     def _request_once(self, ask: Callable[[_StartedProcess], Message]) -> Message:
@@ -240,7 +244,7 @@ class _StartedProcess:
         """Whether the process has ended, or was started by the parent of this forked process."""
         return self._owner != os.getpid() or self._process.poll() is not None
 
-    def ask(self, says: str, values: Mapping[str, Any], limits: AnswerLimits) -> Message:
+    def ask(self, says: str, values: Mapping[str, Any], limits: ResponseLimits) -> Message:
         """Send a message and wait for the response; see `TokenizerProcess.ask`."""
         start = monotonic()  # before sending, because the process measures from arrival
         initial_memory = 0
@@ -270,7 +274,7 @@ class _StartedProcess:
             while left:
                 left = left[self._process.stdin.write(left) :]
         except OSError as error:
-            raise _NotAskedError(PROCESS_EXITED_MESSAGE) from error
+            raise _RequestNotSentError(PROCESS_EXITED_MESSAGE) from error
 
     def _memory_bytes(self) -> int:
         with suppress(psutil.Error):  # it has ended

@@ -129,7 +129,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
         folder = save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind)
         source, model = open_source(folder, Device.CPU)
         if setting == LONG:
-            model.long_texts.max_cached_readings = 1
+            model.long_texts.max_weight_bytes = 1
         return ServedHere(ServedModel(source, model, Device.CPU))
 
     return opened_

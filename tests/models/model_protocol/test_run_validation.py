@@ -62,7 +62,7 @@ def test_every_part_of_every_kind_is_valid(kind: str, tmp_path: Path) -> None:
     for name, _ in first.run.reading.parts:
         check_run(read(served, name))
     assert "weights" in first.shapes
-    model.long_texts.max_cached_readings = 1
+    model.long_texts.max_weight_bytes = 1
     check_run(read(served))
 
 

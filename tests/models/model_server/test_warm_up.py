@@ -55,7 +55,7 @@ def test_what_a_long_text_asks_of_the_model_is_known(
         return run(self, given)
 
     monkeypatch.setattr(Forward, "run", counted)
-    opened[1].long_texts.max_cached_readings = 0
+    opened[1].long_texts.max_weight_bytes = 0
     asked = ReadRequest(ModelSource("", "", ""), " ".join(WORDS * 3))
     with served.job():
         values, _ = served.read(1, asked)

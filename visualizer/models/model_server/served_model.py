@@ -120,7 +120,7 @@ class ServedModel:
 
     def __init__(self, source: ModelSource, model: OpenedModel, device: Device) -> None:
         self._source, self._model, self._device = source, model, device
-        model.long_texts.max_cached_readings = MAX_WHOLE_BYTES
+        model.long_texts.max_weight_bytes = MAX_WHOLE_BYTES
         self._runs: OrderedDict[int, Run] = OrderedDict()
         self._owned: dict[int, _OwnPart] = {}
         self._lock = Lock()
@@ -145,7 +145,7 @@ class ServedModel:
         Determining how the model processes a long text takes several forward passes.
         """
         for text, most_held in ((PROBE_TEXT, 0), (WARM_UP_TEXT, MAX_WHOLE_BYTES)):
-            self._model.long_texts.max_cached_readings = most_held
+            self._model.long_texts.max_weight_bytes = most_held
             # The error is reported when a client sends a text.
             with suppress(InputError), self.job():
                 self._model.read(text, by_blocks=True)
@@ -292,7 +292,7 @@ class ServedModel:
             read.cache_bytes,
             text,
             is_split_alike,
-            tuple(zip(likely, self._model.tokens(likely), strict=True)),
+            tuple(zip(likely, self._model.token_texts(likely), strict=True)),
         )
         rows = {f"{ROWS_PREFIX}{layer}": rows for layer, rows in read.rows.items()}
         return msgspec.to_builtins(values), {"logits": read.logits, **rows}
@@ -300,11 +300,11 @@ class ServedModel:
     def names(self, numbers: tuple[int, ...]) -> Response:
         """Return the texts of the tokens with the given ids."""
         self._check_numbers(numbers)
-        return msgspec.to_builtins(TokenNames(tuple(self._model.tokens(numbers)))), {}
+        return msgspec.to_builtins(TokenNames(tuple(self._model.token_texts(numbers)))), {}
 
     def _check_numbers(self, numbers: tuple[int, ...]) -> None:
         """Raise an `InputError` if a token id is not in the vocabulary."""
-        if max(numbers, default=0) >= self._model.size("vocab_size"):
+        if max(numbers, default=0) >= self._model.config_size("vocab_size"):
             raise InputError("tokens", UNKNOWN_TOKEN_ERROR)
 
     def measures(self, request: MeasuresRequest, progress: Progress) -> Response:
