@@ -84,7 +84,7 @@ class AttentionRecognizer:
         self._find_latent_keys(entered)
         for role, (name, part) in enumerate(parts.items()):
             assert part is not None
-            if name in self.layer.found.steps:
+            if name in self.layer.steps:
                 continue
             whole = part[0]  # head token d_head
             shared = tuple(at // (heads // len(whole)) for at in range(heads))
@@ -111,10 +111,10 @@ class AttentionRecognizer:
 
     def _projections_of(self, stage: str) -> Iterator[tuple[str, Tensor]]:
         """Yield the path and the result of each attention matrix that is applied to a stage."""
-        return modules_with_input(self.layer.attention_matrices, self.layer.at.tensors[stage])
+        return modules_with_input(self.layer.attention_matrices, self.layer.tensors[stage])
 
     def _add_latent(self, name: str, path: str, norm: str, step: NormLayer, entered: str) -> str:
-        size = self.layer.at.vectors(norm, is_input=True).shape[-1]
+        size = self.layer.layer_pass.vectors(norm, is_input=True).shape[-1]
         self.layer.add_stage(
             name, columns_reader(path, 0, size), self.layer.linear_step(path), entered
         )
@@ -150,12 +150,12 @@ class AttentionRecognizer:
                 first = tuple(range(0, heads * wide, wide))
                 after = tuple(at + own for at in first)
                 if not torch.equal(
-                    heads_reader(to, after, values.shape[-1])(self.layer.at), values[0]
+                    heads_reader(to, after, values.shape[-1])(self.layer.layer_pass), values[0]
                 ):
                     continue
                 start = normed.shape[-1]
                 keys_source = latent_keys_reader(to, first, own, path, start, size - own)
-                rotary = self._find_rotation(keys_source(self.layer.at), keys[0])
+                rotary = self._find_rotation(keys_source(self.layer.layer_pass), keys[0])
                 if rotary is None:
                     continue
                 read = self._add_latent("latent_keys", path, norm, step, entered)
@@ -193,7 +193,7 @@ class AttentionRecognizer:
         for path, result in self._projections_of(entered):
             for first in _first_columns(role, sizes, result.shape[-1]):
                 width = whole.shape[-1]
-                projected = heads_reader(path, first, width)(self.layer.at)
+                projected = heads_reader(path, first, width)(self.layer.layer_pass)
                 columns = tuple(first[head] for head in shared)
                 step = self.layer.linear_step(path, columns)
                 factor = find_factor(projected, whole)
@@ -302,7 +302,7 @@ class AttentionRecognizer:
         """Find how the head outputs are combined; return the last stage, or None if unknown."""
         context = self.layer.call.context
         assert context is not None
-        joined = concatenated_heads(self.layer.at)
+        joined = concatenated_heads(self.layer.layer_pass)
         for path, each in self.layer.attention_matrices.items():
             given = vectors(each.given)
             if given is None or given.shape != joined.shape or vectors(each.result) is None:
@@ -318,7 +318,7 @@ class AttentionRecognizer:
                 Role.OUTPUT, output_reader(path), self.layer.linear_step(path), Role.CONCAT
             )
             return Role.OUTPUT
-        stream = self.layer.at.tensors[Role.RESIDUAL]
+        stream = self.layer.tensors[Role.RESIDUAL]
         if joined.shape == stream.shape and self.layer.is_read_or_result(stream + joined, result):
             self.layer.add_stage(
                 Role.CONCAT, concatenated_heads, JoinedHeads(frozenset()), Role.CONTEXT
@@ -332,7 +332,11 @@ class AttentionRecognizer:
         assert context is not None
         if not isinstance(sinks, torch.Tensor) or sinks.numel() != context.shape[2]:
             return False
-        pairs = zip(context_with_sinks(self.layer.at), unedited_context(self.layer.at), strict=True)
+        pairs = zip(
+            context_with_sinks(self.layer.layer_pass),
+            unedited_context(self.layer.layer_pass),
+            strict=True,
+        )
         outputs = context[0].transpose(0, 1)  # head token d_value
         # For an edited head, neither of them matches the head's output.
         are_reduced = [
@@ -355,7 +359,7 @@ class AttentionRecognizer:
                 continue
             stride, start = kinds[result.shape[-1]]
             first = tuple(start + stride * head for head in range(heads))
-            gates = heads_reader(path, first, width)(self.layer.at)  # head token d_head
+            gates = heads_reader(path, first, width)(self.layer.layer_pass)  # head token d_head
             if are_close(gates.transpose(0, 1).flatten(1).sigmoid() * joined, given):
                 self.layer.add_stage(
                     "context_gate",

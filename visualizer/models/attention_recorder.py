@@ -150,14 +150,22 @@ class AttentionCall(Struct, frozen=True, eq=False):
 
     def select_text(self, text: int) -> AttentionCall:
         """Return the part of the call that belongs to one text of the batch."""
-        names = ("weights", "queries", "keys", "values", "mask", "context")
-        parts = {name: getattr(self, name) for name in names}
-        several = {name: part for name, part in parts.items() if part is not None and len(part) > 1}
-        own = {name: part[text : text + 1] for name, part in several.items()}
-        bias = self.arguments.get("position_bias")
-        if bias is not None and len(bias) > 1:
-            own["arguments"] = {**self.arguments, "position_bias": bias[text : text + 1]}
+        own: dict[str, Any] = {
+            name: select_text(getattr(self, name), text) for name in TENSOR_FIELDS
+        }
+        bias = select_text(self.arguments.get("position_bias"), text)
+        if bias is not None:
+            own["arguments"] = {**self.arguments, "position_bias": bias}
         return replace(self, **own)
+
+
+TENSOR_FIELDS = ("weights", "queries", "keys", "values", "context", "mask")
+"""Fields of a call that are a tensor or None."""
+
+
+def select_text(part: Tensor | None, text: int) -> Tensor | None:
+    """Return the part of a tensor that belongs to one text of a batch, if it differs by text."""
+    return part if part is None or len(part) == 1 else part[text : text + 1]
 
 
 class CallRecorder(Protocol):

@@ -155,7 +155,8 @@ class DiskLayers:
         loader = _find_loader(layers)
         index: Mapping[str, Mapping[str, Any]] = {} if loader is None else loader.index
         remove_hook_from_submodules(model)
-        weights = _FileWeights(name, _checked_loader(name, loader, index, layers, stack), index)
+        _check_files(name, index, layers, stack)
+        weights = _FileWeights(name, loader, index)
         for at, layer in enumerate(self.layers):
             attach_align_device_hook(
                 layer,
@@ -228,10 +229,10 @@ def _find_loader(layers: nn.Module) -> Any:
     return next((found for found in datasets if found is not None), None)
 
 
-def _checked_loader(
-    name: str, loader: Any, index: Mapping[str, Mapping[str, Any]], layers: nn.Module, stack: str
-) -> Mapping[str, Tensor]:
-    """Return the loader if the files contain all layer weights with their shapes; else raise."""
+def _check_files(
+    name: str, index: Mapping[str, Mapping[str, Any]], layers: nn.Module, stack: str
+) -> None:
+    """Reject a model if its files do not contain all layer weights with their shapes."""
     from safetensors import safe_open
 
     sizes: dict[str, dict[str, list[int]]] = {}
@@ -245,7 +246,5 @@ def _checked_loader(
                 sizes[file] = {key: opened.get_slice(key).get_shape() for key in opened.keys()}  # noqa: SIM118
         if sizes[file].get(known["weight_name"]) != [*weight.shape]:
             raise disk_reading_error(name, LAYOUT_MISMATCH)
-    if loader is None or any(each.is_meta for each in layers.buffers()):
+    if not index or any(each.is_meta for each in layers.buffers()):
         raise disk_reading_error(name, INCOMPLETE_LAYERS)
-    found: Mapping[str, Tensor] = loader
-    return found

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.spec import Dtype
-    from visualizer.models.model_folder import LayerSizes, ModelFolder
+    from visualizer.models.model_folder import ModelFolder
 
 SPEED_SAMPLE_BYTES = 32 * 2**20
 """Number of bytes that are read to measure the speed of the disk."""
@@ -82,9 +82,9 @@ def disk_refusal_reason(folder: ModelFolder) -> str:
     return "" if folder.layer_sizes.layers else SEVERAL_STACKS_REASON
 
 
-def resident_bytes(numbers: int, sizes: LayerSizes, dtype: Dtype) -> int:
-    """Return the maximum size of a model's weights in memory, in bytes."""
-    return parameter_bytes(numbers - sizes.numbers + sizes.largest, dtype)
+def resident_parameters(folder: ModelFolder) -> int:
+    """Return the maximum number of a model's parameters that are in memory."""
+    return folder.numbers - folder.layer_sizes.numbers + folder.layer_sizes.largest
 
 
 def estimate_disk_reading(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstimate:
@@ -105,7 +105,7 @@ def estimate_disk_reading(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstim
             "model", f"Cannot read the weights: {system_error_reason(error)}."
         ) from error
     sizes = folder.layer_sizes
-    memory = resident_bytes(folder.numbers, sizes, dtype)
+    memory = parameter_bytes(resident_parameters(folder), dtype)
     return DiskReadingEstimate(sizes.layers, sizes.bytes, memory, sizes.bytes / speed)
 
 

@@ -57,7 +57,7 @@ class AfterAttentionRecognizer:
 
     def follow(self, written: str, result: Tensor) -> None:
         """Trace the stream from the attention output to the result of the layer."""
-        tensors, stream = self.layer.at.tensors, self.layer.at.tensors[Role.RESIDUAL]
+        tensors, stream = self.layer.tensors, self.layer.tensors[Role.RESIDUAL]
         written = self._follow_output_scaling(
             self._follow_output_norm(written, stream), stream, result
         )
@@ -97,7 +97,7 @@ class AfterAttentionRecognizer:
 
     def _follow_norm(self, name: str, normed: str) -> str:
         """Trace the norm of a stage, if it has one; return the last stage."""
-        for path, _, step in self.layer.recognized_norms(self.layer.at.tensors[name]):
+        for path, _, step in self.layer.recognized_norms(self.layer.tensors[name]):
             self.layer.add_stage(normed, output_reader(path), step, name)
             return normed
         return name
@@ -111,7 +111,7 @@ class AfterAttentionRecognizer:
             The stream after the cross-attention, and the input of the next module; both are
             unchanged if the layer has no cross-attention.
         """
-        tensors, kind = self.layer.at.tensors, type(self.layer.modules[self.layer.call.module])
+        tensors, kind = self.layer.tensors, type(self.layer.modules[self.layer.call.module])
         others = {
             path: each
             for path, each in self.layer.module_calls.items()
@@ -130,7 +130,7 @@ class AfterAttentionRecognizer:
 
     def _follow_parallel_feed_forward(self, written: str, result: Tensor) -> None:
         """Trace a feed-forward block parallel to the attention: both use the layer's input."""
-        tensors, stream = self.layer.at.tensors, self.layer.at.tensors[Role.RESIDUAL]
+        tensors, stream = self.layer.tensors, self.layer.tensors[Role.RESIDUAL]
         read = Role.NORMED if Role.NORMED in tensors else Role.RESIDUAL
         output = self._find_feed_forward(read)
         if output is None:
@@ -153,7 +153,7 @@ class AfterAttentionRecognizer:
 
     def _follow_output_scaling(self, written: str, stream: Tensor, result: Tensor) -> str:
         """Trace a factor that scales the attention output before it is added to the stream."""
-        if self.layer.is_read_or_result(stream + self.layer.at.tensors[written], result):
+        if self.layer.is_read_or_result(stream + self.layer.tensors[written], result):
             return written
         given = [vectors(each.given) for each in self.layer.module_calls.values()]
         return self._find_scaling(written, stream, given, "scaled_output") or written
@@ -175,7 +175,7 @@ class AfterAttentionRecognizer:
         str or None
             ``scaled``, or None if no factor explains any of the candidates.
         """
-        numbers = self.layer.at.tensors[name]
+        numbers = self.layer.tensors[name]
         gains = [*self._column_factors(numbers.shape[-1])]
         for whole in sums:
             if whole is None or whole.shape != stream.shape or are_equal(whole, stream + numbers):
@@ -185,7 +185,7 @@ class AfterAttentionRecognizer:
                     self.layer.add_stage(
                         scaled, scaled_reader(name, gain), ScaledVector((path,)), name
                     )
-                    self.layer.found.weights[path] = gain
+                    self.layer.weights[path] = gain
                     return scaled
             for factor in _likely_factors(numbers, whole - stream):
                 if torch.equal(stream + numbers * factor, whole):
@@ -206,7 +206,7 @@ class AfterAttentionRecognizer:
 
     def _follow_output_norm(self, written: str, stream: Tensor) -> str:
         """Trace a norm that is applied to the attention output before it is added to the stream."""
-        numbers = self.layer.at.tensors[written]
+        numbers = self.layer.tensors[written]
         if self.layer.is_read_or_result(stream + numbers, stream):
             return written
         return self._follow_norm(written, "normed_output")
@@ -216,7 +216,7 @@ class AfterAttentionRecognizer:
         if self._find_experts(read):
             return "feed_forward"
         matrices = self.layer.feed_forward_matrices
-        first = dict(modules_with_input(matrices, self.layer.at.tensors[read]))
+        first = dict(modules_with_input(matrices, self.layer.tensors[read]))
         for path, each in matrices.items():
             given = vectors(each.given)
             if given is None or path in first:
@@ -241,7 +241,7 @@ class AfterAttentionRecognizer:
 
     def _find_experts(self, read: str) -> bool:
         """Find experts to which the tokens of a stream are routed, and any shared expert."""
-        source = self.layer.at.tensors[read]
+        source = self.layer.tensors[read]
         for path, each in self.layer.module_calls.items():
             if each.routing is None or not are_equal(vectors(each.given), source):
                 continue
@@ -257,7 +257,7 @@ class AfterAttentionRecognizer:
                 if one.is_sum_with_shared(self.layer.module_calls, numbers):
                     step = ExpertMixture((path,), has_shared=bool(one.shared))
                     self.layer.add_stage("feed_forward", output_reader(block), step, read)
-                    self.layer.found.experts[path] = one
+                    self.layer.experts[path] = one
                     return True
         return False
 
@@ -280,7 +280,7 @@ class AfterAttentionRecognizer:
 
     def _unknown_feed_forward(self, read: str) -> str | None:
         """Add the output of a child module as a stage with an unknown computation."""
-        for path, _ in modules_with_input(self.layer.module_calls, self.layer.at.tensors[read]):
+        for path, _ in modules_with_input(self.layer.module_calls, self.layer.tensors[read]):
             if (
                 path.count(".") == self.layer.path.count(".") + 1
                 and not path.startswith(self.layer.attention_prefix.rstrip("."))

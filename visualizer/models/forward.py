@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from visualizer.errors import InputError, first_line, is_out_of_memory
 from visualizer.language.wire_format import Message
 from visualizer.models.attention_recorder import (
+    TENSOR_FIELDS,
     AttentionCall,
     HeadCut,
     RecordingMethod,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from visualizer.models.disk_layers import DiskLayers
     from visualizer.models.text_model import TextModel
 
-TENSOR_FIELDS = ("weights", "queries", "keys", "values", "context", "mask")
-"""Fields of a call that are a tensor or None."""
 HEAD_AXIS = {"context": 2}
 """Axis of the heads in fields in which it is not the second axis."""
 

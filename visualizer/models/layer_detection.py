@@ -79,7 +79,7 @@ class KnownLayers(Struct, frozen=True, eq=False):
     ----------
     steps : dict
         The steps by stage name, in order of computation.
-    sources : tuple of dict
+    readers : tuple of dict
         For each layer, the readers of the values of its stages.
     weights : dict
         Parameters used by the steps, by their name in the model.
@@ -90,7 +90,7 @@ class KnownLayers(Struct, frozen=True, eq=False):
     """
 
     steps: dict[str, StageStep]
-    sources: tuple[dict[str, StageReader], ...]
+    readers: tuple[dict[str, StageReader], ...]
     weights: dict[str, Tensor]
     experts: dict[str, RoutedExperts]
     paths: tuple[str, ...]
@@ -118,34 +118,33 @@ def infer_layers(
     calls, layers
         One attention call per layer, all for one text, and the layers' numbers in the model.
     """
-    readers = [_read_layer(model, call, module_calls) for call in calls]
-    _fill_missing_steps(readers)
-    first = readers[0].at.tensors
+    recorded = [_recognize_layer(model, call, module_calls) for call in calls]
+    _fill_missing_steps(recorded)
+    first = recorded[0].tensors
     names = [
         name
         for name, numbers in first.items()
-        if all(name in one.at.tensors and one.at.tensors[name].shape == numbers.shape
-               for one in readers)
+        if all(name in one.tensors and one.tensors[name].shape == numbers.shape
+               for one in recorded)
     ]  # fmt: skip
     if Role.RESIDUAL not in names:
         return None
     steps = {
-        name: _merge_layer_steps([one.found.steps[name] for one in readers], names)
-        for name in names
+        name: _merge_layer_steps([one.steps[name] for one in recorded], names) for name in names
     }
-    weights = {name: each for one in readers for name, each in one.found.weights.items()}
-    stream = _find_stream_sources(model, layers, [one.at for one in readers], module_calls)
+    weights = {name: each for one in recorded for name, each in one.weights.items()}
+    stream = _find_stream_sources(model, layers, [one.layer_pass for one in recorded], module_calls)
     steps[Role.RESIDUAL] = StageStep(stream)
     if stream.embedded:
         paths = [path for path, _ in stream.embedded.tables]
         for path in (*paths, *(stream.embedded.norm.modules if stream.embedded.norm else ())):
             weights |= own_weights(model.get_submodule(path), path)
-    sources = tuple({name: one.found.sources[name] for name in names} for one in readers)
-    experts = {path: each for one in readers for path, each in one.found.experts.items()}
-    return KnownLayers(steps, sources, weights, experts, tuple(one.path for one in readers))
+    readers = tuple({name: one.readers[name] for name in names} for one in recorded)
+    experts = {path: each for one in recorded for path, each in one.experts.items()}
+    return KnownLayers(steps, readers, weights, experts, tuple(one.path for one in recorded))
 
 
-def _read_layer(
+def _recognize_layer(
     model: nn.Module, call: AttentionCall, module_calls: Mapping[str, ModuleCall]
 ) -> RecordedLayer:
     """Trace the computation of a layer, or of its parent if its parts are numbered, as in T5."""
@@ -251,7 +250,7 @@ def collect_layer_values(known: KnownLayers, place: int, one: LayerPass) -> dict
         If the model computed something else for this text.
     """
     try:
-        for name, reader in known.sources[place].items():
+        for name, reader in known.readers[place].items():
             one.tensors[name] = reader(one)
         tensors = {name: one.tensors[name].cpu().contiguous() for name in known.steps}
     except (AssertionError, IndexError, KeyError, RuntimeError, TypeError) as error:
@@ -314,21 +313,21 @@ def _fill_missing_steps(found: list[RecordedLayer]) -> None:
     Some layers have no positional encoding, and the first layer of some models has no norm; there,
     the values before and after the step are the same.
     """
-    if any(Role.NORMED in one.found.steps for one in found):
+    if any(Role.NORMED in one.steps for one in found):
         for one in found:
-            if Role.RESIDUAL in one.found.steps and Role.NORMED not in one.found.steps:
+            if Role.RESIDUAL in one.steps and Role.NORMED not in one.steps:
                 one.add_identity_norm()
     for name, before in product((Role.QUERIES, Role.KEYS), ("projected_", "normed_")):
         source = f"{before}{name}"
         turned = [
             one for one in found
-            if source in one.found.steps
-            and isinstance(one.found.steps[name].step, RotaryPosition)
+            if source in one.steps
+            and isinstance(one.steps[name].step, RotaryPosition)
         ]  # fmt: skip
-        kinds = {type(one.found.steps[source].step) for one in turned}
+        kinds = {type(one.steps[source].step) for one in turned}
         for one in found:
-            own = one.found.steps.get(name)
-            if own and source not in one.found.steps and type(own.step) in kinds:
+            own = one.steps.get(name)
+            if own and source not in one.steps and type(own.step) in kinds:
                 one.add_identity_rotation(name, source)
 
 
@@ -447,13 +446,13 @@ def _trace_layer(
     attention = AttentionRecognizer(layer)
     entered = attention.find_input(stream)
     if entered is None:
-        layer.at.tensors.clear()
+        layer.tensors.clear()
         return layer
     attention.find_projections(entered)
     written = attention.find_output(entered, result)
     if written is None:
         layer.add_result(None)
-    elif _ends_after_attention(layer, stream + layer.at.tensors[written], result):
+    elif _ends_after_attention(layer, stream + layer.tensors[written], result):
         layer.add_result(ResidualAddition(), Role.RESIDUAL, written)
     else:
         AfterAttentionRecognizer(layer).follow(written, result)

@@ -42,9 +42,6 @@ class ModuleCall(Struct, frozen=True, eq=False):
     routing: tuple[Tensor, Tensor] | None = None
 
 
-NO_MODULE_CALLS: dict[str, ModuleCall] = {}
-
-
 class LayerInput(Struct, frozen=True, eq=False):
     """The arguments with which a layer was called."""
 

@@ -30,7 +30,7 @@ from visualizer.models.disk_reading_estimate import (
     SEVERAL_STACKS_REASON,
     disk_reading_error,
     disk_refusal_reason,
-    resident_bytes,
+    resident_parameters,
 )
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.meta_model import build_meta_model, model_bytes
@@ -117,7 +117,8 @@ def load_model(
     folder = read_model_folder(path)
     numbers = folder.numbers
     if is_from_disk:
-        numbers = _check_from_disk(folder, device, dtype, parallelism)
+        _check_from_disk(folder, device, parallelism)
+        numbers = resident_parameters(folder)
         device = Device.CPU
     where, _ = attention_device.resolve_device(device, dtype)
     ranks = _ranks_for(folder, parallelism, where)
@@ -185,10 +186,8 @@ def _check_room(
         raise InputError("model", sentence)
 
 
-def _check_from_disk(
-    folder: ModelFolder, device: Device, dtype: Dtype, parallelism: Parallelism
-) -> int:
-    """Return the maximum number of parameters in memory; reject a model that cannot be streamed."""
+def _check_from_disk(folder: ModelFolder, device: Device, parallelism: Parallelism) -> None:
+    """Reject a model that cannot be streamed from disk."""
     if parallelism is not Parallelism.NONE:
         raise disk_reading_error(folder.name, DISTRIBUTED_DISK_ERROR)
     if device not in {Device.AUTO, Device.CPU}:
@@ -196,8 +195,6 @@ def _check_from_disk(
     if why := disk_refusal_reason(folder):
         raise disk_reading_error(folder.name, why)
     require_package("accelerate", "Running a model from disk")
-    sizes = folder.layer_sizes
-    return resident_bytes(folder.numbers, sizes, dtype) // parameter_bytes(1, dtype)
 
 
 def _load_config(folder: ModelFolder) -> Any:

@@ -6,7 +6,6 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import torch
-from msgspec import Struct, field
 from msgspec.structs import replace
 from torch import nn
 
@@ -51,27 +50,6 @@ DEFAULT_EPSILONS = (1e-5, 1e-6)
 """Values that norms may add to the mean square if the module does not specify one."""
 
 
-class LayerSteps(Struct, eq=False):
-    """The stages of one layer and how they are computed.
-
-    Parameters
-    ----------
-    steps : dict
-        The steps by stage name; tuples with one entry per layer contain only this layer's entry.
-    sources : dict
-        The readers of the values of each stage.
-    weights : dict
-        Parameters used by the steps, by their name in the model.
-    experts : dict
-        Expert mixtures, by module path.
-    """
-
-    steps: dict[str, StageStep] = field(default_factory=dict)
-    sources: dict[str, StageReader] = field(default_factory=dict)
-    weights: dict[str, Tensor] = field(default_factory=dict)
-    experts: dict[str, RoutedExperts] = field(default_factory=dict)
-
-
 class RecordedLayer:
     """The recorded passes of one layer, and the stages recognized so far.
 
@@ -97,7 +75,15 @@ class RecordedLayer:
             path: module_calls[path] for path in self.modules if path in module_calls
         }
         self.whole_pass = module_calls.get(self.path)
-        self.found, self.at = LayerSteps(), LayerPass(call, module_calls)
+        self.layer_pass = LayerPass(call, module_calls)
+        self.steps: dict[str, StageStep] = {}
+        """The steps by stage name; tuples with one entry per layer have only this layer's entry."""
+        self.readers: dict[str, StageReader] = {}
+        """The readers of the values of each stage."""
+        self.weights: dict[str, Tensor] = {}
+        """Parameters that the steps use, by their names in the model."""
+        self.experts: dict[str, RoutedExperts] = {}
+        """Expert mixtures, by module path."""
         inner = layer_path(call.module)
         is_part = inner != path
         self.attention_prefix = f"{inner}." if is_part else _attention_block(path, call.module)
@@ -117,17 +103,17 @@ class RecordedLayer:
         self, name: str, reader: StageReader, step: LayerStep | None, *reads: str
     ) -> None:
         """Add a stage with the reader of its values, the step that computes it, and its inputs."""
-        self.found.sources[name] = reader
-        self.found.steps[name] = StageStep(step, reads)
-        self.at.tensors[name] = reader(self.at)
+        self.readers[name] = reader
+        self.steps[name] = StageStep(step, reads)
+        self.tensors[name] = reader(self.layer_pass)
         if isinstance(step, LinearLayer | NormLayer):
             for path in step.modules:
-                self.found.weights |= own_weights(self.modules[path], path)
+                self.weights |= own_weights(self.modules[path], path)
 
     def remove_stages(self, *names: str) -> None:
         """Remove stages that turned out not to lead to the result."""
         for name in names:
-            for known in (self.found.steps, self.found.sources, self.at.tensors):
+            for known in (self.steps, self.readers, self.tensors):
                 known.pop(name, None)
 
     def add_result(self, step: LayerStep | None, *reads: str) -> None:
@@ -136,7 +122,7 @@ class RecordedLayer:
         If the step is unknown, a feed-forward stage with an unknown step is removed, since it is
         not known to contribute to the result.
         """
-        unknown = self.found.steps.get("feed_forward")
+        unknown = self.steps.get("feed_forward")
         if step is None and unknown and unknown.step is None:
             self.remove_stages("feed_forward", "normed_feed_forward")
         self.add_stage("result", output_reader(self.path), step, *reads)
@@ -184,23 +170,28 @@ class RecordedLayer:
         return LinearLayer((path,), has_bias, not isinstance(module, nn.Linear), first)
 
     @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The values of the stages, by name."""
+        return self.layer_pass.tensors
+
+    @property
     def is_output_known(self) -> bool:
         """Whether the computation of the layer's result from its input is known."""
-        end = self.found.steps.get("result")
+        end = self.steps.get("result")
         return end is not None and end.step is not None
 
     def add_identity_norm(self) -> None:
         """Add an identity norm stage as the input of stages that use the stream directly."""
-        for name, each in self.found.steps.items():
+        for name, each in self.steps.items():
             if name != "attended" and Role.RESIDUAL in each.reads and len(each.reads) == 1:
-                self.found.steps[name] = replace(each, reads=(Role.NORMED,))
+                self.steps[name] = replace(each, reads=(Role.NORMED,))
         self.add_stage(Role.NORMED, input_reader(self.path), ResidualAddition(), Role.RESIDUAL)
 
     def add_identity_rotation(self, name: str, source: str) -> None:
         """Treat queries or keys without a rotary embedding as the result of an empty rotation."""
-        self.add_stage(source, self.found.sources[name], self.found.steps[name].step,
-                  *self.found.steps[name].reads)  # fmt: skip
-        self.found.steps[name] = StageStep(RotaryPosition(ROTARY_KEY, 0), (source,))
+        self.add_stage(source, self.readers[name], self.steps[name].step,
+                  *self.steps[name].reads)  # fmt: skip
+        self.steps[name] = StageStep(RotaryPosition(ROTARY_KEY, 0), (source,))
 
 
 def recognized_norm(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from itertools import groupby
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -124,11 +123,9 @@ class LayerRun(Struct, frozen=True, eq=False):
     @property
     def description(self) -> str:
         """Notice that states which layers are shown, counted from 1."""
-        layers = self.group.layers
-        are_all = layers == tuple(range(layers[0], layers[-1] + 1))
-        first = f"{layers[0] + 1}" + (f" to {layers[-1] + 1}" if len(layers) > 1 else "")
-        each = first if are_all else ", ".join(str(layer + 1) for layer in layers)
-        return f"Shown: {self.group.name}, layer{'s' * (len(layers) > 1)} {each}"
+        layers = [layer + 1 for layer in self.group.layers]
+        plural = "s" * (len(layers) > 1)
+        return f"Shown: {self.group.name}, layer{plural} {_format_numbers(layers)}"
 
     def select_stages(self, names: Collection[str]) -> LayerRun:
         """Return the run with only its attention and some stages."""
@@ -159,18 +156,14 @@ def group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
 def _group_layers_of_same_kind(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     numbered = number_calls(_without_ambiguous_softmax(calls))
     added = _find_score_additions(call for _, call in numbered)
-    keys = [
-        (module_family(call.module), *_grouping_key(call), each.bias is None)
-        for (_, call), each in zip(numbered, added, strict=True)
-    ]
-    order = {key: at for at, key in reversed([*enumerate(keys)])}
-    places = sorted(range(len(numbered)), key=lambda at: (order[keys[at]], at))
-    found = []
-    for key, group in groupby(places, key=lambda at: keys[at]):
-        members = list(group)
-        layers, own = zip(*(numbered[at] for at in members), strict=True)
-        found.append(LayerGroup(key[0], layers, own, tuple(added[at] for at in members)))
-    return tuple(found)
+    groups: dict[tuple[object, ...], list[tuple[int, AttentionCall, ScoreAdditions]]] = {}
+    for (layer, call), each in zip(numbered, added, strict=True):
+        key = (module_family(call.module), *_grouping_key(call), each.bias is None)
+        groups.setdefault(key, []).append((layer, call, each))
+    return tuple(
+        LayerGroup(module_family(members[0][1].module), *zip(*members, strict=True))
+        for members in groups.values()
+    )
 
 
 def _without_ambiguous_softmax(calls: Sequence[AttentionCall]) -> list[AttentionCall]:

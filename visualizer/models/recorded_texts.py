@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.captured_attention import numbered_labels
 from visualizer.errors import InputError
-from visualizer.models.attention_recorder import record_calls
+from visualizer.models.attention_recorder import record_calls, select_text
 from visualizer.models.layer_lookup import is_decoder_part
 from visualizer.models.recorded_runs import create_layer_run, group_calls, is_cross_attention_path
 
@@ -165,7 +165,7 @@ class _Chain:
         start = self.keys[0].first
         keys = {
             name: _concatenate_after_zeros(
-                [_select_text(getattr(block, name), text) for block in self.keys], start
+                [select_text(getattr(block, name), text) for block in self.keys], start
             )
             for name in ("keys", "values")
         }
@@ -541,10 +541,6 @@ def _select_positions(
 
 def _reorder_batch(part: Tensor | None, order: Tensor) -> Tensor | None:
     return part if part is None or len(part) == 1 else part[order.to(part.device)]
-
-
-def _select_text(part: Tensor | None, text: int) -> Tensor | None:
-    return part if part is None or len(part) == 1 else part[text : text + 1]
 
 
 def _concatenate_after_zeros(parts: list[Tensor | None], count: int) -> Tensor | None:

@@ -26,9 +26,9 @@ from visualizer.models.layer_detection import (
     infer_text_steps,
 )
 from visualizer.models.layer_recorder import (
-    NO_MODULE_CALLS,
     LayerInput,
     ModuleCall,
+    first_input,
     record_layer_inputs,
     record_module_calls,
 )
@@ -277,7 +277,7 @@ class _RepeatedLayers:
 
     def _input_stream(self, place: int) -> Tensor:
         given = self._inputs[place]
-        stream = vectors(next(iter((*given.given, *given.named.values()))))
+        stream = vectors(first_input(given.given, given.named))
         assert stream is not None
         return stream.cpu()
 
@@ -353,7 +353,7 @@ class RecordedLayers(Struct, frozen=True, eq=False):
         The reason why these stages are not available, as a sentence; empty if they are available.
     """
 
-    module_calls: Mapping[str, ModuleCall] = NO_MODULE_CALLS
+    module_calls: Mapping[str, ModuleCall] = {}
     inputs: Mapping[str, LayerInput] = {}
     is_repeated: bool = False
     notice: str = ""
