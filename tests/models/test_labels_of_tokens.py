@@ -67,7 +67,7 @@ def test_the_tokens_of_a_character_share_its_label(folder: Path) -> None:
     assert visible_tokens(seen.tokens[1:]) == LABELS
     tokenizer = model.opened.tokenizer
     assert tokenizer
-    ids = tokenizer.encode(TEXT).numbers["input_ids"]
+    ids = tokenizer.encode(TEXT).inputs["input_ids"]
     assert tokenizer.decode(ids[1:]) == TEXT, "what is typed is as it was"
     assert "<0xE6>" in tokenizer.token_texts(ids)
 

@@ -99,8 +99,8 @@ def test_texts_are_split_as_transformers_does(tmp_path: Path, save: Callable[[Pa
         for has_special in (True, False):
             found = split.encode(*texts, has_special=has_special)
             wanted = plain(*texts, add_special_tokens=has_special)
-            assert found.numbers == dict(wanted)
-            assert found.count == len(found.words) == len(wanted["input_ids"])
+            assert found.inputs == dict(wanted)
+            assert found.count == len(found.tokens) == len(wanted["input_ids"])
     numbers = plain(TEXT)["input_ids"]
     assert split.decode(numbers) == plain.decode(numbers, clean_up_tokenization_spaces=False)
     for number, word in zip(numbers, split.token_texts(numbers), strict=True):
@@ -145,7 +145,7 @@ def test_a_number_outside_the_vocabulary_is_named_by_itself(opened: OpenedModel)
 
 def test_of_a_text_that_is_much_too_long_only_the_length_is_told(opened: OpenedModel) -> None:
     coded = opened.tokenizer_for_text.encode("!" * 30_001)
-    assert (coded.count, coded.numbers, coded.words) == (30_001, {}, [])
+    assert (coded.count, coded.inputs, coded.tokens) == (30_001, {}, [])
     with pytest.raises(InputError, match="The text has 30,001 tokens; bytes supports at most 67"):
         opened.inputs("!" * 30_001)
 
@@ -247,8 +247,8 @@ def test_a_large_vocabulary(tmp_path: Path) -> None:
     PreTrainedTokenizerFast(tokenizer_object=made).save_pretrained(folder)
     model = open_model(folder)
     found = model.tokenizer_for_text.encode("word399999 word7")
-    assert found.numbers["input_ids"] == [399_999, 7]
-    assert found.words == ["word399999", "word7"]
+    assert found.inputs["input_ids"] == [399_999, 7]
+    assert found.tokens == ["word399999", "word7"]
 
 
 PARENT = """

@@ -193,10 +193,6 @@ MAX_BATCH_TOKENS = 512
 """Maximum number of tokens per batch, summed over its texts."""
 
 
-def _no_report(answer: AblationAnswer) -> None:
-    return None
-
-
 def ablation_changes(
     model: OpenedModel,
     text: str,
@@ -205,7 +201,7 @@ def ablation_changes(
     cuts: Cuts | None = None,
     known: AblationAnswer | None = None,
     progress: Progress = no_progress,
-    report: Callable[[AblationAnswer], object] = _no_report,
+    report: Callable[[AblationAnswer], object] = lambda _: None,
 ) -> AblationAnswer:
     """Return the change in a next token's log-probability when each head is ablated.
 

@@ -233,13 +233,13 @@ class LabTokenizer:
         given = {"input_ids": numbers.tolist(), "attention_mask": [1] * count}
         return EncodedText(count, given, words)
 
-    def decode(self, numbers: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int]) -> str:
         """Join tokens into a text: words with spaces between them, characters without spaces."""
-        return self.vocabulary.join_tokens(self.token_texts(numbers))
+        return self.vocabulary.join_tokens(self.token_texts(ids))
 
-    def token_texts(self, numbers: Sequence[int]) -> tuple[str, ...]:
+    def token_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Return the tokens with these ids."""
-        return self.vocabulary.ids_to_tokens(numbers)
+        return self.vocabulary.ids_to_tokens(ids)
 
     def format_user_message(self, text: str, name: str) -> str:
         """Reject the text: lab models have no chat template."""

@@ -92,7 +92,7 @@ def logit_parts(
     _check_supported(model, (Parallelism.TENSOR, Parallelism.PIPELINE))
     given, *_ = model.inputs(text)
     with _record_modules(model) as module_values:
-        calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
+        calls, _ = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = sorted(calls)
     names = [layer_path(calls[layer].module) for layer in layers]
     streams = [_values_of(model, module_values, name).given for name in names]
@@ -177,7 +177,7 @@ def logit_lens(
     _check_supported(model, (Parallelism.PIPELINE,))
     given, *_ = model.inputs(text)
     with _record_modules(model) as module_values:
-        calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
+        calls, _ = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = tuple(sorted(calls))
     paths = [layer_path(calls[layer].module) for layer in layers]
     matrix, norm = _find_unembedding(model, module_values, paths[-1])

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.run import MAX_FULL_MATRIX_BYTES, USABLE_MEMORY_SHARE, format_gib
-from visualizer.attention.spec import Device
+from visualizer.attention.run import MAX_FULL_MATRIX_BYTES
 from visualizer.errors import InputError
 from visualizer.models.chunked_prefill import (
     TOKENS_PER_CHUNK,
@@ -23,6 +22,7 @@ from visualizer.models.long_text_vectors import reserve_vector_file, store_vecto
 from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS
 from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.models.recorded_runs import LayerRun
+from visualizer.models.text_model import check_free_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -171,13 +171,7 @@ class LongTextReader:
         width = self._model.config_size("hidden_size") or 1
         wide = self._model.config_size("intermediate_size") or 4 * width
         needed = in_memory + 4 * min(tokens, at_once) * (8 * width + 3 * wide)
-        free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
-        if needed > free:
-            sentence = (
-                f"{tokens:,} tokens need {format_gib(needed)} of memory; "
-                f"{format_gib(free)} is available."
-            )
-            raise InputError("text", f"{sentence} Use a shorter text.")
+        check_free_memory(needed, f"{tokens:,} tokens", "text", "Use a shorter text.")
 
     def _vector_bytes_of_token(self, given: Mapping[str, Any]) -> int:
         """Return the bytes per token that all layers keep, measured on a few tokens."""

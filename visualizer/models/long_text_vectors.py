@@ -76,7 +76,8 @@ def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:
     InputError
         With field ``text`` if there is not enough space, or the file's folder cannot be written.
     """
-    size, in_memory = bytes_of_token * tokens, _max_bytes_in_memory()
+    size = bytes_of_token * tokens
+    in_memory = min(MAX_MEMORY_BYTES, free_memory_bytes() // FREE_MEMORY_DIVISOR)
     if size <= in_memory:
         return None
     where = f"{tokens:,} tokens need {format_size(size)} in a temporary file"
@@ -94,10 +95,6 @@ def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:
         why, limit = f"where {format_size(room)} is available", max(room, in_memory)
     sentence = f"{where}, {why}. About {limit // bytes_of_token:,} tokens fit."
     raise InputError("text", sentence)
-
-
-def _max_bytes_in_memory() -> int:
-    return min(MAX_MEMORY_BYTES, free_memory_bytes() // FREE_MEMORY_DIVISOR)
 
 
 def free_memory_bytes() -> int:

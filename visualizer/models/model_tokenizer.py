@@ -96,16 +96,16 @@ class EncodedText(Struct, frozen=True):
     ----------
     count : int
         Number of tokens.
-    numbers : mapping
+    inputs : mapping
         Inputs of the model by argument name, one number per token; empty if there are more than
         `MAX_LISTED_TOKENS` tokens.
-    words : sequence of str
+    tokens : sequence of str
         The tokens as strings.
     """
 
     count: int
-    numbers: Mapping[str, Sequence[int]]
-    words: Sequence[str]
+    inputs: Mapping[str, Sequence[int]]
+    tokens: Sequence[str]
 
 
 class ModelTokenizer(Protocol):
@@ -123,11 +123,11 @@ class ModelTokenizer(Protocol):
         """Tokenize a text or a pair of texts, with or without special tokens."""
         ...
 
-    def decode(self, numbers: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int]) -> str:
         """Decode tokens into one text."""
         ...
 
-    def token_texts(self, numbers: Sequence[int]) -> tuple[str, ...]:
+    def token_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Decode each token separately."""
         ...
 
@@ -153,7 +153,7 @@ class FolderTokenizer:
 
     def __init__(self, folder: ModelFolder) -> None:
         self.location = TokenizerLocation(next(_numbers), str(folder.path.absolute()), folder.name)
-        self._words: dict[int, str] = {}
+        self._token_texts: dict[int, str] = {}
         """Cached texts of tokens."""
         finalize(self, tokenizer_process.close, self.location.number)
         sentence = f"Cannot load the tokenizer of {folder.name}"
@@ -171,21 +171,21 @@ class FolderTokenizer:
         self, text: str, second: str | None = None, *, has_special: bool = True
     ) -> EncodedText:
         """See `ModelTokenizer`."""
-        found = self._ask_process(
+        found = self._request(
             "encode", text=text, second=second, has_special=has_special, most=MAX_LISTED_TOKENS
         )
         return EncodedText(found["count"], found["numbers"], found["words"])
 
-    def decode(self, numbers: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int]) -> str:
         """See `ModelTokenizer`."""
-        return str(self._ask_process("decode", numbers=[*numbers])["text"])
+        return str(self._request("decode", numbers=[*ids])["text"])
 
-    def token_texts(self, numbers: Sequence[int]) -> tuple[str, ...]:
+    def token_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """See `ModelTokenizer`."""
-        if unknown := [*{*numbers} - self._words.keys()]:
-            found = self._ask_process("words", numbers=unknown)["words"]
-            self._words.update(zip(unknown, found, strict=True))
-        return tuple(self._words[number] for number in numbers)
+        if unknown := [*{*ids} - self._token_texts.keys()]:
+            found = self._request("words", numbers=unknown)["words"]
+            self._token_texts.update(zip(unknown, found, strict=True))
+        return tuple(self._token_texts[each] for each in ids)
 
     def format_user_message(self, text: str, name: str) -> str:
         """See `ModelTokenizer`."""
@@ -198,9 +198,9 @@ class FolderTokenizer:
         except (TokenizerError, ProcessEndedError) as error:
             raise invalid_template_error(name, str(error)) from error
 
-    def _ask_process(self, says: str, **values: Any) -> Mapping[str, Any]:
+    def _request(self, kind: str, **values: Any) -> Mapping[str, Any]:
         try:
-            return tokenizer_process.ask(self.location, says, values, SPLIT_LIMITS)
+            return tokenizer_process.ask(self.location, kind, values, SPLIT_LIMITS)
         except (TokenizerError, ProcessEndedError) as error:
             sentence = f"The tokenizer of {self.location.name} failed on this text: {error}."
             raise InputError("text", sentence) from error

@@ -297,7 +297,7 @@ class OpenedModel(TextModel):
             with suppress(UnsupportedAttentionError):
                 _, result = self.long_texts.read(given, {}, keeps=False)
                 return UneditedReading(self._next_token_logs(result), {}, {}, is_long=True)
-        calls, result = self._calls_by_layer({**given, **self.last_logits_only})
+        calls, result = self.calls_by_layer({**given, **self.last_logits_only})
         contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
         is_small = sum(call.weights.nbytes for call in calls.values()) <= MAX_CACHED_READING_BYTES
         weights = {at: call.weights[0] for at, call in calls.items()} if is_small else {}
@@ -470,8 +470,8 @@ class OpenedModel(TextModel):
 
     def calls_by_layer(
         self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
-    ) -> dict[int, AttentionCall]:
-        """Run the model once and return the recorded attention of each layer.
+    ) -> tuple[dict[int, AttentionCall], Any]:
+        """Run the model once; return the recorded attention call of each layer, and its output.
 
         Parameters
         ----------
@@ -484,12 +484,6 @@ class OpenedModel(TextModel):
             With field ``model`` if heads cannot be recorded separately: the model has its own
             attention implementation, or its layers run several times.
         """
-        return self._calls_by_layer(given, edits, cuts)[0]
-
-    def _calls_by_layer(
-        self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
-    ) -> tuple[dict[int, AttentionCall], Any]:
-        """Return the attention calls by layer, and the model's output."""
         if PIXELS_ARGUMENT not in given:
             self.check_memory(given["input_ids"].shape[-1])
         calls, result = self._run_recorded(given, edits, cuts, {})

@@ -125,8 +125,8 @@ class TextModel:
             self.check_length(coded.count, "second")
         self.check_length(coded.count)
         device = self.model.device
-        given = {name: torch.tensor([each], device=device) for name, each in coded.numbers.items()}
-        words = label_split_characters(coded.words)
+        given = {name: torch.tensor([each], device=device) for name, each in coded.inputs.items()}
+        words = label_split_characters(coded.tokens)
         if not self.has_decoder:
             return given, words, ()
         start = self._decoder_ids(second)
@@ -194,7 +194,7 @@ class TextModel:
         if second:
             coded = self.tokenizer_for_text.encode(second, has_special=False)
             self.check_length(len(ids) + coded.count, "second")
-            ids += coded.numbers["input_ids"]
+            ids += coded.inputs["input_ids"]
         if not ids:
             raise InputError(
                 "second",
@@ -228,17 +228,17 @@ class TextModel:
         values, numbers = logs.topk(most)
         return [*zip(self.token_texts(numbers.tolist()), values.exp().tolist(), strict=True)]
 
-    def token_texts(self, numbers: Sequence[int]) -> tuple[str, ...]:
+    def token_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Return the texts of tokens by their ids."""
-        return self.tokenizer_for_text.token_texts(numbers)
+        return self.tokenizer_for_text.token_texts(ids)
 
-    def token_text(self, number: int) -> str:
+    def token_text(self, token_id: int) -> str:
         """Return the text of a token by its id."""
-        return self.token_texts((number,))[0]
+        return self.token_texts((token_id,))[0]
 
-    def decode_tokens(self, numbers: Sequence[int]) -> str:
+    def decode_tokens(self, ids: Sequence[int]) -> str:
         """Decode tokens into one text."""
-        return self.tokenizer_for_text.decode(numbers)
+        return self.tokenizer_for_text.decode(ids)
 
     def token_id(self, token: str) -> int:
         """Return the id of a token of the vocabulary by its text.
@@ -253,7 +253,7 @@ class TextModel:
             tokens = f"{found.count:,} tokens"
             sentence = f"“{token[:60]}” is {tokens} of {self.folder.name}. Enter a single token."
             raise InputError("token", sentence)
-        return found.numbers["input_ids"][0]
+        return found.inputs["input_ids"][0]
 
 
 def cache_disabling_argument(model: Any) -> dict[str, bool]:
@@ -263,22 +263,28 @@ def cache_disabling_argument(model: Any) -> dict[str, bool]:
 
 
 def _check_memory(layers: int, heads: int, tokens: int, field: str) -> None:
-    """Reject a text or image if the attention weights would not fit in the free memory.
-
-    Raises
-    ------
-    InputError
-        With field ``text``, or ``image`` for the tokens of an image.
-    """
+    """Reject a text or image if the attention weights would not fit in the free memory."""
     # One stage of all layers, if it is accessed as a whole; the weights, if they must be kept; and
     # the intermediate values of one layer, including its softmax.
     needed = 4 * heads * tokens**2 * (2 * layers + 6)
+    is_text = field == "text"
+    advice = "Use a shorter text." if is_text else "Use a smaller model or close programs."
+    check_free_memory(
+        needed, f"{layers:,} layers × {heads:,} heads × {tokens:,} tokens", field, advice
+    )
+
+
+def check_free_memory(needed: int, described: str, field: str, advice: str) -> None:
+    """Reject an input that needs more bytes of memory than are available.
+
+    Parameters
+    ----------
+    described, advice : str
+        Description of the input, and a sentence that states what to do, for the error message.
+    field : str
+        Field of the error.
+    """
     free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
     if needed > free:
-        sentence = (
-            f"{layers:,} layers × {heads:,} heads × {tokens:,} tokens need {format_gib(needed)} of "
-            f"memory; {format_gib(free)} is available."
-        )
-        is_text = field == "text"
-        advice = "Use a shorter text." if is_text else "Use a smaller model or close programs."
-        raise InputError(field, f"{sentence} {advice}")
+        memory = f"{format_gib(needed)} of memory; {format_gib(free)} is available"
+        raise InputError(field, f"{described} need {memory}. {advice}")

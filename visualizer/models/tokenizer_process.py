@@ -37,7 +37,7 @@ PROCESS_EXITED_MESSAGE = "the tokenizer process exited unexpectedly; try again"
 GRACE_PERIOD_S = 2.0
 """Time, in seconds, after the time limit before this program kills the process."""
 
-AnswerQueue = SimpleQueue[Message | None]
+ResponseQueue = SimpleQueue[Message | None]
 """Queue of responses; None marks the end of the process."""
 
 
@@ -118,7 +118,7 @@ class TokenizerProcess:
     def ask(
         self,
         folder: TokenizerLocation,
-        says: str,
+        kind: str,
         values: Mapping[str, Any],
         limits: ResponseLimits,
     ) -> Mapping[str, Any]:
@@ -136,10 +136,10 @@ class TokenizerProcess:
 
         def ask(started: _StartedProcess) -> Message:
             if folder.number not in started.loaded:
-                answer = self._load_tokenizer(started, folder)
-                if answer.kind != "answered":
-                    return answer
-            return started.ask(says, {**values, "number": folder.number}, limits)
+                response = self._load_tokenizer(started, folder)
+                if response.kind != "answered":
+                    return response
+            return started.ask(kind, {**values, "number": folder.number}, limits)
 
         return self._request(ask)
 
@@ -165,14 +165,14 @@ class TokenizerProcess:
         """Send a request; if the process had already ended, start a new one and send it again."""
         with self._lock:
             try:
-                answer = self._request_once(ask)
+                response = self._request_once(ask)
             except _RequestNotSentError:  # the end of a process is noticed with a delay
-                answer = self._request_once(ask)
-        if answer.kind == "refused":
-            raise InputError(answer.values["field"], answer.values["sentence"])
-        if answer.kind == "failed":
-            raise TokenizerError(answer.values["reason"])
-        return answer.values
+                response = self._request_once(ask)
+        if response.kind == "refused":
+            raise InputError(response.values["field"], response.values["sentence"])
+        if response.kind == "failed":
+            raise TokenizerError(response.values["reason"])
+        return response.values
 
     def _request_once(self, ask: Callable[[_StartedProcess], Message]) -> Message:
         with self._kill_on_error():
@@ -182,10 +182,10 @@ class TokenizerProcess:
         if self._closed:
             self._forget_tokenizers(started)
         values = {"number": folder.number, "folder": folder.path, "name": folder.name}
-        answer = started.ask("load", values, LOADING_LIMITS)
-        if answer.kind == "answered":
+        response = started.ask("load", values, LOADING_LIMITS)
+        if response.kind == "answered":
             started.loaded.add(folder.number)
-        return answer
+        return response
 
     def _forget_tokenizers(self, started: _StartedProcess) -> None:
         closed = [self._closed.popleft() for _ in range(len(self._closed))]
@@ -233,10 +233,10 @@ class _StartedProcess:
         self._owner = os.getpid()
         self.loaded: set[int] = set()
         """Ids of the tokenizers that the process has loaded."""
-        self._answers: AnswerQueue = SimpleQueue()
-        listened = (self._process, self._answers)
+        self._responses: ResponseQueue = SimpleQueue()
+        listened = (self._process, self._responses)
         Thread(
-            target=_receive_answers, args=listened, name=LISTENER_THREAD_NAME, daemon=True
+            target=_receive_responses, args=listened, name=LISTENER_THREAD_NAME, daemon=True
         ).start()
 
     @property
@@ -244,14 +244,14 @@ class _StartedProcess:
         """Whether the process has ended, or was started by the parent of this forked process."""
         return self._owner != os.getpid() or self._process.poll() is not None
 
-    def ask(self, says: str, values: Mapping[str, Any], limits: ResponseLimits) -> Message:
+    def ask(self, kind: str, values: Mapping[str, Any], limits: ResponseLimits) -> Message:
         """Send a message and wait for the response; see `TokenizerProcess.ask`."""
         start = monotonic()  # before sending, because the process measures from arrival
         initial_memory = 0
-        self._send_message(Message(says, {**values, "seconds": limits.seconds}))
+        self._send_message(Message(kind, {**values, "seconds": limits.seconds}))
         while True:
             try:
-                answer = self._answers.get(timeout=MEMORY_CHECK_INTERVAL_S)
+                response = self._responses.get(timeout=MEMORY_CHECK_INTERVAL_S)
             except Empty:
                 memory = self._memory_bytes()
                 initial_memory = initial_memory or memory
@@ -260,12 +260,12 @@ class _StartedProcess:
                 if monotonic() - start > limits.seconds + GRACE_PERIOD_S:
                     raise ProcessEndedError(limits.time_limit_reason) from None
                 continue
-            if answer is None:
+            if response is None:
                 is_late = monotonic() - start >= limits.seconds
                 raise ProcessEndedError(
                     limits.time_limit_reason if is_late else PROCESS_EXITED_MESSAGE
                 )
-            return answer
+            return response
 
     def _send_message(self, message: Message) -> None:
         assert self._process.stdin
@@ -290,12 +290,12 @@ class _StartedProcess:
             self._process.stdin.close()
 
 
-def _receive_answers(process: subprocess.Popen[bytes], answers: AnswerQueue) -> None:
+def _receive_responses(process: subprocess.Popen[bytes], responses: ResponseQueue) -> None:
     assert process.stdout
     with process.stdout as source, suppress(OSError, ValueError):  # the data may be invalid
         for message in read_messages(source.fileno()):
-            answers.put(message)
-    answers.put(None)
+            responses.put(message)
+    responses.put(None)
     process.wait()  # avoids a zombie process
 
 
