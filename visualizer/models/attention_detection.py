@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 KEPT_SHARE_KEY = "kept_by_sinks"
-"""Name, in a trace's weights, of the share of each row that attention sinks leave to the tokens."""
+"""Name, in a trace's weights, of the tensor with the share of each row that sinks leave."""
 
 
 class AttentionRecognizer:
@@ -63,7 +63,7 @@ class AttentionRecognizer:
     def find_input(self, stream: Tensor) -> str | None:
         """Return the name of the stage that the projections take as input; None if it is unknown.
 
-        It is the residual stream, or the normalized residual stream.
+        The stage is the residual stream or the normalized residual stream.
         """
         self.layer.add_stage(Role.RESIDUAL, input_reader(self.layer.path), ResidualStream((None,)))
         inputs = [vectors(each.given) for each in self.layer.attention_matrices.values()]

@@ -56,7 +56,7 @@ ContextEdits = Mapping[str, Mapping[int, ContextEdit]]
 EdgeCuts = Mapping[str, Mapping[int, "HeadCut"]]
 """Cut edges of heads, by the path of the attention module and the head's number."""
 _ATTENTION_NAME_PARTS = ("att", "Att")
-"""Strings that identify attention modules by their paths; softmax in others is not recorded."""
+"""Strings that identify attention modules by their paths; softmax elsewhere is not recorded."""
 
 
 class RecordingMethod(StrEnum):
@@ -469,7 +469,7 @@ def replace_attention(model: nn.Module, session: AttentionSession) -> Iterator[N
 
 @cache
 def _wrap_attention_interface() -> None:
-    """Wrap the lookup of attention functions, and give the current session the eager one.
+    """Wrap the lookup of attention functions, and pass the eager one to the current session.
 
     The model's eager function is available only as the default argument of this lookup.
     """

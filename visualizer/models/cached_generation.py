@@ -285,7 +285,7 @@ class TokenReader:
         return text, False
 
     def _truncate_cache(self, wanted: list[int]) -> int:
-        """Truncate the cache to the common prefix; return its length, or -1 if none is usable."""
+        """Truncate the cache to the common prefix; return its length, or -1 without a cache."""
         if self._model.ranks.parallelism is Parallelism.PIPELINE:
             # A process without the first layer finds no length in its part of the cache.
             self._cache = None

@@ -37,7 +37,7 @@ INCOMPLETE_LAYERS = "its files lack some tensors of its layers"
 
 
 def find_layer_list(model: nn.Module, layers: int) -> str:
-    """Return the path of the list of a model's layers; empty if there is not exactly one.
+    """Return the path of a model's layer list; empty unless there is exactly one such list.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class DiskReadingEstimate(Struct, frozen=True):
     Parameters
     ----------
     layers : int
-        Number of layers, read one at a time.
+        Number of layers, which are read one at a time.
     bytes : int
         Number of bytes read from the files.
     memory : int

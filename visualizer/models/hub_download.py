@@ -63,8 +63,8 @@ POLL_S = 0.05
 class HubResponse:
     """A response that is being received.
 
-    A thread receives it, because neither a DNS lookup nor a connection attempt can be interrupted.
-    After `stop_receiving`, that thread ends with the next chunk, or at the timeout.
+    It is received on a thread, because neither a DNS lookup nor a connection attempt can be
+    interrupted. After `stop_receiving`, the thread ends with the next chunk, or at the timeout.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def download_model(
 
 
 def _select_files(name: str, listing: Any) -> tuple[str, tuple[RepositoryFile, ...]]:
-    """Return the commit and the files to download from the hub's description of a repository."""
+    """Return the commit and the files of a repository to download, given the hub's description."""
     damaged = f"The Hub returned an invalid file list for {name}. Try again."
     if not isinstance(listing, dict) or not isinstance(listing.get("siblings"), list):
         raise _download_error(damaged)

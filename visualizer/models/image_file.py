@@ -25,7 +25,7 @@ IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 MAX_FILE_BYTES = 64 * 2**20
 MAX_ASPECT_RATIO = 10
 """Maximum ratio of the longer side to the shorter side. The shorter side is scaled to the model's
-input size, so the scaled image could be very large.
+input size; otherwise, the scaled image could be very large.
 """
 MAX_PIXELS = 50_000_000
 IMAGE_CHANGED_ERROR = (
@@ -90,7 +90,7 @@ def _decode_image(content: bytes, name: str) -> Image.Image:
 
     try:
         with warnings.catch_warnings():
-            # Everything that Pillow warns about is rejected below, or does not matter.
+            # Everything that Pillow warns about is rejected below or is irrelevant.
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(content), formats=IMAGE_FORMATS) as image:
                 _check_size(*image.size, name)

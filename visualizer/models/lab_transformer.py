@@ -176,7 +176,7 @@ class LabForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
         attention_mask : Tensor, optional
             Mask that is 0 for padding tokens, [batch, token].
         logits_to_keep : int
-            Number of tokens at the end for which logits are computed; 0 for all.
+            Number of tokens at the end for which logits are computed; 0 for all tokens.
         """
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache()

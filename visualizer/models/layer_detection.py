@@ -147,7 +147,7 @@ def infer_layers(
 def _recognize_layer(
     model: nn.Module, call: AttentionCall, module_calls: Mapping[str, ModuleCall]
 ) -> RecordedLayer:
-    """Trace the computation of a layer, or of its parent if its parts are numbered, as in T5."""
+    """Recognize the steps of a layer, or of its parent if its parts are numbered, as in T5."""
     layer = _trace_layer(model, call, module_calls, layer_path(call.module))
     outer = layer_path(layer.path)
     if outer == layer.path or layer.is_output_known:
@@ -310,8 +310,8 @@ def _angles_of_layers(
 def _fill_missing_steps(found: list[RecordedLayer]) -> None:
     """Add identity stages to layers that lack a step which other layers have.
 
-    Some layers have no positional encoding, and the first layer of some models has no norm; there,
-    the values before and after the step are the same.
+    Some layers have no positional encoding, and the first layer of some models has no norm. In
+    these layers, the values before and after the step are the same.
     """
     if any(Role.NORMED in one.steps for one in found):
         for one in found:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _IN_LAYER = re.compile(r".*\.\d+(\.|$)")
-"""Matches the path of a layer or of a module in a layer, which contains the layer's number."""
+"""Matches the paths of layers and of modules in layers, which contain the number of a layer."""
 
 
 class ModuleCall(Struct, frozen=True, eq=False):
@@ -131,7 +131,7 @@ def first_input(inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
 
 
 def first_output(result: Any) -> Any:
-    """Return the result of a call, or the first part of a tuple."""
+    """Return the result of a call, or its first element if it is a tuple."""
     return result[0] if isinstance(result, tuple) and result else result
 
 

@@ -111,7 +111,7 @@ def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
 
 
 def find_factor(whole: Tensor, product: Tensor) -> float | None:
-    """Return the factor by which one tensor is a multiple of another; None if there is none."""
+    """Return the factor by which ``whole`` is multiplied in ``product``; None if there is none."""
     if torch.equal(whole, product):
         return 1.0
     known, wanted = float64_on_cpu(whole), float64_on_cpu(product)

@@ -71,7 +71,7 @@ class LongTextReader:
         )
 
     def can_keep_weights(self, given: Mapping[str, Any]) -> bool:
-        """Return whether the weights of a text are small enough, or fit in the free memory."""
+        """Return whether the weights of a text are below the limit, or fit in the free memory."""
         if not self.is_long(given):
             return True
         try:
@@ -167,14 +167,14 @@ class LongTextReader:
             yield
 
     def _check_room(self, tokens: int, in_memory: int, at_once: int) -> None:
-        """Reject a text if its vectors and the layers' intermediate values exceed free memory."""
+        """Reject a text if its vectors and intermediate values would not fit in the free memory."""
         width = self._model.config_size("hidden_size") or 1
         wide = self._model.config_size("intermediate_size") or 4 * width
         needed = in_memory + 4 * min(tokens, at_once) * (8 * width + 3 * wide)
         check_free_memory(needed, f"{tokens:,} tokens", "text", "Use a shorter text.")
 
     def _vector_bytes_of_token(self, given: Mapping[str, Any]) -> int:
-        """Return the bytes per token that all layers keep, measured on a few tokens."""
+        """Return the number of bytes per token that all layers keep, measured on a few tokens."""
         if self._vector_bytes is None:
             few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
             with record_long_text(self._model.model, ranks=self._model.ranks) as calls:

@@ -39,7 +39,7 @@ _CURRENT_FILE: ContextVar[TensorFile | None] = ContextVar("file of vectors", def
 
 
 def allocate_vectors(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Return uninitialized storage for vectors of a long text, in the file of `store_vectors_in`.
+    """Return uninitialized storage for vectors, in the file that `store_vectors_in` selected.
 
     Raises
     ------

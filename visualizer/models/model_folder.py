@@ -218,7 +218,8 @@ class ModelFolder(Struct, frozen=True):
     architectures : tuple of str
         Class names in the configuration.
     layers, heads : int
-        Counts in the configuration, for the encoder in encoder-decoder models; 0 if missing.
+        Numbers of layers and of heads per layer in the configuration; 0 if they are missing. For
+        encoder-decoder models, these are the numbers of the encoder.
     numbers : int
         Number of parameters.
     bytes : int
@@ -523,7 +524,7 @@ class TensorHeader(Struct, frozen=True):
 
 
 def list_tensors(files: Sequence[Path]) -> list[TensorHeader]:
-    """List the tensors in weights files by their headers.
+    """List the tensors in weights files from their headers.
 
     Raises
     ------
@@ -548,7 +549,7 @@ def _measure_layers(weights: Sequence[TensorHeader], layers: int) -> LayerSizes:
 
 
 def _list_file_tensors(path: Path) -> list[TensorHeader]:
-    """List the tensors in a ``.safetensors`` file by its header, checked against the file size."""
+    """List the tensors in a ``.safetensors`` file from its header, and check its size."""
     damaged = f"{path.name} is damaged: its content does not match its header."
     try:
         with open_regular_file(path) as file:

@@ -127,7 +127,7 @@ def load_model(
         _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
     read = WeightProgress(progress, numbers, folder.bytes * numbers // max(1, folder.numbers))
     if folder.has_tokenizer:
-        tokenizer_process.start()  # its imports take as long as the imports here
+        tokenizer_process.start()  # its imports take as long as those of this process
     transformers = _import_transformers()
     if folder.kind not in transformers.CONFIG_MAPPING:
         sentence = (

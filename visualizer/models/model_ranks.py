@@ -63,7 +63,7 @@ class _EndedError(Exception):
 
 
 class ModelProcessGroup:
-    """A single process that holds the whole model; see `ModelRank` for several."""
+    """A single process that holds the whole model; see `ModelRank` for several processes."""
 
     rank = 0
     count = 1

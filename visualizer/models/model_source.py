@@ -24,7 +24,7 @@ MAX_LISTED_HEADS = 6
 MAX_HEAD_SCALE = 100.0
 """Maximum absolute value of the factor that scales a head."""
 MAX_SOURCE_LENGTH = 100_000
-"""Maximum number of characters of a text that heads are patched from."""
+"""Maximum number of characters of a text from which heads are patched."""
 MAX_SECOND_LENGTH = 100_000
 """Maximum number of characters of a second text."""
 MAX_SHOWN_SOURCE = 40

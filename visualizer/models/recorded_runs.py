@@ -70,7 +70,7 @@ class ScoreAdditions(Struct, frozen=True, eq=False):
     Parameters
     ----------
     bias : Tensor or None
-        [head, query, key]; None if only zeros are added to the scores of allowed keys.
+        Bias, [head, query, key]; None if only zeros are added to the scores of allowed keys.
     """
 
     mask: LayerMask

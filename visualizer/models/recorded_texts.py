@@ -40,7 +40,7 @@ class _ForwardPass(Struct, eq=False):
     Parameters
     ----------
     past : int
-        Number of positions with keys and values from earlier passes in the cache.
+        Number of positions from earlier passes that are in the cache.
     has_cache : bool
         Whether a cache was passed; its tensors may be larger than its content.
     is_overwritten : bool
@@ -71,8 +71,8 @@ class _Rows(Struct, frozen=True, eq=False):
     first, first_key : int
         Positions of the first query and of the first key within the text.
     order : Tensor or None
-        Index in the previous batch of the text that each text of this call continues; None if
-        unchanged.
+        For each text of this call, the index of the text in the previous batch that it continues;
+        None if the order is unchanged.
     """
 
     call: AttentionCall

@@ -144,7 +144,7 @@ def add_layer_stages(
 ) -> Run:
     """Return a run with the stages around its attention, in order of computation.
 
-    The queries, keys and values are kept, and described by how the layers compute them.
+    The queries, keys and values are kept, with the steps by which the layers compute them.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ class _RepeatedLayers:
 def _lazy_stages(
     again: _RepeatedLayers, sizes: Mapping[str, tuple[int, ...]], layers: int, dtype: torch.dtype
 ) -> dict[str, list[ComputedTensor]]:
-    """Return the stages of all layers; computing one also caches the value ranges of the others."""
+    """Return the stages of all layers; computing one also records the layer's other ranges."""
     cache = LayerCache()
     parts: dict[str, list[ComputedTensor]] = {}
 

@@ -42,7 +42,7 @@ class TextModel:
         self.folder, self.model, self.tokenizer, self.device, self.ranks, self.on_disk = loaded
 
     def config_size(self, name: str) -> int:
-        """Return a positive integer of the text model's configuration; 0 if missing."""
+        """Return a positive integer from the text model's configuration; 0 if it is missing."""
         try:
             return positive_int(getattr(self.model.config.get_text_config(), name, 0))
         except NotImplementedError:  # raised for an unlimited length
