@@ -271,15 +271,17 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
     folder = ModelFolder(
         path,
         found.name,
-        metadata.settings.model.value,
-        (type(model).__name__,),
-        metadata.settings.layers,
-        metadata.settings.heads,
-        sum(each.numel() for each in model.parameters()),
-        file.path.stat().st_size,
-        True,
-        compute_fingerprint(json.loads(json.dumps(metadata_to_json(metadata))), [file.path]),
-        metadata,
+        kind=metadata.settings.model.value,
+        architectures=(type(model).__name__,),
+        layers=metadata.settings.layers,
+        heads=metadata.settings.heads,
+        numbers=sum(each.numel() for each in model.parameters()),
+        bytes=file.path.stat().st_size,
+        has_tokenizer=True,
+        fingerprint=compute_fingerprint(
+            json.loads(json.dumps(metadata_to_json(metadata))), [file.path]
+        ),
+        lab_run=metadata,
         training_step=step,
     )
     return folder, model, LabTokenizer(metadata.vocabulary)

@@ -328,15 +328,15 @@ def create_layer_run(
     _, heads, queries, keys = one.shape
     is_double = one.dtype is torch.float64
     captured = CapturedAttention(
-        describe_layers(group.layers, name),
-        len(group.layers),
-        heads,
-        queries,
-        keys,
-        Dtype.FLOAT64 if is_double else Dtype.FLOAT32,
-        b"",
-        tokens,
-        key_tokens,
+        name=describe_layers(group.layers, name),
+        layers=len(group.layers),
+        heads=heads,
+        queries=queries,
+        keys=keys,
+        dtype=Dtype.FLOAT64 if is_double else Dtype.FLOAT32,
+        numbers=b"",
+        query_tokens=tokens,
+        key_tokens=key_tokens,
     )
     if group.calls[0].queries is not None:
         found = infer_or_none(
@@ -379,27 +379,27 @@ def _describe_vectors(group: LayerGroup) -> CapturedVectors:
     one = group.calls[0]
     assert one.queries is not None
     assert one.values is not None
-    odd = _unknown_arguments_of(one)
+    unknown = _unknown_arguments_of(one)
     has_bias = any(each.bias is not None for each in group.added)
     # Sinks that scale the context vectors after the softmax leave row sums of 1.
     has_sinks = _sink_logits(one) is not None and not all(map(_are_row_sums_one, group.calls))
     return CapturedVectors(
-        one.queries.shape[-1],
-        one.values.shape[-1],
-        b"",
-        b"",
-        b"",
-        one.scaling,
-        mask.mask,
-        mask.own_mask,
-        mask.window,
-        not odd,
-        () if is_one else masks,
-        _softcap_of(one),
-        b"" if has_bias else None,
-        b"" if has_sinks else None,
-        odd,
-        cut,
+        d_head=one.queries.shape[-1],
+        d_value=one.values.shape[-1],
+        queries=b"",
+        keys=b"",
+        values=b"",
+        scaling=one.scaling,
+        mask=mask.mask,
+        own_mask=mask.own_mask,
+        window=mask.window,
+        is_plain=not unknown,
+        layer_masks=() if is_one else masks,
+        softcap=_softcap_of(one),
+        bias=b"" if has_bias else None,
+        sinks=b"" if has_sinks else None,
+        not_understood=unknown,
+        cut=cut,
     )
 
 
