@@ -265,7 +265,7 @@ def test_pickled_weights_are_refused(tmp_path: Path) -> None:
 
 def test_only_a_model_larger_than_memory_needs_the_disk(tmp_path: Path, machine: Machine) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=8)
-    needed = 4 * read_model_folder(folder).numbers
+    needed = 4 * read_model_folder(folder).parameters
     machine.set_free_bytes(needed)
     with pytest.raises(InputError, match="is available"):
         open_model(folder, Device.CPU)
@@ -296,7 +296,7 @@ def test_the_estimate_counts_what_is_read_and_held(tmp_path: Path) -> None:
     found = estimate_disk_reading(known, Dtype.FLOAT32)
     model = tiny_model("llama")
     layers = [sum(each.numel() for each in layer.parameters()) for layer in model.model.layers]
-    outside = known.numbers - sum(layers)
+    outside = known.parameters - sum(layers)
     assert (found.layers, found.bytes) == (2, 4 * sum(layers))
     assert found.memory == 4 * (outside + max(layers))
     assert found.seconds > 0

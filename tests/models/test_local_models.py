@@ -36,10 +36,10 @@ def test_models_are_listed_with_their_sizes(tmp_path: Path, tiny_model_folder: P
     (tmp_path / "models--a--file").touch()
     another, tiny = list_models(tmp_path)
     size = sum(file.stat().st_size for file in tiny_model_folder.iterdir())
-    numbers = tiny.numbers
+    numbers = tiny.parameters
     assert tiny == ListedModel("org/tiny", real, "llama", 2, 4, numbers, size)
     assert 4 * numbers < (tiny_model_folder / "model.safetensors").stat().st_size < 5 * numbers
-    assert (another.name, another.kind, another.layers, another.heads, another.numbers) == (
+    assert (another.name, another.kind, another.layers, another.heads, another.parameters) == (
         "Another/one", "mistral", 3, 4, 17,
     )  # fmt: skip
 

@@ -51,7 +51,7 @@ def test_a_whole_folder_tells_what_is_in_it(folder: Path) -> None:
         "llama",
         ("LlamaForCausalLM",),
     )
-    assert found.numbers == 17
+    assert found.parameters == 17
     assert found.bytes == (folder / WEIGHTS).stat().st_size
     assert not found.has_tokenizer
     (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
@@ -125,7 +125,7 @@ def test_weights_in_several_files(folder: Path) -> None:
     (folder / INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
     assert refusal(folder).startswith("1 of 2 weights files are missing, for example part-2.")
     save_file({"three": np.ones(3, np.float32)}, folder / names[1])
-    assert read_model_folder(folder).numbers == 20
+    assert read_model_folder(folder).parameters == 20
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_what_is_read_is_what_is_counted(folder: Path) -> None:
     save_file({"more": np.ones(100, np.float32)}, folder / "consolidated.safetensors")
     index = {"weight_map": {"more": "consolidated.safetensors"}}
     (folder / INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
-    assert read_model_folder(folder).numbers == 17
+    assert read_model_folder(folder).parameters == 17
 
 
 @pytest.mark.parametrize(

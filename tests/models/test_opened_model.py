@@ -176,7 +176,7 @@ def test_heads_that_do_not_divide_are_refused_before_processes_connect(
 @pytest.mark.usefixtures("eight_ranks")
 def test_processes_share_the_memory_of_the_machine(tmp_path: Path, machine: Machine) -> None:
     saved = save_tiny_model(tmp_path / "wide", num_attention_heads=8, num_key_value_heads=8)
-    needed = parameter_bytes(read_model_folder(saved).numbers, Dtype.FLOAT32)
+    needed = parameter_bytes(read_model_folder(saved).parameters, Dtype.FLOAT32)
     machine.set_free_bytes(needed)
     with pytest.raises(InputError, match="is available"):
         open_model(saved, Device.CPU, parallelism=Parallelism.TENSOR)

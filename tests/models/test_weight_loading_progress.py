@@ -82,5 +82,5 @@ def test_layers_heads_and_bytes_are_read_from_the_config(tmp_path: Path) -> None
     for kind in ("llama", "gpt2", "bart"):
         found = read_model_folder(save_tiny_model(tmp_path / kind, kind, n_layer=2, n_head=4))
         assert (found.layers, found.heads) == (2, 4)
-        assert parameter_bytes(found.numbers, Dtype.FLOAT64) == 8 * found.numbers
+        assert parameter_bytes(found.parameters, Dtype.FLOAT64) == 8 * found.parameters
     assert not read_model_folder(tmp_path / "llama", has_fingerprint=False).fingerprint

@@ -84,7 +84,7 @@ def disk_refusal_reason(folder: ModelFolder) -> str:
 
 def resident_parameters(folder: ModelFolder) -> int:
     """Return the maximum number of a model's parameters that are in memory."""
-    return folder.numbers - folder.layer_sizes.numbers + folder.layer_sizes.largest
+    return folder.parameters - folder.layer_sizes.parameters + folder.layer_sizes.largest_layer
 
 
 def estimate_disk_reading(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstimate:

@@ -275,7 +275,7 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
         architectures=(type(model).__name__,),
         layers=metadata.settings.layers,
         heads=metadata.settings.heads,
-        numbers=sum(each.numel() for each in model.parameters()),
+        parameters=sum(each.numel() for each in model.parameters()),
         bytes=file.path.stat().st_size,
         has_tokenizer=True,
         fingerprint=compute_fingerprint(

@@ -29,7 +29,7 @@ class ListedModel(Struct, frozen=True):
         The name of the model's repository.
     kind : str
         Name of the architecture in transformers; empty if unknown.
-    layers, heads, numbers : int
+    layers, heads, parameters : int
         Number of layers, of heads per layer, and of parameters; 0 if unknown.
     bytes : int
         Size of the model's files.
@@ -44,7 +44,7 @@ class ListedModel(Struct, frozen=True):
     kind: str = ""
     layers: int = 0
     heads: int = 0
-    numbers: int = 0
+    parameters: int = 0
     bytes: int = 0
     unavailable_reason: str = ""
     notice: str = ""
@@ -76,7 +76,7 @@ def _describe_model(path: Path) -> ListedModel:
         folder.kind,
         folder.layers,
         folder.heads,
-        folder.numbers,
+        folder.parameters,
         _folder_bytes(path),
         notice=" ".join(folder.notices),
     )

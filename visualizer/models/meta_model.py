@@ -96,7 +96,7 @@ def build_meta_model(
         sentence = (
             f"The config.json of {folder.name} does not match its files: it describes more than "
             f"{limit:,} modules and tensors, but the files contain "
-            f"{format_count(len(tensors), 'tensor')} with {folder.numbers:,} elements."
+            f"{format_count(len(tensors), 'tensor')} with {folder.parameters:,} elements."
         )
         raise InputError("model", sentence) from None
     if wrong := _describe_mismatch(model, found):

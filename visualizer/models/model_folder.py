@@ -194,16 +194,16 @@ class LayerSizes(Struct, frozen=True):
     ----------
     layers : int
         Number of layers in the stack; 0 if it cannot be determined.
-    numbers, bytes : int
+    parameters, bytes : int
         Number of parameters and bytes of all layers together.
-    largest : int
+    largest_layer : int
         Number of parameters of the largest layer.
     """
 
     layers: int = 0
-    numbers: int = 0
+    parameters: int = 0
     bytes: int = 0
-    largest: int = 0
+    largest_layer: int = 0
 
 
 class ModelFolder(Struct, frozen=True):
@@ -220,7 +220,7 @@ class ModelFolder(Struct, frozen=True):
     layers, heads : int
         Numbers of layers and of heads per layer in the configuration; 0 if they are missing. For
         encoder-decoder models, these are the numbers of the encoder.
-    numbers : int
+    parameters : int
         Number of parameters.
     bytes : int
         Total size of the weights files.
@@ -246,7 +246,7 @@ class ModelFolder(Struct, frozen=True):
     architectures: tuple[str, ...]
     layers: int
     heads: int
-    numbers: int
+    parameters: int
     bytes: int
     has_tokenizer: bool
     fingerprint: str
@@ -264,9 +264,9 @@ class ModelFolder(Struct, frozen=True):
         return choose_probe_text(self.lab_run.sample, self.lab_run.settings) if self.lab_run else ""
 
 
-def parameter_bytes(numbers: int, dtype: Dtype) -> int:
+def parameter_bytes(parameters: int, dtype: Dtype) -> int:
     """Return the number of bytes that parameters take in memory."""
-    return numbers * (8 if dtype is Dtype.FLOAT64 else 4)
+    return parameters * (8 if dtype is Dtype.FLOAT64 else 4)
 
 
 def is_model_folder(path: Path) -> bool:
@@ -306,7 +306,7 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
         architectures=tuple(named),
         layers=layers,
         heads=_find_count(config, _HEADS),
-        numbers=sum(each.numbers for each in weights),
+        parameters=sum(each.elements for each in weights),
         bytes=sum(file.stat().st_size for file in files),
         has_tokenizer=any((path / name).is_file() for name in _TOKENIZERS),
         fingerprint=compute_fingerprint(config, files) if has_fingerprint else "",
@@ -518,7 +518,7 @@ class TensorHeader(Struct, frozen=True):
     bytes: int
 
     @property
-    def numbers(self) -> int:
+    def elements(self) -> int:
         """Number of elements."""
         return prod(self.shape)
 
@@ -543,7 +543,7 @@ def _measure_layers(weights: Sequence[TensorHeader], layers: int) -> LayerSizes:
     whole = [stack for stack in stacks.values() if stack.keys() == {*range(layers)}]
     if len(whole) != 1:
         return LayerSizes()
-    sums = [sum(each.numbers for each in layer) for layer in whole[0].values()]
+    sums = [sum(each.elements for each in layer) for layer in whole[0].values()]
     read = sum(each.bytes for layer in whole[0].values() for each in layer)
     return LayerSizes(layers, sum(sums), read, max(sums))
 

@@ -115,17 +115,19 @@ def load_model(
             raise disk_reading_error(path.name, LAB_MODEL_REASON)
         return _load_lab_model(path, device, dtype)
     folder = read_model_folder(path)
-    numbers = folder.numbers
+    parameters = folder.parameters
     if is_from_disk:
         _check_from_disk(folder, device, parallelism)
-        numbers = resident_parameters(folder)
+        parameters = resident_parameters(folder)
         device = Device.CPU
     where, _ = attention_device.resolve_device(device, dtype)
     ranks = _ranks_for(folder, parallelism, where)
-    needed = parameter_bytes(numbers, dtype)
+    needed = parameter_bytes(parameters, dtype)
     with ranks.propagate_errors():  # before any process fills the memory
         _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
-    read = WeightProgress(progress, numbers, folder.bytes * numbers // max(1, folder.numbers))
+    read = WeightProgress(
+        progress, parameters, folder.bytes * parameters // max(1, folder.parameters)
+    )
     if folder.has_tokenizer:
         tokenizer_process.start()  # its imports take as long as those of this process
     transformers = _import_transformers()
@@ -357,18 +359,18 @@ class WeightProgress:
     ----------
     progress : Progress
         Called with the loaded and total bytes; an exception that it raises stops the loading.
-    numbers, bytes_ : int
+    parameters, bytes_ : int
         Number of parameters in the files, and their size in the files.
     """
 
-    def __init__(self, progress: Progress, numbers: int, bytes_: int) -> None:
-        self._progress, self._numbers, self._bytes = progress, max(1, numbers), bytes_
+    def __init__(self, progress: Progress, parameters: int, bytes_: int) -> None:
+        self._progress, self._parameters, self._bytes = progress, max(1, parameters), bytes_
         self._read = 0
 
     def check(self) -> None:
         """Report the progress; the callback may cancel by raising an exception."""
-        read = min(self._read, self._numbers)
-        self._progress(self._bytes * read // self._numbers, self._bytes)
+        read = min(self._read, self._parameters)
+        self._progress(self._bytes * read // self._parameters, self._bytes)
 
     @contextmanager
     def reported(self) -> Iterator[None]:

@@ -125,7 +125,7 @@ def estimate_disk_reading(path: Path, device: Device, dtype: Dtype) -> DiskReadi
     if is_lab_model(path) or device not in {Device.AUTO, Device.CPU}:
         return None
     folder, places = read_model_folder(path, has_fingerprint=False), device_choices()
-    is_small = parameter_bytes(folder.numbers, dtype) <= places[device, dtype].room
+    is_small = parameter_bytes(folder.parameters, dtype) <= places[device, dtype].room
     if is_small or disk_refusal_reason(folder):
         return None
     found = estimate_disk_reading(folder, dtype)

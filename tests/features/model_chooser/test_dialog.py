@@ -155,7 +155,7 @@ def test_a_model_larger_than_memory_is_streamed_from_disk(
     cache_folder(cache, "org/tiny", tiny_model_folder)
     found = read_model_folder(tiny_model_folder)
     wanted = visualizer.open_model(tiny_model_folder).attend(TEXT)["weights"]
-    room = (4 * found.numbers - 100) / USABLE_MEMORY_SHARE
+    room = (4 * found.parameters - 100) / USABLE_MEMORY_SHARE
     monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: room)
     dialog = opened(hand)
     assert dialog.disk_button.isHidden()
@@ -177,7 +177,7 @@ def test_the_offer_to_stream_from_disk_is_withdrawn(
     hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache_folder(cache, "org/tiny", tiny_model_folder)
-    room = (4 * read_model_folder(tiny_model_folder).numbers - 100) / USABLE_MEMORY_SHARE
+    room = (4 * read_model_folder(tiny_model_folder).parameters - 100) / USABLE_MEMORY_SHARE
     monkeypatch.setattr(attention_device, "free_device_bytes", lambda device: room)
     dialog = opened(hand)
     press(dialog, Qt.Key.Key_Return)

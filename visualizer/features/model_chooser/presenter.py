@@ -196,8 +196,14 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
 def _build_row(model: ListedModel, dtype: Dtype, choice: DeviceChoice | None) -> ModelRow:
     shape = f"{model.layers:,} × {model.heads:,}" if model.layers and model.heads else UNKNOWN_VALUE
     size = format_bytes(model.bytes) if model.bytes else UNKNOWN_VALUE
-    cells = (model.name, model.kind or UNKNOWN_VALUE, shape, size, format_parameters(model.numbers))
-    needed = parameter_bytes(model.numbers, dtype)
+    cells = (
+        model.name,
+        model.kind or UNKNOWN_VALUE,
+        shape,
+        size,
+        format_parameters(model.parameters),
+    )
+    needed = parameter_bytes(model.parameters, dtype)
     note = model.unavailable_reason
     if not note and choice and needed > choice.room:
         room = format_bytes(choice.room)
