@@ -84,37 +84,31 @@ def add_surrounding_stages(
     edits : mapping
         Edits of heads' context vectors.
     """
-    return infer_or_none(
-        f"the stages around {found.group.name}",
-        lambda: _add_recognized_stages(found, model, module_calls, edits, memory),
-    ) or found.with_notice(STAGES_UNKNOWN_NOTICE)
 
-
-def _add_recognized_stages(
-    found: LayerRun,
-    model: nn.Module,
-    module_calls: Mapping[str, ModuleCall],
-    edits: Mapping[LayerAndHead, ContextEdit],
-    memory: dict[LayerGroupPath, KnownLayers | None],
-) -> LayerRun:
-    group = found.group
-    key = (group.name, group.layers)
-    with torch.inference_mode():
-        known = memory.get(key)
-        stages = _stages_of_text(known, group, module_calls, edits)
-        if key not in memory or (known is not None and stages is None):
-            known = infer_layers(model, group.calls, group.layers, module_calls)
-            # Keep only findings that hold for most texts: a single token has no rotation (RoPE),
-            # and edited heads have other outputs.
-            if found.run.trace.tokens > 1 and not edits:
-                memory.setdefault(key, known)
+    def add_recognized_stages() -> LayerRun:
+        group = found.group
+        key = (group.name, group.layers)
+        with torch.inference_mode():
+            known = memory.get(key)
             stages = _stages_of_text(known, group, module_calls, edits)
-    if stages is None:
-        return found
-    values, steps, weights = stages
-    has_axis = bool(found.run.trace.axes)
-    held = {name: CachedTensor(whole if has_axis else whole[0]) for name, whole in values.items()}
-    return replace(found, run=add_layer_stages(found.run, held, steps, weights))
+            if key not in memory or (known is not None and stages is None):
+                known = infer_layers(model, group.calls, group.layers, module_calls)
+                # Keep only findings that hold for most texts: a single token has no rotation
+                # (RoPE), and edited heads have other outputs.
+                if found.run.trace.tokens > 1 and not edits:
+                    memory.setdefault(key, known)
+                stages = _stages_of_text(known, group, module_calls, edits)
+        if stages is None:
+            return found
+        values, steps, weights = stages
+        has_axis = bool(found.run.trace.axes)
+        held = {
+            name: CachedTensor(whole if has_axis else whole[0]) for name, whole in values.items()
+        }
+        return replace(found, run=add_layer_stages(found.run, held, steps, weights))
+
+    inferred = infer_or_none(f"the stages around {found.group.name}", add_recognized_stages)
+    return inferred or found.with_notice(STAGES_UNKNOWN_NOTICE)
 
 
 def _stages_of_text(
