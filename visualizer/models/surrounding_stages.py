@@ -18,7 +18,7 @@ from visualizer.attention.roles import Role
 from visualizer.attention.spec import Device
 from visualizer.attention.trace import Trace
 from visualizer.format import format_size
-from visualizer.models.layer_detection import (
+from visualizer.models.layer_recognition import (
     KnownLayers,
     collect_layer_values,
     infer_layers,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from visualizer.models.attention_recorder import AttentionCall, ContextEdit
     from visualizer.models.editable_heads import Edits
     from visualizer.models.forward import Forward
-    from visualizer.models.layer_detection import LayerStages
+    from visualizer.models.layer_recognition import LayerStages
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.recorded_runs import LayerGroup, PartsToKeep
     from visualizer.models.text_model import TextModel

@@ -29,12 +29,12 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.layer_stages import StageStep
 from visualizer.attention.roles import Role
-from visualizer.models.attention_detection import (
+from visualizer.models.attention_recognition import (
     KEPT_SHARE_KEY,
     AttentionRecognizer,
     rotation_angles,
 )
-from visualizer.models.feed_forward_detection import AfterAttentionRecognizer
+from visualizer.models.feed_forward_recognition import FeedForwardRecognizer
 from visualizer.models.layer_recorder import layer_path
 from visualizer.models.layer_values import (
     LayerPass,
@@ -455,7 +455,7 @@ def _trace_layer(
     elif _ends_after_attention(layer, stream + layer.tensors[written], result):
         layer.add_result(ResidualAddition(), Role.RESIDUAL, written)
     else:
-        AfterAttentionRecognizer(layer).follow(written, result)
+        FeedForwardRecognizer(layer).follow(written, result)
     return layer
 
 

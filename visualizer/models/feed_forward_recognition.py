@@ -49,7 +49,7 @@ _Part = tuple[str, "Tensor", int]
 """Part of a matrix's result: the module path, the values, and their first column."""
 
 
-class AfterAttentionRecognizer:
+class FeedForwardRecognizer:
     """Recognizes the steps from the output of attention to the result of the layer."""
 
     def __init__(self, layer: RecordedLayer) -> None:
