@@ -90,7 +90,9 @@ class Model:
 
     def __repr__(self) -> str:
         folder = self.opened.folder
-        return truncate(f"<Model: {folder.name} · {folder.kind} · {folder.parameters:,} parameters>")
+        return truncate(
+            f"<Model: {folder.name} · {folder.kind} · {folder.parameters:,} parameters>"
+        )
 
     @overload
     def attend(
