@@ -12,7 +12,11 @@ from PySide6.QtTest import QTest
 
 from tests.support.image_pixels import rgb_of
 from visualizer.attention.display_transforms import HeadAggregate
+from visualizer.attention.spec import layer_symbol
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL, GRID_NOTICE
+from visualizer.features.explain.presenter import CELL_PANEL
+from visualizer.format import format_number
+from visualizer.heatmap.flow_labels_paint import board_labels
 from visualizer.heatmap.flow_timeline_paint import (
     KNOB_PX,
     FlowTimeline,
@@ -487,3 +491,103 @@ def test_numbers_of_a_matrix_stay_until_its_next_state_is_computed(flow_hand: Ha
     assert (masked != halfway).any()
     assert placement.panels.earlier is not None
     assert placement.panels.earlier.stage == "scaled"
+
+
+def _layer_cell(hand: Hand, stage: str, row: int, column: int) -> QPoint:
+    at = next(at for at, one in enumerate(_panels(hand).columns) if stage in one.states)
+    slot = _placement(hand).operands[at]
+    assert slot is not None
+    return slot.cell(row, column).center().toPoint()
+
+
+@pytest.mark.parametrize(("stage", "name"), [("keys", "W_key"), ("output", "out_proj")])
+def test_a_weight_of_a_layer_is_pinned_and_explained(
+    flow_hand: Hand, stage: str, name: str
+) -> None:
+    flow_hand.window.controllers.view_controller.focus_stage(stage)
+    flow_hand.settle()
+    row, column = 1, 0
+    flow_hand.click(flow_hand.board.viewport(), _layer_cell(flow_hand, stage, row, column))
+    flow_hand.leave()
+    flow_hand.settle()
+    screen = flow_hand.window.workspace.screen
+    panel = screen.panel(CELL_PANEL)
+    assert panel
+    assert panel.is_pinned
+    assert layer_symbol(name) in panel.heading
+    assert "seed 123" in panel.formula
+    assert screen.resolved
+    trace = screen.resolved.run.trace
+    weights = trace.read(next(one for one in trace.parameters if f"{name}.weight" in one))
+    assert panel.value == format_number(float(weights[column, row]))
+    (used,) = panel.next_cells
+    assert used.cell.stage == stage
+    assert used.cell.place[-1] == column
+    flow_hand.hover(Cell("weights", (0, 3, 1)))
+    flow_hand.until(lambda: "attends" in flow_hand.window.panes["Explain"].sentence.text())
+    flow_hand.leave()
+    flow_hand.settle()
+    flow_hand.board.setFocus()
+    flow_hand.key(Qt.Key.Key_Escape)
+    flow_hand.settle()
+    assert flow_hand.window.workspace.screen.panel(CELL_PANEL) is None
+
+
+def test_a_cell_replaces_a_pinned_weight(flow_hand: Hand) -> None:
+    flow_hand.click(flow_hand.board.viewport(), _layer_cell(flow_hand, "keys", 0, 0))
+    flow_hand.settle()
+    assert flow_hand.window.workspace.view.pinned_parameter
+    cell = Cell("weights", (0, 3, 1))
+    flow_hand.click_cell(cell)
+    flow_hand.settle()
+    assert flow_hand.window.workspace.view.pinned_parameter is None
+    assert flow_hand.window.workspace.view.pinned == cell
+
+
+def test_all_heads_name_the_head_and_are_left_by_escape(flow_hand: Hand) -> None:
+    flow_hand.key(Qt.Key.Key_0)
+    flow_hand.settle()
+    assert flow_hand.board.board_layout.flow is None
+    flow_hand.hover(Cell("weights", (1, 3, 1)))
+    flow_hand.until(lambda: "head 2" in flow_hand.said)
+    flow_hand.leave()
+    flow_hand.settle()
+    flow_hand.board.setFocus()
+    flow_hand.key(Qt.Key.Key_Escape)
+    flow_hand.settle()
+    assert flow_hand.board.board_layout.flow
+
+
+@pytest.mark.parametrize("cell", [Cell("weights", (0, 5, 2)), Cell("masked", (0, 5, 2))])
+def test_bands_leave_numbers_as_they_are(flow_hand: Hand, cell: Cell) -> None:
+    flow_hand.window.controllers.view_controller.focus_stage(cell.stage)
+    flow_hand.settle()
+    at = next(at for at, one in enumerate(_panels(flow_hand).columns) if cell.stage in one.states)
+    slot = _placement(flow_hand).slots[at]
+    assert slot
+    assert slot.numbers
+    crossed = [slot.cell(*place).toAlignedRect() for place in ((5, 0), (5, 1), (3, 2), (4, 2))]
+
+    def inside() -> list[list[list[int]]]:
+        picture = rgb_of(flow_hand.board.viewport().grab().toImage())
+        return [
+            picture[area.top() + 4 : area.bottom() - 4, area.left() + 4 : area.right() - 4].tolist()
+            for area in crossed
+        ]
+
+    flow_hand.leave()
+    flow_hand.settle()
+    before = inside()
+    flow_hand.hover(cell)
+    flow_hand.until(lambda: flow_hand.board.cell_cursor.hovered == cell)
+    flow_hand.settle()
+    assert inside() == before
+
+
+def test_words_above_the_keys_are_whole_in_a_small_window(flow_hand: Hand) -> None:
+    flow_hand.window.resize(800, 600)
+    flow_hand.settle()
+    texts = {label.text for label in board_labels(_placement(flow_hand)) if label.is_upright}
+    run = flow_hand.window.workspace.run
+    assert run
+    assert texts == {*run.texts[0]}

@@ -128,7 +128,7 @@ def test_which_page_of_heads_is_shown_is_said_where_it_is_turned(hand: Hand) -> 
 
 def test_a_new_picture_under_a_resting_pointer_is_told(hand: Hand) -> None:
     rest(hand, hand.point(Cell("weights", (0, 5, 5))))
-    assert hand.said.startswith("step (query 6) attends to ")
+    assert "step (query 6) attends to " in hand.said
     hand.window.workspace.set_text("one two three")
     hand.settle()
     hand.until(lambda: hand.window.workspace.view.hovered != Cell("weights", (0, 5, 5)))

@@ -65,7 +65,7 @@ def given(*names: str) -> dict[str, Any]:
         ({}, UNTRAINED),
         ({"seed": 7}, "untrained: random weights, seed 7"),
         (given(*NAMES), "custom weights"),
-        (given("W_query"), "partly untrained: W_key, W_value random, seed 123"),
+        (given("W_query"), "partly untrained: W_k, W_v random, seed 123"),
         (BARE, "no weights: the book’s vectors"),
         (BARE | {"d_in": 4}, "no weights: random vectors, seed 123"),
         (BARE | {"own_input": NumberMatrix.of(np.ones((6, 3)))}, "no weights: custom vectors"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QSlider, QSpinBox, QToolButton
+from PySide6.QtWidgets import QComboBox, QPlainTextEdit, QSlider, QSpinBox, QToolButton
 
 from tests.support.window_input import CONTROL, SHIFT, Hand
 from visualizer.attention.mechanisms import Mechanism
@@ -172,15 +172,15 @@ def test_settings_are_undone_in_turn(hand: Hand) -> None:
     hand.press(Qt.Key.Key_M)
     hand.choose("mechanism QComboBox", "Simplified self-attention")
     hand.settle()
-    causal = hand.find(QCheckBox, "causal QCheckBox")
+    mask = hand.find(QComboBox, "mask QComboBox")
     hand.press(Z)
     hand.press(Z)
-    assert causal.isChecked()
+    assert mask.currentText() == "Causal"
     assert hand.sentence.toPlainText() == "a b"
     hand.settle()
     assert "context" in hand.stages
     hand.press(Z, CONTROL | SHIFT)
-    assert not causal.isChecked()
+    assert mask.currentText() == "None"
 
 
 def test_the_numbers_come_back_with_the_settings(hand: Hand) -> None:

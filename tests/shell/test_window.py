@@ -10,7 +10,6 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import (
     QApplication,
-    QCheckBox,
     QComboBox,
     QDoubleSpinBox,
     QSlider,
@@ -143,18 +142,17 @@ def test_dragging_heads_changes_the_rows_of_panels(hand: Hand) -> None:
     assert "4 heads of size 3" in hand.status
 
 
-def test_the_causal_mask_is_ticked_off_and_on(hand: Hand) -> None:
-    box = hand.find(QCheckBox, "causal QCheckBox")
+def test_the_causal_mask_is_switched_off_and_on(hand: Hand) -> None:
+    box = hand.find(QComboBox, "mask QComboBox")
     scores = hand.panel("scores")
-    hand.click(box, box.rect().center() - box.rect().center() / 2)
+    hand.choose("mask QComboBox", "None")
     hand.settle()
-    assert not box.isChecked()
     assert hand.panel("weights").forbidden is None
     assert hand.panel("weights").values[0, 1] > 0
     assert hand.panel("scores") is scores
     hand.press(Qt.Key.Key_M)
     hand.settle()
-    assert box.isChecked()
+    assert box.currentText() == "Causal"
     forbidden = hand.panel("weights").forbidden
     assert forbidden is not None
     assert forbidden[0, 1]
@@ -182,7 +180,7 @@ def test_dropout_has_a_panel_and_another_draw(hand: Hand) -> None:
 def test_choosing_a_mechanism_changes_what_it_decides(hand: Hand) -> None:
     hand.choose("mechanism QComboBox", "Simplified self-attention")
     hand.settle()
-    assert not hand.find(QCheckBox, "causal QCheckBox").isChecked()
+    assert hand.find(QComboBox, "mask QComboBox").currentText() == "None"
     assert [format_number(weight) for weight in hand.panel("weights").values[1]] == [
         *("0.1385", "0.2379", "0.2333", "0.1240", "0.1082", "0.1581")
     ]

@@ -46,7 +46,7 @@ from visualizer.models.model_source import (
     ImageFile,
     ModelSource,
 )
-from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparedSide, ParameterCell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
@@ -356,11 +356,17 @@ PAINTINGS = structs(
     MaskEditState, is_on=st.booleans(), window=COUNTS, prefix=COUNTS, padding=COUNTS,
     is_of_all_heads=st.booleans(),
 )  # fmt: skip
+PARAMETERS = st.none() | st.builds(
+    ParameterCell, st.sampled_from(["keys", "output"]), st.none() | st.integers(0, 3),
+    st.integers(0, 9), st.integers(0, 9),
+)  # fmt: skip
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "stages": st.frozensets(STAGES),
     "text": COUNTS,
     "layer": COUNTS,
     "panes": st.frozensets(ANY_TEXT, max_size=2),
+    "hovered_parameter": PARAMETERS,
+    "pinned_parameter": PARAMETERS,
     "hovered": st.none() | CELLS,
     "pinned": st.none() | CELLS,
     "heads": st.none() | st.frozensets(COUNTS, max_size=4),

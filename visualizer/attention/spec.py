@@ -36,6 +36,15 @@ OWN_LAYERS = {
     **{layer: layer for layer in BLOCK_LAYERS},
 }
 
+# Symbols of layers in headings and sentences; code, files and options use the names above.
+LAYER_SYMBOLS = {"W_query": "W_q", "W_key": "W_k", "W_value": "W_v", "out_proj": "W_o"}
+
+
+def layer_symbol(layer: str) -> str:
+    """Return the symbol of a layer, or its name if it has none."""
+    return LAYER_SYMBOLS.get(layer, layer)
+
+
 # Default width of a feed-forward layer, as a multiple of the input width.
 FEED_FORWARD_FACTOR = 4
 

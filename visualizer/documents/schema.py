@@ -11,7 +11,7 @@ from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.spec import AttentionSpec
 from visualizer.models.model_source import ModelSource
-from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparedSide, ParameterCell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.dropout_samples import SampleTally
@@ -186,6 +186,7 @@ _NAMES: dict[str, Any] = {
             Document,
             HeadAggregate,
             ModelSource,
+            ParameterCell,
             Prediction,
             TokenSelection,
             ZoomRange,
@@ -198,6 +199,8 @@ UNSAVED_FIELDS: dict[type, frozenset[str]] = {
     View: frozenset(
         {
             "hovered",
+            "hovered_parameter",
+            "pinned_parameter",
             "last_pinned",
             "lesson",
             "panes",

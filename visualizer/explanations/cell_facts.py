@@ -51,6 +51,12 @@ class CellInfo(Struct, frozen=True, eq=False):
         heads = self.run.trace.spec.heads
         return f" in head {self.place['head'] + 1}" if "head" in self.place and heads > 1 else ""
 
+    def with_head(self, sentence: str) -> str:
+        """Return a sentence about the cell that names its head, if there are several."""
+        if not self.head_phrase or self.head_phrase in sentence:
+            return sentence
+        return f"{self.head_phrase.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"
+
     @property
     def column(self) -> int:
         return self.cell.place[-1] + 1

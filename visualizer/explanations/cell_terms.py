@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 CellIndex = tuple[int, ...]
 
 
+DIVISOR_FORM = "1/{}"
+"""Form of a factor that the other factors are divided by."""
+
+
 class CombinationRule(StrEnum):
     """How the terms give the value: as a sum, one term's share of the sum, or one chosen term."""
 
@@ -267,7 +271,7 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
         factors, at = self.factors[position]
         parts = self.factor_parts(factors[0], at, is_first)
         for factor in factors[1:]:
-            sign = " ÷ " if factor.form == "1/{}" else " × "
+            sign = " ÷ " if factor.form == DIVISOR_FORM else " × "
             used = Factor(factor.name, factor.index, factor.read, factor.used)
             if factor.form.startswith("1/("):  # the scale factor of dropout
                 used = Factor("", (), factor.used, factor.used)

@@ -9,7 +9,12 @@ import numpy as np
 
 from visualizer.attention.spec import PositionKind
 from visualizer.attention.stages import Operation, vector_noun
-from visualizer.attention.token_embeddings import compute_sinusoids
+from visualizer.attention.token_embeddings import (
+    BOOK_DIMENSIONS,
+    BOOK_VECTORS,
+    PADDING_LABEL,
+    compute_sinusoids,
+)
 from visualizer.explanations.cell_terms import (
     EquationPart,
     EquationTerm,
@@ -63,13 +68,26 @@ class InputVectorsExplainer(Explainer):
         return f"{each}; {largest_number_phrase(block)}"
 
     def formula(self, facts: CellInfo) -> str:
-        return "given"
+        return _vector_origin(facts)
 
     def equation(self, line: EquationTermWriter) -> EquationTerm:
         return copied_equation(line, "given")
 
     def code(self, context: ExpressionContext) -> str:
         return "inputs"
+
+
+def _vector_origin(facts: CellInfo) -> str:
+    """Describe where the vector of a token comes from."""
+    spec, (dim, at) = facts.run.trace.spec, next(iter(facts.place.items()))
+    if spec.own_input:
+        return f"from {facts.run.weights_source}" if facts.run.weights_source else "custom value"
+    token = facts.run.words(facts.leading, dim)[at]
+    if token == PADDING_LABEL:
+        return "padding: 0"
+    if spec.d_in == BOOK_DIMENSIONS and token in BOOK_VECTORS:
+        return "token embedding: the book’s value"
+    return f"token embedding: random, seed {spec.seed}"
 
 
 class PositionVectorsExplainer(Explainer):

@@ -19,6 +19,7 @@ from visualizer.attention.layer_operations import (
 from visualizer.attention.roles import Role
 from visualizer.attention.stages import Operation, vector_noun
 from visualizer.explanations.cell_terms import (
+    DIVISOR_FORM,
     EquationTerm,
     EquationTermWriter,
     Factor,
@@ -193,7 +194,7 @@ def normed_terms(
     """
     moved = whole - whole.mean() if step.is_centred else whole
     size = float(np.sqrt(np.square(moved).mean() + step.epsilon))
-    share = Factor("", (), np.array([size]), np.array([1 / size]), "1/{}")
+    share = Factor("", (), np.array([size]), np.array([1 / size]), DIVISOR_FORM)
     module = step.modules[explained.layer if len(step.modules) > 1 else 0]
     if step.is_centred:
         parts = (*parts, (constant(-float(whole.mean()), "{}"),))

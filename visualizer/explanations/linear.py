@@ -16,6 +16,7 @@ from visualizer.attention.roles import Role
 from visualizer.attention.spec import MaskKind
 from visualizer.attention.stages import Operation, stages, vector_noun
 from visualizer.explanations.cell_terms import (
+    DIVISOR_FORM,
     Factor,
     TermList,
     constant,
@@ -222,7 +223,7 @@ class NormalizerExplainer(Explainer):
 
 
 def _invert_factor(normalizer: Factor) -> Factor:
-    return replace(normalizer, used=1 / normalizer.read, form="1/{}")
+    return replace(normalizer, used=1 / normalizer.read, form=DIVISOR_FORM)
 
 
 def _zero_terms(explained: ExplainedCell) -> TermList:

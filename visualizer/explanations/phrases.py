@@ -13,6 +13,7 @@ from visualizer.attention.spec import (
     MaskKind,
     NormalisationKind,
     ScaleKind,
+    layer_symbol,
 )
 from visualizer.attention.stages import vector_noun
 from visualizer.explanations.step_values import (
@@ -65,7 +66,7 @@ def change_phrase(before: float, after: float) -> str:
 
 def projection_phrase(block: StepContext) -> str:
     """Return a phrase for the head's projection weights, including the bias if there is one."""
-    spec, layer = block.spec, block.stage.parameters[0]
+    spec, layer = block.spec, layer_symbol(block.stage.parameters[0])
     bias = ", plus a bias," if any(".bias" in name for name in _layer_names(block)) else ""
     if spec.heads == 1:
         return f"{layer}{bias}"

@@ -13,7 +13,7 @@ from visualizer.attention.layer_operations import (
     RotaryPosition,
 )
 from visualizer.attention.roles import Role
-from visualizer.attention.spec import Arrangement, Projection
+from visualizer.attention.spec import Arrangement, Projection, layer_symbol
 from visualizer.attention.stages import Operation, parameter_names, vector_noun
 from visualizer.explanations.cell_terms import (
     EquationTerm,
@@ -63,7 +63,8 @@ def _weights_column(facts: CellInfo) -> str:
     weights = facts.explanation.groups[0].factors[1]
     column = next(at for at in weights.index if at is not None) + 1
     *_, layer = weights.name.removesuffix(".weight").split(".")
-    whose = f"this head’s {layer}" if weights.name.startswith("heads.") else layer
+    symbol = layer_symbol(layer)
+    whose = f"this head’s {symbol}" if weights.name.startswith("heads.") else symbol
     shared = sharing_phrase(facts.run.trace.spec, layer, facts.place["head"])
     return f"column {column} of {whose}{shared}"
 

@@ -12,6 +12,7 @@ from visualizer.attention.layer_operations import ScoreCap
 from visualizer.attention.spec import MaskKind, ScaleKind
 from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_terms import (
+    DIVISOR_FORM,
     Factor,
     TermList,
     added_inputs,
@@ -117,7 +118,7 @@ class ScaleScoresExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         divisor = explained.spec.divisor
         inverse = np.array([1 / divisor])
-        constant = Factor("", (), np.array([divisor]), inverse, "1/{}")
+        constant = Factor("", (), np.array([divisor]), inverse, DIVISOR_FORM)
         return sum_terms((explained.factor(explained.stage.reads[0], *explained.place), constant))
 
     def explain_cell(self, facts: CellInfo) -> str:

@@ -98,6 +98,8 @@ class FeatureControllers:
         board, view = self.board, self.view_controller
         board.cellHovered.connect(self.cell_selection_controller.hover)
         board.cellClicked.connect(self.cell_selection_controller.pin)
+        board.parameterHovered.connect(self.cell_selection_controller.hover_parameter)
+        board.parameterClicked.connect(self.cell_selection_controller.pin_parameter)
         board.moved.connect(self.walk)
         board.leadingHovered.connect(view.select_hovered_leading)
         board.enlarged.connect(view.enlarge)
@@ -125,8 +127,6 @@ class FeatureControllers:
         bar.remedyRequested.connect(setup.apply_remedy)
         bar.leadingStepped.connect(self.view_controller.step_leading)
         bar.captured.left.connect(partial(workspace.set, "captured", None))
-        causal = bar.rows["causal"].control
-        self.name_widgets({causal: "module.toggle_causal_mask"})
         self.name_widgets(
             {bar.part: "model.show_next_part", bar.choose_image: "model_image.choose"}
         )

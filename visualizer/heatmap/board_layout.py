@@ -21,7 +21,7 @@ from visualizer.heatmap.panel_margins import (
     row_sums_width,
     widest_label,
 )
-from visualizer.session.cell_address import Cell
+from visualizer.session.cell_address import Cell, ParameterCell
 from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.fonts import text_scale
 
@@ -365,6 +365,21 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
             place = slot.at(point) if slot and not column.operand else None
             if place:
                 return LayerCell(at, *place)
+        return None
+
+    def parameter_of(self, cell: LayerCell) -> ParameterCell:
+        """Return the address of the weight at a place above a column."""
+        slot = self.operands[cell.at]
+        assert slot is not None
+        stage = self.panels.columns[cell.at].layer_stage
+        return ParameterCell(stage, slot.heatmap.head, cell.row, cell.column)
+
+    def place_of(self, parameter: ParameterCell) -> LayerCell | None:
+        """Return where a weight is shown; None if it is not, or in another head."""
+        for at, (column, slot) in enumerate(zip(self.panels.columns, self.operands, strict=True)):
+            if slot and not column.operand and column.layer_stage == parameter.stage:
+                place = LayerCell(at, parameter.row, parameter.column)
+                return place if self.parameter_of(place) == parameter else None
         return None
 
     def target_at(self, point: QPointF) -> FlowTarget | None:

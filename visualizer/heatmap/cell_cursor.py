@@ -11,7 +11,7 @@ from visualizer.session.token_selection import TokenRole
 from visualizer.session.zoom_ranges import row_role
 
 if TYPE_CHECKING:
-    from visualizer.session.cell_address import Cell
+    from visualizer.session.cell_address import Cell, ParameterCell
     from visualizer.session.resolved_view import ResolvedView
 
 
@@ -26,6 +26,8 @@ class CellCursor(Struct, frozen=True):
         The highlighted column of a stage with columns other than tokens.
     queries, keys : frozenset of int
         Tokens selected together in the token strip, as queries or as keys.
+    pinned_parameter : ParameterCell or None
+        The pinned weight of a layer.
     """
 
     hovered: Cell | None = None
@@ -35,11 +37,18 @@ class CellCursor(Struct, frozen=True):
     column: tuple[str, int] | None = None
     queries: frozenset[int] = frozenset()
     keys: frozenset[int] = frozenset()
+    pinned_parameter: ParameterCell | None = None
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether a cell or a weight of a layer is pinned."""
+        return self.pinned is not None or self.pinned_parameter is not None
 
 
 def present_cursor(resolved: ResolvedView) -> CellCursor:
     """Return the cursor of the hovered cell, otherwise of the pinned one."""
-    return cursor_on(resolved, resolved.hovered_when_reached, resolved.pinned_when_reached)
+    cursor = cursor_on(resolved, resolved.hovered_when_reached, resolved.pinned_when_reached)
+    return replace(cursor, pinned_parameter=resolved.view.pinned_parameter)
 
 
 def cursor_on(resolved: ResolvedView, hovered: Cell | None, pinned: Cell | None) -> CellCursor:

@@ -11,11 +11,11 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_lookup import displayed_cell, move_cursor
 from visualizer.session.resolved_view import existing_cell
 from visualizer.session.user_prediction import toggle_mark
-from visualizer.session.view_changes import go_back, go_forward, pin_cell
+from visualizer.session.view_changes import go_back, go_forward, pin_cell, pin_parameter
 from visualizer.session.zoom_ranges import zoom_to_show
 
 if TYPE_CHECKING:
-    from visualizer.session.cell_address import Cell
+    from visualizer.session.cell_address import Cell, ParameterCell
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
 
@@ -49,6 +49,17 @@ class CellSelectionController(QObject):
         else:
             cell = self._to_drawn_cell(cell)
             self._workspace.request_view(pin_cell(wanted, None if cell == wanted.pinned else cell))
+
+    def hover_parameter(self, parameter: ParameterCell | None) -> None:
+        """Hover a weight of a layer; None ends hovering."""
+        if parameter != self._workspace.wanted.hovered_parameter:
+            self._workspace.change_view(hovered_parameter=parameter)
+
+    def pin_parameter(self, parameter: ParameterCell) -> None:
+        """Pin a weight of a layer, or unpin it if it is pinned."""
+        wanted = self._workspace.wanted
+        is_pinned = parameter == wanted.pinned_parameter
+        self._workspace.request_view(pin_parameter(wanted, None if is_pinned else parameter))
 
     def unpin(self) -> None:
         """Unpin the cell."""

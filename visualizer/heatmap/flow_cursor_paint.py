@@ -7,15 +7,15 @@ weights of a row leave its right edge stacked, together exactly as high as the r
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath
+from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QRegion
 
-from visualizer.heatmap import cell_paint, colour_mapping, panel_paint
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import paint_frame
 from visualizer.heatmap.flow_labels_paint import (
@@ -41,6 +41,8 @@ BAND_PX = 10
 FRAME_PX = 2.0
 CELL_FRAME_PX = 2.5
 BAND_ALPHA, RIBBON_ALPHA, OTHER_RIBBON_ALPHA = 56, 150, 60
+CROSSED_ALPHA = 150
+"""Opacity of the outline of cells that a band leads over."""
 MIN_RIBBON_PX = 0.4
 """Thinner ribbons are not painted: they would be invisible."""
 MAX_RIBBONS = 128
@@ -64,6 +66,16 @@ class ShareRibbon(Struct, frozen=True, eq=False):
     @property
     def path(self) -> QPainterPath:
         return _ribbon(self.start, self.end)
+
+
+def _whole_cells(slot: PanelSlot, area: QRectF) -> QRectF:
+    """Return the area of the cells of a panel that an area within it touches."""
+    corner, wide, high = slot.cells.topLeft(), slot.cell_width, slot.cell_height
+    inner = area.adjusted(0.5, 0.5, -0.5, -0.5).translated(-corner)
+    left, top = math.floor(inner.left() / wide), math.floor(inner.top() / high)
+    right, bottom = math.ceil(inner.right() / wide), math.ceil(inner.bottom() / high)
+    cells = QRectF(left * wide, top * high, (right - left) * wide, (bottom - top) * high)
+    return cells.translated(corner)
 
 
 def row_area(slot: PanelSlot, row: int) -> QRectF | None:
@@ -112,22 +124,17 @@ class FlowCursor:
             return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         bands = [*self._ribbons()]
-        covered = [*self._covered_numbers([path for path, _ in bands])]
-        for slot, path, indices in covered:
-            painter.save()
-            painter.setClipPath(path, Qt.ClipOperation.IntersectClip)
-            map_name = slot.heatmap.colour.map
-            cell_paint.paint_cells(painter, slot.cells, indices, map_name, theme)
-            painter.restore()
+        painter.save()
+        painter.setClipRegion(self._area_without_numbers(), Qt.ClipOperation.IntersectClip)
         for path, alpha in bands:
             painter.fillPath(path, translucent(theme.accent, alpha))
-        for slot, path, indices in covered:
-            painter.save()
-            painter.setClipPath(path, Qt.ClipOperation.IntersectClip)
-            panel_paint.paint_numbers(painter, slot, indices, theme)
-            painter.restore()
         for path in self._other_ribbons():
             painter.fillPath(path, translucent(theme.quiet, OTHER_RIBBON_ALPHA))
+        painter.restore()
+        painter.setPen(QPen(translucent(theme.accent, CROSSED_ALPHA), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        for area in self._crossed_cells([path for path, _ in bands]):
+            painter.drawRect(area)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         for area in self._frames():
             paint_frame(painter, area, FRAME_PX, theme)
@@ -136,21 +143,29 @@ class FlowCursor:
             paint_frame(painter, own, CELL_FRAME_PX, theme)
         self.paint_labels(painter, theme)
 
-    def _covered_numbers(
-        self, bands: list[QPainterPath]
-    ) -> Iterator[tuple[PanelSlot, QPainterPath, np.ndarray]]:
-        """Yield the panels with numbers under bands, which are written again over the bands.
-
-        Each comes with the bands over it, and with the colour indices of its cells.
-        """
+    @property
+    def _numbered_slots(self) -> list[PanelSlot]:
         slots = (*self._placement.slots, *self._placement.operands)
-        for slot in (one for one in slots if one and one.numbers):
-            covered = QPainterPath()
-            for band in bands:
-                if band.intersects(slot.cells):
-                    covered.addPath(band)
-            if not covered.isEmpty():
-                yield slot, covered, colour_mapping.colour_indices(slot.heatmap)
+        return [slot for slot in slots if slot and slot.numbers]
+
+    def _area_without_numbers(self) -> QRegion:
+        """Return the canvas without the panels that show numbers, which bands would cover."""
+        size = self._placement.layout.size
+        area = QRegion(0, 0, math.ceil(size.width), math.ceil(size.height))
+        for slot in self._numbered_slots:
+            area -= QRegion(slot.cells.toAlignedRect())
+        return area
+
+    def _crossed_cells(self, bands: list[QPainterPath]) -> Iterator[QRectF]:
+        """Yield the numbered cells that a straight band leads over, which are outlined instead."""
+        thickness = BAND_PX * text_scale() + 1
+        straight = (band.boundingRect() for band in bands)
+        areas = [area for area in straight if min(area.width(), area.height()) <= thickness]
+        for slot in self._numbered_slots:
+            for area in areas:
+                shared = area.intersected(slot.cells)
+                if shared.width() > 1 and shared.height() > 1:
+                    yield _whole_cells(slot, shared)
 
     # ------------------------------------------------------------------ places
 
@@ -356,8 +371,10 @@ class FlowCursor:
 
 
 def _text_area(label: TokenLabel) -> QRectF:
-    """Return the area of a label without the empty space above and below its letters."""
-    across, down = (LETTERS_PX, -1) if label.is_upright else (-1, LETTERS_PX)
+    """Return the area of a label, without the space above and below its letters if it is tight."""
+    line = label.area.width() if label.is_upright else label.area.height()
+    margin = LETTERS_PX if label.pitch < line else 0
+    across, down = (margin, -1) if label.is_upright else (-1, margin)
     return label.area.adjusted(across, down, -across, -down)
 
 

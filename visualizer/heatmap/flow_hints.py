@@ -45,7 +45,7 @@ def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str])
         assert at is not None
         return describe_layer(placement, at)
     if state and not state.is_shown:
-        return f"Show {state.title}"
+        return f"Show {state.title}. {_list_states(placement, point)}"
     target = placement.target_at(point)
     if target and target.column is not None:
         return _describe_heading(placement, target.column)
@@ -53,6 +53,13 @@ def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str])
         return _describe_scales(placement)
     token = token_at(placement, point)
     return f"{describe_token(placement, token, hidden)} Click to select it." if token else ""
+
+
+def _list_states(placement: FlowPlacement, point: QPointF) -> str:
+    """Return the states of the matrix whose heading is at a point, in order."""
+    target = placement.target_at(point)
+    titles = placement.panels.titles[target.column] if target and target.column is not None else ()
+    return f"This matrix has {len(titles)} states, one after the other: {' › '.join(titles)}."
 
 
 def token_at(placement: FlowPlacement, point: QPointF) -> MenuPlace | None:

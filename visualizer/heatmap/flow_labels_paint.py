@@ -54,6 +54,8 @@ class TokenLabel(Struct, frozen=True):
         Whether it is a token, rather than a position.
     is_upright : bool
         Whether it is written from bottom to top.
+    pitch : float
+        Distance to the label of the next row or column.
     """
 
     text: str
@@ -61,6 +63,7 @@ class TokenLabel(Struct, frozen=True):
     size: int
     is_word: bool
     is_upright: bool = False
+    pitch: float = math.inf
     align: Qt.AlignmentFlag = ALIGN_RIGHT
 
 
@@ -144,7 +147,7 @@ def row_label(
     right = room.right - 8 * scale
     middle = slot.cells.top() + (cell + 0.5) * height
     area = QRectF(right - width, middle - line / 2, width, line)
-    return TokenLabel(shown, area, size, is_word)
+    return TokenLabel(shown, area, size, is_word, pitch=height)
 
 
 def _word_size(pitch: float) -> int:
@@ -237,7 +240,7 @@ def _key_label(
         shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, _label_height(over))
         length = metrics.horizontalAdvance(shown) + 2
         area = QRectF(middle - line / 2, foot - length, line, length)
-        return TokenLabel(shown, area, size, is_word, is_upright)
+        return TokenLabel(shown, area, size, is_word, is_upright, slot.cell_width)
     width = metrics.horizontalAdvance(text) + 2
     left = max(over.cells.left() - 1, middle - width / 2)  # an operand may be on the left
     area = QRectF(left, foot - line, width, line)

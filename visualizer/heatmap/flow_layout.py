@@ -133,6 +133,8 @@ class FlowSize(Struct, frozen=True):
         Whether nothing on it can be clicked, so that it has no tab of all heads.
     scale : float
         Size of the text relative to the normal one.
+    upright_label_height : float
+        Height of the upright words above the keys, if the cells are too narrow for level words.
     """
 
     width: float
@@ -144,6 +146,7 @@ class FlowSize(Struct, frozen=True):
     has_residual: bool = False
     is_page: bool = False
     scale: float = 1.0
+    upright_label_height: float = 0.0
 
 
 class Box(Struct, frozen=True):
@@ -312,6 +315,11 @@ class FlowArranger:
         scale = self._scale
         below = CARD_FOOT_PX * scale + self.tab_height + EDGE_PX * scale / 2
         return below + (RAIL_PX * scale if self._size.has_residual else 0)
+
+    def _transposed_height(self, rows: int) -> float:
+        """Return the height of the transposed keys that leaves room for upright words above."""
+        room = self.operand_height + (OPERAND_TITLE_PX + CARD_TOP_PX) * self._scale
+        return max(MIN_WHOLE_ROW_PX * self._scale * rows, room - self._size.upright_label_height)
 
     def _rows(self) -> tuple[float, float]:
         """Return the height of a row and the top of the first."""
@@ -569,6 +577,8 @@ class FlowArranger:
         if column.operand_rows and not is_spine:
             row = min(MAX_OPERAND_ROW_PX * self._scale, self.operand_height / column.operand_rows)
             height = row * column.operand_rows
+            if column.is_query_key and cell < self._size.upright_label_height:
+                height = min(height, self._transposed_height(column.operand_rows))
             top = self.rows_top - OPERAND_GAP_PX * self._scale - height
             operand = Box(left, top, shown, height)
         heading = Box(left, 0, width, HEADING_PX * self._scale)

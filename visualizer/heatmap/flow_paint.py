@@ -55,7 +55,7 @@ RESIDUAL_TEXTS = (
     "residual stream",
 )
 WEIGHTS_LEGEND = "Weights"
-OTHERS_LEGEND = ("All others, each with its own range", "All others")
+OTHERS_LEGEND = ("Other matrices, each with its own range", "Other matrices")
 """In a row, and stacked."""
 
 

@@ -93,6 +93,7 @@ def place_flow(
         width, height, rows, max(1, len(flow.thumbnails)),
         min(_row_label_width(labels, height), MAX_LABEL_SHARE * width),
         _key_label_height(flow, width / 2), _has_residual(flow), is_page, scale,
+        _upright_label_height(flow, width / 2),
     )  # fmt: skip
     if is_height_free:
         size = replace(size, height=PAGE_ASPECT_RATIO * width)
@@ -279,12 +280,27 @@ def _key_label_height(flow: FlowPanels, width: float) -> float:
     width : float
         Maximum width of the keys.
     """
-    scale = text_scale()
-    labelled = (panel.columns.labels for panel in flow.panels if panel.columns.is_token)
-    keys = next(labelled, ())
-    if not keys or not shows_words(len(keys), width / len(keys)):
+    scale, keys = text_scale(), _key_words(flow, width)
+    if not keys:
         return 20 * scale
     return min(MAX_KEY_LABEL_PX * scale, _widest_label(keys) + 2 * KEY_LABEL_MARGIN_PX * scale)
+
+
+def _upright_label_height(flow: FlowPanels, width: float) -> float:
+    """Return the height of small upright words above the keys; 0 if they are positions."""
+    keys = _key_words(flow, width)
+    if not keys:
+        return 0.0
+    longest = _widest_text(keys, SMALL_LABEL_PX, QFont.Weight.DemiBold, system_font())
+    margin = (KEY_LABEL_MARGIN_PX + 1) * text_scale()
+    return min(MAX_KEY_LABEL_PX * text_scale(), longest + margin)
+
+
+def _key_words(flow: FlowPanels, width: float) -> tuple[str, ...]:
+    """Return the words above the keys; empty if these are labelled by their positions."""
+    labelled = (panel.columns.labels for panel in flow.panels if panel.columns.is_token)
+    keys = next(labelled, ())
+    return keys if keys and shows_words(len(keys), width / len(keys)) else ()
 
 
 def _has_residual(flow: FlowPanels) -> bool:

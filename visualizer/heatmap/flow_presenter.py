@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from visualizer.attention.layer_operations import LinearLayer
-from visualizer.attention.spec import BIAS_SUFFIX
+from visualizer.attention.spec import BIAS_SUFFIX, layer_symbol
 from visualizer.attention.stages import Operation, parameter_names
 from visualizer.explanations.explain import explain
 from visualizer.heatmap.board import (
@@ -90,11 +90,12 @@ def _titles(resolved: ResolvedView, flow: FlowView) -> tuple[tuple[str, ...], ..
     """Return the short titles of the states of each column."""
     trace = resolved.run.trace
     return tuple(
-        tuple(_short_title(trace.stage(name)) for name in column.states) for column in flow.columns
+        tuple(short_title(trace.stage(name)) for name in column.states) for column in flow.columns
     )
 
 
-def _short_title(stage: Stage) -> str:
+def short_title(stage: Stage) -> str:
+    """Return the symbol of a stage if it is one letter, else its title."""
     return stage.symbol if len(stage.symbol) == 1 else stage.title
 
 
@@ -103,9 +104,9 @@ def _operation(resolved: ResolvedView, column: FlowColumn, panel: Heatmap) -> st
     trace = resolved.run.trace
     stage = trace.stage_at(panel.stage, resolved.leading)
     if stage.name == column.layer_stage and stage.reads:
-        read = _short_title(trace.stage(stage.reads[0]))
+        read = short_title(trace.stage(stage.reads[0]))
         bias = BIAS_TEXT if _has_bias(trace, stage) else ""
-        return f"{read}{OPERATION_SIGN}{_layer_symbol(column.layer)}{bias}"
+        return f"{read}{OPERATION_SIGN}{layer_symbol(column.layer)}{bias}"
     if stage.operation in OPERATION_TEXTS:
         return OPERATION_TEXTS[stage.operation]
     return stage.symbol if len(stage.symbol) > 1 else TOKEN_VECTORS
@@ -215,7 +216,7 @@ def _layer_weights_panel(
         panel,
         key=key,
         stage=column.layer,
-        title=_layer_symbol(column.layer),
+        title=layer_symbol(column.layer),
         values=pooled,
         rows=HeatmapAxis("d_in", numbered_labels(len(values)), blocks[0]),
         columns=HeatmapAxis("d_out", numbered_labels(values.shape[1]), blocks[1]),
@@ -239,12 +240,6 @@ def _layer_weights_panel(
     )
 
 
-def _layer_symbol(layer: str) -> str:
-    """Return the short name of a layer: W_query is W_q."""
-    names = {"W_query": "W_q", "W_key": "W_k", "W_value": "W_v", "out_proj": "W_o"}
-    return names.get(layer, layer)
-
-
 def _layer_weights(resolved: ResolvedView, stage: Stage, head: int | None) -> np.ndarray | None:
     """Return the weights of a layer that a matrix uses [input, column]; None if not a matrix.
 
@@ -253,7 +248,7 @@ def _layer_weights(resolved: ResolvedView, stage: Stage, head: int | None) -> np
     trace = resolved.run.trace
     last = trace.shape(stage.name)[-1] - 1
     before = (*resolved.leading, *(() if head is None else (head,)), 0)
-    first, final = (_weight_factor(resolved, stage, (*before, at)) for at in (0, last))
+    first, final = (layer_weight_factor(resolved, stage, (*before, at)) for at in (0, last))
     if first is None or final is None or first.name != final.name or len(first.index) != 2:
         return None
     whole = trace.read(first.name)
@@ -264,7 +259,10 @@ def _layer_weights(resolved: ResolvedView, stage: Stage, head: int | None) -> np
     return None
 
 
-def _weight_factor(resolved: ResolvedView, stage: Stage, index: tuple[int, ...]) -> Factor | None:
+def layer_weight_factor(
+    resolved: ResolvedView, stage: Stage, index: tuple[int, ...]
+) -> Factor | None:
+    """Return the column of a layer's weights from which a cell is computed."""
     trace = resolved.run.trace
     found = (
         factor

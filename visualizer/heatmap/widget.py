@@ -427,6 +427,8 @@ class BoardCanvas(CellScrollArea):
             paint_step_labels(painter, flow, self.highlights.leading, self._theme)
         elif isinstance(self._marked_place, LayerCell):
             paint_layer_cell(painter, flow, self._marked_place, self._theme)
+        elif layer_cell := self._pinned_layer_cell(flow):
+            paint_layer_cell(painter, flow, layer_cell, self._theme)
         elif self._marked_place and self._marked_place.token is not None:
             is_row = self._marked_place.role is TokenRole.QUERY
             token = self._marked_place.token
@@ -434,6 +436,12 @@ class BoardCanvas(CellScrollArea):
         else:
             cell = self.cell_cursor.hovered or self.cell_cursor.pinned
             paint_flow_cursor(painter, flow, cell, self._theme)
+
+    def _pinned_layer_cell(self, flow: FlowPlacement) -> LayerCell | None:
+        """Return the pinned weight of a layer, unless a cell or a token is under the pointer."""
+        pinned = self.cell_cursor.pinned_parameter
+        is_elsewhere = self.cell_cursor.hovered or self._marked_place
+        return flow.place_of(pinned) if pinned and not is_elsewhere else None
 
     def _fill_between(self, painter: QPainter, area: QRect, pictures: list[QRectF]) -> None:
         """Fill the area between the pixmaps, which is smaller than the whole viewport."""
@@ -546,6 +554,9 @@ class BoardView(BoardCanvas):
     """Emits a token whose label was clicked, and its role."""
     layerChosen = Signal(str)
     """Emits a layer whose name was clicked."""
+    parameterHovered = Signal(object)
+    """Emits the weight of a layer under the pointer; None when the pointer leaves it."""
+    parameterClicked = Signal(object)
     described = Signal()
     """Emitted when `description` changes."""
     scrubbed = Signal(str, float)
@@ -609,6 +620,8 @@ class BoardView(BoardCanvas):
         if place != self._marked_place:
             self._marked_place = place
             self._schedule_paint()
+            weight = flow.parameter_of(place) if flow and isinstance(place, LayerCell) else None
+            self.parameterHovered.emit(weight)
             self.described.emit()
 
     @property
@@ -643,6 +656,11 @@ class BoardView(BoardCanvas):
             self._choose_target(target, event.position())
             return
         if self._choose_text(event.position()):
+            return
+        flow = self.board_layout.flow
+        weight = flow.layer_cell_at(event.position()) if flow else None
+        if flow and weight:
+            self.parameterClicked.emit(flow.parameter_of(weight))
             return
         slot = self.slot_at(event.position())
         self._report_leading(slot)

@@ -47,3 +47,22 @@ class Cell(Struct, frozen=True):
     def head(self) -> int | None:
         """The index of the head; None if the stage has no heads or if they are aggregated."""
         return self.place[0] if len(self.place) == 3 else None
+
+
+class ParameterCell(Struct, frozen=True):
+    """A weight of a layer.
+
+    Parameters
+    ----------
+    stage : str
+        The stage that the layer computes.
+    head : int or None
+        The head that the weight belongs to; None if the stage has no heads.
+    row, column : int
+        The column of the layer's input and the column of its result that the weight connects.
+    """
+
+    stage: str
+    head: int | None
+    row: int
+    column: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from visualizer.attention.spec import NormalisationKind
+from visualizer.attention.spec import OWN_LAYERS, NormalisationKind, layer_symbol
 from visualizer.attention.token_embeddings import BOOK_DIMENSIONS, BOOK_VECTORS, PADDING_LABEL
 
 if TYPE_CHECKING:
@@ -47,6 +47,18 @@ def has_random_weights(run: Run) -> bool:
     return run.reading is not None and run.reading.is_of_lab and run.reading.training_step == 0
 
 
+def describe_layer_origin(run: Run, layer: str) -> str:
+    """Describe where the weights of one layer come from, as one short phrase."""
+    spec = run.trace.spec
+    own = [name for name in spec.weight_names if OWN_LAYERS[name] == layer]
+    if not run.trace.has_module or not own:
+        return describe_provenance(run)
+    given = {name for name, _ in spec.counting_weights}
+    if given.isdisjoint(own):
+        return f"untrained: random, seed {spec.seed}"
+    return run.weights_source or "custom weights"
+
+
 def describe_lab_provenance(step: int | None, run_name: str, shown: str = "") -> str:
     """Describe weights from the language lab after the given number of training steps.
 
@@ -86,7 +98,8 @@ def _describe_module_weights(run: Run) -> str:
     given_by = run.weights_source or "custom weights"
     if not drawn:
         return given_by
-    named = ", ".join(drawn) if len(drawn) <= MAX_NAMED else f"{len(drawn)} of {len(names)}"
+    symbols = [layer_symbol(OWN_LAYERS[name]) for name in drawn]
+    named = ", ".join(symbols) if len(drawn) <= MAX_NAMED else f"{len(drawn)} of {len(names)}"
     return f"partly untrained: {named} random, seed {spec.seed}; others: {given_by}"
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import LeadingIndex, Trace
     from visualizer.models.model_source import ModelSource
+    from visualizer.session.cell_address import ParameterCell
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
     from visualizer.session.timeline import PlaybackPosition, Step
@@ -395,6 +396,20 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         if self.is_playing:
             return None
         return self.hovered_when_reached or self.pinned_when_reached
+
+    @property
+    def parameter(self) -> ParameterCell | None:
+        """The hovered weight of a layer, or else the pinned one; None while steps are played."""
+        view = self.view
+        found = (one for one in (view.hovered_parameter, view.pinned_parameter) if one)
+        return next((one for one in found if self._has_parameter(one)), None)
+
+    def _has_parameter(self, parameter: ParameterCell) -> bool:
+        if self.flow is None or self.is_playing or parameter.stage not in self.run.trace:
+            return False
+        head = () if parameter.head is None else (parameter.head,)
+        product = Cell(parameter.stage, (*head, 0, parameter.column))
+        return existing_cell(self.run, product) is not None
 
     @property
     def caption_head(self) -> int:

@@ -18,7 +18,7 @@ from visualizer.session.view_options import ColourOptions, LineOptions, MaskEdit
 
 if TYPE_CHECKING:
     from visualizer.attention.display_transforms import HeadAggregate
-    from visualizer.session.cell_address import Cell
+    from visualizer.session.cell_address import Cell, ParameterCell
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
     from visualizer.session.user_prediction import Prediction
@@ -77,6 +77,8 @@ class ImmediateView(Struct, frozen=True):
     """
 
     hovered: Cell | None = None
+    hovered_parameter: ParameterCell | None = None
+    pinned_parameter: ParameterCell | None = None
     dialect: CodeDialect = CodeDialect.BOOK
     lesson: LessonPosition | None = None
     table: TableSelection = field(default_factory=TableSelection)

@@ -10,7 +10,7 @@ from visualizer.session.resolved_view import existing_cell
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.session.cell_address import Cell
+    from visualizer.session.cell_address import Cell, ParameterCell
     from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.view import View
 
@@ -30,6 +30,7 @@ MAX_PINNED_HISTORY = 100
 
 def pin_cell(view: View, cell: Cell | None) -> View:
     """Pin a cell in its layer and record the previous one; unpinning clears the history."""
+    view = replace(view, pinned_parameter=None)
     if cell is None:
         unpinned = view.pinned or view.last_pinned
         return replace(view, pinned=None, last_pinned=unpinned, past=(), future=())
@@ -37,6 +38,11 @@ def pin_cell(view: View, cell: Cell | None) -> View:
         return view
     past = (*view.past, *_previous_pin(view, cell))[-MAX_PINNED_HISTORY:]
     return replace(_pin_in_layer(view, cell), past=past, future=())
+
+
+def pin_parameter(view: View, parameter: ParameterCell | None) -> View:
+    """Pin a weight of a layer instead of a cell; None unpins it."""
+    return replace(pin_cell(view, None), pinned_parameter=parameter)
 
 
 def _previous_pin(view: View, cell: Cell) -> tuple[Cell, ...]:

@@ -363,7 +363,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
         tip="Copy a Python script that computes these numbers with torch only"),
     WindowCommand("cell.unpin", EDIT, "Unpi&n cell", lambda c: c.cell_selection_controller.unpin(),
         ("Ctrl+Shift+P",), icon="pin",
-        is_enabled=lambda now: now.panel(BOARD_CONTENTS).cursor.pinned is not None),
+        is_enabled=lambda now: now.panel(BOARD_CONTENTS).cursor.is_pinned),
     WindowCommand("text.edit", EDIT, "Edit &sentence",
         lambda c: c.settings_bar.edit_sentence(), ("Ctrl+L",),
         has_separator=True, is_enabled=lambda now: now.panel(SETUP_PANEL).image is None),

@@ -96,6 +96,7 @@ class PresenterMode(QObject):
     """Emitted when panes and sizes have changed; intermediate states were not painted."""
     paintingLeft = Signal()
     cellLeft = Signal()
+    allHeadsLeft = Signal()
     said = Signal(str)
     """Emitted with a description of the available keys."""
 
@@ -186,17 +187,25 @@ class PresenterMode(QObject):
         self.styleChanged.emit()
 
     def go_back(self) -> None:
-        """Leave mask editing, or unpin the cell, or leave presenter mode or the heatmaps."""
+        """Leave the innermost mode: mask editing, a pinned cell, presenter mode, or all heads."""
         if self._workspace.screen.panel(MASK_EDIT_PANEL):
             self.paintingLeft.emit()
-        elif self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned:
+        elif self._workspace.screen.panel(BOARD_CONTENTS).cursor.is_pinned:
             self.cellLeft.emit()
         elif self.is_on:
             self.leave()
         elif self._workspace.wanted.pinned:  # a cell that playback has not reached
             self.cellLeft.emit()
+        elif self._board.hasFocus() and self._shows_all_heads():
+            self.allHeadsLeft.emit()
         elif self._board.hasFocus():
             self._docks.leave_heatmaps()
+
+    def _shows_all_heads(self) -> bool:
+        """Whether heads are shown side by side, instead of the flow board."""
+        resolved = self._workspace.screen.resolved
+        is_single = resolved is not None and not (resolved.is_spread or resolved.comparison)
+        return resolved is not None and is_single and resolved.flow is None
 
     def blank_screen(self) -> None:
         """Cover everything except the status bar."""

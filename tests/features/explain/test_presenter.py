@@ -16,11 +16,13 @@ from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run, cells, places
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import (
+    LAYER_SYMBOLS,
     Arrangement,
     BooleanMatrix,
     MaskKind,
     MaskRoute,
     NormalisationKind,
+    NumberMatrix,
     PositionKind,
     Projection,
     ScaleKind,
@@ -37,6 +39,7 @@ from visualizer.format import format_number, format_share, shorten
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
+from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -159,7 +162,8 @@ def test_the_column_that_is_named_is_the_one_that_was_read(case: Case) -> None:
         named = re.search(r"times column (\d+) of (this head’s )?(W_\w+)", told(run, cell).plain)
         assert named
         head, token, _ = cell.place
-        name = f"heads.{head}.{named[3]}" if named[2] else named[3]
+        layer = next(name for name, symbol in LAYER_SYMBOLS.items() if symbol == named[3])
+        name = f"heads.{head}.{layer}" if named[2] else layer
         is_linear = spec.projection is Projection.LINEAR
         weights = trace.read(f"{name}.weight").T if is_linear else trace.read(name)
         column = int(named[1]) - 1
@@ -331,12 +335,12 @@ def test_a_row_that_may_read_nothing_has_nothing_to_share(fields: dict[str, Any]
 def test_split_heads_read_columns_of_one_matrix_and_stacked_heads_of_their_own() -> None:
     split, stacked = Cell("keys", (1, 2, 0)), Cell("keys", (1, 2, 1))
     assert told(a_run(), split).plain == (
-        "The input vector of starts (position 3) times column 2 of W_key "
+        "The input vector of starts (position 3) times column 2 of W_k "
         f"gives column 1 of its key in head 2: {told(a_run(), split).value}."
     )
     run = a_run(arrangement=Arrangement.STACKED, bias=True)
     assert told(run, stacked).plain == (
-        "The input vector of starts (position 3) times column 2 of this head’s W_key, plus a bias, "
+        "The input vector of starts (position 3) times column 2 of this head’s W_k, plus a bias, "
         f"gives column 2 of its key in head 2: {told(run, stacked).value}."
     )
 
@@ -407,3 +411,44 @@ def test_few_terms_are_all_shown() -> None:
 def test_a_cell_that_is_not_there_is_not_told(cell: Cell) -> None:
     view = View(hovered=cell, pinned=cell)
     assert present(Document(), view, a_run(), None, False, None).panel(CELL_PANEL) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "word"),
+    [
+        ("journey", {"d_in": 3}, "book"),
+        ("planet", {"d_in": 3}, "random"),
+        ("journey", {"d_in": 4, "d_out": 4}, "random"),
+        ("planet", {"d_in": 3, "own_input": NumberMatrix.of(np.ones((1, 3)))}, "custom"),
+    ],
+)
+def test_the_origin_of_an_input_is_named(text: str, fields: dict[str, Any], word: str) -> None:
+    assert word in told(a_run(text, **fields), Cell("input", (0, 1))).formula
+
+
+def test_a_quotient_has_a_division_sign() -> None:
+    panel = told(a_run(), Cell("scaled", (0, 3, 1)))
+    (term,) = panel.terms
+    assert "÷" in term.product
+    assert "1/" not in term.product
+    assert panel.equation
+    assert "÷" in "".join(part.text for part in panel.equation.parts)
+
+
+@pytest.mark.parametrize("role", TokenRole)
+def test_a_selected_token_has_its_largest_weights(role: TokenRole) -> None:
+    run, at = a_run(), 3
+    view = View(flow=True, tokens=TokenSelection(frozenset({at}), role))
+    panel = present(Document(spec=run.trace.spec), view, run, None, False, None).panel(CELL_PANEL)
+    assert panel
+    line = (at,) if role is TokenRole.QUERY else (slice(None), at)
+    weights = run.trace.read("weights", (0, *line))
+    wanted = [format_number(float(one)) for one in sorted(weights[weights > 0], reverse=True)]
+    assert [term.pieces[0].text for term in panel.terms] == wanted
+    assert all(term.pieces[0].source for term in panel.terms)
+    pinned = present(
+        Document(spec=run.trace.spec), structs.replace(view, pinned=Cell("weights", (0, 1, 0))),
+        run, None, False, None,
+    ).panel(CELL_PANEL)  # fmt: skip
+    assert pinned
+    assert pinned.is_pinned

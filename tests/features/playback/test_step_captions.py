@@ -17,6 +17,7 @@ from tests.support.examples import examples
 from tests.support.small_runs import a_run
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import (
+    LAYER_SYMBOLS,
     Arrangement,
     BooleanMatrix,
     MaskKind,
@@ -420,6 +421,9 @@ def test_a_vector_that_is_made_is_shown(case: Case) -> None:
             assert said.bold == [said.words[said.step.rows[0]]]
 
 
+LAYERS = {symbol: layer for layer, symbol in LAYER_SYMBOLS.items()}
+
+
 @examples(0.6)
 @given(cases(most_tokens=3))
 def test_the_columns_that_are_named_are_those_of_the_head(case: Case) -> None:
@@ -429,6 +433,7 @@ def test_the_columns_that_are_named_are_those_of_the_head(case: Case) -> None:
         if said.operation is not Operation.INPUT_PROJECTION:
             continue
         _, whose, layer = re.findall(r"times (.*?)(this head’s )?(W_\w+)", said.marked)[0]
+        layer = LAYERS[layer]
         name = f"heads.{said.head}.{layer}" if whose else layer
         is_linear = spec.projection is Projection.LINEAR
         weights = trace.read(f"{name}.weight").T if is_linear else trace.read(name)
@@ -508,11 +513,11 @@ def told(run: Run, step: Step, head: int = 0, text: int = 0) -> str:
 STAGES_OF_THE_BOOK = {
     "input": "Each of 6 tokens becomes a vector of 3 numbers; "
     "the largest number, 0.8900, is in column 3 of Your.",
-    "queries": "In head 1, each input vector times column 1 of W_query gives its query of 1 "
+    "queries": "In head 1, each input vector times column 1 of W_q gives its query of 1 "
     "number; the largest, −0.1353, is that of with.",
-    "keys": "In head 1, each input vector times column 1 of W_key gives its key of 1 number; "
+    "keys": "In head 1, each input vector times column 1 of W_k gives its key of 1 number; "
     "the largest, −0.4744, is that of one.",
-    "values": "In head 1, each input vector times column 1 of W_value gives its value of 1 number; "
+    "values": "In head 1, each input vector times column 1 of W_v gives its value of 1 number; "
     "the largest, −0.3809, is that of with.",
     "scores": "In head 1, each query is multiplied by each key; "
     "the largest of 36 scores, 0.3079, is that of Your and journey.",
@@ -529,11 +534,10 @@ STAGES_OF_THE_BOOK = {
 }
 ROWS_OF_THE_BOOK = {
     "input": "journey becomes a vector of 3 numbers: [0.55, 0.87, 0.66].",
-    "queries": "In head 1, the input vector of journey times column 1 of W_query gives its "
+    "queries": "In head 1, the input vector of journey times column 1 of W_q gives its "
     "query: [−0.30].",
-    "keys": "In head 1, the input vector of journey times column 1 of W_key gives its key: "
-    "[−0.87].",
-    "values": "In head 1, the input vector of journey times column 1 of W_value gives its "
+    "keys": "In head 1, the input vector of journey times column 1 of W_k gives its key: [−0.87].",
+    "values": "In head 1, the input vector of journey times column 1 of W_v gives its "
     "value: [−0.71].",
     "scores": "In head 1, the query of journey (query 2) is multiplied by all 6 keys: the "
     "largest score, 0.2631, is for journey (key 2).",

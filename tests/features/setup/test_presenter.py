@@ -28,7 +28,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.errors import InputError
-from visualizer.features.setup.presenter import present_setup
+from visualizer.features.setup.presenter import CHIPS, present_setup
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
 from visualizer.session.setting_state import (
     SettingState,
@@ -275,3 +275,9 @@ def test_a_mask_is_written_where_it_is_not_too_long() -> None:
     text, hint = format_mask(BooleanMatrix.of(np.eye(1024, dtype=bool)))
     assert text == ""
     assert hint == "1,024 × 1,024: too large to edit here. Enter rows of 0s and 1s to replace it."
+
+
+def test_the_editor_of_the_mask_has_one_control_for_its_kind() -> None:
+    (chip,) = (chip for chip in CHIPS if chip.shown == ("mask",))
+    assert "mask" in chip.settings
+    assert all("causal" not in chip.settings for chip in CHIPS)

@@ -147,8 +147,8 @@ def test_rows_and_columns_have_their_names() -> None:
     assert table(ran, "weights").columns.labels == tuple(BOOK_SENTENCE.split())
     assert table(ran, "input").columns.labels == ("1", "2", "3")
     assert [title for _, title in table(ran, "input").choices[-5:]] == [
-        *("W_query", "W_key", "W_value", "W_output"),
-        "W_output, bias",
+        *("W_q", "W_k", "W_v", "W_o"),
+        "W_o, bias",
     ]
     assert table(ran, "W_output").shape == (2, 2)
     assert table(ran, "W_output.bias").rows.labels == ("bias",)

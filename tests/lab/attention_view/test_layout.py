@@ -20,6 +20,7 @@ from visualizer.heatmap.panel_margins_paint import (
     are_labels_vertical,
     paint_column_heads,
     paint_head_label,
+    paint_labels,
     paint_notes,
     paint_own_scale,
     visible_column_labels,
@@ -154,6 +155,16 @@ def test_a_layers_name_and_range_do_not_cover_the_score_of_its_first_head(heads:
         assert named.any()
         assert scored.any()
         assert not (named & scored).any()
+
+
+@pytest.mark.parametrize("tokens", [6, 12, 20, 40])
+def test_a_layers_name_does_not_touch_the_first_label_below_it(tokens: int) -> None:
+    layout = lay_out_layers(a_board(3, 4, tokens), 900, 600)
+    slots = [slot for slot in layout.slots if slot.head_at and not slot.has_column_labels]
+    assert len(slots) == 2
+    for slot in slots:
+        named, labels = ink(slot, paint_head_label), ink(slot, paint_labels)
+        assert np.flatnonzero(named.any(1))[-1] + 2 < np.flatnonzero(labels.any(1))[0]
 
 
 def ink(slot: PanelSlot, paint: Callable[[QPainter, PanelSlot, Theme], None]) -> np.ndarray:

@@ -16,6 +16,7 @@ def connect(pane: ExplainPane, to: FeatureControllers) -> None:
     """Connect the links that pin their cells, the history, and the code."""
     pane.followed.connect(to.cell_selection_controller.follow_link)
     pane.add_history_buttons(to.actions["cell.go -1"], to.actions["cell.go 1"])
+    pane.add_unpin_button(to.actions["cell.unpin"])
     code = pane.code_section
     code.dialectChosen.connect(to.view_controller.set_dialect)
     code.scriptRequested.connect(to.copy_script)

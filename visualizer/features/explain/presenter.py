@@ -17,10 +17,12 @@ from msgspec.structs import replace
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.layer_operations import ExpertMixture
 from visualizer.attention.roles import Role
+from visualizer.attention.spec import layer_symbol
 from visualizer.attention.stages import Operation, axis_word
 from visualizer.brief_repr import brief_repr
 from visualizer.explanations.cell_facts import CellInfo
 from visualizer.explanations.cell_terms import (
+    DIVISOR_FORM,
     CombinationRule,
     EquationPart,
     Explanation,
@@ -34,24 +36,29 @@ from visualizer.explanations.step_values import LargestValue, parenthesize_negat
 from visualizer.format import format_count, format_number, format_share, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_lookup import panel_of_cell, source_cell
+from visualizer.heatmap.flow_presenter import layer_weight_factor
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison import find_tensor, format_signed, mismatch_reason
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import drawable_samples
 from visualizer.session.pane_spec import PanelSpec
+from visualizer.session.provenance import describe_layer_origin
 from visualizer.session.screen import PanelId
+from visualizer.session.token_selection import TokenRole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from visualizer.attention.run import Run
     from visualizer.heatmap.board import Board
+    from visualizer.session.cell_address import ParameterCell
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.resolved_view import ResolvedView
 
 MAX_SHOWN_TERMS = 12
 FORBIDDEN = "forbidden"
+MULTIPLICATION_SIGN, DIVISION_SIGN = "×", "÷"
 
 
 def _compare_sides(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
@@ -132,10 +139,11 @@ def _describe_samples(
 
 
 class CellTextPiece(Struct, frozen=True):
-    """A formatted number, and the cell from which it was read, if any."""
+    """A formatted number, the cell from which it was read, if any, and the sign before it."""
 
     text: str
     source: Cell | None = None
+    sign: str = MULTIPLICATION_SIGN
 
 
 class TermLine(Struct, frozen=True):
@@ -158,7 +166,8 @@ class TermLine(Struct, frozen=True):
     @property
     def product(self) -> str:
         """The factors as text."""
-        return " × ".join(piece.text for piece in self.pieces)
+        first, *others = self.pieces
+        return first.text + "".join(f" {piece.sign} {piece.text}" for piece in others)
 
 
 class CellPanel(Struct, frozen=True):
@@ -209,17 +218,20 @@ class CellPanel(Struct, frozen=True):
         return unescape(re.sub("  +", " ", re.sub("</?b>", "", self.caption)))
 
 
-def head_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> CellPanel:
-    """Explain a cell of one head."""
+def head_cell_panel(
+    resolved: ResolvedView, cell: Cell, is_pinned: bool, *, names_head: bool = False
+) -> CellPanel:
+    """Explain a cell of one head, which the sentence names if several heads are shown."""
     run = resolved.run
     explanation = explain(run.trace, cell.stage, (*resolved.leading, *cell.place))
     facts = CellInfo(run, resolved.leading, cell, explanation)
     order, rest = _choose_terms(explanation)
     text = EXPLAINERS[explanation.stage.operation]
+    sentence = text.explain_cell(facts)
     is_computed = explanation.stage.operation is not Operation.CAPTURED  # else read from a file
     return CellPanel(
         heading=_cell_heading(facts),
-        sentence=text.explain_cell(facts),
+        sentence=facts.with_head(sentence) if names_head else sentence,
         value=format_number(explanation.value),
         formula=text.formula(facts),
         terms=tuple(_build_term(facts, position) for position in order if is_computed),
@@ -228,6 +240,78 @@ def head_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> Cell
         is_pinned=is_pinned,
         equation=cell_equation(run.trace, explanation),
         next_cells=next_cells(run.trace, resolved.leading, cell),
+    )
+
+
+def parameter_panel(resolved: ResolvedView, parameter: ParameterCell) -> CellPanel | None:
+    """Explain a weight of a layer: its value, its origin and the numbers that it connects."""
+    run, head = resolved.run, parameter.head
+    stage = run.trace.stage_at(parameter.stage, resolved.leading)
+    before = () if head is None else (head,)
+    cell = Cell(stage.name, (*before, 0, parameter.column))
+    factor = layer_weight_factor(resolved, stage, (*resolved.leading, *cell.place))
+    if factor is None or parameter.row >= len(factor.read):
+        return None
+    value = format_number(float(factor.read[parameter.row]))
+    (layer, *_), (source, *_) = stage.parameters or (stage.name,), stage.reads
+    symbol, row, column = layer_symbol(layer), parameter.row + 1, parameter.column + 1
+    places = [*([f"head {head + 1}"] if head is not None else []), f"row {row:,}"]
+    used = f"column {column:,} of {stage.title}"
+    return CellPanel(
+        heading=f"{symbol} · {', '.join(places)}, column {column:,}",
+        sentence=f"This weight of {symbol} is multiplied by column {row:,} of "
+        f"{escape(run.trace.stage(source).title)}. The product is a term of {used}.",
+        value=value,
+        formula=f"parameter, {describe_layer_origin(run, layer)}",
+        terms=(),
+        rest="",
+        closing="",
+        is_pinned=parameter == resolved.view.pinned_parameter,
+        next_cells=(NextCell(cell, used),),
+    )
+
+
+def selected_token_panel(resolved: ResolvedView) -> CellPanel | None:
+    """List the largest weights of the only selected token; None without one.
+
+    For a query, they are those of its row; for a key, those of its column.
+    """
+    run, tokens = resolved.run, resolved.view.tokens
+    stage = run.trace.stage(resolved.weights_stage(None))
+    is_query, chosen = tokens.role is TokenRole.QUERY, tokens.trim_to(run.trace.sides[0])
+    is_late = run.trace.is_blockwise and not is_query
+    if len(chosen) != 1 or stage.name in resolved.hidden_stages or resolved.place or is_late:
+        return None
+    (at,), head = chosen, min(resolved.caption_head, run.trace.spec_at(resolved.leading).heads - 1)
+    line = (at, slice(None)) if is_query else (slice(None), at)
+    weights = np.nan_to_num(run.trace.read(stage.name, (*resolved.leading, head, *line)))
+    other = tokens.role.other.value
+    shown = [int(one) for one in np.argsort(-weights, kind="stable")[:MAX_SHOWN_TERMS]]
+    shown = [one for one in shown if weights[one] > 0]
+    if not shown:
+        return None
+    terms = []
+    for one in shown:
+        weight = float(weights[one])
+        cell = Cell(stage.name, (head, at, one) if is_query else (head, one, at))
+        piece = CellTextPiece(format_number(weight), cell)
+        share = weight / float(weights[shown[0]])
+        name = shorten(visible_token(run.words(resolved.leading, other)[one]))
+        terms.append(TermLine(name, (piece,), format_share(weight), False, share))
+    word = shorten(visible_token(run.words(resolved.leading, tokens.role.value)[at]))
+    token = f"<b>{escape(word)}</b> ({tokens.role.value} {run.number(at, tokens.role.value)})"
+    verb = "attends most to" if is_query else "is attended to most by"
+    where = f" in head {head + 1}" if run.trace.spec.heads > 1 else ""
+    rest = int(np.count_nonzero(weights)) - len(shown)
+    return CellPanel(
+        heading=f"{stage.title} · selected {tokens.role.value} {at + 1:,}",
+        sentence=f"{token} {verb} <b>{escape(terms[0].name)}</b>{where}.",
+        value="",
+        formula=f"weight of each {other}, the largest first",
+        terms=tuple(terms),
+        rest=format_count(rest, "smaller weight") if rest else "",
+        closing="",
+        is_pinned=False,
     )
 
 
@@ -301,13 +385,16 @@ def _build_term(facts: CellInfo, position: int) -> TermLine:
         if at < len(group.terms):
             break
         at -= len(group.terms)
-    texts = [_format_factor(factor, at) for factor in group.factors]
+    first, *others = group.factors
+    texts = [_format_factor(first, at), *(_format_other_factor(factor, at) for factor in others)]
     texts[1:] = map(parenthesize_negative, texts[1:])
     pieces = tuple(
         CellTextPiece(
-            text, source_cell(facts.run.trace, facts.leading, facts.cell.stage, factor, at)
+            text,
+            source_cell(facts.run.trace, facts.leading, facts.cell.stage, factor, at),
+            DIVISION_SIGN if number and factor.form == DIVISOR_FORM else MULTIPLICATION_SIGN,
         )
-        for text, factor in zip(texts, group.factors, strict=True)
+        for number, (text, factor) in enumerate(zip(texts, group.factors, strict=True))
     )
     is_chosen = explanation.rule is not CombinationRule.SUM and position == explanation.chosen
     # Terms are float64. If there is only one, it is the value, so it is rounded like the value.
@@ -328,6 +415,12 @@ def _format_factor(factor: Factor, at: int) -> str:
     return factor.form.format(
         f"{format_number(read)} − {parenthesize_negative(format_number(factor.shift))}"
     )
+
+
+def _format_other_factor(factor: Factor, at: int) -> str:
+    """Format a factor after the first; a division sign stands before a divisor."""
+    is_divisor = factor.form == DIVISOR_FORM
+    return _format_factor(replace(factor, form="{}") if is_divisor else factor, at)
 
 
 def _term_name(facts: CellInfo, group: TermGroup, at: int) -> str:
@@ -506,19 +599,26 @@ EXPLAIN_PANE = "Explain"
 def present_cell(
     resolved: ResolvedView, board: Board, previous: CellPanel | None
 ) -> CellPanel | None:
-    """Explain the hovered cell, else the pinned one, else the cell of the playback step."""
-    cell = resolved.pointed or resolved.step_cell
-    if cell is None:
-        return None
-    panel = _explain_cell(resolved, board, cell)
+    """Explain the hovered cell, else the pinned one, the cell of the step or the selected token."""
+    cell, parameter = resolved.pointed or resolved.step_cell, resolved.parameter
+    panel = None
+    if parameter and not resolved.hovered_when_reached:
+        panel = parameter_panel(resolved, parameter)
+    if panel is None and cell:
+        panel = _explain_cell(resolved, board, cell)
+    if panel is None:
+        panel = selected_token_panel(resolved)
     return previous if panel == previous else panel
 
 
 def _explain_cell(resolved: ResolvedView, board: Board, cell: Cell) -> CellPanel:
     if cell.stage in resolved.hidden_stages:
         return _covered_cell_panel(resolved.run, cell)
-    build_panel = aggregate_cell_panel if cell.fold else head_cell_panel
-    panel = build_panel(resolved, cell, is_pinned=cell == resolved.view.pinned)
+    is_pinned, are_several = cell == resolved.view.pinned, len(resolved.drawn_heads) > 1
+    if cell.fold:
+        panel = aggregate_cell_panel(resolved, cell, is_pinned)
+    else:
+        panel = head_cell_panel(resolved, cell, is_pinned, names_head=are_several)
     also = (*explain_transform(resolved, cell), *_compare_sides(resolved, cell))
     heatmap = panel_of_cell(board, cell)
     if heatmap is None or not heatmap.is_pooled:

@@ -46,10 +46,9 @@ LINK_INTERACTION = (
 EMPTY_MESSAGE = (
     "Point at a cell to see how its value is computed. Click to pin it; press Esc to unpin."
 )
-PANE_WIDTH_PX = 280
-MULTIPLICATION_SIGN = "×"
+PANE_WIDTH_PX, TRAIL_BUTTON_PX = 280, 22
 SIGN_MARGIN_PX = 2
-"""Pixels on each side of a multiplication sign."""
+"""Pixels on each side of the sign of a multiplication or division."""
 COLUMN_GAP_PX = 5
 """Pixels between a name, its factors and its value."""
 LINE_MARGIN_PX = 4
@@ -157,7 +156,7 @@ def _column_texts(term: TermLine, at: int) -> tuple[str, str, str]:
     if at >= len(term.pieces):
         return "", "", ""
     text = term.pieces[at].text
-    sign = MULTIPLICATION_SIGN if at else ""
+    sign = term.pieces[at].sign if at else ""
     return (sign, text[:-1], ")") if text.startswith("(") else (sign, text, "")
 
 
@@ -269,6 +268,7 @@ class ExplainPane(QWidget):
         self.heading, self.sentence, self.value = (WrappingLabel() for _ in range(3))
         self.terms = _TermsLabel()
         self.trail = QHBoxLayout()
+        self.trail.setSpacing(2)
         self.trail.addWidget(self.heading, 1)
         column.addLayout(self.trail)
         for label in (self.heading, self.sentence, self.value):
@@ -299,6 +299,7 @@ class ExplainPane(QWidget):
         whole.addWidget(self.onward)
         whole.addWidget(self.code_section, 100)
         whole.addStretch(1)
+        self._unpin: QToolButton | None = None
         self._panel: CellPanel | None = None
         self._theme = LIGHT
         self._show_texts()
@@ -328,8 +329,28 @@ class ExplainPane(QWidget):
         for action in actions:
             button = QToolButton()
             button.setDefaultAction(action)
-            button.setAutoRaise(True)
-            self.trail.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+            self._add_to_trail(button)
+
+    def _add_to_trail(self, button: QToolButton, at: int = -1) -> None:
+        """Add a small button next to the heading, which needs most of the width."""
+        button.setAutoRaise(True)
+        button.setFixedSize(*2 * (round(TRAIL_BUTTON_PX * text_scale()),))
+        self.trail.insertWidget(at, button, 0, Qt.AlignmentFlag.AlignTop)
+
+    def add_unpin_button(self, action: QAction) -> None:
+        """Add a button that unpins the cell; it is visible only while the cell is pinned."""
+        self._unpin = button = QToolButton()
+        button.setDefaultAction(action)
+        policy = button.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # the heading is not laid out again
+        button.setSizePolicy(policy)
+        button.setVisible(self._panel is not None and self._panel.is_pinned)
+        self._add_to_trail(button, 1)
+
+    @property
+    def is_pinned_shown(self) -> bool:
+        """Whether the pane shows that its cell is pinned."""
+        return self._unpin is not None and self._unpin.isVisibleTo(self)
 
     def _follow_link(self, link: str) -> None:
         term, piece = map(int, link.split("."))
@@ -363,12 +384,13 @@ class ExplainPane(QWidget):
         self.terms.setVisible(panel is not None and bool(panel.formula))
         self.closing.setVisible(panel is not None and bool(panel.closing))
         self.onward.setVisible(panel is not None and bool(panel.next_cells))
+        if self._unpin:
+            self._unpin.setVisible(panel is not None and panel.is_pinned)
         if panel is None:
             self.heading.setText("")
             self.sentence.setText(EMPTY_MESSAGE)
             return
-        state = "  ·  pinned" if panel.is_pinned else ""
-        self.heading.setText(escape(panel.heading) + state)
+        self.heading.setText(escape(panel.heading))
         self.sentence.setText(_sized_html(panel.sentence, SENTENCE_SIZE_PX))
         also = "".join(f"<br>{escape(line)}" for line in panel.additional_sentences)
         value = f"<b>{_sized_html(panel.value, VALUE_SIZE_PX)}</b>"

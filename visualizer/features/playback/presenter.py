@@ -61,9 +61,7 @@ def _describe_cell(block: StepContext) -> str:
     facts = CellInfo(block.run, block.leading, cell, explanation)
     sentence = EXPLAINERS[block.stage.operation].explain_cell(facts)
     sentence = sentence.replace("<b></b>", f"<b>{EMPTY_SYMBOL}</b>")
-    if not facts.head_phrase or facts.head_phrase in sentence:
-        return sentence
-    return f"{facts.head_phrase.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"
+    return facts.with_head(sentence)
 
 
 CLOSING = "All steps are computed. Point at a number to see its calculation."

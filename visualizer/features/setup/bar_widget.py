@@ -261,7 +261,8 @@ class SettingsBar(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self._theme: Theme | None = None
         self._setup: SetupPanel | None = None
-        self.rows = {setting.name: self._create_row(setting) for setting in SETTINGS}
+        placed = {name for chip in CHIPS for name in chip.settings}
+        self.rows = {one.name: self._create_row(one) for one in SETTINGS if one.name in placed}
         self.chips: dict[str, ChipButton] = {}
         self.popovers: list[Popover] = []
         row = row_layout(self, (12, 8, 8, 8), spacing=8)
@@ -438,8 +439,9 @@ class SettingsBar(QWidget):
             self._show_text(setup)
             self._show_second(setup.second)
             self._show_image(setup.image)
-            for shown in setup.settings:
-                self.rows[shown.setting.name].show_setting(shown)
+            by_name = setup.by_name()
+            for name, row in self.rows.items():
+                row.show_setting(by_name[name])
             self._show_chips(setup)
         self._show_place(screen.resolved)
 

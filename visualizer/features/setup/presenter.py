@@ -124,7 +124,8 @@ def _in_group(group: SettingGroup) -> tuple[str, ...]:
 
 
 def _create_chips() -> tuple[SettingChip, ...]:
-    mask, dropout = _in_group(SettingGroup.MASK), _in_group(SettingGroup.DROPOUT)
+    mask = tuple(name for name in _in_group(SettingGroup.MASK) if name != "causal")
+    dropout = _in_group(SettingGroup.DROPOUT)
     chips = (
         SettingChip("", ("mechanism",), ("mechanism",), rank=2),
         SettingChip("Heads", ("heads",), ("heads", "arrangement", "key_value_heads")),
@@ -132,13 +133,16 @@ def _create_chips() -> tuple[SettingChip, ...]:
         SettingChip("Mask", ("mask",), mask, hides_idle=True, rank=1),
         SettingChip("Dropout", ("dropout",), dropout, hides_idle=True, rank=4),
     )
-    placed = {name for chip in chips for name in chip.settings}
+    placed = {"causal", *(name for chip in chips for name in chip.settings)}
     rest = tuple(setting.name for setting in SETTINGS if setting.name not in placed)
     return (*chips, SettingChip("More", (), rest))
 
 
 CHIPS = _create_chips()
-"""The buttons of the settings bar, from left to right; together they hold every setting once."""
+"""The buttons of the settings bar, from left to right; together they hold every setting once.
+
+There is no control for a causal mask, because that is one of the choices of the mask.
+"""
 
 
 def describe_value(state: SettingState) -> str:

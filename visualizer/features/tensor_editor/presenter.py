@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from visualizer.attention.fixed_weights import read_weights
 from visualizer.attention.roles import Role
-from visualizer.attention.spec import BIAS_SUFFIX, NORM_LAYERS, OWN_LAYERS
+from visualizer.attention.spec import BIAS_SUFFIX, NORM_LAYERS, OWN_LAYERS, layer_symbol
 from visualizer.attention.stages import is_hatched, parameter_names
 from visualizer.features.tensor_editor.spreadsheet_clipboard import format_number_plain
 from visualizer.features.tensor_editor.tensor_edit import custom_values, not_editable_reason
@@ -169,10 +169,11 @@ def _list_tensors(run: Run) -> tuple[tuple[str, str], ...]:
     spec, trace = run.trace.spec, run.trace
     stages = [(stage.name, stage.title) for stage in trace.stages]
     read = {layer for stage in trace.stages for layer in stage.parameters}
-    weights = [(name, name) for name in spec.weight_names if OWN_LAYERS[name] in read]
+    names = [name for name in spec.weight_names if OWN_LAYERS[name] in read]
+    weights = [(name, layer_symbol(OWN_LAYERS[name])) for name in names]
     biases = [
-        (f"{name}{BIAS_SUFFIX}", f"{name}, bias")
-        for name, _ in weights
+        (f"{name}{BIAS_SUFFIX}", f"{symbol}, bias")
+        for name, symbol in weights
         if any(each.endswith(BIAS_SUFFIX) for each in parameter_names(spec, OWN_LAYERS[name]))
     ]
     return (*stages, *weights, *biases)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAX_CELL_PX = 88
 MIN_SIDE_PX = 130
 MARGIN, GAP = 16, 16
-MAX_NOTE_LINES = 2
+MAX_NOTE_LINES, NAME_GAP_PX = 2, 6
 MIN_PATTERN_SIDE_PX = 64
 """Minimum side length, in pixels, of a panel at which a pattern is visible."""
 
@@ -81,7 +81,8 @@ class LayerPlacement:
         self.max_cell = min(MAX_CELL_PX * self.scale, largest_cell)
         widest = min(widest_label(first.rows.labels), MAX_LABEL_PX * self.scale)
         self.gutter = max(64 * self.scale, widest + 14)
-        self.notes = max(notes_height(one) for one in board.heatmaps)
+        # The first label of a row may be higher than its cell, and must not touch the layer's name.
+        self.notes = max(notes_height(one) for one in board.heatmaps) + NAME_GAP_PX * self.scale
         self.minimum_value = max(min_column_head_width(one) for one in board.heatmaps)
         self.share = (width - self.gutter - 2 * MARGIN + GAP) / len(board.columns) - GAP - 8
 
