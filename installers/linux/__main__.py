@@ -39,15 +39,15 @@ def build(options: argparse.Namespace) -> None:
     remove(out / "AttentionVisualizer.AppDir")
     with tempfile.TemporaryDirectory(dir=out, prefix="build-") as work:
         built = datetime.fromtimestamp(moment, UTC)
-        tree = build_tree(Path(work), options.interpreter, options.pip, built, say)
+        tree = build_tree(Path(work), options.interpreter, options.pip, built, report_progress)
         packages = system_packages(tree)
-        say("The AppDir")
+        report_progress("Creating the AppDir…")
         app_dir = build_app_dir(tree, out)
         make_uniform(app_dir, moment)
-        say("The Debian package")
+        report_progress("Building the Debian package…")
         package = build_debian_package(tree, packages, out, moment)
-    say(f"{package}: {package.stat().st_size / 1e6:.1f} MB")
-    say(f"{app_dir}: use appimagetool to create an AppImage")
+    report_progress(f"{package}: {package.stat().st_size / 1e6:.1f} MB")
+    report_progress(f"{app_dir}: use appimagetool to create an AppImage")
 
 
 def build_app_dir(tree: Path, folder: Path) -> Path:
@@ -89,9 +89,9 @@ def source_timestamp() -> int:
     return int(done.stdout)
 
 
-def say(words: str) -> None:
+def report_progress(message: str) -> None:
     """Print a progress message."""
-    print(words, flush=True)
+    print(message, flush=True)
 
 
 def build_parser() -> argparse.ArgumentParser:

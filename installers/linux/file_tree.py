@@ -41,7 +41,7 @@ def build_tree(
     interpreter_folder: Path | None,
     pip_arguments: Sequence[str],
     built: datetime,
-    say: Callable[[str], None],
+    report_progress: Callable[[str], None],
 ) -> Path:
     """Build the tree in an empty folder and return its path.
 
@@ -57,20 +57,20 @@ def build_tree(
     tree, unpacked = work / "tree", work / "unpacked"
     root = tree / "usr" / PROGRAM
     root.mkdir(parents=True)
-    say("Copying the interpreter…")
+    report_progress("Copying the interpreter…")
     source = find_interpreter(interpreter_folder) if interpreter_folder else None
     source = source or download_interpreter(unpacked)
     program = copy_interpreter(source, root)
     bundle_interpreter_libraries(root, program, source.folder / "lib", unpacked)
-    say("Installing the packages…")
+    report_progress("Installing the packages…")
     packages = root / "lib" / program.name / "site-packages"
     install_packages(program, packages, pip_arguments)
     require_cpu_build(packages)
     prune(packages)
-    say("Compiling the modules…")
+    report_progress("Compiling the modules…")
     compile_bytecode(root, program, Path("/usr") / PROGRAM)
     isolate_interpreter(program)
-    say("Writing the desktop files…")
+    report_progress("Writing the desktop files…")
     write_launcher(tree, program.name)
     share = tree / "usr" / "share"
     write_desktop_files(share, built)

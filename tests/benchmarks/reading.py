@@ -72,7 +72,7 @@ class Reader(Stand):
             told["pan"].append(self.pull(way))
         self.window.controllers.view_controller.reset_zoom()
         self.settle()
-        size, seen = self.describe_size, self._panels_seen()
+        size, seen = self.size_text, self._panels_seen()
         return {**told, "size": size, "seen": seen}
 
     def _panels_seen(self) -> int:

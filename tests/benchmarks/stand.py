@@ -201,7 +201,7 @@ class Stand:
         return sum(one.right() <= size.width() and one.bottom() <= size.height() for one in whole)
 
     @property
-    def describe_size(self) -> str:
+    def size_text(self) -> str:
         """The size of the board's viewport in pixels."""
         size = self.board.viewport().size()
         return f"{size.width()} × {size.height()}"

@@ -116,7 +116,7 @@ def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, object
         stand.look_at_weights()
         with closing(Drawers(stand)) as drawers:
             weights = _round_by_round(stand, repeats, drawers)
-        seen, board = stand.heads_in_view, stand.describe_size
+        seen, board = stand.heads_in_view, stand.size_text
     return {"stages": stages, "weights": weights, "seen": seen, "board": board}
 
 

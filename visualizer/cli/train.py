@@ -391,7 +391,7 @@ def _resume_hint(running: TrainingRun) -> str:
 
 def _stop_after_lost_process(running: TrainingRun, progress: TrainingConsoleProgress) -> int:
     """Stop after another process was lost; the run is in the state before the interrupted step."""
-    # Saving a completed run would lose the final losses and repeat the last steps.
+    # If all steps are done, the final losses are missing; the resumed run repeats the last steps.
     if not running.is_done:
         running.save()
     progress.clear()

@@ -345,7 +345,7 @@ class DocumentController(QObject):
             show_warning(self._window, "Cannot save", message)
 
     def _cancel_closing(self) -> None:
-        if not self._writes:  # without a path, the window would close after the pending writes
+        if not self._writes:  # the window closes after pending writes
             self._then = None
 
     def toggle_numbers(self) -> None:

@@ -117,7 +117,7 @@ def write_saved_document(
         Whether requested numbers are missing because a lesson was opened before they were
         available.
     replaced : FileVersion or None
-        The version of the file that may be replaced; None if no file exists.
+        The version of the file that may be replaced; None if no file may be replaced.
     may_replace : bool
         Whether a file of any version may be replaced.
     """

@@ -146,7 +146,7 @@ def _preview_cells(
     image = image.scaled(size.expandedTo(QSize(1, 1)))
     image.setDevicePixelRatio(ratio)
     note = PREVIEW_NOTE if snapshot.run.trace.is_blockwise else ""
-    return ExportPreview(image, "", f"{cells.describe_size}{note}")
+    return ExportPreview(image, "", f"{cells.size_text}{note}")
 
 
 def paint_film_frame(

@@ -69,8 +69,8 @@ class PanelCells(Struct, frozen=True, eq=False):
         return columns, rows
 
     @property
-    def describe_size(self) -> str:
-        """Describe the size and the number of cells per pixel."""
+    def size_text(self) -> str:
+        """The size and the number of cells per pixel, in words."""
         width, height = self.size
         down, right = self.extent.blocks
         cell = "a cell" if (down, right) == (1, 1) else f"{down:,} × {right:,} cells"
