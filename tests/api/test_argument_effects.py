@@ -148,7 +148,7 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("settings", "said"), IGNORED)
-def test_a_setting_without_effect_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_a_setting_without_effect_is_rejected(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as refused:
         attend(**{"text": TEXT, **settings})
     assert refused.value.sentence == said
@@ -198,7 +198,7 @@ def test_a_setting_without_effect_is_refused(settings: dict[str, Any], said: str
         (lambda: attend(TEXT).figure().save(), "paths must not be empty."),
     ],
 )
-def test_what_would_be_ignored_is_refused(ask: Any, said: str) -> None:
+def test_arguments_without_effect_are_rejected(ask: Any, said: str) -> None:
     with pytest.raises(InputError) as refused:
         ask()
     assert refused.value.sentence.startswith(said)
@@ -329,7 +329,7 @@ def test_every_weight_that_is_taken_has_an_effect(name: str) -> None:
         {"weights": {}},
     ],
 )
-def test_what_has_an_effect_is_taken(settings: dict[str, Any]) -> None:
+def test_arguments_with_an_effect_are_accepted(settings: dict[str, Any]) -> None:
     assert attend(TEXT, **settings).stages
 
 
@@ -342,7 +342,7 @@ def test_none_is_the_default() -> None:
     assert second.figure(**look).look == second.figure().look
 
 
-def test_what_a_file_shows_does_not_hide_what_is_asked_for(tmp_path: Path) -> None:
+def test_the_view_of_a_file_does_not_hide_requested_stages(tmp_path: Path) -> None:
     document = Document().set("text", "a b\nc d").set("lines", LineSplit.APART)
     pinned = Cell("context", (1, 0, 0))
     view = View(

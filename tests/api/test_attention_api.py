@@ -230,7 +230,7 @@ def test_an_own_mask_is_the_mask() -> None:
     assert ((attention["weights"] > 0) == cells).all()
 
 
-def test_what_is_torchs_stays_as_it_was() -> None:
+def test_global_state_of_torch_is_unchanged() -> None:
     chance, threads = torch.get_rng_state(), torch.get_num_threads()
     attend("a b c", dropout=0.5, position="learned")
     assert torch.equal(torch.get_rng_state(), chance)
@@ -401,7 +401,7 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("ask", "said"), REFUSED)
-def test_what_cannot_be_is_refused_in_a_sentence(ask: Any, said: str) -> None:
+def test_impossible_settings_are_rejected_with_a_sentence(ask: Any, said: str) -> None:
     with pytest.raises(InputError) as refused:
         ask()
     assert said in refused.value.sentence
@@ -450,7 +450,7 @@ def test_files_hold_what_is_read(tmp_path: Path) -> None:
     assert QImage(str(tmp_path / "a.png")).width() > 500
 
 
-def test_a_notebook_gets_a_drawing_that_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_gets_an_svg_that_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = attend(SENTENCE).figure()
     contents = [b"<svg/>", b"." * (notebook_values.MAX_SVG_BYTES + 1)]
 
@@ -495,7 +495,7 @@ def test_a_document_is_loaded_as_it_was_saved(has_numbers: bool, tmp_path: Path)
         np.testing.assert_array_equal(again[stage], first[stage])
 
 
-def test_what_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="could not be opened"):
         load(tmp_path / "a.attention")
 

@@ -87,7 +87,7 @@ def test_a_copy_of_captured_attention_has_the_same_numbers(
 
 
 @pytest.mark.parametrize("way", [copy.deepcopy, pickled])
-def test_what_is_copied_is_not_shared(attention: Attention, way: Callable[[Any], Any]) -> None:
+def test_copies_do_not_share_data(attention: Attention, way: Callable[[Any], Any]) -> None:
     again = way(attention)
     for stage in attention.stages:
         assert not np.shares_memory(again[stage], attention[stage])

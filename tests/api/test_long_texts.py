@@ -57,13 +57,13 @@ def test_a_part_is_that_of_numpy(stage: str, data: st.DataObject) -> None:
         ((None,), "An index must be"),
     ],
 )
-def test_what_names_no_part_is_refused(index: tuple[Any, ...], said: str) -> None:
+def test_unknown_parts_are_rejected(index: tuple[Any, ...], said: str) -> None:
     for one in (HELD, LONG):
         with pytest.raises(InputError, match=said):
             one[("weights", *index)]
 
 
-def test_a_whole_matrix_is_refused_with_a_part_that_is_read(
+def test_a_whole_matrix_is_rejected_with_a_part_that_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(attention_api, "MAX_READ_BYTES", 10 * TOKENS * 4 + 7)
@@ -83,7 +83,7 @@ def test_a_number_is_explained() -> None:
     assert found.formula == wanted.formula
 
 
-def test_films_are_refused_and_pictures_are_written(tmp_path: Path, qapp: object) -> None:
+def test_animations_are_rejected_and_images_are_written(tmp_path: Path, qapp: object) -> None:
     with pytest.raises(InputError, match="Animations need complete matrices"):
         LONG.figure().save(tmp_path / "a.gif")
     LONG.figure("weights", heads=0).save(tmp_path / "a.png", tmp_path / "a.csv")

@@ -459,7 +459,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("ask", "sentence"), MISUSED)
-def test_a_misuse_is_refused_in_a_sentence(ask: Callable[[], Any], sentence: str) -> None:
+def test_a_misuse_is_rejected_in_a_sentence(ask: Callable[[], Any], sentence: str) -> None:
     with pytest.raises(InputError) as refused:
         ask()
     assert refused.value.sentence == sentence
@@ -550,7 +550,7 @@ def by_name(ask: Any, name: str, beside: dict[str, Any]) -> Callable[[Any], Any]
 
 
 @pytest.mark.parametrize("name", values())
-def test_any_value_is_taken_or_refused(name: str) -> None:
+def test_any_value_is_accepted_or_rejected(name: str) -> None:
     attention = attend(["a b c", "d"], embedding_size=3)
     asked: list[Callable[[Any], Any]] = [
         attend,

@@ -52,7 +52,7 @@ def refusal(given: Any, *more: Any, **named: Any) -> str:
     return caught.value.sentence
 
 
-def test_several_texts_are_read_as_each_alone(
+def test_several_texts_give_the_results_of_single_texts(
     model: Model,
     seen: ModelAttention,
     tiny_model_folder: Path,
@@ -76,7 +76,7 @@ def test_several_texts_are_read_as_each_alone(
     assert refusal(model.attend, texts) == "There are 2 texts; at most 1 can be run together."
 
 
-def test_a_model_says_what_it_is(model: Model, seen: ModelAttention) -> None:
+def test_a_model_describes_itself(model: Model, seen: ModelAttention) -> None:
     assert repr(model).startswith("<Model: tiny · llama · ")
     sizes = "2 layers × 4 heads, 10 tokens"
     assert repr(seen) == f"<ModelAttention: tiny · model.layers.*.self_attn: {sizes}>"
@@ -185,7 +185,7 @@ def test_a_layer_is_drawn_and_saved(seen: ModelAttention, tmp_path: Path) -> Non
     np.testing.assert_array_equal(whole["weights"], seen["weights"])
 
 
-def test_what_is_not_there_is_refused(model: Model, seen: ModelAttention, tmp_path: Path) -> None:
+def test_missing_names_are_rejected(model: Model, seen: ModelAttention, tmp_path: Path) -> None:
     assert "There is no layer 2. The layers are (0, 1)." in refusal(
         seen.explain, "weights", layer=2, head=0, query=0, key=0
     )
@@ -231,7 +231,7 @@ def test_a_model_in_memory_is_captured() -> None:
     assert seen.tokens == tuple("123456789")
 
 
-def test_of_several_runs_and_texts_the_last_and_the_first_are_kept() -> None:
+def test_the_last_run_and_the_first_text_are_captured() -> None:
     model = tiny_model("llama")
     batch = torch.stack([torch.arange(3, 8), torch.arange(20, 25)])
     with visualizer.capture(model, tokens=list("abcde")) as seen, torch.no_grad():

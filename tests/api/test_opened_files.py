@@ -51,7 +51,7 @@ def attention(rectangle: Path) -> Attention:
 # --------------------------------------------------------------------------------- in a notebook
 
 
-def test_what_was_captured_is_read_by_name(attention: Attention) -> None:
+def test_captured_stages_are_read_by_name(attention: Attention) -> None:
     assert attention.stages == ("weights",)
     assert attention.dims("weights") == ("layer", "head", "query", "key")
     np.testing.assert_array_equal(attention["weights"], elsewhere().array())
@@ -72,7 +72,7 @@ def test_one_layer_has_no_axis_of_layers(tmp_path: Path) -> None:
     assert one.tokens == one.key_tokens == ("1", "2", "3")
 
 
-def test_the_tokens_of_a_module_read_themselves() -> None:
+def test_the_tokens_of_a_module_attend_to_themselves() -> None:
     one, several = attend("a b c"), attend(["a b", "c d"])
     assert one.key_tokens == one.tokens == ("a", "b", "c")
     assert several.key_tokens == several.tokens == (("a", "b"), ("c", "d"))
@@ -148,7 +148,7 @@ def test_weights_are_those_of_the_module(tmp_path: Path) -> None:
     np.testing.assert_allclose(attention["context"][0], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_what_must_be_known_is_a_warning_where_it_was_loaded(tmp_path: Path) -> None:
+def test_notices_are_warnings_at_the_caller(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", elsewhere().array() * 2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -224,7 +224,7 @@ def test_options_choose_and_name_what_was_captured(rectangle: Path, tmp_path: Pa
         ),
     ],
 )
-def test_what_has_no_effect_on_it_is_said(
+def test_options_without_effect_are_reported(
     options: str, said: str, rectangle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = rectangle.with_name("b.png")
@@ -233,7 +233,7 @@ def test_what_has_no_effect_on_it_is_said(
     assert not target.exists()
 
 
-def test_what_is_in_a_file_of_weights_is_said(
+def test_the_content_of_a_weights_file_is_described(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module_in(tmp_path / "a.pt")
@@ -271,7 +271,7 @@ def test_a_text_in_a_file_is_the_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.safetensors", "a.pt", "a.txt"])
-def test_what_cannot_be_opened_is_said(
+def test_errors_when_opening_are_reported(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / name).write_bytes(b"\xff\xfe nothing")

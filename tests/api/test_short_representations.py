@@ -92,7 +92,7 @@ def test_every_object_has_a_short_representation(objects: list[Any]) -> None:
     assert too_long == {}
 
 
-def test_every_class_that_methods_return_was_looked_at(objects: list[Any]) -> None:
+def test_every_class_that_methods_return_was_visited(objects: list[Any]) -> None:
     known = {type(one).__name__: type(one) for one in objects}
     public = {name for name in visualizer.__all__ if inspect.isclass(getattr(visualizer, name))}
     assert public - {"AttendArguments", "FigureArguments", "InputError"} <= known.keys()
@@ -105,7 +105,7 @@ def test_every_class_that_methods_return_was_looked_at(objects: list[Any]) -> No
                 assert kind in known.keys() | BUILT_IN | {"AttentionState"}, (name, method)
 
 
-def test_a_representation_says_what_it_is(objects: list[Any]) -> None:
+def test_a_representation_describes_itself(objects: list[Any]) -> None:
     first: dict[str, str] = {}
     for one in objects:
         first.setdefault(type(one).__name__, repr(one))

@@ -85,7 +85,7 @@ def test_a_run_is_read_without_a_trace(folder: Path) -> None:
 # ------------------------------------------------------------------------------------ generation
 
 
-def test_a_text_goes_on_from_the_prompt(trained: TrainedModel) -> None:
+def test_a_text_continues_from_the_prompt(trained: TrainedModel) -> None:
     text = trained.generate("the ", 30, seed=1)
     assert text.startswith("the ")
     assert len(text) == 34
@@ -161,7 +161,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), REFUSED)
-def test_what_cannot_be_generated_is_refused(
+def test_impossible_generations_are_rejected(
     trained: TrainedModel, arguments: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InputError) as refused:
@@ -249,13 +249,13 @@ def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
     assert trained.losses["steps"].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_a_model_without_room_is_refused(folder: Path, machine: Machine) -> None:
+def test_a_model_without_room_is_rejected(folder: Path, machine: Machine) -> None:
     machine.set_free_bytes(1_000)
     with pytest.raises(InputError, match=r"Reading this model needs about 0\.0 GiB"):
         load(folder)
 
 
-def test_what_is_no_run_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_folders_that_are_not_runs_are_rejected(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not contain a run"):
         load(tmp_path)
     shutil.copytree(folder, tmp_path / "run")

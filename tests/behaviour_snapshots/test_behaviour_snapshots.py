@@ -88,7 +88,7 @@ def test_a_document_is_described_by_its_settings_and_the_digests_of_its_numbers(
     assert "trace/weights.npy: float32 (2, 2, 3, 3) " in said
 
 
-def test_of_a_page_neither_its_date_nor_the_order_of_its_parts_counts(tmp_path: Path) -> None:
+def test_pdf_dates_and_object_order_are_ignored(tmp_path: Path) -> None:
     dates = "/CreationDate (D:20261122125001Z00'00')", 'xmp:ModifyDate="2026-11-22"'
     pages = []
     for numbers in ((1, 2), (2, 1)):

@@ -41,7 +41,7 @@ def test_status_is_0_when_all_targets_are_kept(monkeypatch: pytest.MonkeyPatch) 
     assert main(["memory"]) == 0
 
 
-def test_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_part_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["toggle"])
     assert "no such part: toggle" in capsys.readouterr().err

@@ -229,7 +229,7 @@ BAD = [
 @pytest.mark.parametrize(
     "line", ["", "lab", "generate", "model --text a", "train repeat --out", "train --resume"]
 )
-def test_a_path_that_the_system_refuses_is_said(
+def test_a_path_that_the_system_refuses_is_reported(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -255,7 +255,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("line", "sentence"), BAD, ids=[line for line, _ in BAD])
-def test_a_bad_command_line_is_refused_with_a_sentence(
+def test_a_bad_command_line_is_rejected_with_a_sentence(
     line: str,
     sentence: str,
     trained: Path,

@@ -106,7 +106,7 @@ def test_the_numbers_of_a_shell_without_a_screen_and_a_home(
 
 
 @pytest.mark.slow
-def test_the_picture_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> None:
+def test_the_image_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> None:
     text = "我爱 🙂 <b> سلام"
     ended = run(["--export", "picture.png", "--text", text, "--quiet"], tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "")
@@ -129,7 +129,7 @@ def test_the_package_is_the_program(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where fonts are told by fontconfig")
 @pytest.mark.slow
-def test_a_system_without_fonts_is_said(
+def test_a_system_without_fonts_is_reported(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     ended = run(["--export", "a.png"], tmp_path, FONTCONFIG_FILE=without_fonts(tmp_path_factory))
@@ -179,7 +179,7 @@ def test_a_signal_leaves_no_half_of_a_file(name: str, status: int, tmp_path: Pat
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal of POSIX")
 @pytest.mark.parametrize(("name", "options"), [("a.png", ()), ("a.npz", ("--quiet",))])
 @pytest.mark.slow
-def test_a_terminal_has_one_line_that_is_written_anew(
+def test_a_terminal_has_one_line_that_is_rewritten(
     name: str, options: tuple[str, ...], tmp_path: Path
 ) -> None:
     try:
@@ -248,7 +248,7 @@ def test_a_text_of_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert numbers(tmp_path / "a.npz")["tokens"].tolist() == ["我", "爱", "🙂"]
 
 
-def test_letters_that_no_font_has_are_said(
+def test_letters_that_no_font_has_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--text", "one", "--title", "\ue000 of one", "--export", str(tmp_path / "a.png")]
@@ -286,7 +286,7 @@ def test_a_device_that_is_not_available_is_rejected(
 
 
 @pytest.mark.parametrize("name", ["missing/a.png", "missing/a.npz"])
-def test_what_cannot_be_written_is_said(
+def test_write_errors_are_reported(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert app.main(["--export", str(tmp_path / name)]) == 1
@@ -297,7 +297,7 @@ def test_what_cannot_be_written_is_said(
     )
 
 
-def test_a_picture_that_memory_does_not_hold_is_said(
+def test_an_image_that_memory_does_not_hold_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(rasterization, "QImage", NoImage)
@@ -306,7 +306,9 @@ def test_a_picture_that_memory_does_not_hold_is_said(
     assert list(tmp_path.glob("*.png")) == []
 
 
-def test_what_is_read_is_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_data_that_are_read_are_displayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = []
 
     def note_shown(resolved: ResolvedView, previous: Board) -> Board:
@@ -318,7 +320,7 @@ def test_what_is_read_is_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monke
     assert [replace(view, room=0) for view in shown] == 2 * [View(room=0)]
 
 
-def test_too_much_text_is_said(
+def test_too_much_text_is_reported(
     tmp_path: Path, machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine.set_free_bytes(2**20)
@@ -328,7 +330,7 @@ def test_too_much_text_is_said(
     assert not (tmp_path / "a.npz").exists()
 
 
-def test_a_long_text_is_pooled_in_the_picture_and_whole_in_the_numbers(tmp_path: Path) -> None:
+def test_a_long_text_is_pooled_in_the_image_and_whole_in_the_numbers(tmp_path: Path) -> None:
     text = 700 * "word "
     for suffix in ("png", "npz"):
         arguments = ["--text", text, "--heads", "1", "--export", str(tmp_path / f"a.{suffix}")]
@@ -382,7 +384,7 @@ def test_the_others_are_written_where_one_cannot_be(
     assert {path.name for path in tmp_path.iterdir()} == left
 
 
-def test_a_figure_is_as_it_was_asked_for(tmp_path: Path) -> None:
+def test_a_figure_is_as_it_was_requested(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     options = "--size 1600x900px --theme dark --stages weights --heads-shown 2 --dpi 120"
     arguments = [*options.split(), "--title", "Head 2", "--device", "cpu"]
@@ -409,7 +411,7 @@ def test_heads_and_stages_that_are_chosen_are_in_the_figure(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_film_plays_the_span_that_was_asked_for(tmp_path: Path) -> None:
+def test_an_animation_plays_the_span_that_was_requested(tmp_path: Path) -> None:
     counts = []
     for span, grain in (("weights..weights", "row"), ("scores:3..weights", "row"), ("", "stage")):
         path = tmp_path / "a.gif"
@@ -423,7 +425,7 @@ def test_a_film_plays_the_span_that_was_asked_for(tmp_path: Path) -> None:
     assert counts == [rows, (rows - 2) + 3 * rows, stages]
 
 
-def test_how_far_it_is_has_a_line_a_quarter(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_has_a_line_per_quarter(capsys: pytest.CaptureFixture[str]) -> None:
     progress = ConsoleProgress(is_quiet=False)
     for of in (2, 19, 100):
         tell = progress.callback(f"{of}.gif")
@@ -448,7 +450,7 @@ def saved(path: Path, options: str, *, has_numbers: bool = False) -> Run:
 
 
 @pytest.mark.parametrize("value", [2**62, -1])
-def test_sizes_that_no_control_makes_are_refused(
+def test_sizes_that_no_control_makes_are_rejected(
     value: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (tmp_path / "a.attention").open("wb") as file:
@@ -482,7 +484,7 @@ def test_options_change_what_was_opened(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 
-def test_a_document_is_drawn_as_it_was_looked_at(tmp_path: Path) -> None:
+def test_a_document_is_drawn_as_it_was_viewed(tmp_path: Path) -> None:
     path = tmp_path / "a.attention"
     saved(path, "--heads 2")
     sizes = []
@@ -496,7 +498,7 @@ def test_a_document_is_drawn_as_it_was_looked_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PK", b"no document"])
-def test_what_is_no_document_is_said(
+def test_files_that_are_not_documents_are_reported(
     content: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "a.attention"

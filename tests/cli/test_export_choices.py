@@ -144,7 +144,7 @@ def test_an_option_affects_a_format_or_is_rejected(option: str, suffix: str) -> 
 
 
 @pytest.mark.slow
-def test_a_colour_map_colours_the_picture() -> None:
+def test_a_colour_map_colours_the_image() -> None:
     exported("--stages weights --export usual.png")
     exported(f"--stages weights --colour-map {DEFAULT_MAP} --export same.png")
     exported("--stages weights --colour-map CET-L1 --export grey.png")
@@ -161,13 +161,13 @@ def test_a_colour_map_colours_the_picture() -> None:
         ("--size slide", (1920, 1080)),
     ],
 )
-def test_a_film_has_the_size_that_was_asked_for(options: str, size: tuple[int, int]) -> None:
+def test_an_animation_has_the_size_that_was_requested(options: str, size: tuple[int, int]) -> None:
     exported(f"{options} --grain stage --span weights..weights --export a.gif --text one")
     read = QImageReader("a.gif").size()
     assert (read.width(), read.height()) == size
 
 
-def test_a_film_that_is_too_large_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_animation_that_is_too_large_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["--size", "5000x300px", "--grain", "stage", "--export", "a.gif"]) == 2
     assert capsys.readouterr().err == (
         "attention-visualizer: argument --size: An animation must be at most 4,096 pixels wide "
@@ -175,7 +175,7 @@ def test_a_film_that_is_too_large_is_refused(capsys: pytest.CaptureFixture[str])
     )
 
 
-def test_a_film_that_is_too_long_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_animation_that_is_too_long_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--text", 60 * "word ", "--span", "scores..", "--grain", "cell"]
     assert app.main([*options, "--export", "a.gif"]) == 2
     said = capsys.readouterr().err
@@ -189,7 +189,7 @@ def test_a_film_that_is_too_long_is_refused(capsys: pytest.CaptureFixture[str]) 
     ("seconds", "takes"),
     [(10, "less than a minute"), (70, "about 1 minute"), (185, "about 3 minutes")],
 )
-def test_a_long_film_is_announced_before_it_is_made(
+def test_a_long_animation_is_announced_before_it_is_made(
     seconds: float,
     takes: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -211,7 +211,7 @@ def test_a_long_film_is_announced_before_it_is_made(
     assert capsys.readouterr().err == ""
 
 
-def test_a_short_film_is_announced_without_making_frames_of_it(
+def test_a_short_animation_is_announced_without_making_frames_of_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(film_writer, "estimate_film", None)
@@ -234,7 +234,7 @@ def test_a_short_film_is_announced_without_making_frames_of_it(
         ("200x150px", "", (200, 150)),
     ],
 )
-def test_the_rounding_of_odd_sizes_is_said(
+def test_the_rounding_of_odd_sizes_is_reported(
     size: str,
     said: str,
     pixels: tuple[int, int] | None,
@@ -251,7 +251,7 @@ def test_the_rounding_of_odd_sizes_is_said(
 
 
 @pytest.mark.slow
-def test_the_time_of_a_film_is_estimated_from_some_frames(
+def test_the_time_of_an_animation_is_estimated_from_some_frames(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(export_files, "MAX_UNESTIMATED_FRAMES", 3)
@@ -312,7 +312,7 @@ def test_only_text_is_written_to_a_terminal(
     assert bool(buffer.getvalue()) is not is_refused
 
 
-def test_a_program_without_standard_output_says_so(
+def test_a_program_without_standard_output_reports_this(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patched:

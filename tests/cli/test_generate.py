@@ -90,7 +90,7 @@ def test_a_text_typed_in_the_lab_is_not_continued(
     assert generated(capsys, tmp_path / "run", "--tokens", "3") == usual
 
 
-def test_words_stand_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_are_separated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = CorpusSource(CorpusKind.WORLD, size=4_000, tokenizer=TokenizerKind.WORDS)
     begun(tmp_path / "run", source=source).close()
     said = generated(capsys, tmp_path / "run", "--tokens", "6", "--prompt", "the")
@@ -112,7 +112,7 @@ def test_a_kept_step_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixt
     assert first != last
 
 
-def test_a_model_that_diverged_is_said(tmp_path: Path) -> None:
+def test_a_model_that_diverged_is_reported(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     model, _ = opened.model_at(None)
     with torch.no_grad():
@@ -171,7 +171,7 @@ def test_a_signal_ends_it_without_a_traceback(trained: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a pipe of POSIX")
 @pytest.mark.slow
-def test_it_ends_with_whoever_reads_it(trained: Path) -> None:
+def test_it_ends_with_any_program_that_reads_it(trained: Path) -> None:
     with writing_on(trained) as process:
         assert process.stdout
         assert process.stderr
@@ -250,7 +250,7 @@ def test_a_run_is_drawn_with_settings_changed(trained: Path, tmp_path: Path) -> 
         assert (arrays["weights"] > 0).all()
 
 
-def test_a_model_without_attention_is_said(
+def test_a_model_without_attention_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begun(tmp_path / "run", model=ModelKind.BIGRAM).close()

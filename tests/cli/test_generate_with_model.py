@@ -32,7 +32,7 @@ def test_the_text_and_what_follows_go_to_standard_output(
     assert written == TEXT + whole.removeprefix(words) + "\n"
 
 
-def test_a_model_stops_with_whoever_reads_it(
+def test_a_model_stops_with_any_program_that_reads_it(
     tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = list[str]()
@@ -61,7 +61,7 @@ def _numbers(model: visualizer.Model, tokens: tuple[str, ...]) -> list[int]:
         (["--prompt", "a", "--tokens", "9999"], 2, "argument --tokens: The text has"),
     ],
 )
-def test_what_is_missing_is_said(
+def test_missing_arguments_are_reported(
     tiny_model_folder: Path,
     capfd: pytest.CaptureFixture[str],
     options: list[str],
@@ -72,7 +72,7 @@ def test_what_is_missing_is_said(
     assert sentence in capfd.readouterr().err
 
 
-def test_a_damaged_model_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_model_is_rejected(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
     assert generate([str(tmp_path), "--prompt", "a"]) == 1
     assert "“config.json” is damaged: it is not valid JSON." in capfd.readouterr().err

@@ -64,7 +64,7 @@ def test_without_a_file_the_table_of_heads_goes_to_standard_output(
         assert float(row["previous"]) == pytest.approx(other["previous"], rel=1e-5)
 
 
-def test_progress_is_not_reported_where_that_is_asked_for(
+def test_progress_is_not_reported_where_that_is_requested(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, err = model(capsys, folder, "--text", EXAMPLE_TEXT, "--text", "a b", "--quiet")
@@ -90,7 +90,7 @@ def test_layers_are_read_from_the_disk(folder: Path, capsys: pytest.CaptureFixtu
     assert DISK_STAGES_NOTICE in err
 
 
-def test_what_is_not_read_from_the_disk_is_said(
+def test_models_that_cannot_be_streamed_are_reported(
     pair: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for each in (pair, EXAMPLE_FOLDER):
@@ -114,7 +114,7 @@ def test_the_heads_of_several_texts_are_one_table(
 
 
 @pytest.mark.slow
-def test_a_layer_is_written_as_numbers_and_as_a_picture(
+def test_a_layer_is_written_as_numbers_and_as_an_image(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     files = [tmp_path / name for name in ("layer.npz", "layer.png", "heads.csv")]
@@ -186,7 +186,7 @@ def test_a_part_is_chosen_where_there_are_several(
          "Cannot write “heads.csv” to nowhere: No such file or directory."),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_an_exit_status(
+def test_errors_have_a_message_and_an_exit_status(
     options: tuple[str, ...], status: int, sentence: str, folder: Path, tmp_path: Path,
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

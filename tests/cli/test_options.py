@@ -171,7 +171,7 @@ def test_a_text_in_a_file_is_taken_as_one_that_is_typed(mark: bytes, tmp_path: P
         (b"o" * (option_parser.MAX_TEXT_FILE_BYTES + 1), "must be at most 16 MiB"),
     ],
 )
-def test_a_file_that_holds_no_text_is_refused(
+def test_a_file_that_holds_no_text_is_rejected(
     content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "a.txt"
@@ -182,7 +182,7 @@ def test_a_file_that_holds_no_text_is_refused(
     )
 
 
-def test_a_folder_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_is_not_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, said = refusal(f"--text-file {tmp_path}", capsys)
     assert status == 2
     assert f"cannot read '{tmp_path}': " in said
@@ -214,7 +214,7 @@ def test_a_figure_looks_as_it_is_asked_to(options: str, look: FigureSettings) ->
 
 
 @given(st.integers(200, 8000), st.integers(200, 8000), st.integers(96, 400))
-def test_pixels_are_as_many_as_were_asked_for(width: int, height: int, dpi: int) -> None:
+def test_pixels_are_as_many_as_were_requested(width: int, height: int, dpi: int) -> None:
     assume(max(width, height) / dpi * 25.4 <= MAX_SIDE_MM)
     options = ["--size", f"{width}x{height}px", "--dpi", str(dpi)]
     look = build_figure_settings(create_parser().parse_args(options))
@@ -248,7 +248,7 @@ def test_heads_are_counted_from_one(heads: frozenset[int]) -> None:
         ("--no-motion", FilmSettings(has_motion=False)),
     ],
 )
-def test_a_film_plays_what_it_is_asked_to(options: str, film: FilmSettings) -> None:
+def test_an_animation_plays_what_it_is_asked_to(options: str, film: FilmSettings) -> None:
     assert build_figure_settings(create_parser().parse_args(options.split())).film == film
 
 
@@ -428,7 +428,7 @@ def test_a_wrong_value_is_named_with_what_it_got_and_takes(
 @pytest.mark.parametrize("blank", ["", " ", "\n", "\u2028\u00a0"])
 @pytest.mark.parametrize("others", [(), ("one",), ("one", "two")])
 @pytest.mark.parametrize("is_export", [True, False])
-def test_a_blank_text_is_refused(
+def test_a_blank_text_is_rejected(
     blank: str,
     others: tuple[str, ...],
     is_export: bool,
@@ -456,7 +456,7 @@ def test_the_shell_gets_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_screen_that_qt_cannot_start_on_is_said(tmp_path: Path) -> None:
+def test_a_screen_that_qt_cannot_start_on_is_reported(tmp_path: Path) -> None:
     ended = run([], tmp_path, QT_QPA_PLATFORM="nonsense")
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.splitlines()[-1] == f"attention-visualizer: {app.SCREEN_ERROR}"
@@ -551,7 +551,7 @@ def test_settings_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ("attention-visualizer: Settings have been reset.\n")
 
 
-def test_settings_that_cannot_be_changed_are_said(
+def test_settings_that_cannot_be_changed_are_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     app.set_application_names(QCoreApplication)

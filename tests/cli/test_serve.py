@@ -43,7 +43,7 @@ def test_a_full_standard_output_is_no_port_that_cannot_be_used(folder: Path) -> 
     assert ended.returncode == 1
 
 
-def test_a_port_that_is_taken_is_said_before_the_model_is_loaded(
+def test_a_port_that_is_taken_is_reported_before_the_model_is_loaded(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(folder / "none"))  # no model could be loaded

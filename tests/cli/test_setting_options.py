@@ -245,7 +245,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("options", "sentence"), WRONG)
-def test_a_setting_that_cannot_be_is_refused_with_a_sentence(
+def test_a_setting_that_cannot_be_is_rejected_with_a_sentence(
     options: str,
     sentence: str,
     capsys: pytest.CaptureFixture[str],

@@ -27,7 +27,7 @@ ESCAPED = r"a\x1b[2Jb\rc\n\x9bd\u202ee"
         (r"C:\x", r"C:\x"),
     ],
 )
-def test_what_gives_orders_is_escaped(text: str, expected: str) -> None:
+def test_control_sequences_are_escaped(text: str, expected: str) -> None:
     assert escape_control_characters(text) == expected
 
 
@@ -77,7 +77,7 @@ def test_an_argument_that_cannot_be_used_is_repeated_harmlessly(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no such device elsewhere")
 @pytest.mark.parametrize("arguments", [["--list", "stages"], ["train", "--list", "presets"]])
-def test_that_standard_output_is_full_is_said(
+def test_that_standard_output_is_full_is_reported(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:

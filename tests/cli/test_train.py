@@ -98,7 +98,7 @@ def test_a_device_that_is_not_available_is_rejected(
 
 
 @pytest.mark.slow
-def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out", str(tmp_path / "run")]
     assert main(["train", str(tmp_path / "none.txt"), *out]) == 2
     assert "none.txt" in capsys.readouterr().err
@@ -164,7 +164,7 @@ def test_a_window_that_asks_for_the_run_is_given_it(
 
 
 @pytest.mark.slow
-def test_memory_that_is_not_there_is_said(
+def test_memory_that_is_not_there_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -184,7 +184,7 @@ def test_memory_that_is_not_there_is_said(
 
 
 @pytest.mark.slow
-def test_a_run_that_diverged_is_not_gone_on_with(
+def test_a_run_that_diverged_is_not_continued(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(tmp_path / "run")

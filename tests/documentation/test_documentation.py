@@ -164,7 +164,7 @@ def test_the_readme_is_short_and_says_what_the_program_is_and_looks_like_first()
     assert start == "## Start"
 
 
-def test_the_film_is_small_and_moves() -> None:
+def test_the_animation_is_small_and_moves() -> None:
     pictures = [name for _, name in PICTURE.findall(TEXTS["README.md"])]
     (name,) = (picture for picture in pictures if picture.endswith(".webp"))
     assert (ROOT / name).stat().st_size < MOST_BYTES
@@ -191,7 +191,7 @@ def test_every_link_leads_somewhere(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_picture_says_what_it_shows(path: Path) -> None:
+def test_every_image_says_what_it_shows(path: Path) -> None:
     for words, target in PICTURE.findall(TEXTS[path.name]):
         assert len(words.split()) > 3, target
         assert target.startswith("docs/pictures/" if path == README else "pictures/")
@@ -459,7 +459,7 @@ def test_every_block_of_python_runs(name: str) -> None:
 
 
 @pytest.mark.usefixtures("application", "examples")
-def test_what_was_captured_with_nnsight_is_opened_as_it_was() -> None:
+def test_attention_from_nnsight_is_opened_unchanged() -> None:
     run_python("nnsight.md")
     opened = visualizer.load("captured.safetensors")
     weights = given_by_nnsight()["weights"]
@@ -476,7 +476,7 @@ def test_the_lesson_that_is_shown_can_be_read() -> None:
     ]
 
 
-def test_every_block_is_run_or_stands_in_the_table() -> None:
+def test_every_block_is_run_or_is_in_the_table() -> None:
     for name, text in TEXTS.items():
         found = blocks_of(text)
         fences = re.findall(r"^\s*(?:```|~~~)", text, re.MULTILINE)

@@ -20,11 +20,11 @@ SHIPPED = ROOT / "docs" / "pictures"
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_the_command_names_the_pictures_that_are_there() -> None:
+def test_the_command_names_the_images_that_are_there() -> None:
     assert set(pictures.PICTURES) == {path.name for path in SHIPPED.iterdir()}
 
 
-def test_every_picture_is_used() -> None:
+def test_every_image_is_used() -> None:
     targets = [
         target for path in FILES for _, target in find_links(path.read_text(encoding="utf-8"))
     ]
@@ -44,7 +44,7 @@ def test_each_module_is_there() -> None:
         (["model.png"], "this picture needs --model"),
     ],
 )
-def test_what_cannot_be_made_is_refused(
+def test_images_that_cannot_be_created_are_rejected(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
@@ -52,7 +52,7 @@ def test_what_cannot_be_made_is_refused(
     assert said in capsys.readouterr().err
 
 
-def test_what_is_made_of_what_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_capabilities_are_listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     started: list[list[str]] = []
     monkeypatch.setattr(subprocess, "run", lambda command, **_: started.append(command[2:]))
     pictures.main(["--out", str(tmp_path), "lab.png", "lines.png"])
@@ -70,7 +70,7 @@ def test_what_is_made_of_what_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @pytest.mark.slow
-def test_the_pictures_of_windows_are_made(tmp_path: Path) -> None:
+def test_the_images_of_windows_are_made(tmp_path: Path) -> None:
     named = pictures.MODULES[0].pictures
     command = [sys.executable, "-m", "tests.pictures", "--out", str(tmp_path), *named]
     subprocess.run(command, cwd=ROOT, check=True)

@@ -59,7 +59,7 @@ def shot(**fields: object) -> Snapshot:
 
 
 @pytest.mark.parametrize("extent", FigureExtent)
-def test_a_figure_has_the_layer_that_is_looked_at(extent: FigureExtent) -> None:
+def test_a_figure_has_the_layer_that_is_viewed(extent: FigureExtent) -> None:
     figure = figure_content(
         shot(layer=1, pinned=Cell("weights", (1, 2, 4))), FigureSettings(extent=extent)
     )
@@ -73,7 +73,7 @@ def test_a_figure_has_the_layer_that_is_looked_at(extent: FigureExtent) -> None:
     assert len(figure.board.heatmaps) == (1 if alone else 2)
 
 
-def test_a_picture_is_written_with_its_caption(tmp_path: Path) -> None:
+def test_an_image_is_written_with_its_caption(tmp_path: Path) -> None:
     export_file(tmp_path / "a.png", shot(spread=True), FigureSettings())
     image = QImage(str(tmp_path / "a.png"))
     assert image.text("Description") == figure_content(shot(spread=True), FigureSettings()).caption
@@ -86,7 +86,7 @@ def test_the_layers_side_by_side_have_their_names() -> None:
 
 
 @pytest.mark.parametrize("suffix", FIGURES)
-def test_a_figure_opens_as_what_it_is_a_picture_of(suffix: str, tmp_path: Path) -> None:
+def test_a_figure_opens_as_what_it_is_an_image_of(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
     export_file(path, shot(layer=1), FigureSettings())
     saved = open_document(path)
@@ -110,7 +110,7 @@ def test_a_figure_of_a_layer_keeps_the_range_that_all_layers_share(tmp_path: Pat
     assert saved.view.colouring.ends("weights") == pytest.approx((0, largest))
 
 
-def test_a_figure_does_not_carry_attention_of_any_size() -> None:
+def test_a_figure_does_not_embed_attention_of_any_size() -> None:
     large = Document(
         captured=CapturedAttention.of("a.npy", np.ones((1, 1, 1, MAX_ATTACHED_BYTES // 8 + 1)))
     )
@@ -125,7 +125,7 @@ def test_a_figure_does_not_carry_attention_of_any_size() -> None:
 
 
 @pytest.mark.parametrize("suffix", FILMS)
-def test_a_film_shows_a_query_a_frame(suffix: str, tmp_path: Path) -> None:
+def test_an_animation_shows_a_query_per_frame(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
     export_file(path, shot(), FigureSettings())
     with Image.open(path) as image:
@@ -135,7 +135,7 @@ def test_a_film_shows_a_query_a_frame(suffix: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("grain", "frames"), [(StepSize.STAGE, 1), (StepSize.ROW, 3), (StepSize.CELL, 15)]
 )
-def test_a_film_goes_by_stage_by_query_or_by_cell(grain: StepSize, frames: int) -> None:
+def test_an_animation_goes_by_stage_by_query_or_by_cell(grain: StepSize, frames: int) -> None:
     animation = lay_out_film(shot(layer=1), FigureSettings(film=FilmSettings(grain=grain)))
     assert len(animation) == frames
     assert animation.film.stages == ("weights",)

@@ -124,7 +124,7 @@ def left(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
-def test_a_picture(hand: Hand, answer: Answer, tmp_path: Path) -> None:
+def test_an_image_works_without_extras(hand: Hand, answer: Answer, tmp_path: Path) -> None:
     answer(tmp_path / "attention.png")
     export_by_hand(hand)
     image = QImage(str(tmp_path / "attention.png"))
@@ -136,7 +136,7 @@ def test_a_picture(hand: Hand, answer: Answer, tmp_path: Path) -> None:
     assert hand.window.statusBar().currentMessage() == f"Exported to {tmp_path / 'attention.png'}"
 
 
-def test_the_numbers(hand: Hand, answer: Answer, tmp_path: Path) -> None:
+def test_the_numbers_match(hand: Hand, answer: Answer, tmp_path: Path) -> None:
     answer(tmp_path / "numbers.npz")
     export_by_hand(hand, ".npz")
     with np.load(tmp_path / "numbers.npz", allow_pickle=False) as arrays:
@@ -159,7 +159,7 @@ def test_a_name_without_a_suffix_takes_the_chosen_one(name: str, chosen: str, wr
     assert add_suffix(name, chosen).name == written
 
 
-def test_no_name_is_no_export(
+def test_no_file_name_cancels_the_export(
     hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
 ) -> None:
     answer("")
@@ -183,7 +183,7 @@ def test_a_completed_name_that_is_too_long_is_said_to_be(
     assert left(tmp_path) == []
 
 
-def test_an_unknown_format_is_said(
+def test_an_unknown_format_is_reported(
     hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
 ) -> None:
     answer(tmp_path / "attention.bmp")
@@ -198,7 +198,7 @@ def test_an_unknown_format_is_said(
     "suffix", [each.suffix for each in FORMATS if each.kind != FormatKind.FILM]
 )
 @pytest.mark.parametrize("code", others_slow([errno.ENOSPC, errno.EACCES, errno.EROFS]))
-def test_what_cannot_be_written_is_said_and_the_old_file_stays(
+def test_write_errors_are_reported_and_the_old_file_stays(
     hand: Hand,
     answer: Answer,
     warnings: list[str],
@@ -222,7 +222,7 @@ def test_what_cannot_be_written_is_said_and_the_old_file_stays(
     assert hand.shown is board
 
 
-def test_a_folder_that_is_not_there_is_said(
+def test_a_folder_that_is_not_there_is_reported(
     hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
 ) -> None:
     answer(tmp_path / "missing" / "a.png")
@@ -232,7 +232,7 @@ def test_a_folder_that_is_not_there_is_said(
     ]
 
 
-def test_a_read_only_folder_is_said(
+def test_a_read_only_folder_is_reported(
     hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
 ) -> None:
     folder = tmp_path / "locked"
@@ -245,7 +245,7 @@ def test_a_read_only_folder_is_said(
     assert bool(warnings) == (left(folder) == [])
 
 
-def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
+def test_a_failed_image_is_reported_and_the_old_file_stays(
     hand: Hand,
     answer: Answer,
     warnings: list[str],
@@ -302,9 +302,7 @@ def test_the_window_lives_while_a_file_is_written(
     assert "6 tokens" in text  # the content at the time of the request
 
 
-def test_a_second_export_waits_for_nobody(
-    hand: Hand, answer: Answer, slow: Slow, tmp_path: Path
-) -> None:
+def test_a_second_export_is_ignored(hand: Hand, answer: Answer, slow: Slow, tmp_path: Path) -> None:
     snapshot = hand.window.workspace.snapshot
     assert snapshot
     hand.window.controllers.export_controller.exporter.ask(
@@ -318,7 +316,7 @@ def test_a_second_export_waits_for_nobody(
     assert left(tmp_path) == ["a.npz"]
 
 
-def test_a_bug_is_shown_and_exporting_goes_on(
+def test_a_bug_is_shown_and_exporting_continues(
     hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path, slow: Slow
 ) -> None:
     answer(tmp_path / "a.png")
@@ -352,7 +350,7 @@ def test_closing_waits_for_what_is_being_written(
     assert left(tmp_path) == ["a.png"]
 
 
-def test_what_is_called_off_is_not_waited_for(
+def test_cancelled_previews_are_not_awaited(
     hand: Hand, answer: Answer, tmp_path: Path, slow: Slow
 ) -> None:
     answer(tmp_path / "a.png")
@@ -364,7 +362,7 @@ def test_what_is_called_off_is_not_waited_for(
     assert left(tmp_path) == []
 
 
-def test_closing_does_not_hide_that_it_was_refused(
+def test_closing_does_not_hide_an_error(
     hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
 ) -> None:
     answer(tmp_path / "missing" / "a.png")
@@ -384,7 +382,7 @@ def page(hand: Hand, figure_settings: FigureSettings) -> FigurePage:
     return lay_out_page(figure_content(snapshot, figure_settings), figure_settings)
 
 
-def test_a_picture_says_its_size_and_can_be_read_back(hand: Hand) -> None:
+def test_an_image_has_its_size_and_can_be_read_back(hand: Hand) -> None:
     made = page(hand, FigureSettings())
     image = render_page(made, 300)
     assert image.dotsPerMeterX() == image.dotsPerMeterY() == round(300 / 0.0254)
@@ -396,12 +394,12 @@ def test_a_picture_says_its_size_and_can_be_read_back(hand: Hand) -> None:
     assert back.text("Description") == made.figure.caption != ""
 
 
-def test_a_picture_can_be_dark(hand: Hand) -> None:
+def test_an_image_can_be_dark(hand: Hand) -> None:
     image = render_page(page(hand, FigureSettings(paper=FigurePaper.DARK)), 96)
     assert image.pixelColor(0, 0).name().upper() == DARK.paper
 
 
-def test_a_picture_is_as_wide_as_asked_for(hand: Hand) -> None:
+def test_an_image_is_as_wide_as_requested(hand: Hand) -> None:
     figure_settings = FigureSettings(width_mm=85, dpi=300, points=7, is_trimmed=False)
     assert render_page(page(hand, figure_settings), figure_settings.dpi).width() == round(
         85 / 25.4 * 300
@@ -409,7 +407,7 @@ def test_a_picture_is_as_wide_as_asked_for(hand: Hand) -> None:
 
 
 @pytest.mark.slow
-def test_a_picture_is_never_too_large_to_be_made(hand: Hand) -> None:
+def test_an_image_is_never_too_large_to_be_made(hand: Hand) -> None:
     snapshot = hand.window.workspace.snapshot
     assert snapshot
     figure = figure_content(snapshot, FigureSettings())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 
-def test_its_memory_is_given_back_soon_after(
+def test_memory_is_freed_soon_after_an_export(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     done: list[str] = []

@@ -113,7 +113,7 @@ suffixes = st.sampled_from([each.suffix for each in FORMATS])
 
 
 @given(looks, st.sampled_from(LengthUnit), suffixes)
-def test_a_wish_is_remembered(
+def test_export_settings_are_stored(
     figure_settings: FigureSettings, unit: LengthUnit, suffix: str
 ) -> None:
     settings = ExportSettings(suffix, figure_settings, unit)
@@ -127,7 +127,7 @@ def test_a_title_is_of_one_figure_only() -> None:
     )
 
 
-def test_what_was_kept_before_films_had_motion_is_kept() -> None:
+def test_settings_from_before_animated_inputs_are_kept() -> None:
     settings = ExportSettings(".gif", FigureSettings(dpi=123))
     older = json.loads(settings_to_json(settings))
     del older["look"]["film"]["has_motion"]
@@ -135,7 +135,7 @@ def test_what_was_kept_before_films_had_motion_is_kept() -> None:
 
 
 @given(st.text())
-def test_nonsense_is_as_usual(text: str) -> None:
+def test_invalid_stored_settings_become_defaults(text: str) -> None:
     assert settings_from_json(text) == ExportSettings()
 
 
@@ -168,7 +168,7 @@ def test_nonsense_is_as_usual(text: str) -> None:
         {"look": {"title": "of another figure"}},
     ],
 )
-def test_what_is_not_possible_is_as_usual(changes: dict[str, Any]) -> None:
+def test_impossible_settings_become_defaults(changes: dict[str, Any]) -> None:
     parts = json.loads(
         settings_to_json(ExportSettings(".svg", FIGURE_PRESETS["Slide"], LengthUnit.INCH))
     )
@@ -187,7 +187,7 @@ def _changed(parts: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(looks, suffixes)
-def test_what_cannot_be_chosen_of_a_format_decides_nothing(
+def test_hidden_options_of_a_format_have_no_effect(
     figure_settings: FigureSettings, suffix: str
 ) -> None:
     settings = ExportSettings(suffix, figure_settings)
@@ -206,5 +206,5 @@ def test_what_cannot_be_chosen_of_a_format_decides_nothing(
     assert replace(settings, look=asked).figure_settings == asked
 
 
-def test_nests_without_end_are_as_usual() -> None:
+def test_deeply_nested_settings_become_defaults() -> None:
     assert settings_from_json("[" * 100_000) == ExportSettings()

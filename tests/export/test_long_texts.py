@@ -77,7 +77,7 @@ def assert_exact(figure: FigureContent, snapshot: Snapshot) -> None:
         {"lens": WeightTransform.WITHOUT_FIRST},
     ],
 )
-def test_a_figure_is_exact_and_the_window_keeps_its_picture(fields: dict[str, object]) -> None:
+def test_a_figure_is_exact_and_the_window_keeps_its_image(fields: dict[str, object]) -> None:
     view = replace(View(stages=frozenset({"weights"}), heads=frozenset({0}), room=128), **fields)
     one = long_shot(view=view, heads=2, d_out=4)
     assert one.run.trace.is_blockwise
@@ -100,7 +100,7 @@ def test_a_figure_has_as_many_cells_as_its_pixels_have_room_for() -> None:
     assert sizes[0] < sizes[1] < sizes[2] == 600
 
 
-def test_dropped_cells_are_those_of_the_held_text() -> None:
+def test_dropped_cells_are_those_of_the_stored_text() -> None:
     view = View(stages=frozenset({"dropped"}), heads=frozenset({0}))
     held, long = held_shot(300, view, **TRAIN), long_shot(300, view, **TRAIN)
     assert long.run.trace.is_blockwise
@@ -111,7 +111,7 @@ def test_dropped_cells_are_those_of_the_held_text() -> None:
     np.testing.assert_allclose(found.values, wanted.values, rtol=1e-5)
 
 
-def test_pictures_are_those_of_the_held_text() -> None:
+def test_images_are_those_of_the_stored_text() -> None:
     view = View(stages=frozenset({"weights", "scaled"}), heads=frozenset({0}))
     held, long = held_shot(256, view), long_shot(256, view)
     wide = replace(SMALL, dpi=500)  # without pooling, which would use different blocks
@@ -141,7 +141,7 @@ def test_a_web_page_and_the_clipboard_are_exact() -> None:
     assert [colour.red(), colour.green(), colour.blue()] == middle
 
 
-def test_a_preview_is_a_first_picture_that_says_so() -> None:
+def test_a_preview_is_an_initial_image_and_reports_this() -> None:
     one = long_shot(view=View(stages=frozenset({"weights"}), heads=frozenset({0}), room=64))
     assert np.isnan(figure_content(one, SMALL).board.heatmaps[0].values).any()
     heatmap = sketched_figure_content(one, SMALL).board.heatmaps[0]

@@ -50,14 +50,14 @@ def test_an_interpreter_is_found_in_its_folder(tmp_path: Path) -> None:
     assert found.standard_library == tmp_path / "lib" / "python3.12"
 
 
-def test_a_folder_without_an_interpreter_or_with_one_too_old_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_an_interpreter_or_with_one_too_old_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"Python 3\.11 or later"):
         find_interpreter(tmp_path)
     with pytest.raises(InputError, match=r"bin/python3\.X and lib/python3\.X"):
         find_interpreter(interpreter_folder(tmp_path, "3.10"))
 
 
-def test_a_torch_with_cuda_is_refused(tmp_path: Path) -> None:
+def test_a_torch_with_cuda_is_rejected(tmp_path: Path) -> None:
     library = tmp_path / "torch" / "lib"
     library.mkdir(parents=True)
     (library / "libtorch_cpu.so").touch()
@@ -159,7 +159,7 @@ def test_licences_are_collected_and_listed(tmp_path: Path) -> None:
 
 @needs_dpkg
 @pytest.mark.parametrize("lines", [(), ("License: MIT",)])
-def test_what_has_no_licence_is_refused(lines: tuple[str, ...], tmp_path: Path) -> None:
+def test_packages_without_a_licence_are_rejected(lines: tuple[str, ...], tmp_path: Path) -> None:
     distribution(tmp_path / "packages", "three", *lines)
     with pytest.raises(InputError, match=r"three .* licence"):
         write_licences(tmp_path / "packages", tmp_path, tmp_path / "doc")
@@ -244,7 +244,7 @@ def test_only_programs_can_be_run(tmp_path: Path) -> None:
     assert {(tmp_path / name).stat().st_mtime for name in (*run, *read)} == {MOMENT}
 
 
-def test_the_c_library_that_a_file_needs_is_told(tmp_path: Path) -> None:
+def test_the_c_library_that_a_file_needs_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "library.so"
     file.write_bytes(b"\x7fELF..\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.9\0GLIBC_2.99x\0")
     assert glibc_of(file) == 34
@@ -261,7 +261,7 @@ def test_an_app_dir_has_at_its_top_what_appimagetool_looks_for(tmp_path: Path) -
     assert (app_dir / ".DirIcon").resolve().read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_launcher_starts_the_interpreter_beside_it_by_whatever_link(tmp_path: Path) -> None:
+def test_the_launcher_starts_the_interpreter_next_to_it_by_whatever_link(tmp_path: Path) -> None:
     tree = tmp_path / "tree of a build"
     (tree / "usr" / PROGRAM / "lib").mkdir(parents=True)
     write_launcher(tree, "stand-in")
@@ -275,7 +275,7 @@ def test_the_launcher_starts_the_interpreter_beside_it_by_whatever_link(tmp_path
     assert done.stdout.splitlines() == [str(started), "a b", "--c"]
 
 
-def test_what_the_launcher_starts_runs_the_program(tmp_path: Path) -> None:
+def test_the_launcher_starts_the_program(tmp_path: Path) -> None:
     (tmp_path / "usr" / PROGRAM / "lib").mkdir(parents=True)
     write_launcher(tmp_path, "python3.11")
     started = tmp_path / "usr" / PROGRAM / "lib" / NAME

@@ -49,7 +49,7 @@ def test_head_and_exit_statuses() -> None:
     assert "attention-visualizer train SOURCE --out FOLDER [options]" in section("SYNOPSIS")
 
 
-def test_examples_stand_a_line_each() -> None:
+def test_examples_have_a_line_each() -> None:
     notes = section("EXAMPLES AND NOTES")
     examples = notes.partition(".nf\n")[2].partition(".fi\n")[0].splitlines()
     assert "attention-visualizer lab" in examples

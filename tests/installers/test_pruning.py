@@ -72,7 +72,7 @@ def test_no_file_that_the_program_loads_is_left_out(tmp_path: Path) -> None:
         "attention_visualizer-0.1.0.dist-info/direct_url.json",
     ],
 )
-def test_left_out(path: str) -> None:
+def test_excluded_files_are_removed(path: str) -> None:
     assert is_left_out(path)
 
 
@@ -89,7 +89,7 @@ def test_left_out(path: str) -> None:
         "visualizer/py.typed",
     ],
 )
-def test_kept(path: str) -> None:
+def test_included_files_are_kept(path: str) -> None:
     assert not is_left_out(path)
 
 

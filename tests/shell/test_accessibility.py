@@ -91,7 +91,7 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
     assert tokens.name == "Tokens: 6 tokens, Your journey starts with one step"
 
 
-def test_a_list_without_words_beside_it_says_what_it_is_for(hand: Hand) -> None:
+def test_a_list_without_a_label_has_a_description(hand: Hand) -> None:
     """On Linux, screen readers use the chosen entry of a list as the list's name."""
     for pane in hand.window.docks.by_id.values():
         pane.show()
@@ -133,7 +133,7 @@ def _derived(kind: type) -> Iterator[type]:
         yield from _derived(derived)
 
 
-def test_the_role_of_a_class_is_what_readers_are_told(hand: Hand) -> None:
+def test_screen_readers_get_the_role_of_a_class(hand: Hand) -> None:
     hand.window.controllers.export_controller.export()
     hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
     lab = LabWindow(("never started",))
@@ -221,7 +221,9 @@ def test_cells_that_are_walked_to_are_announced(hand: Hand, announced: list[str]
     assert len(announced) == 2
 
 
-def test_who_walks_along_the_lines_hears_the_cells(hand: Hand, announced: list[str]) -> None:
+def test_cells_of_lines_are_announced_during_keyboard_navigation(
+    hand: Hand, announced: list[str]
+) -> None:
     hand.settle()
     hand.key(Qt.Key.Key_F9)
     hand.until(lambda: hand.window.panes["Lines"].view.isVisible())
@@ -239,7 +241,7 @@ def test_steps_that_are_stepped_to_are_announced(viewer: Viewer, announced: list
     assert announced[-1] == heard(viewer.window.board).value
 
 
-def test_what_the_pointer_passes_is_not_announced(hand: Hand, announced: list[str]) -> None:
+def test_hovered_cells_are_not_announced(hand: Hand, announced: list[str]) -> None:
     hand.settle()
     hand.board.setFocus()
     hand.hover(Cell("weights", (0, 1, 0)))
@@ -248,7 +250,7 @@ def test_what_the_pointer_passes_is_not_announced(hand: Hand, announced: list[st
     assert announced == []
 
 
-def test_who_types_is_not_talked_over(hand: Hand, announced: list[str]) -> None:
+def test_typing_is_not_interrupted_by_announcements(hand: Hand, announced: list[str]) -> None:
     hand.settle()
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Down)
@@ -259,7 +261,7 @@ def test_who_types_is_not_talked_over(hand: Hand, announced: list[str]) -> None:
     assert len(announced) == before == 1
 
 
-def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> None:
+def test_errors_are_announced_once(hand: Hand, announced: list[str]) -> None:
     hand.settle()
     hand.type_number("dropout", "1.5")
     notices = hand.window.workspace.screen.panel(STATUS_PANEL).notices
@@ -274,7 +276,7 @@ def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> No
 # ----------------------------------------------------------------------------------- lifetimes
 
 
-def test_what_is_told_goes_with_its_widget(qapp: QApplication) -> None:
+def test_accessible_values_are_deleted_with_their_widgets(qapp: QApplication) -> None:
     accessibility.install_accessible_interface()
     for _ in range(50):
         board = BoardView()

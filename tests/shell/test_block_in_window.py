@@ -47,7 +47,7 @@ def test_the_mechanism_brings_the_block_and_its_sizes(hand: Hand) -> None:
     assert stages_offered(hand.window)[-1] == "output"
 
 
-def test_another_output_size_is_said_and_mended(hand: Hand) -> None:
+def test_another_output_size_is_reported_and_fixed(hand: Hand) -> None:
     a_block(hand)
     board = hand.shown
     hand.type_number("d_out", "6")
@@ -59,7 +59,7 @@ def test_another_output_size_is_said_and_mended(hand: Hand) -> None:
     assert hand.find(QSpinBox, "d_out QSpinBox").value() == 4
 
 
-def test_its_own_settings_count_with_it_alone(hand: Hand) -> None:
+def test_its_settings_have_an_effect_only_with_it(hand: Hand) -> None:
     hand.window.settings_bar.open_more()
     box = hand.find(QSpinBox, "d_ff QSpinBox")
     assert not box.isEnabled()
@@ -94,7 +94,7 @@ def test_without_the_output_projection_the_heads_are_added_as_they_are(hand: Han
     np.testing.assert_allclose(trace.read("attended"), added, atol=1e-6)
 
 
-def test_every_step_is_told_with_its_numbers(hand: Hand) -> None:
+def test_every_step_is_reported_with_its_numbers(hand: Hand) -> None:
     a_block(hand)
     playback, told = hand.window.controllers.playback_controller, []
     for stage in ("residual", "normed", "attended", "normed_attended", "hidden", "result"):

@@ -68,7 +68,7 @@ def test_the_panels_are_the_numbers_of_the_file(opened: Opened) -> None:
         np.testing.assert_array_equal(hand.panel("weights", head).values, array[0, head])
 
 
-def test_what_was_opened_stands_where_the_settings_stand(opened: Opened) -> None:
+def test_the_opened_file_appears_in_place_of_the_settings(opened: Opened) -> None:
     hand = opened(weights(2, 4, 12, 12))
     assert card(hand).startswith("Opened from attn.npz: 2 layers × 4 heads × 12 × 12. Only")
     editor = hand.window.settings_bar
@@ -95,7 +95,7 @@ def test_the_keys_and_the_arrows_step_through_the_layers(opened: Opened) -> None
 
 
 @pytest.mark.slow
-def test_the_layers_stand_side_by_side(opened: Opened) -> None:
+def test_the_layers_are_side_by_side(opened: Opened) -> None:
     array = weights(3, 2, 5, 5)
     hand = opened(array)
     hand.press(Qt.Key.Key_T, CONTROL | Qt.KeyboardModifier.AltModifier)
@@ -153,7 +153,7 @@ def test_the_way_back_leads_to_the_module_and_the_text_there_was(opened: Opened)
 
 
 @pytest.mark.slow
-def test_what_needs_a_module_cannot_be_asked_for(opened: Opened) -> None:
+def test_options_that_require_a_module_are_rejected(opened: Opened) -> None:
     hand = opened(weights(1, 1, 3, 3))
     of_modules = (
         *(
@@ -178,7 +178,7 @@ def test_what_needs_a_module_cannot_be_asked_for(opened: Opened) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 1, 5, 40), (1, 1, 40, 5), (1, 2, 1, 30), (2, 1, 30, 1)])
-def test_any_sides_are_walked_and_looked_at_closer(opened: Opened, shape: tuple[int, ...]) -> None:
+def test_any_sides_are_walked_and_zoomed(opened: Opened, shape: tuple[int, ...]) -> None:
     hand = opened(weights(*shape))
     hand.until(lambda: hand.window.docks.are_heatmaps_shown == (shape[0] == 1))
     hand.window.docks.show_heatmaps()

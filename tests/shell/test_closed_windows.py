@@ -12,7 +12,7 @@ GROWTH = 1.025
 
 
 @pytest.mark.slow
-def test_what_closed_windows_held_is_freed() -> None:
+def test_memory_of_closed_windows_is_freed() -> None:
     """The results of the first window are included; memory does not grow with further windows."""
     kept = children.python("-m", MODULE, str(TIMES))
     assert (kept["first"], kept["others"]) == (0, 0)

@@ -87,7 +87,7 @@ def test_every_action_can_be_used(hand: Hand, group: str) -> None:
             hand.settle()
 
 
-def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:
+def test_the_window_can_be_closed_by_keyboard(hand: Hand) -> None:
     worker = hand.window.workspace.requests.worker
     hand.press(Qt.Key.Key_W)
     assert not hand.window.isVisible()
@@ -152,7 +152,7 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     box.close()
 
 
-def test_the_list_of_keys_fits_the_window_and_is_scrolled_by_keys(hand: Hand) -> None:
+def test_the_list_of_keys_fits_the_window_and_is_scrolled_by_keyboard(hand: Hand) -> None:
     hand.window.resize(900, 600)
     hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
     (box,) = hand.window.findChildren(ShortcutListDialog)
@@ -202,7 +202,7 @@ def test_icons_are_there(window: MainWindow) -> None:
 # ------------------------------------------------------------------------------------- by keys
 
 
-def test_colours_by_keys(hand: Hand) -> None:
+def test_colours_by_keyboard(hand: Hand) -> None:
     for key, curve, limits in (
         (Qt.Key.Key_3, ColourCurve.RANK, ColourLimits.AUTO),
         (Qt.Key.Key_2, ColourCurve.LOG, ColourLimits.AUTO),
@@ -219,7 +219,7 @@ def test_colours_by_keys(hand: Hand) -> None:
         assert hand.window.actions_.by_id[key_].isChecked()
 
 
-def test_light_and_dark_by_keys(hand: Hand) -> None:
+def test_light_and_dark_by_keyboard(hand: Hand) -> None:
     alt = CONTROL | Qt.KeyboardModifier.AltModifier
     papers = {}
     for key, theme in ((Qt.Key.Key_D, DARK), (Qt.Key.Key_L, LIGHT)):
@@ -235,7 +235,7 @@ def test_light_and_dark_by_keys(hand: Hand) -> None:
     assert papers["dark"] != papers["light"]
 
 
-def test_seeds_by_keys(hand: Hand) -> None:
+def test_seeds_by_keyboard(hand: Hand) -> None:
     before = hand.panel("scores")
     hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
     hand.settle()
@@ -243,14 +243,14 @@ def test_seeds_by_keys(hand: Hand) -> None:
     assert (hand.panel("scores").values != before.values).any()
 
 
-def test_the_sentence_by_keys(hand: Hand) -> None:
+def test_the_sentence_by_keyboard(hand: Hand) -> None:
     hand.board.setFocus()
     hand.press(Qt.Key.Key_L)
     assert hand.sentence.hasFocus()
     assert hand.sentence.textCursor().selectedText() == hand.sentence.toPlainText()
 
 
-def test_every_setting_by_keys(hand: Hand) -> None:
+def test_every_setting_by_keyboard(hand: Hand) -> None:
     seed = hand.window.findChild(QSpinBox, "seed QSpinBox")
     assert seed
     assert not seed.isVisible()
@@ -268,7 +268,7 @@ def in_turn(kind: MapKind) -> list[ColourMap]:
     return [*others, usual]
 
 
-def test_colour_maps_by_keys(hand: Hand) -> None:
+def test_colour_maps_by_keyboard(hand: Hand) -> None:
     for each in in_turn(MapKind.SEQUENTIAL):
         QTest.keySequence(hand.window, QKeySequence(each.shortcut))
         assert hand.panel("weights").colour.map == each.id
@@ -276,14 +276,14 @@ def test_colour_maps_by_keys(hand: Hand) -> None:
         assert hand.window.actions_.by_id[f"view.set_map {each.id}"].isChecked()
 
 
-def test_colours_of_signed_numbers_by_keys(hand: Hand) -> None:
+def test_colours_of_signed_numbers_by_keyboard(hand: Hand) -> None:
     for each in in_turn(MapKind.DIVERGING):
         QTest.keySequence(hand.window, QKeySequence(each.shortcut))
         assert hand.panel("scores").colour.map == each.id
         assert hand.window.actions_.by_id[f"view.set_diverging {each.id}"].isChecked()
 
 
-def test_what_is_on_has_a_tick(hand: Hand) -> None:
+def test_active_commands_are_checked(hand: Hand) -> None:
     by_id = hand.window.actions_.by_id
     assert by_id["module.toggle_causal_mask"].isChecked()
     assert by_id["module.toggle_training_mode"].isChecked()
@@ -294,7 +294,7 @@ def test_what_is_on_has_a_tick(hand: Hand) -> None:
     hand.settle()
 
 
-def test_panes_by_keys(hand: Hand) -> None:
+def test_panes_by_keyboard(hand: Hand) -> None:
     for key, pane in ((Qt.Key.Key_F4, "Tokens"), (Qt.Key.Key_F3, "Explain")):
         if pane not in hand.window.docks.visible_pane_ids:
             hand.key(key)  # this brings the pane's tab to the front
@@ -332,7 +332,7 @@ HEAD_EDITS = (
 )
 
 
-def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
+def test_unavailable_commands_are_disabled(hand: Hand) -> None:
     by_id = hand.window.actions_.by_id
     idle = {key for key, action in by_id.items() if not action.isEnabled()}
     assert idle == {
@@ -385,7 +385,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     }
 
 
-def test_the_program_says_what_it_is(hand: Hand) -> None:
+def test_the_program_describes_itself(hand: Hand) -> None:
     hand.window.actions_.by_id["about.show"].trigger()
     (box,) = hand.boxes()
     said = box.text()

@@ -105,7 +105,7 @@ def open_a_lesson(hand: Hand) -> None:
 # --------------------------------------------------------------------------- saving
 
 
-def test_what_changes_while_it_is_saved_is_saved_the_second_time(
+def test_changes_during_a_save_are_saved_by_the_next_one(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = hold_a_save(hand, tmp_path / "mine", monkeypatch)
@@ -118,7 +118,7 @@ def test_what_changes_while_it_is_saved_is_saved_the_second_time(
     assert not hand.window.isWindowModified()
 
 
-def test_what_another_program_writes_meanwhile_is_asked_about(
+def test_the_user_is_asked_about_a_concurrent_change_of_the_file(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / f"mine{DOCUMENT_SUFFIX}"
@@ -218,7 +218,7 @@ def test_no_other_question_keeps_a_window_that_closes_as_soon_as_it_has_saved(
     hand.until(lambda: not hand.window.isVisible())
 
 
-def test_what_is_kept_for_a_crash_is_kept_under_its_new_name(
+def test_the_recovery_file_has_the_new_name(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def is_kept_as(name: str) -> bool:
@@ -255,7 +255,7 @@ def test_a_window_whose_saving_fails_while_it_is_closed_stays(
     assert hand.window.isVisible()
 
 
-def test_what_is_changed_while_a_closing_window_saves_is_asked_about(
+def test_the_user_is_asked_about_changes_while_a_closing_window_saves(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_as(hand, tmp_path / "mine")
@@ -328,7 +328,7 @@ def test_all_files_that_are_dropped_are_opened(
     assert {window.workspace.document.text for window in windows.all} == set(texts)
 
 
-def test_typing_before_the_numbers_of_a_document_keeps_how_it_is_looked_at(
+def test_typing_before_the_numbers_of_a_document_keeps_how_it_is_viewed(
     open_window: Callable[[], MainWindow], gate: Gate, tmp_path: Path, qtbot: QtBot
 ) -> None:
     path = written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="one two three"), LOOKED)
@@ -407,9 +407,7 @@ def test_a_file_is_open_in_one_window_only(
 # --------------------------------------------------------------------------- after a crash
 
 
-def test_what_takes_long_to_be_kept_is_kept_less_often(
-    hand: Hand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_autosaves_are_less_frequent(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter((0.0, 3.0))
     monkeypatch.setattr(autosave_controller, "perf_counter", lambda: next(times))
     change(hand)
@@ -419,7 +417,7 @@ def test_what_takes_long_to_be_kept_is_kept_less_often(
     assert list(recovery().glob("*.recovery"))
 
 
-def test_what_a_crash_left_stays_until_it_is_kept_anew(
+def test_a_recovery_file_is_kept_until_the_next_autosave(
     windows: WindowManager, crashed: Document, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
@@ -434,7 +432,7 @@ def test_what_a_crash_left_stays_until_it_is_kept_anew(
     assert read_document(BytesIO(content)).document == crashed
 
 
-def test_what_a_crash_left_of_a_file_takes_the_place_of_that_file(
+def test_a_recovered_document_keeps_the_path_of_its_file(
     windows: WindowManager, crashed: Document, tmp_path: Path, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))

@@ -138,7 +138,7 @@ def exported(path: Path, document: Document) -> Path:
 # --------------------------------------------------------------------------- saving and opening
 
 
-def test_what_is_saved_is_what_is_there(hand: Hand, tmp_path: Path) -> None:
+def test_the_current_content_is_saved(hand: Hand, tmp_path: Path) -> None:
     hand.type_sentence("a word or two")
     hand.settle()
     hand.click_cell(Cell("weights", (0, 1, 0)))
@@ -153,7 +153,7 @@ def test_what_is_saved_is_what_is_there(hand: Hand, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_saved_comes_back(
+def test_saved_documents_are_restored(
     hand: Hand, tmp_path: Path, open_window: Callable[[], MainWindow], qtbot: QtBot
 ) -> None:
     hand.type_sentence("a word or two")
@@ -196,7 +196,7 @@ def test_numbers_that_a_server_does_not_give_any_more_are_not_in_the_file(
         assert (read(path).document.captured is not None) is (each is document and is_given)
 
 
-def test_what_is_not_in_the_file_is_said(
+def test_missing_layers_and_texts_are_reported(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lacking(*given: Any, **more: Any) -> object:
@@ -209,7 +209,7 @@ def test_what_is_not_in_the_file_is_said(
     assert NUMBERS_GONE_NOTICE in hand.window.statusBar().currentMessage()
 
 
-def test_numbers_are_saved_too_where_that_is_wished(hand: Hand, tmp_path: Path) -> None:
+def test_numbers_are_saved_too_if_requested(hand: Hand, tmp_path: Path) -> None:
     hand.press(Qt.Key.Key_N, CONTROL | ALT)
     save_as(hand, tmp_path / "numbers")
     recorded = read(tmp_path / f"numbers{DOCUMENT_SUFFIX}").recorded
@@ -281,7 +281,7 @@ def assert_asks_before_replacing(hand: Hand, path: Path, typed: Path) -> None:
     assert path.read_bytes() == content
 
 
-def test_a_copy_of_a_lesson_replaces_no_file_unasked(hand: Hand, tmp_path: Path) -> None:
+def test_a_copied_lesson_replaces_no_file_without_a_question(hand: Hand, tmp_path: Path) -> None:
     path = tmp_path / f"report.v2{DOCUMENT_SUFFIX}"
     save_as(hand, path)
     hand.window.controllers.lesson_controller.load()
@@ -298,7 +298,7 @@ def test_reading_a_lesson_leaves_nothing_to_be_saved(hand: Hand) -> None:
     assert not hand.window.isVisible()
 
 
-def test_what_was_changed_before_a_lesson_is_asked_about(hand: Hand, tmp_path: Path) -> None:
+def test_the_user_is_asked_about_changes_before_a_lesson(hand: Hand, tmp_path: Path) -> None:
     hand.type_sentence("my own words")
     hand.settle()
     hand.window.controllers.lesson_controller.open(2)
@@ -322,7 +322,7 @@ def test_taking_back_to_what_was_saved_is_saved(hand: Hand, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
-def test_what_cannot_be_saved_is_said_and_the_old_file_stays(
+def test_errors_when_saving_are_reported_and_the_old_file_stays(
     hand: Hand, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_as(hand, tmp_path / "mine")
@@ -347,7 +347,7 @@ def test_what_cannot_be_saved_is_said_and_the_old_file_stays(
 @pytest.mark.parametrize(
     "content", [b"", b"PK\3\4nonsense", b"\x89PNG\r\n\x1a\n", b"%PDF-1.4", b"hello"]
 )
-def test_what_cannot_be_opened_is_said_and_the_picture_stays(
+def test_errors_when_opening_are_reported_and_the_result_remains(
     hand: Hand, content: bytes, tmp_path: Path
 ) -> None:
     path = tmp_path / f"bad{DOCUMENT_SUFFIX}"
@@ -365,7 +365,7 @@ def test_what_cannot_be_opened_is_said_and_the_picture_stays(
     ("name", "value", "label"),
     [("d_in", 2**62, "Embedding size"), ("window", -1, "Window"), ("temperature", nan, "Temp")],
 )
-def test_a_setting_that_no_control_makes_is_refused(
+def test_a_setting_that_no_control_makes_is_rejected(
     hand: Hand, name: str, value: float, label: str, tmp_path: Path
 ) -> None:
     board = hand.shown
@@ -409,9 +409,7 @@ def asks_about(hand: Hand, path: Path) -> None:
     assert box.text().startswith(f"“{path.name}” was changed by another program since")
 
 
-def test_what_another_program_wrote_is_overwritten_only_if_that_is_wished(
-    hand: Hand, tmp_path: Path
-) -> None:
+def test_a_changed_file_is_overwritten_only_on_request(hand: Hand, tmp_path: Path) -> None:
     path = tmp_path / f"a{DOCUMENT_SUFFIX}"
     content = change_elsewhere(hand, path)
     press_save(hand)
@@ -432,7 +430,7 @@ def test_what_another_program_wrote_is_overwritten_only_if_that_is_wished(
     assert read(path).document.text == "changed again"
 
 
-def test_it_is_saved_beside_what_another_program_wrote(hand: Hand, tmp_path: Path) -> None:
+def test_a_copy_is_saved_next_to_the_changed_file(hand: Hand, tmp_path: Path) -> None:
     path, other = tmp_path / f"a{DOCUMENT_SUFFIX}", tmp_path / f"b{DOCUMENT_SUFFIX}"
     content = change_elsewhere(hand, path)
     press_save(hand)
@@ -445,7 +443,7 @@ def test_it_is_saved_beside_what_another_program_wrote(hand: Hand, tmp_path: Pat
     assert read(other).document.text == "changed here"
 
 
-def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(hand: Hand, tmp_path: Path) -> None:
+def test_a_completed_name_replaces_no_file_without_a_question(hand: Hand, tmp_path: Path) -> None:
     path = written(tmp_path / f"report.v2{DOCUMENT_SUFFIX}", ELSEWHERE)
     hand.type_sentence("changed here")
     assert_asks_before_replacing(hand, path, tmp_path / "report.v2")
@@ -523,7 +521,7 @@ def test_a_file_that_is_gone_is_written_without_a_question(hand: Hand, tmp_path:
     assert read(path).document.text == "changed here"
 
 
-def test_two_saves_at_once_do_not_ask_about_each_other(hand: Hand, tmp_path: Path) -> None:
+def test_two_concurrent_saves_do_not_ask_about_each_other(hand: Hand, tmp_path: Path) -> None:
     save_as(hand, tmp_path / f"a{DOCUMENT_SUFFIX}")
     retype(hand, "changed")
     hand.window.controllers.document_controller.save()
@@ -573,7 +571,7 @@ def test_reverting_takes_what_another_program_wrote(hand: Hand, tmp_path: Path) 
     assert read(path).document.text == "and changed here"
 
 
-def test_what_cannot_be_reverted_to_is_said(hand: Hand, tmp_path: Path) -> None:
+def test_errors_when_reverting_are_reported(hand: Hand, tmp_path: Path) -> None:
     path = tmp_path / f"a{DOCUMENT_SUFFIX}"
     change_elsewhere(hand, path)
     path.write_bytes(b"nonsense")
@@ -603,7 +601,7 @@ def test_a_document_is_dropped(hand: Hand, tmp_path: Path) -> None:
     assert hand.window.controllers.document_controller.path == tmp_path / f"a{DOCUMENT_SUFFIX}"
 
 
-def test_what_was_undone_before_is_not_redone_in_an_opened_document(
+def test_earlier_undone_changes_are_not_redone_in_an_opened_document(
     hand: Hand, tmp_path: Path
 ) -> None:
     hand.press(Qt.Key.Key_M)
@@ -626,7 +624,7 @@ def test_what_was_undone_before_is_not_redone_in_an_opened_document(
 
 
 @pytest.mark.parametrize("proposed", [Qt.DropAction.MoveAction, Qt.DropAction.LinkAction])
-def test_what_is_dropped_is_copied_though_moving_it_was_proposed(
+def test_dropped_files_are_copied_even_if_a_move_was_proposed(
     hand: Hand, tmp_path: Path, proposed: Qt.DropAction
 ) -> None:
     """After a move, the file manager would delete the original file."""
@@ -678,7 +676,7 @@ def test_a_text_is_dropped(hand: Hand) -> None:
     assert hand.chips[0] == "Your"
 
 
-def test_a_novel_is_not_taken_in(hand: Hand) -> None:
+def test_a_novel_is_rejected(hand: Hand) -> None:
     data = QMimeData()
     data.setText(100_001 * "a")
     drop(hand, data)
@@ -740,7 +738,7 @@ def recovery() -> Path:
 
 
 @pytest.mark.slow
-def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(
+def test_unsaved_changes_are_autosaved_until_they_are_saved(
     fresh_window: MainWindow, qtbot: QtBot, tmp_path: Path
 ) -> None:
     hand = Hand(qtbot, fresh_window)
@@ -753,7 +751,7 @@ def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(
 
 
 @pytest.mark.slow
-def test_what_could_not_be_kept_is_kept_as_soon_as_it_can_be(
+def test_a_failed_autosave_is_retried(
     fresh_window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(autosave_controller, "RETRY_DELAY_MS", 50)
@@ -802,7 +800,7 @@ def crashed(tmp_path: Path) -> Document:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_wanted", [True, False])
-def test_what_a_crash_left_is_offered(
+def test_documents_of_a_crash_are_offered(
     windows: WindowManager, crashed: Document, is_wanted: bool, qtbot: QtBot
 ) -> None:
     windows.begin(None, None)
@@ -821,7 +819,7 @@ def test_what_a_crash_left_is_offered(
 
 
 @pytest.mark.parametrize("requested", ["text", "file", "tensors"])
-def test_what_was_requested_stays_in_front_of_what_a_crash_left(
+def test_a_requested_document_stays_in_front_of_recovered_ones(
     windows: WindowManager, crashed: Document, requested: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
     document, path = Document(text="as requested"), None
@@ -842,7 +840,7 @@ def test_what_was_requested_stays_in_front_of_what_a_crash_left(
     hand.until(lambda: find_crash_recovery_files(recovery()) == [])
 
 
-def test_what_is_typed_while_a_file_is_read_stays(
+def test_text_typed_while_a_file_is_read_is_kept(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "weights.npz"
@@ -868,7 +866,7 @@ def test_what_is_typed_while_a_file_is_read_stays(
 
 
 @pytest.mark.slow
-def test_a_window_goes_on_while_what_a_crash_left_is_read(
+def test_a_window_continues_while_what_a_crash_left_is_read(
     windows: WindowManager, crashed: Document, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
@@ -895,7 +893,7 @@ def test_a_window_goes_on_while_what_a_crash_left_is_read(
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_into_memory_is_said_and_the_others_are_opened(
+def test_documents_larger_than_memory_are_reported_and_others_open(
     windows: WindowManager, crashed: Document, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
@@ -916,7 +914,7 @@ def test_what_does_not_fit_into_memory_is_said_and_the_others_are_opened(
 
 
 @pytest.mark.slow
-def test_what_cannot_be_named_is_offered_again_at_the_next_start(
+def test_a_document_without_a_new_name_is_offered_at_the_next_start(
     windows: WindowManager, crashed: Document, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
@@ -937,7 +935,7 @@ def test_what_cannot_be_named_is_offered_again_at_the_next_start(
     assert find_crash_recovery_files(recovery()) == left
 
 
-def test_what_another_program_wrote_before_a_crash_is_asked_about(
+def test_the_user_is_asked_about_a_change_of_the_file_before_a_crash(
     windows: WindowManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     monkeypatch.setattr(autosave_controller, "AUTOSAVE_DELAY_MS", 1)
@@ -967,7 +965,7 @@ def test_what_another_program_wrote_before_a_crash_is_asked_about(
 # --------------------------------------------------------------------------- coming back
 
 
-def test_what_was_open_last_comes_back(
+def test_the_last_document_is_reopened(
     windows: WindowManager, tmp_path: Path, qtbot: QtBot
 ) -> None:
     app_settings.save_last_file(
@@ -1000,7 +998,7 @@ def test_nothing_asked_for_is_the_starting_document(windows: WindowManager, qtbo
         ("--seed", str(Document().spec.seed)),
     ],
 )
-def test_what_was_asked_for_goes_before_what_was_open_last(
+def test_requested_documents_take_precedence_over_the_last_document(
     windows: WindowManager,
     tmp_path: Path,
     arguments: tuple[str, str],
@@ -1049,7 +1047,7 @@ def test_a_new_window_is_one_of_its_own(windows: WindowManager, qtbot: QtBot) ->
 
 
 @pytest.mark.slow
-def test_a_file_is_opened_beside_what_would_be_lost(
+def test_a_file_is_opened_next_to_what_would_be_lost(
     windows: WindowManager, tmp_path: Path, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
@@ -1084,7 +1082,7 @@ def test_recent_files_are_listed_newest_first(hand: Hand, tmp_path: Path) -> Non
     ]
 
 
-def test_an_ampersand_in_the_name_of_a_recent_file_is_no_shortcut(
+def test_an_ampersand_in_the_name_of_a_recent_file_is_not_a_shortcut(
     hand: Hand, tmp_path: Path
 ) -> None:
     save_as(hand, tmp_path / "queries & keys")

@@ -104,7 +104,7 @@ def listed(pages: DocumentationWindow) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_is_shown_whole_with_its_pictures(pages: DocumentationWindow, name: str) -> None:
+def test_every_page_is_shown_whole_with_its_images(pages: DocumentationWindow, name: str) -> None:
     pages.browser.open_page(name)
     assert shown(pages) == pages.pages[name].title
     assert pages.browser.horizontalScrollBar().maximum() == 0
@@ -126,7 +126,7 @@ def test_a_second_call_brings_the_window_back(pages: DocumentationWindow, hand: 
     assert shown(pages) == "The language lab"
 
 
-def test_escape_closes_it_and_the_program_stays_usable_meanwhile(
+def test_escape_closes_it_and_the_program_stays_usable_in_the_meantime(
     pages: DocumentationWindow, hand: Hand
 ) -> None:
     assert not pages.isModal()
@@ -157,7 +157,7 @@ def test_a_link_leads_to_its_section_and_back(pages: DocumentationWindow) -> Non
     assert not pages.forward.isEnabled()
 
 
-def test_a_link_is_reached_and_followed_by_keys(pages: DocumentationWindow) -> None:
+def test_a_link_is_reached_and_followed_by_keyboard(pages: DocumentationWindow) -> None:
     pages.browser.setFocus()
     press(pages, Qt.Key.Key_Tab)
     press(pages, Qt.Key.Key_Return)
@@ -165,7 +165,7 @@ def test_a_link_is_reached_and_followed_by_keys(pages: DocumentationWindow) -> N
 
 
 @pytest.mark.slow
-def test_the_web_is_opened_by_a_click_alone(
+def test_the_web_is_opened_by_a_click_only(
     pages: DocumentationWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
@@ -184,7 +184,7 @@ def test_the_web_is_opened_by_a_click_alone(
     assert shown(pages) == "Documentation"
 
 
-def test_where_no_browser_opens_the_address_is_told(
+def test_without_a_browser_the_address_is_shown(
     pages: DocumentationWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda _: False)
@@ -259,7 +259,7 @@ def test_a_lesson_is_read_among_the_pages(pages: DocumentationWindow) -> None:
     assert "Where the naive softmax overflows" in visible_lines(pages)
 
 
-def test_what_no_page_has_is_said(pages: DocumentationWindow) -> None:
+def test_searches_without_matches_are_reported(pages: DocumentationWindow) -> None:
     QTest.keyClicks(pages.search, "<b>nothing of the kind")
     assert pages.no_results_label.isVisible()
     assert pages.no_results_label.text() == "No pages match “<b>nothing of the kind”."
@@ -269,7 +269,7 @@ def test_what_no_page_has_is_said(pages: DocumentationWindow) -> None:
     assert not pages.no_results_label.isVisible()
 
 
-def test_the_contents_are_walked_by_keys(pages: DocumentationWindow) -> None:
+def test_the_contents_are_walked_by_keyboard(pages: DocumentationWindow) -> None:
     press(pages, Qt.Key.Key_Down)
     assert pages.contents.hasFocus()
     press(pages, Qt.Key.Key_End)
@@ -342,7 +342,7 @@ def test_the_page_follows_the_text_size(pages: DocumentationWindow, hand: Hand) 
     assert top_of(pages) == "Playback"
 
 
-def test_pictures_and_lines_fit_a_narrow_window(pages: DocumentationWindow) -> None:
+def test_images_and_lines_fit_a_narrow_window(pages: DocumentationWindow) -> None:
     pages.browser.open_page("lab.md")
     wide = picture_width(pages)
     pages.resize(640, 500)
@@ -357,7 +357,7 @@ def picture_width(pages: DocumentationWindow) -> float:
     return layout.blockBoundingRect(pages.browser.images[0].block()).width()
 
 
-def test_what_a_screen_reader_is_told(pages: DocumentationWindow) -> None:
+def test_texts_for_screen_readers_are_plain(pages: DocumentationWindow) -> None:
     named = (pages.search, pages.contents, pages.browser, pages.back, pages.forward)
     assert [heard(widget).name for widget in named] == [
         *("Search all pages", "Contents", "Documentation page", "Back", "Forward")

@@ -156,7 +156,7 @@ def test_a_text_is_not_for_a_vision_model(hand: Hand, folder: Path, image: Path)
     assert hand.window.workspace.document.text == text
 
 
-def test_a_picture_with_a_document_in_it_stays_a_document(
+def test_an_image_with_a_document_in_it_stays_a_document(
     hand: Hand, folder: Path, tmp_path: Path
 ) -> None:
     visualizer.attend("a cat sat").figure(["weights"]).save(tmp_path / "figure.png")
@@ -204,7 +204,7 @@ def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
     np.testing.assert_allclose(shown.values, weights[:, 6], atol=1e-7)
 
 
-def test_heads_are_switched_off_but_not_patched_from_a_text(
+def test_heads_are_ablated_but_not_patched_from_a_text(
     hand: Hand, folder: Path, image: Path
 ) -> None:
     open_model(hand, folder)

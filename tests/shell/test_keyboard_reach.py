@@ -70,7 +70,7 @@ def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
 
 
 @pytest.mark.slow
-def test_escape_lets_go_of_the_cell_wherever_the_focus_is(hand: Hand) -> None:
+def test_escape_unpins_the_cell_wherever_the_focus_is(hand: Hand) -> None:
     for widget in reachable(hand):
         hand.click_cell(CELL)
         hand.leave()
@@ -79,7 +79,7 @@ def test_escape_lets_go_of_the_cell_wherever_the_focus_is(hand: Hand) -> None:
         assert hand.window.workspace.wanted.pinned is None, widget
 
 
-def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
+def test_all_tab_stops_have_a_name(hand: Hand) -> None:
     hand.type_number("dropout", "1.5")
     unnamed = [widget for widget in reachable_with_editors(hand) if not named(widget)]
     assert unnamed == []
@@ -87,7 +87,7 @@ def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str) -> None:
+def test_all_tab_stops_show_the_focus(hand: Hand, scheme: str) -> None:
     window = hand.window
     window.set_scheme(scheme)
     hand.click_cell(Cell("weights", (0, 1, 0)))
@@ -132,7 +132,7 @@ def test_the_tab_key_goes_from_shape_to_shape(hand: Hand) -> None:
     ]  # fmt: skip
 
 
-def test_a_wrong_end_is_said_in_sight_of_its_box(hand: Hand) -> None:
+def test_a_wrong_end_is_reported_in_sight_of_its_box(hand: Hand) -> None:
     hand.window.resize(1280, 640)
     hand.key(Qt.Key.Key_F11)
     hand.press(Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
@@ -178,7 +178,7 @@ def _stands_out(one: QImage, other: QImage) -> bool:
     return max(contrast(f"#{pair >> 24:06x}", f"#{pair & 0xFFFFFF:06x}") for pair in pairs) >= 2.9
 
 
-def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
+def test_a_control_describes_its_purpose_and_its_error(hand: Hand) -> None:
     for row in hand.window.settings_bar.rows.values():
         part = row.control.focusProxy()
         assert part is not None
@@ -191,7 +191,7 @@ def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
         assert part.accessibleDescription().startswith("The dropout rate must be")
 
 
-def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> None:
+def test_the_sentence_of_a_cell_is_reported_to_readers_of_the_screen(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     assert heard(hand.board).value.endswith(
@@ -200,7 +200,7 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
     assert "6 tokens" in hand.window.panes["Tokens"].strip.accessibleName()
 
 
-def test_who_clicks_sees_no_ring(hand: Hand) -> None:
+def test_clicks_show_no_focus_frame(hand: Hand) -> None:
     ring = hand.window.focus_ring
     hand.click(hand.window.view_bar.heads[0])
     hand.click(hand.sentence.viewport())

@@ -70,7 +70,7 @@ run_event_loop(begin)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no signals")
-def test_what_is_left_after_control_c_is_whole_and_is_offered_again(tmp_path: Path) -> None:
+def test_files_after_ctrl_c_are_complete_and_offered_again(tmp_path: Path) -> None:
     home, target = tmp_path / "home", tmp_path / "out" / "a.png"
     target.parent.mkdir()
     environment = os.environ | {

@@ -66,7 +66,7 @@ def meanwhile(
     return done, making
 
 
-def test_the_lab_is_opened_by_keys_once(windows: WindowManager, qtbot: QtBot) -> None:
+def test_the_lab_is_opened_by_keyboard_once(windows: WindowManager, qtbot: QtBot) -> None:
     _, hand = first(windows, qtbot)
     hand.press(Qt.Key.Key_A, CONTROL | ALT)
     hand.press(Qt.Key.Key_A, CONTROL | ALT)  # while the lab is still being created
@@ -82,7 +82,7 @@ def test_the_lab_is_opened_by_keys_once(windows: WindowManager, qtbot: QtBot) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_there", [False, True])
-def test_the_lab_comes_though_the_window_was_closed_meanwhile(
+def test_the_lab_comes_though_the_window_was_closed_in_the_meantime(
     windows: WindowManager, qtbot: QtBot, is_there: bool
 ) -> None:
     window, _ = first(windows, qtbot)
@@ -130,7 +130,7 @@ def press_in(parent: QWidget, words: str) -> None:
 
 
 @pytest.mark.slow
-def test_quitting_that_is_called_off_leaves_the_lab_as_it_was(
+def test_quitting_that_is_cancelled_leaves_the_lab_as_it_was(
     windows: WindowManager, qtbot: QtBot
 ) -> None:
     window, hand = first(windows, qtbot)

@@ -119,7 +119,7 @@ def test_the_wheel_goes_down_to_single_cells(hand: Hand) -> None:
     np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
 
 
-def test_closer_and_further_is_shown_before_anything_more_is_computed(hand: Hand) -> None:
+def test_zooming_is_shown_before_anything_more_is_computed(hand: Hand) -> None:
     hand.paste_sentence(WORDS * 40)
     until_drawn(hand)
     look, workspace = hand.window.controllers.view_controller, hand.window.workspace
@@ -131,7 +131,7 @@ def test_closer_and_further_is_shown_before_anything_more_is_computed(hand: Hand
     assert np.isfinite(hand.panel("weights").values).all()
 
 
-def test_what_takes_little_is_exact_while_the_hand_acts(
+def test_quick_images_are_exact_while_the_user_acts(
     hand: Hand, refinement_timer: QTimer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand.paste_sentence(WORDS * 40)
@@ -173,7 +173,7 @@ def test_drawing_is_not_interrupted_by_asking_for_the_same(
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ZeroDivisionError("a bug")])
-def test_a_picture_that_cannot_be_drawn_is_not_tried_for_ever(
+def test_an_image_that_cannot_be_drawn_is_not_tried_for_ever(
     error: Exception, hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Index] = []
@@ -204,7 +204,7 @@ def test_a_picture_that_cannot_be_drawn_is_not_tried_for_ever(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_is_done_no_picture_is_of_another_run(hand: Hand, seed: int) -> None:
+def test_no_image_ever_belongs_to_another_run(hand: Hand, seed: int) -> None:
     chance = random.Random(seed)
     workspace = hand.window.workspace
     hand.paste_sentence(WORDS * 30)
@@ -240,7 +240,9 @@ def test_whatever_is_done_no_picture_is_of_another_run(hand: Hand, seed: int) ->
     np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
 
 
-def test_six_tokens_are_held_whole_again(hand: Hand, use_usual_limits: Callable[[], None]) -> None:
+def test_six_tokens_are_stored_completely_again(
+    hand: Hand, use_usual_limits: Callable[[], None]
+) -> None:
     hand.paste_sentence(WORDS * 20)
     until_drawn(hand)
     use_usual_limits()

@@ -74,7 +74,7 @@ def test_the_lens_is_read_while_its_pane_is_open_and_follows_the_text(
     assert shown.columns == ("<s>", "the", "dog", "sat")
 
 
-def test_what_fails_of_an_earlier_text_is_not_said_of_the_next(
+def test_failures_of_an_earlier_text_are_not_reported_for_the_next(
     model_window: Hand, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand, answer = model_window, worker_jobs.answer_question
@@ -99,7 +99,7 @@ def test_what_fails_of_an_earlier_text_is_not_said_of_the_next(
     np.testing.assert_allclose(shown.values, lens_of(folder, "the dog sat"), atol=1e-6)
 
 
-def test_that_nothing_can_be_asked_is_said(
+def test_that_nothing_can_be_asked_is_reported(
     model_window: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = model_window
@@ -142,7 +142,7 @@ def test_a_server_that_was_lost_is_asked_again_with_a_later_change(
     np.testing.assert_allclose(shown.values, lens_of(folder, TEXT), atol=1e-6)
 
 
-def test_that_numbers_of_a_server_cannot_be_had_is_said_until_they_come(
+def test_that_numbers_of_a_server_cannot_be_had_is_reported_until_they_come(
     model_window: Hand,
 ) -> None:
     hand, workspace = model_window, model_window.window.workspace
@@ -172,7 +172,7 @@ def numbers_on_their_way(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return late
 
 
-def test_what_is_pinned_meanwhile_stays_pinned(
+def test_a_cell_that_is_pinned_in_the_meantime_stays_pinned(
     model_window: Hand, numbers_on_their_way: list[str]
 ) -> None:
     hand, workspace = model_window, model_window.window.workspace
@@ -248,7 +248,7 @@ def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:
     assert not pane.table.isVisible()
 
 
-def test_what_heads_add_and_what_is_lost_without_them(model_window: Hand, folder: Path) -> None:
+def test_attribution_and_ablation_of_heads(model_window: Hand, folder: Path) -> None:
     hand = model_window
     open_pane(hand, "Attribution")
     pane = hand.window.panes["Attribution"]
@@ -295,7 +295,7 @@ def test_another_token_is_typed(model_window: Hand, folder: Path) -> None:
     assert pane.message.isVisible()
 
 
-def test_switching_off_is_stopped_by_its_command(model_window: Hand) -> None:
+def test_ablation_is_stopped_by_its_command(model_window: Hand) -> None:
     hand = model_window
     action = hand.window.actions_.by_id["attribution.toggle_ablations"]
     assert not hand.window.docks.by_id["Attribution"].isVisible()
@@ -312,7 +312,7 @@ def test_switching_off_is_stopped_by_its_command(model_window: Hand) -> None:
     assert hand.window.panes["Attribution"].ablate.isVisible()
 
 
-def test_heads_stand_between_two_measures_and_a_click_shows_one(model_window: Hand) -> None:
+def test_heads_are_plotted_by_two_measures_and_a_click_shows_one(model_window: Hand) -> None:
     hand = model_window
     open_pane(hand, "Attribution")
     open_pane(hand, "Scatter")

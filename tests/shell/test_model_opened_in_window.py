@@ -124,7 +124,7 @@ def test_its_weights_can_be_multiplied_by_the_lengths_of_its_values(model_window
     assert panel.additional_sentences[0].endswith(f" = {format_number(float(weight * length))}")
 
 
-def test_what_is_wrong_with_a_model_is_said_and_the_picture_stays(
+def test_errors_of_a_model_are_reported_and_the_result_remains(
     hand: Hand, folder: Path, tmp_path: Path
 ) -> None:
     before = hand.window.workspace.run
@@ -168,7 +168,7 @@ def head_in_front(hand: Hand) -> tuple[int, int]:
     return resolved.leading[0], resolved.flow.head
 
 
-def test_all_heads_are_seen_at_once_and_a_click_shows_one(model_window: Hand) -> None:
+def test_all_heads_are_visible_together_and_a_click_shows_one(model_window: Hand) -> None:
     hand = model_window
     pane = open_layers(hand)
     panel = hand.window.workspace.screen.panel(LAYERS_PANEL)
@@ -219,7 +219,7 @@ def test_keys_go_through_the_heads(model_window: Hand) -> None:
     assert head_in_front(hand) == (1, 1)
 
 
-def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
+def test_a_head_is_ablated_and_restored(model_window: Hand) -> None:
     hand = model_window
     pane = hand.window.panes["Next token"]
     assert pane.isVisible()
@@ -301,7 +301,7 @@ def test_the_caption_tells_of_the_head_that_is_shown(model_window: Hand) -> None
     assert resolved.caption_head == 2
 
 
-def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
+def test_the_first_heads_are_ablated_together(model_window: Hand) -> None:
     hand = model_window
     pane = open_layers(hand)
     assert not pane.first.isVisible()
@@ -441,7 +441,7 @@ def test_edges_of_a_head_are_cut_by_painting(model_window: Hand, folder: Path) -
     assert pane.edits.text() == ""
 
 
-def test_edges_of_all_shown_heads_are_cut_by_keys(model_window: Hand) -> None:
+def test_edges_of_all_shown_heads_are_cut_by_keyboard(model_window: Hand) -> None:
     hand = model_window
     workspace = hand.window.workspace
     hand.click_cell(Cell("weights", (1, 5, 3)))
@@ -463,7 +463,7 @@ def test_edges_of_all_shown_heads_are_cut_by_keys(model_window: Hand) -> None:
     assert workspace.document.model == replace(source, cuts=())
 
 
-def test_a_query_that_would_read_nothing_is_refused(model_window: Hand) -> None:
+def test_a_query_that_would_read_nothing_is_rejected(model_window: Hand) -> None:
     hand = model_window
     hand.window.controllers.view_controller.show_head_of_layer(1, 0)
     hand.settle()
@@ -479,7 +479,7 @@ def test_a_query_that_would_read_nothing_is_refused(model_window: Hand) -> None:
     assert hand.window.workspace.run is before
 
 
-def test_there_are_no_masks_for_a_model_whose_text_is_refused(model_window: Hand) -> None:
+def test_there_are_no_masks_for_a_model_whose_text_is_rejected(model_window: Hand) -> None:
     hand = model_window
     workspace, bar = hand.window.workspace, hand.window.mask_edit_bar
     hand.window.actions_.by_id["mask_edit.toggle"].trigger()
@@ -497,7 +497,7 @@ def test_there_are_no_masks_for_a_model_whose_text_is_refused(model_window: Hand
     assert workspace.document == before
 
 
-def test_more_cut_edges_than_are_kept_are_refused_at_the_place(
+def test_more_cut_edges_than_are_kept_are_rejected_at_the_place(
     model_window: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = model_window
@@ -587,9 +587,7 @@ def test_a_model_that_cannot_read_the_text_is_not_opened(hand: Hand, folder: Pat
     assert workspace.run.texts == (("<s>", *TEXT.split()),)
 
 
-def test_a_model_that_fails_beside_another_leaves_that_one(
-    model_window: Hand, tmp_path: Path
-) -> None:
+def test_a_failing_model_keeps_the_previous_model(model_window: Hand, tmp_path: Path) -> None:
     hand = model_window
     workspace = hand.window.workspace
     before, run = workspace.document, workspace.run
@@ -604,7 +602,7 @@ def test_a_model_that_fails_beside_another_leaves_that_one(
     assert workspace.run.texts == (("<s>", "a", "dog", "ran"),)
 
 
-def test_a_model_that_breaks_is_not_opened_and_the_text_typed_meanwhile_stays(
+def test_a_broken_model_is_not_opened_and_typed_text_stays(
     hand: Hand, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand.type_sentence("a")
@@ -648,7 +646,7 @@ def test_a_model_waits_for_a_text(hand: Hand, folder: Path) -> None:
     assert hand.window.workspace.run.texts == (("<s>", *TEXT.split()),)
 
 
-def test_what_cannot_be_inferred_of_a_model_is_left_out_with_a_notice(
+def test_stages_that_cannot_be_inferred_are_omitted_with_a_notice(
     hand: Hand,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -66,7 +66,7 @@ def test_one_token(hand: Hand) -> None:
         ("x" * 400, ("x" * 400,)),
     ],
 )
-def test_texts_of_every_kind(hand: Hand, text: str, chips: tuple[str, ...]) -> None:
+def test_texts_in_every_format_are_plain(hand: Hand, text: str, chips: tuple[str, ...]) -> None:
     hand.sentence.selectAll()
     hand.compose(text)
     hand.settle()
@@ -135,7 +135,7 @@ def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:
     assert hand.text_problem == ""
 
 
-def test_more_than_can_be_taken_in(hand: Hand) -> None:
+def test_more_tokens_than_allowed(hand: Hand) -> None:
     board, before = hand.shown, hand.sentence.toPlainText()
     hand.paste_sentence("x" * 1_000_000)
     assert "The text has 1,000,000 characters" in hand.text_problem
@@ -179,7 +179,7 @@ def test_an_endless_word_is_never_wrapped_at_words(
     assert all(longest < 100 for _, longest in wrapped)
 
 
-def test_what_is_pasted_over_does_not_count(hand: Hand) -> None:
+def test_replaced_text_does_not_count_towards_the_limit(hand: Hand) -> None:
     text = "x" * MAX_LINE_CHARACTERS
     hand.paste_sentence(text)
     hand.settle()
@@ -239,7 +239,7 @@ def test_a_larger_window_has_room_for_more_cells(hand: Hand) -> None:
         first=5,
     ),
 )
-def test_a_wrong_number_is_said_where_it_stands(
+def test_a_wrong_number_is_reported_next_to_it(
     hand: Hand, setting: str, typed: str, sentence: str
 ) -> None:
     board = hand.shown
@@ -267,7 +267,7 @@ def mend(hand: Hand, setting: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
-def test_the_offer_to_mend_can_be_read_in_every_theme(hand: Hand, scheme: str) -> None:
+def test_the_offer_to_fix_can_be_read_in_every_theme(hand: Hand, scheme: str) -> None:
     hand.type_number("dropout", "1.5")
     hand.window.set_scheme("light" if scheme == "dark" else "dark")
     hand.window.set_scheme(scheme)
@@ -280,7 +280,7 @@ def test_the_offer_to_mend_can_be_read_in_every_theme(hand: Hand, scheme: str) -
     assert {theme.accent.lower(), theme.warning.lower()} <= colours
 
 
-def test_the_keyboard_mends_too(hand: Hand) -> None:
+def test_fixes_work_by_keyboard(hand: Hand) -> None:
     hand.type_number("dropout", "1.5")
     label = hand.window.settings_bar.rows["dropout"].problem
     label.setFocus(Qt.FocusReason.TabFocusReason)
@@ -290,7 +290,7 @@ def test_the_keyboard_mends_too(hand: Hand) -> None:
     assert hand.problem("dropout") == ""
 
 
-def test_what_is_typed_stays_as_it_is_typed(hand: Hand) -> None:
+def test_typed_text_is_not_changed(hand: Hand) -> None:
     hand.type_number("dropout", "1")
     box = hand.find(QDoubleSpinBox, "dropout Decimal")
     seen = [(box.text(), hand.window.workspace.document.spec.dropout)]
@@ -323,7 +323,7 @@ def test_a_large_size_is_pooled_across(hand: Hand) -> None:
     assert np.isfinite(context.values).all()
 
 
-def test_mending_is_one_step_to_undo(hand: Hand) -> None:
+def test_fixing_is_one_step_to_undo(hand: Hand) -> None:
     hand.type_number("dropout", "1.5")
     mend(hand, "dropout")
     assert hand.window.workspace.document.spec.dropout == 0.5
@@ -336,7 +336,7 @@ def test_mending_is_one_step_to_undo(hand: Hand) -> None:
 # -------------------------------------------------------------------------------------- device
 
 
-def test_an_absent_device_is_said_and_the_cpu_computes(
+def test_an_absent_device_is_reported_and_the_cpu_computes(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention_device, "available_devices", lambda: (Device.CPU,))
@@ -353,7 +353,7 @@ def test_an_absent_device_is_said_and_the_cpu_computes(
     assert words(notice) == ""
 
 
-def test_rows_that_may_read_nothing_are_said_above_the_heatmaps(hand: Hand) -> None:
+def test_rows_that_may_read_nothing_are_reported_above_the_heatmaps(hand: Hand) -> None:
     cells = np.tri(6, dtype=bool)
     cells[0] = False
     hand.window.workspace.set("painted", BooleanMatrix.of(cells))
@@ -365,7 +365,7 @@ def test_rows_that_may_read_nothing_are_said_above_the_heatmaps(hand: Hand) -> N
     assert not hand.window.notice.isVisible()
 
 
-def test_numbers_that_overflow_are_said_above_the_heatmaps(hand: Hand) -> None:
+def test_numbers_that_overflow_are_reported_above_the_heatmaps(hand: Hand) -> None:
     vectors = NumberMatrix.of(np.full((6, 3), 1e38))
     hand.window.workspace.set("own_input", vectors)
     hand.settle()

@@ -150,7 +150,7 @@ def test_its_shortcut_shows_it_and_the_heatmaps_in_turn(captured: Hand) -> None:
 
 
 @pytest.mark.parametrize("command", ["playback.go_to_start", "mask_edit.toggle"])
-def test_what_happens_in_the_heatmaps_brings_them_to_the_front(hand: Hand, command: str) -> None:
+def test_changes_in_the_heatmaps_bring_them_to_the_front(hand: Hand, command: str) -> None:
     hand.settle()
     hand.window.docks.open("Layers")
     hand.settle()

@@ -214,7 +214,7 @@ def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(
     hand.until(lambda: not pane.view.isVisible())
 
 
-def test_heads_are_measured_when_that_is_asked_for(
+def test_heads_are_measured_when_that_is_requested(
     long_text: Hand, use_usual_limits: Callable[[], None]
 ) -> None:
     hand = long_text
@@ -289,7 +289,7 @@ def test_another_text_ends_the_measuring(long_text: Hand, slow: Slow) -> None:
     assert pane.measuring.start.isVisible()
 
 
-def test_what_fails_is_said(long_text: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_are_reported(long_text: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     hand = long_text
     pane = open_pane(hand, "Heads")
 

@@ -80,25 +80,25 @@ def captured(open_window: Open, qtbot: QtBot) -> Hand:
 @pytest.mark.parametrize(
     "text", [BOLD, FILE, HOSTILE[2], HOSTILE[4], "<s>", "<?xml?><b>", "<!doctype", "a<br/>"]
 )
-def test_a_tip_that_looks_like_html_is_none(text: str) -> None:
+def test_a_tooltip_that_looks_like_html_is_plain(text: str) -> None:
     assert Qt.mightBeRichText(text)
     assert not Qt.mightBeRichText(plain_tooltip(text))
     assert plain_tooltip(text).replace("\N{WORD JOINER}", "") == text
 
 
 @given(st.text(st.sampled_from("<>/&;! \nabiltp?")))
-def test_no_tip_is_taken_for_html(text: str) -> None:
+def test_no_tooltip_is_taken_for_html(text: str) -> None:
     tip = plain_tooltip(text)
     assert not Qt.mightBeRichText(tip)
     assert plain_tooltip(tip) == tip
 
 
 @pytest.mark.parametrize("text", ["", "cat, token 2: 0.5000", "a < b", "R&D", "one\ntwo"])
-def test_another_tip_stays_as_it_is(text: str) -> None:
+def test_another_tooltip_stays_as_it_is(text: str) -> None:
     assert plain_tooltip(text) == text
 
 
-def test_a_tip_that_looks_like_html_is_no_wider(application: QApplication) -> None:
+def test_a_tooltip_that_looks_like_html_is_not_wider(application: QApplication) -> None:
     measures = QFontMetricsF(application.font())
     for text in HOSTILE:
         assert measures.horizontalAdvance(plain_tooltip(text)) == measures.horizontalAdvance(text)
@@ -111,7 +111,7 @@ def test_a_label_is_plain_or_rich_and_never_guesses(application: QApplication) -
     assert label.sizeHint().width() > PlainLabel("zqbold").sizeHint().width()  # tags are visible
 
 
-def test_the_eye_sees_what_qt_takes_for_html(application: QApplication) -> None:
+def test_the_check_detects_text_that_qt_takes_for_html(application: QApplication) -> None:
     label = QLabel(BOLD)
     assert rich(label) == [("QLabel text", BOLD)]
     label.setText("")
@@ -189,7 +189,7 @@ def test_tokens_are_plain_in_playback_predictions_and_comparisons(captured: Hand
     assert window.compare_bar.isVisible()
 
 
-def test_the_tips_of_tokens_are_plain(captured: Hand) -> None:
+def test_the_tooltips_of_tokens_are_plain(captured: Hand) -> None:
     strip, grid = captured.window.panes["Tokens"].strip, captured.window.panes["Numbers"].grid
     captured.window.docks.by_id["Numbers"].raise_()
     captured.until(lambda: grid.model().rowCount() == len(TOKENS))
@@ -255,7 +255,7 @@ def test_a_lesson_and_what_is_wrong_with_one_are_plain(hand: Hand) -> None:
     box.close()
 
 
-def test_what_boxes_say_is_plain(captured: Hand) -> None:
+def test_texts_of_dialogs_are_plain(captured: Hand) -> None:
     hand = captured
     window = hand.window
     all_of_them = "\n".join(HOSTILE)
@@ -362,7 +362,7 @@ def test_a_web_page_holds_tokens_as_data(exported: dict[str, str]) -> None:
     assert is_escaped(text.partition("<title>")[2].partition("</title>")[0])
 
 
-def test_a_drawing_holds_tokens_as_text(exported: dict[str, str]) -> None:
+def test_an_svg_holds_tokens_as_text(exported: dict[str, str]) -> None:
     tree = ElementTree.fromstring(exported[".svg"])
     names = {element.tag.rpartition("}")[2] for element in tree.iter()}
     assert not names & {"b", "a", "img", "script", "foreignObject"}
@@ -388,7 +388,7 @@ def test_json_holds_tokens_as_they_are(exported: dict[str, str]) -> None:
     assert json.loads(exported[".json"])["texts"][0] == list(TOKENS)
 
 
-def test_what_a_notebook_shows_is_escaped(captured: Hand) -> None:
+def test_notebook_output_is_escaped(captured: Hand) -> None:
     captured.hover(Cell("weights", (0, 0, 1)))
     captured.until(lambda: is_hostile(captured.said))
     readout = captured.window.workspace.screen.panel(CELL_PANEL)

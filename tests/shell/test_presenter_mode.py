@@ -88,7 +88,7 @@ def arrangement(window: MainWindow) -> dict[str, object]:
     }
 
 
-def test_a_room_sees_the_heatmaps_large(teacher: Hand) -> None:
+def test_heatmaps_are_large_in_presenter_mode(teacher: Hand) -> None:
     window = teacher.window
     assert window.isFullScreen()
     assert window.actions_.by_id["presenter_mode.toggle"].isChecked()
@@ -117,7 +117,7 @@ def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
     hand.until(lambda: edges(hand.window) == pytest.approx(places, abs=1))  # rounded like in Qt
 
 
-def test_escape_lets_go_first_and_then_leaves(teacher: Hand) -> None:
+def test_escape_unpins_first_and_then_leaves(teacher: Hand) -> None:
     teacher.click_cell(CELL)
     teacher.leave()
     assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == CELL
@@ -135,7 +135,7 @@ def test_escape_leaves_from_wherever_the_keys_are(teacher: Hand) -> None:
     assert not teacher.window.controllers.presenter.is_on
 
 
-def test_outside_of_it_escape_only_lets_go(usual_size: None, hand: Hand) -> None:
+def test_outside_of_it_escape_only_unpins(usual_size: None, hand: Hand) -> None:
     hand.settle()
     hand.click_cell(CELL)
     hand.key(Key.Key_Escape)
@@ -144,7 +144,7 @@ def test_outside_of_it_escape_only_lets_go(usual_size: None, hand: Hand) -> None
     assert not hand.window.isFullScreen()
 
 
-def test_after_it_escape_in_a_field_lets_go_of_the_cell_as_before(teacher: Hand) -> None:
+def test_after_it_escape_in_a_field_unpins_the_cell_as_before(teacher: Hand) -> None:
     teacher.key(Key.Key_F5)
     teacher.until(lambda: not teacher.window.isFullScreen())
     teacher.click_cell(CELL)
@@ -270,7 +270,7 @@ def test_frames_are_thicker_and_the_colours_stay(teacher: Hand) -> None:
     assert window.theme.name == "dark"
 
 
-def test_what_is_remembered_is_how_it_was_before(open_window: Open, usual_size: None) -> None:
+def test_the_previous_arrangement_is_stored(open_window: Open, usual_size: None) -> None:
     window = open_window(size=(700, 600))
     before = panes(window)
     window.controllers.presenter.toggle()

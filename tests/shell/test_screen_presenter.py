@@ -16,7 +16,7 @@ def test_the_panes_of_panels_are_panes_of_the_window() -> None:
     assert closable <= {pane.id for pane in PANES}
 
 
-def test_what_is_prefetched_has_a_key() -> None:
+def test_prefetched_data_have_a_key() -> None:
     usual = PanelSpec(PANELS[0].id, PANELS[0].present, PANELS[0].empty)
     others = [row for row in PANELS if row.id.name not in SMALL]
     rows = [row for row in others if row.prefetch is not usual.prefetch]

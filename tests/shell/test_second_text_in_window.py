@@ -86,7 +86,7 @@ def test_a_pair_is_read_as_it_is_typed_and_taken_back(hand: Hand, encoder: Path)
     assert not setup.second_part.isVisible()
 
 
-def test_what_is_wrong_with_a_second_text_is_said_at_it(hand: Hand, encoder: Path) -> None:
+def test_errors_of_a_second_text_appear_next_to_it(hand: Hand, encoder: Path) -> None:
     open_model(hand, encoder)
     before, setup = run_of(hand), hand.window.settings_bar
     hand.window.workspace.set_text("cat " * POSITIONS, "second")
@@ -146,7 +146,7 @@ def test_each_kind_of_attention_of_a_decoder_is_shown(
     assert (model.second, model.part) == (SECOND, seen.parts[-1])
 
 
-def test_the_second_text_is_reached_by_keys(hand: Hand, with_decoder: Path) -> None:
+def test_the_second_text_is_reached_by_keyboard(hand: Hand, with_decoder: Path) -> None:
     open_model(hand, with_decoder)
     setup = hand.window.settings_bar
     setup.sentence.setFocus()

@@ -118,7 +118,7 @@ def test_the_theme_is_that_of_the_menu(hand: Hand) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("usual_text")
-def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
+def test_the_text_grows_immediately_and_at_the_next_start(hand: Hand) -> None:
     hand.window.resize(1280, 800)
     dialog = settings(hand)
     before = hand.window.settings_bar.sentence.fontMetrics().height()
@@ -171,7 +171,7 @@ def test_the_start_page_is_that_of_the_page(hand: Hand) -> None:
     assert not app_settings.shows_start_page()
 
 
-def test_colours_act_at_once_and_in_new_windows(hand: Hand, open_window: Open) -> None:
+def test_colours_act_immediately_and_in_new_windows(hand: Hand, open_window: Open) -> None:
     dialog = settings(hand)
     choose(dialog.map, "magma")
     choose(dialog.signed_map, "Dark at 0")
@@ -234,7 +234,7 @@ def test_folders_are_named_and_opened(hand: Hand, monkeypatch: pytest.MonkeyPatc
     assert {path.name for path in folders} >= {"recovery", "lessons", "runs"}
 
 
-def test_a_folder_that_cannot_be_made_is_said(hand: Hand, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(hand: Hand, tmp_path: Path) -> None:
     runs = app_settings.user_data_folder() / app_settings.RUNS
     runs.parent.mkdir(parents=True)
     assert QFile(str(runs)).open(QFile.OpenModeFlag.WriteOnly)

@@ -140,7 +140,7 @@ def test_the_book_is_what_lies_behind(hand: Hand, windows: WindowManager) -> Non
     assert len(windows.all) == 1
 
 
-def test_the_book_opens_beside_what_would_be_lost(hand: Hand, windows: WindowManager) -> None:
+def test_the_book_opens_next_to_what_would_be_lost(hand: Hand, windows: WindowManager) -> None:
     hand.key(Qt.Key.Key_Escape)
     hand.press(Qt.Key.Key_M)
     hand.settle()
@@ -267,7 +267,7 @@ def test_a_command_for_what_is_covered_uncovers_it(hand: Hand) -> None:
     hand.settle()
 
 
-def test_each_picture_is_painted_in_both_themes(hand: Hand) -> None:
+def test_each_image_is_painted_in_both_themes(hand: Hand) -> None:
     papers = {}
     for scheme in ("light", "dark"):
         hand.window.set_scheme(scheme)

@@ -264,7 +264,7 @@ def test_heads_that_are_off_are_off_in_what_is_written(continuing: Continuing) -
     assert continuing.numbers == [int(logs.argmax())]
 
 
-def test_edits_that_are_of_the_tokens_of_the_text_are_said(continuing: Continuing) -> None:
+def test_edits_that_are_of_the_tokens_of_the_text_are_reported(continuing: Continuing) -> None:
     hand = continuing.hand
     source = hand.window.workspace.document.model
     assert source
@@ -281,7 +281,7 @@ def test_edits_that_are_of_the_tokens_of_the_text_are_said(continuing: Continuin
     hand.until(lambda: bool(continuing.controller.panel.bars.bars))
 
 
-def test_another_text_begins_anew_and_what_was_asked_before_is_dropped(
+def test_another_text_begins_again_and_what_was_asked_before_is_dropped(
     continuing: Continuing,
 ) -> None:
     hand, controller = continuing.hand, continuing.controller
@@ -311,7 +311,7 @@ def test_it_can_be_stopped_and_stays_where_it_is(continuing: Continuing) -> None
     assert not by_id["model_generation.use_as_text"].isEnabled()
 
 
-def test_what_is_read_of_an_earlier_text_is_stopped(
+def test_reading_of_an_earlier_text_is_stopped(
     continuing: Continuing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand, controller = continuing.hand, continuing.controller
@@ -333,7 +333,7 @@ def test_what_is_read_of_an_earlier_text_is_stopped(
     assert continuing.problem == ""
 
 
-def test_too_long_a_text_is_refused_in_a_sentence(continuing: Continuing) -> None:
+def test_too_long_a_text_is_rejected_in_a_sentence(continuing: Continuing) -> None:
     hand, controller = continuing.hand, continuing.controller
     hand.type_sentence("cat " * 65)  # 66 of the maximum of 67 tokens
     hand.settle()
@@ -355,7 +355,7 @@ def test_too_long_a_text_is_refused_in_a_sentence(continuing: Continuing) -> Non
     assert controller.panel.bars.bars != before
 
 
-def test_what_fails_of_an_earlier_text_is_not_said_of_the_next(
+def test_failures_of_an_earlier_text_are_not_reported_for_the_next(
     continuing: Continuing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand, controller = continuing.hand, continuing.controller
@@ -388,7 +388,7 @@ def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:
     assert not pane.body.isVisible()
 
 
-def test_a_model_without_a_cache_that_can_be_read_is_refused(
+def test_a_model_without_a_cache_that_can_be_read_is_rejected(
     hand: Hand, bloom_folder: Path
 ) -> None:
     continuing = Continuing(hand, bloom_folder)
@@ -396,7 +396,7 @@ def test_a_model_without_a_cache_that_can_be_read_is_refused(
     assert continuing.controller.tree.nodes == ()
 
 
-def test_the_pane_shows_who_reads_whom(continuing: Continuing) -> None:
+def test_the_pane_shows_attention(continuing: Continuing) -> None:
     continuing.greedily(1)
     view, rows = continuing.pane.rows, continuing.controller.panel.rows
     assert rows
@@ -444,7 +444,7 @@ def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     assert hand.window.workspace.run.texts == (("<s>", *TEXT.split()),)
 
 
-def test_a_refused_patch_is_the_reason_that_there_is_nothing_to_continue(
+def test_a_rejected_patch_is_the_reason_that_there_is_nothing_to_continue(
     hand: Hand, folder: Path
 ) -> None:
     continuing = Continuing(hand, folder)

@@ -95,7 +95,7 @@ def complaints(hand: Hand) -> set[str]:
 
 
 @pytest.mark.slow
-def test_tips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
+def test_tooltips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
     window = hand.window
     window.settings_bar.open_more()
     for pane in PANES:

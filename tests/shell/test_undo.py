@@ -67,7 +67,7 @@ def test_typing_is_undone_word_by_word(hand: Hand) -> None:
     assert can(hand) == (True, False)
 
 
-def test_what_is_pasted_is_a_step_of_its_own(hand: Hand) -> None:
+def test_pasting_is_a_separate_undo_step(hand: Hand) -> None:
     hand.type_sentence("one")
     hand.paste_sentence("pasted words")
     hand.key(Qt.Key.Key_Backspace)
@@ -81,7 +81,7 @@ def test_what_is_pasted_is_a_step_of_its_own(hand: Hand) -> None:
     hand.settle()
 
 
-def test_what_is_cut_or_written_over_is_a_step_of_its_own(hand: Hand) -> None:
+def test_cutting_and_replacing_text_are_separate_undo_steps(hand: Hand) -> None:
     hand.type_sentence("ab")
     hand.press(Qt.Key.Key_A)
     hand.key(Qt.Key.Key_X)
@@ -111,7 +111,7 @@ def test_undo_shows_where_the_text_changed(hand: Hand, place: int) -> None:
 
 
 @pytest.mark.parametrize(("text", "place", "more"), [("😀 ab", 3, "cd"), ("a😀b", 3, "😀")])
-def test_undo_shows_where_the_text_changed_beside_emoji(
+def test_undo_shows_where_the_text_changed_next_to_emoji(
     hand: Hand, text: str, place: int, more: str
 ) -> None:
     hand.type_sentence("")
@@ -279,7 +279,7 @@ def test_the_place_of_the_cursor_stays_in_the_text(hand: Hand) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["a\r\nb", "a\u2028b", "a\u00a0b"])
-def test_what_qt_writes_otherwise_is_no_change(
+def test_differences_in_qt_output_are_not_changes(
     open_window: Callable[..., MainWindow], qtbot: QtBot, text: str
 ) -> None:
     window = open_window(Document(text))

@@ -66,7 +66,7 @@ def test_the_status_bar_says_it_and_texts_that_are_replaced_free_it(
     assert "in a file" not in long.status
 
 
-def test_a_full_disk_is_said_at_the_text_and_the_last_picture_stays(
+def test_a_full_disk_is_reported_at_the_text_and_the_last_image_stays(
     cache: Path, long: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, picture = long.window.workspace.run, long.panel("weights").values

@@ -56,7 +56,7 @@ def test_first_there_are_the_books_words_and_numbers(hand: Hand) -> None:
     ],
     ids=" ".join,
 )
-def test_what_was_asked_for_at_the_start_stays(
+def test_the_document_requested_at_startup_stays(
     open_window: Open, qtbot: QtBot, options: list[str]
 ) -> None:
     document = build_document(create_parser().parse_args(options))
@@ -217,7 +217,7 @@ def test_an_own_matrix_is_typed(hand: Hand) -> None:
     assert forbidden.tolist() == [[False, True], [False, False]]
 
 
-def test_what_was_wrong_with_a_matrix_goes_when_it_is_taken_back(hand: Hand) -> None:
+def test_the_error_of_a_matrix_disappears_on_undo(hand: Hand) -> None:
     hand.type_sentence("a")
     hand.choose("mask QComboBox", "Custom matrix")
     box = hand.window.settings_bar.rows["own_mask"].control
@@ -230,7 +230,7 @@ def test_what_was_wrong_with_a_matrix_goes_when_it_is_taken_back(hand: Hand) -> 
     assert hand.problem("own_mask") == ""
 
 
-def test_what_is_wrong_with_a_matrix_stays_until_it_changes(hand: Hand) -> None:
+def test_the_error_of_a_matrix_stays_until_it_changes(hand: Hand) -> None:
     hand.type_sentence("a b")
     hand.choose("mask QComboBox", "Custom matrix")
     box = hand.window.settings_bar.rows["own_mask"].control
@@ -282,7 +282,7 @@ def scroll(widget: QWidget) -> None:
     QApplication.sendEvent(widget, event)
 
 
-def test_looking_closer_does_not_move_the_heatmaps(hand: Hand) -> None:
+def test_zooming_in_does_not_move_the_heatmaps(hand: Hand) -> None:
     # In a narrow window, the summary of the text is shorter, and its tooltip is complete.
     bar, board = hand.window.view_bar, hand.board
     hand.window.docks.actions["Lines"].trigger()

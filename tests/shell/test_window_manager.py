@@ -42,7 +42,7 @@ def are_alike(windows: list[MainWindow], theme: Theme) -> bool:
     )
 
 
-def test_what_a_closed_window_has_shown_is_freed_on_another_thread(
+def test_data_of_a_closed_window_are_freed_on_another_thread(
     windows: WindowManager, qtbot: QtBot
 ) -> None:
     class Large:
@@ -87,7 +87,7 @@ def test_a_model_of_the_command_line_is_opened_in_the_window(
     assert run.texts == (("<s>", "a", "cat"),)
 
 
-def test_a_folder_that_holds_no_model_is_refused_before_a_window_opens(
+def test_a_folder_that_holds_no_model_is_rejected_before_a_window_opens(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "config.json").write_text("{", encoding="utf-8")

@@ -70,7 +70,7 @@ def docks(window: MainWindow) -> dict[str, bool]:
     return found
 
 
-def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
+def test_names_of_stored_settings_do_not_change(open_window: Open) -> None:
     """The ids do not depend on titles and classes, so that settings survive a new version."""
     window = open_window()
     ids = [dock.objectName() for dock in window.findChildren(QDockWidget)]
@@ -208,7 +208,7 @@ def test_panes_that_close_give_their_room_to_the_heatmaps(open_window: Open) -> 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such permissions on Windows")
 @pytest.mark.usefixtures("application")
-def test_what_the_program_keeps_is_the_users_alone() -> None:
+def test_stored_files_are_private() -> None:
     app_settings.user_data_folder().mkdir(parents=True)
     settings = app_settings.settings_file().path
     settings.parent.mkdir(parents=True)

@@ -24,14 +24,14 @@ def hint_of(call: Callable[[], object]) -> str:
     return refused.value.sentence.rpartition(": ")[2]
 
 
-def test_a_video(tmp_path: Path) -> None:
+def test_a_video_names_its_missing_package(tmp_path: Path) -> None:
     figure = visualizer.attend("a b").figure("weights")
     hint = hint_of(lambda: figure.save(tmp_path / "film.mp4"))
     assert hint == 'pip install "attention-visualizer[film]"'
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_model() -> None:
+def test_a_model_names_its_missing_packages() -> None:
     hint = hint_of(lambda: visualizer.open_model(TRAINED_RUN))
     assert hint == 'pip install "attention-visualizer[models]"'
 

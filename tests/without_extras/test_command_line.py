@@ -37,7 +37,9 @@ def assert_names(package: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(), ("--span", "scores..weights", "--grain", "stage")])
-def test_a_video(size: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_video_names_its_missing_package(
+    size: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for first in ((), (TRAINED_RUN,)):
         path = tmp_path / "film.mp4"
         assert_names("av", refused([*first, "--export", path, *size], capsys))
@@ -48,7 +50,7 @@ def test_a_video_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert_names("av", refused(["--export", "-", "--format", "mp4"], capsys))
 
 
-def test_no_other_file_is_written_beside_a_video(
+def test_no_other_file_is_written_next_to_a_video(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     exports = ["--export", tmp_path / "a.csv", "--export", tmp_path / "a.mp4"]
@@ -65,7 +67,9 @@ def test_a_video_of_a_model(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_names_its_missing_package(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert_names("shtab", refused(["--print-completion", shell], capsys))
 
 
@@ -75,7 +79,7 @@ def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
      ("--text", "a", "--chat"), ("--text", "a b", "--heads", "heads.csv"),
      ("--text", "a b", "--overview", "heads.png"), ("--text", "a b", "--export", "layer.svg")],
 )  # fmt: skip
-def test_a_model(
+def test_a_model_names_its_missing_packages(
     options: tuple[str, ...],
     model_folder: Path,
     tmp_path: Path,
@@ -103,7 +107,7 @@ def test_a_model_that_continues_a_text(
 
 
 @pytest.mark.parametrize("spread", [(), ("--tensor-parallel", 2), ("--pipeline-parallel", 2)])
-def test_a_server(
+def test_a_server_names_its_missing_packages(
     spread: tuple[object, ...], model_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert_names("h11", refused(["serve", model_folder, "--port", 0, *spread], capsys))
@@ -119,7 +123,7 @@ def test_formats_that_cannot_be_written_are_listed_with_the_reason(
     assert not any("pip install" in line for name, line in lines.items() if name != "mp4")
 
 
-def test_what_needs_no_extra_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_features_without_extras_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [tmp_path / f"a{suffix}" for suffix in (".png", ".gif", ".csv", ".attention")]
     exports = [each for path in paths for each in ("--export", str(path))]
     film = ["--grain", "stage", "--span", "scores..weights", "--quiet"]

@@ -31,7 +31,7 @@ def test_a_table_has_its_queries_before_and_its_keys_above(layer: int, head: int
     np.testing.assert_array_equal(numbers, elsewhere().array()[layer, head])
 
 
-def test_a_line_a_number_says_which_layer() -> None:
+def test_a_line_per_number_says_which_layer() -> None:
     run = replayed()
     sheets = shown_matrices(resolved(run, View(spread=True))) + shown_matrices(
         resolved(run, View(layer=1))
@@ -91,7 +91,7 @@ def test_json_has_no_spec_and_the_tokens_of_keys() -> None:
     np.testing.assert_array_equal(np.float32(stage["values"]), elsewhere().array())
 
 
-def test_one_layer_is_a_matrix_a_head() -> None:
+def test_one_layer_is_a_matrix_per_head() -> None:
     run = create_captured_run(elsewhere((1, 1, 4, 4), is_named=False))
     assert ExportMatrix("weights", 0).title(run) == "Weights, head 1"
     read = as_json(run)
@@ -100,7 +100,7 @@ def test_one_layer_is_a_matrix_a_head() -> None:
     assert read["texts"] == [["1", "2", "3", "4"]]
 
 
-def test_what_has_no_values_is_written_as_it_is() -> None:
+def test_stages_without_finite_values_are_written_unchanged() -> None:
     run = replayed()
     sheets = shown_matrices(
         resolved(run, View(folds=frozenset({HeadAggregate.MEAN}), lens=WeightTransform.TIMES_VALUE))

@@ -116,7 +116,7 @@ def test_a_pinned_cell_has_its_row_and_chosen_tokens_theirs() -> None:
 
 @pytest.mark.usefixtures("read_rows")
 @pytest.mark.parametrize("suffix", [".csv", ".md"])
-def test_too_much_is_refused_with_what_fits(suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_much_is_rejected_with_what_fits(suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exported_matrices, "MAX_TABLE_NUMBERS", 50_000)
     with pytest.raises(InputError, match="Zoom in to at most 223 × 223 tokens, pin a cell"):
         written(seen(), suffix)
@@ -200,7 +200,7 @@ def test_a_document_with_numbers_has_the_vectors() -> None:
     )
 
 
-def test_masks_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_masks_that_are_too_large_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     place = "visualizer.export.data.data_writers.MAX_MASK_BYTES"
     monkeypatch.setattr(place, 4 * TOKENS**2 - 1)
     tracemalloc.start()

@@ -164,7 +164,7 @@ def test_columns_stay_columns_where_own_weights_were_turned() -> None:
     np.testing.assert_array_equal(read["W_query.weight"], turned.numpy())
 
 
-def test_the_spec_stands_beside_them() -> None:
+def test_the_spec_stands_next_to_them() -> None:
     run = a_run()
     content = written(run)
     size = int.from_bytes(content[:8], "little")
@@ -173,7 +173,7 @@ def test_the_spec_stands_beside_them() -> None:
     assert said["program"] == "Attention Visualizer"
 
 
-def test_without_weights_it_says_so() -> None:
+def test_files_without_weights_report_this() -> None:
     fields = spec(Mechanism.SIMPLIFIED)
     with pytest.raises(InputError, match="no trainable weights") as refused:
         written(a_run(**fields))

@@ -101,7 +101,7 @@ def as_json(run: Run) -> dict[str, Any]:
         View(spread=True),
     ],
 )
-def test_what_is_written_is_what_is_shown(view: View) -> None:
+def test_the_displayed_content_is_written(view: View) -> None:
     run = a_run("one two three", "four five six", dropout=0.5)
     seen = {name: getattr(view, name) for name in view.__struct_fields__}
     heatmaps = board(run, **seen).heatmaps
@@ -182,7 +182,7 @@ def test_a_table_of_commas_says_its_encoding() -> None:
     assert content.decode("utf-8-sig").startswith("token,1,2,3\r\n猫,1.0,0.0,0.0\r\né,0.0")
 
 
-def test_what_is_no_number_is_written_as_others_read_it() -> None:
+def test_nan_and_infinity_are_written_as_other_programs_read_them() -> None:
     large = NumberMatrix.of(np.full((2, 3), 1e20))
     run = of_tokens(["a", "b"], own_input=large, normalisation=NormalisationKind.NAIVE_SOFTMAX)
     assert not np.isfinite(run.trace.read("scores", (0,))).all()
@@ -195,7 +195,7 @@ def test_what_is_no_number_is_written_as_others_read_it() -> None:
     assert table(as_csv(a_run(), ExportMatrix("masked", 0)))[1][2] == "-inf"
 
 
-def test_several_tables_are_a_line_a_number() -> None:
+def test_several_tables_are_a_line_per_number() -> None:
     run = a_run("one two", "three four", dropout=0.5)
     sheets = shown_matrices(
         resolved(run, View(stages=EVERYTHING, folds=frozenset({HeadAggregate.MAX}), text=1))
@@ -217,7 +217,7 @@ def test_several_tables_are_a_line_a_number() -> None:
     assert read == expected
 
 
-def test_a_lens_is_named_beside_the_stage() -> None:
+def test_a_lens_is_named_next_to_the_stage() -> None:
     run = a_run()
     sheets = shown_matrices(
         resolved(
@@ -255,7 +255,7 @@ def test_a_formula_is_quoted(label: str) -> None:
 
 
 @pytest.mark.parametrize("label", ["-", "=", "a-b", "1+1", "", "’"])
-def test_what_is_no_formula_stays_as_it_is(label: str) -> None:
+def test_text_that_is_not_a_formula_is_unchanged(label: str) -> None:
     assert escape_formula(label) == label
 
 
@@ -290,11 +290,11 @@ def test_a_table_of_markdown_has_the_windows_numbers(stage: str) -> None:
     assert len(cells(header)) == len(cells(rule)) == len(values[0]) + 1
 
 
-def test_what_the_mask_forbids_is_minus_infinity() -> None:
+def test_masked_scores_are_minus_infinity() -> None:
     assert cells(as_markdown(a_run(), ExportMatrix("masked", 0)).splitlines()[4])[2] == "−∞"
 
 
-def test_tables_of_markdown_stand_apart() -> None:
+def test_tables_of_markdown_are_separated() -> None:
     run = a_run()
     both = ExportMatrix("scores", 0), ExportMatrix("weights", 1)
     assert as_markdown(run, *both) == "\n".join(as_markdown(run, one) for one in both)
@@ -336,7 +336,7 @@ def test_json_has_every_stage_and_every_weight(dtype: Dtype) -> None:
         assert tuple(parameter["shape"]) == numbers.shape
 
 
-def test_json_says_what_it_is() -> None:
+def test_json_describes_itself() -> None:
     run = a_run("one two", "three four")
     read = as_json(run)
     assert (read["program"], read["version"]) == ("Attention Visualizer", __version__)
@@ -346,7 +346,7 @@ def test_json_says_what_it_is() -> None:
     assert read["spec"] == spec_to_json(run.trace.spec)
 
 
-def test_what_json_has_no_number_for_is_a_word() -> None:
+def test_nan_and_infinity_are_strings_in_json() -> None:
     large = NumberMatrix.of(np.full((2, 3), 1e20))
     run = of_tokens(["a", "b"], own_input=large, normalisation=NormalisationKind.NAIVE_SOFTMAX)
     stages = {stage["name"]: stage["values"] for stage in as_json(run)["stages"]}
@@ -385,7 +385,7 @@ class EnoughError(Exception):
     pass
 
 
-def test_how_far_it_is_is_told_up_to_the_end() -> None:
+def test_progress_is_reported_up_to_the_end() -> None:
     run, told = a_run("one two", "three four"), list[tuple[int, int]]()
     write_json(run, io.BytesIO(), lambda *far: told.append(far))
     names = (*run.trace.names, *run.trace.parameters)
@@ -395,7 +395,7 @@ def test_how_far_it_is_is_told_up_to_the_end() -> None:
 
 
 @pytest.mark.parametrize("write", [write_csv, write_markdown])
-def test_how_far_tables_are_is_told(write: Any) -> None:
+def test_progress_of_tables_is_reported(write: Any) -> None:
     run, told = a_run(), list[tuple[int, int]]()
     sheets = shown_matrices(resolved(run, View()))
     write(run, sheets, io.BytesIO(), lambda *far: told.append(far))
@@ -406,7 +406,7 @@ def test_how_far_tables_are_is_told(write: Any) -> None:
 
 @pytest.mark.parametrize("heads", [1, 4])
 @pytest.mark.parametrize("stages", [{"weights"}, {"scores", "masked", "output"}])
-def test_how_large_a_file_will_be_is_told_before(heads: int, stages: set[str]) -> None:
+def test_the_file_size_is_estimated(heads: int, stages: set[str]) -> None:
     run = a_run(
         " ".join(["some", "Words", "of", "different", "lengths"] * 12), heads=heads, d_out=8
     )
@@ -426,7 +426,7 @@ def test_how_large_a_file_will_be_is_told_before(heads: int, stages: set[str]) -
         assert told == pytest.approx(len(file.getvalue()), rel=0.2)
 
 
-def test_writing_ends_when_progress_says_so() -> None:
+def test_an_exception_in_the_progress_callback_ends_the_export() -> None:
     told = []
 
     def stop(*far: int) -> None:

@@ -97,7 +97,7 @@ def type_into(field: NumberField | QLineEdit, text: str) -> None:
     QTest.keyClicks(box, text)
 
 
-def test_it_does_not_hold_the_window_up(hand: Hand) -> None:
+def test_importing_does_not_block_the_window(hand: Hand) -> None:
     dialog = opened(hand)
     assert dialog.windowModality() is Qt.WindowModality.WindowModal
     hand.press(Qt.Key.Key_E)
@@ -106,7 +106,7 @@ def test_it_does_not_hold_the_window_up(hand: Hand) -> None:
     assert hand.window.controllers.export_controller.dialog is None
 
 
-def test_the_fields_stand_below_each_other(hand: Hand) -> None:
+def test_the_fields_are_below_each_other(hand: Hand) -> None:
     dialog = opened(hand)
     hand.settle()
     fields = (dialog.format, *dialog.figure.findChildren(QComboBox))
@@ -178,7 +178,7 @@ def test_own_sizes_in_three_units(hand: Hand) -> None:
         first=3,
     ),
 )
-def test_what_is_not_taken_is_said_where_it_stands(
+def test_invalid_input_is_reported_next_to_its_field(
     hand: Hand, field: str, typed: str, said: str
 ) -> None:
     dialog = opened(hand)
@@ -195,7 +195,7 @@ def test_what_is_not_taken_is_said_where_it_stands(
     assert dialog.save.isEnabled()
 
 
-def test_what_is_on_it(hand: Hand) -> None:
+def test_the_page_content(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (1, 3, 1)))
     hand.settle()
     dialog = opened(hand)
@@ -217,7 +217,7 @@ def test_what_is_on_it(hand: Hand) -> None:
     assert (panel.stage, panel.head) == ("weights", 1)
 
 
-def test_of_numbers_is_said_what_they_are(hand: Hand) -> None:
+def test_the_preview_of_a_binary_format_lists_its_arrays(hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.format, ".npz")
     assert seen(hand, dialog) is None
@@ -228,7 +228,7 @@ def test_of_numbers_is_said_what_they_are(hand: Hand) -> None:
     assert dialog.save.isEnabled()
 
 
-def test_of_a_document_is_said_what_it_is_of(hand: Hand) -> None:
+def test_a_document_preview_describes_the_document(hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.format, ".attention")
     assert seen(hand, dialog) is None
@@ -292,13 +292,13 @@ OF_A_FILM = {
         first=3,
     ),
 )
-def test_what_can_be_chosen_is_what_decides(hand: Hand, suffix: str, rows: set[str]) -> None:
+def test_the_visible_options_are_the_used_fields(hand: Hand, suffix: str, rows: set[str]) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.format, suffix)
     assert shown_rows(dialog) == rows
 
 
-def test_what_is_hidden_decides_nothing(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_options_have_no_effect(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[FigureSettings] = []
     monkeypatch.setattr(
         hand.window.controllers.export_controller.exporter,
@@ -328,7 +328,7 @@ SHORT = FilmSettings((PlaybackPosition("weights"), "weights"), StepSize.CELL, 8,
 
 
 @pytest.mark.slow
-def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
+def test_an_animation_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.format, ".gif")
     first = dialog.pane.shown
@@ -381,7 +381,7 @@ def test_a_frame_that_is_seen_is_the_one_that_is_written(hand: Hand) -> None:
 
 
 @pytest.mark.slow
-def test_a_film_stands_still_for_those_who_want_no_motion(hand: Hand) -> None:
+def test_an_animation_stands_still_for_those_who_want_no_motion(hand: Hand) -> None:
     app_settings.set_motion_reduced(True)
     dialog = film(hand, SHORT)
     hand.until(lambda: "about" in dialog.film.description.text())
@@ -390,7 +390,7 @@ def test_a_film_stands_still_for_those_who_want_no_motion(hand: Hand) -> None:
     assert not dialog.film_player.is_playing
 
 
-def test_a_film_ends_with_the_dialog(hand: Hand) -> None:
+def test_an_animation_ends_with_the_dialog(hand: Hand) -> None:
     dialog = film(hand, SHORT)
     hand.until(lambda: dialog.film_player.is_playing)
     projector = dialog.film_player
@@ -399,7 +399,7 @@ def test_a_film_ends_with_the_dialog(hand: Hand) -> None:
     hand.until(lambda: not hand.window.controllers.export_controller.previewer.is_working)
 
 
-def test_a_film_may_play_when_the_window_is_closed(hand: Hand) -> None:
+def test_an_animation_may_play_when_the_window_is_closed(hand: Hand) -> None:
     dialog = film(hand, SHORT)
     hand.until(lambda: dialog.film_player.is_playing)
     hand.window.close()
@@ -407,7 +407,7 @@ def test_a_film_may_play_when_the_window_is_closed(hand: Hand) -> None:
 
 
 @pytest.mark.slow
-def test_a_film_goes_on_in_another_room(hand: Hand) -> None:
+def test_an_animation_continues_in_another_room(hand: Hand) -> None:
     dialog = film(hand, replace(SHORT, grain=StepSize.ROW))
     hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.frame > 0)
     made = dialog.pane.shown
@@ -427,7 +427,7 @@ def test_a_film_goes_on_in_another_room(hand: Hand) -> None:
 
 
 @pytest.mark.slow
-def test_a_film_that_is_too_long_is_said_once_and_not_saved(hand: Hand) -> None:
+def test_a_too_long_animation_is_reported_once_and_not_saved(hand: Hand) -> None:
     hand.type_sentence(" ".join(50 * ["word"]))
     hand.settle()
     dialog = opened(hand)
@@ -440,7 +440,7 @@ def test_a_film_that_is_too_long_is_said_once_and_not_saved(hand: Hand) -> None:
     hand.until(dialog.save.isEnabled)
 
 
-def test_what_cannot_be_written_here_stands_there_with_the_reason(
+def test_unavailable_formats_are_listed_with_the_reason(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(formats, "is_installed", lambda _: False)
@@ -461,7 +461,9 @@ def test_what_cannot_be_written_here_stands_there_with_the_reason(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".md", ".json"])
-def test_of_a_text_its_first_lines_are_seen(hand: Hand, suffix: str, tmp_path: Path) -> None:
+def test_the_preview_of_a_text_format_shows_its_first_lines(
+    hand: Hand, suffix: str, tmp_path: Path
+) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.format, suffix)
     seen(hand, dialog)
@@ -489,7 +491,7 @@ def test_a_table_is_of_the_panels_that_are_chosen(hand: Hand) -> None:
     assert dialog.pane.text.toPlainText().startswith("**Weights, head 1**")
 
 
-def test_of_weights_that_there_are_not_is_said(hand: Hand) -> None:
+def test_missing_weights_are_reported(hand: Hand) -> None:
     hand.window.workspace.set("mechanism", "simplified")
     dialog = opened(hand)
     choose(dialog, dialog.format, ".safetensors")
@@ -515,7 +517,7 @@ def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) 
         (".json", "reopened as this document"),
     ],
 )
-def test_what_is_to_be_known_of_a_format_is_said(suffix: str, said: str, hand: Hand) -> None:
+def test_the_note_of_a_format_is_shown(suffix: str, said: str, hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.format, suffix)
     seen(hand, dialog)
@@ -531,7 +533,7 @@ def small_figure(hand: Hand, width: str) -> ExportDialog:
     return dialog
 
 
-def test_text_that_is_too_small_is_refused_and_a_click_widens_the_figure(hand: Hand) -> None:
+def test_text_that_is_too_small_is_rejected_and_a_click_widens_the_figure(hand: Hand) -> None:
     dialog = small_figure(hand, "12")
     field = dialog.figure.width_
     assert field.note.isVisible()
@@ -550,7 +552,7 @@ def test_text_that_is_too_small_is_refused_and_a_click_widens_the_figure(hand: H
 
 
 @pytest.mark.slow
-def test_small_text_is_said_at_the_width_in_its_unit(hand: Hand) -> None:
+def test_small_text_is_reported_at_the_width_in_its_unit(hand: Hand) -> None:
     dialog = small_figure(hand, "12")
     choose(dialog, dialog.figure.unit, LengthUnit.INCH)
     seen(hand, dialog)
@@ -573,7 +575,7 @@ def test_numbers_have_no_text_size(hand: Hand) -> None:
     assert not dialog.save.isEnabled()
 
 
-def test_a_drawing_has_no_pixels(hand: Hand) -> None:
+def test_an_svg_has_no_pixels(hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.format, ".pdf")
     choose(dialog, dialog.figure.preset, "Slide")
@@ -595,7 +597,7 @@ FOR_FIGURES = {"Size for", "Lengths in", "Width", "Height", "Resolution, DPI", C
         (".npz", set()),
     ],
 )
-def test_every_choice_is_reached_by_the_keys_and_has_a_name(
+def test_every_choice_is_reached_by_keyboard_and_has_a_name(
     hand: Hand, suffix: str, names: set[str]
 ) -> None:
     dialog = opened(hand)
@@ -629,7 +631,7 @@ def test_a_letter_leads_to_its_choice(hand: Hand) -> None:
     assert QApplication.focusWidget() is dialog.figure.title
 
 
-def test_it_remembers_how_it_was(hand: Hand) -> None:
+def test_the_dialog_restores_its_settings(hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.format, ".svg")
     choose(dialog, dialog.figure.preset, "Poster")
@@ -641,7 +643,7 @@ def test_it_remembers_how_it_was(hand: Hand) -> None:
     )
 
 
-def test_a_figure_is_copied_as_pixels_and_as_a_drawing(hand: Hand) -> None:
+def test_a_figure_is_copied_as_pixels_and_as_an_svg(hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.figure.preset, "Slide")
     hand.click(dialog.copy)
@@ -655,7 +657,7 @@ def test_a_figure_is_copied_as_pixels_and_as_a_drawing(hand: Hand) -> None:
     assert said == "Copied an image of 1,920 × 1,080 pixels"
 
 
-def test_a_picture_is_copied_by_its_keys(hand: Hand) -> None:
+def test_an_image_is_copied_by_keyboard(hand: Hand) -> None:
     shift = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
     hand.settle()
     hand.press(Qt.Key.Key_I, shift)
@@ -674,7 +676,7 @@ def save_svg_as(hand: Hand, path: Path) -> ExportDialog:
     return dialog
 
 
-def test_a_name_is_asked_for_and_takes_the_suffix(hand: Hand, tmp_path: Path) -> None:
+def test_a_name_is_requested_and_takes_the_suffix(hand: Hand, tmp_path: Path) -> None:
     save_svg_as(hand, tmp_path / "drawn")
     hand.until(lambda: not hand.window.controllers.export_controller.exporter.is_working)
     assert (tmp_path / "drawn.svg").read_bytes().startswith(b"<?xml")
@@ -684,7 +686,7 @@ def test_a_name_is_asked_for_and_takes_the_suffix(hand: Hand, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", [".drawn", "drawn."])
-def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(
+def test_a_completed_name_replaces_no_file_without_a_question(
     name: str, hand: Hand, tmp_path: Path
 ) -> None:
     path = tmp_path / f"{name}.svg"
@@ -698,7 +700,9 @@ def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(
     assert hand.window.controllers.export_controller.dialog is dialog  # the dialog stays open
 
 
-def test_what_cannot_be_made_is_said_beside_it(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_render_errors_appear_next_to_the_preview(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dialog = opened(hand)
     shown = dialog.pane.shown
     monkeypatch.setattr(rasterization, "QImage", NoImage)
@@ -712,7 +716,7 @@ def test_what_cannot_be_made_is_said_beside_it(hand: Hand, monkeypatch: pytest.M
     hand.until(dialog.save.isEnabled)
 
 
-def test_an_export_can_be_called_off(
+def test_an_export_can_be_cancelled(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     going = threading.Event()

@@ -63,7 +63,9 @@ def measured(options: FilmOptionsWidget, qtbot: QtBot) -> str:
 
 
 @pytest.mark.slow
-def test_a_film_is_told_before_it_is_written(options: FilmOptionsWidget, qtbot: QtBot) -> None:
+def test_an_animation_is_described_before_it_is_written(
+    options: FilmOptionsWidget, qtbot: QtBot
+) -> None:
     options.show_snapshot(shot(), SMALL, ".gif")
     assert options.description.text() == "6 steps · 14 s"
     large = format_size(estimate_film(shot(), SMALL, ".gif").bytes)
@@ -74,7 +76,9 @@ def test_a_film_is_told_before_it_is_written(options: FilmOptionsWidget, qtbot: 
 
 
 @pytest.mark.slow
-def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) -> None:
+def test_the_chosen_settings_apply_to_the_animation(
+    options: FilmOptionsWidget, qtbot: QtBot
+) -> None:
     told: list[FilmSettings] = []
     options.changed.connect(told.append)
     options.show_snapshot(shot(), SMALL, ".gif")
@@ -101,7 +105,7 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
     assert measured(options, qtbot).startswith(f"{steps} steps · {seconds:,.0f} s · about ")
 
 
-def test_a_film_may_end(options: FilmOptionsWidget) -> None:
+def test_an_animation_may_end(options: FilmOptionsWidget) -> None:
     options.show_snapshot(shot(), SMALL, ".gif")
     options.loops.setFocus()
     QTest.keyClick(options.loops, Qt.Key.Key_Space)
@@ -153,7 +157,7 @@ def test_parts_are_those_that_there_are(
         assert options.film.span == spans[part]  # unchanged, whatever the text
 
 
-def test_too_long_a_film_is_said(options: FilmOptionsWidget) -> None:
+def test_too_long_an_animation_is_reported(options: FilmOptionsWidget) -> None:
     made = Snapshot(Document(), View(), a_run(" ".join(50 * ["word"])))
     options.show_snapshot(made, SMALL, ".gif")
     choose(options.grain, "By cell")

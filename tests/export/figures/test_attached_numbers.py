@@ -68,7 +68,7 @@ def test_figure_opened_again_has_the_same_numbers_and_colours(
     )
 
 
-def test_picture_of_weights_opened_again_is_the_same(seen: ModelAttention, tmp_path: Path) -> None:
+def test_image_of_weights_opened_again_is_the_same(seen: ModelAttention, tmp_path: Path) -> None:
     first, second = tmp_path / "a.png", tmp_path / "b.png"
     seen.figure("weights", [0, 3], layer=2, caption=False).save(first)
     again = visualizer.load(first)
@@ -83,7 +83,7 @@ def pixels(path: Path) -> np.ndarray:
     return np.array(image.constBits()).reshape(image.height(), -1)
 
 
-def test_all_layers_are_attached_when_asked_for(seen: ModelAttention, tmp_path: Path) -> None:
+def test_all_layers_are_attached_when_requested(seen: ModelAttention, tmp_path: Path) -> None:
     part, whole = tmp_path / "part.png", tmp_path / "whole.png"
     seen.figure("weights", 4, layer=7).save(part)
     seen.figure("weights", 4, layer=7, all_layers=True).save(whole)
@@ -94,7 +94,7 @@ def test_all_layers_are_attached_when_asked_for(seen: ModelAttention, tmp_path: 
     assert added / 4 < whole.stat().st_size - part.stat().st_size <= added
 
 
-def test_all_layers_that_are_too_large_or_the_only_one_are_refused(
+def test_all_layers_that_are_too_large_or_the_only_one_are_rejected(
     seen: ModelAttention, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(document_attachment, "MAX_ATTACHED_BYTES", 2**16)

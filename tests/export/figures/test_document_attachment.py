@@ -37,7 +37,9 @@ def made(suffix: str, **settings: Any) -> bytes:
 
 @pytest.mark.parametrize("has_caption", [True, False])
 @pytest.mark.parametrize("suffix", CARRYING)
-def test_what_a_figure_carries_opens_again(suffix: str, has_caption: bool, tmp_path: Path) -> None:
+def test_the_document_in_a_figure_can_be_reopened(
+    suffix: str, has_caption: bool, tmp_path: Path
+) -> None:
     path = tmp_path / f"figure{suffix}"
     path.write_bytes(made(suffix, has_caption=has_caption))
     saved = open_document(path)
@@ -47,12 +49,12 @@ def test_what_a_figure_carries_opens_again(suffix: str, has_caption: bool, tmp_p
 
 
 @pytest.mark.parametrize("suffix", CARRYING)
-def test_a_figure_carries_nothing_unless_it_is_wished(suffix: str) -> None:
+def test_a_figure_embeds_nothing_unless_requested(suffix: str) -> None:
     assert find_embedded_document(made(suffix)) is not None
     assert find_embedded_document(made(suffix, carries_document=False)) is None
 
 
-def test_a_picture_with_a_document_is_a_picture() -> None:
+def test_an_image_with_a_document_is_an_image() -> None:
     with Image.open(io.BytesIO(made(".png"))) as image:
         assert image.info["Title"] == "Weights"
         assert PNG_KEYWORD in image.info
@@ -60,10 +62,10 @@ def test_a_picture_with_a_document_is_a_picture() -> None:
 
 
 @pytest.mark.parametrize("has_caption", [True, False])
-def test_a_drawing_with_a_document_is_one_element(has_caption: bool) -> None:
+def test_an_svg_with_a_document_is_one_element(has_caption: bool) -> None:
     drawn = ElementTree.fromstring(made(".svg", has_caption=has_caption))
     assert drawn.find(f".//{{{SVG_NAMESPACE}}}document") is not None
 
 
-def test_nothing_carried_changes_nothing() -> None:
+def test_without_a_document_the_file_is_unchanged() -> None:
     assert attach_to_svg(b"<svg><desc/></svg>", b"") == b"<svg><desc/></svg>"

@@ -32,7 +32,7 @@ def words(count: int) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", others_slow(FigurePaper))
 @pytest.mark.parametrize("preset", FIGURE_PRESETS)
-def test_a_picture_has_its_size_and_its_colours(preset: str, paper: FigurePaper) -> None:
+def test_an_image_has_its_size_and_its_colours(preset: str, paper: FigurePaper) -> None:
     figure_settings = replace(FIGURE_PRESETS[preset], paper=paper, dpi=150)
     one, file = shot(), io.BytesIO()
     WRITERS[".png"](one, figure_settings, file, no_progress)
@@ -72,13 +72,13 @@ def test_all_of_it_is_on_its_page(
     assert smallest * page.scale >= 0.99 * pixel or not pooled
 
 
-def test_of_many_large_panels_some_cells_are_pooled() -> None:
+def test_many_large_panels_are_pooled() -> None:
     one = shot(words(400), STAGES, heads=48, d_in=96, d_out=96)
     figure = figure_content(one, FIGURE_PRESETS["Poster"])
     assert sum(panel.values.size for panel in figure.board.heatmaps) <= MAX_CELLS
 
 
-def test_hatching_grows_with_the_picture() -> None:
+def test_hatching_grows_with_the_image() -> None:
     counts = []
     for times in (2, 6):
         image = QImage(40 * times, 20 * times, QImage.Format.Format_RGB32)

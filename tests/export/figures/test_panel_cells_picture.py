@@ -116,7 +116,7 @@ def test_it_is_all_of_the_pinned_panel_whatever_is_zoomed_in_on() -> None:
     assert cells.theme is PRINT is not LIGHT
 
 
-def test_the_window_keeps_its_picture_and_the_file_opens_again(tmp_path: Path) -> None:
+def test_the_window_keeps_its_image_and_the_file_opens_again(tmp_path: Path) -> None:
     one = long_shot(TOKENS)
     export_file(tmp_path / "a.png", one, CELLS)
     assert one.run.trace.cached_stage("weights").version == 0
@@ -125,7 +125,7 @@ def test_the_window_keeps_its_picture_and_the_file_opens_again(tmp_path: Path) -
         assert image.info["Title"] == "Weights"
 
 
-def test_colours_by_rank_are_refused_unless_by_row() -> None:
+def test_colours_by_rank_are_rejected_unless_by_row() -> None:
     colouring = replace(View().colouring, curve=ColourCurve.RANK)
     one = long_shot(300, View(stages=frozenset({"weights"}), colouring=colouring))
     with pytest.raises(InputError, match="Rank per row"):
@@ -141,7 +141,7 @@ def test_other_formats_have_the_panel() -> None:
         assert settings.figure_settings.extent is FigureExtent.PANEL
 
 
-def test_a_preview_is_a_first_picture() -> None:
+def test_a_preview_is_a_first_image() -> None:
     one = long_shot(600)
     made = render_preview(one, ExportSettings(".png", CELLS), QSize(200, 100), 1, no_progress)
     assert made.image is not None
@@ -149,7 +149,7 @@ def test_a_preview_is_a_first_picture() -> None:
     assert made.description == "600 × 600 pixels, each a cell · preview; the file is exact"
 
 
-def test_a_cancelled_picture_leaves_nothing(tmp_path: Path) -> None:
+def test_a_cancelled_image_leaves_nothing(tmp_path: Path) -> None:
     one = long_shot(1_500)
 
     def progress(done: int, of: int) -> None:

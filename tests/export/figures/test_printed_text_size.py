@@ -101,7 +101,7 @@ def test_the_width_offered_is_not_far_too_wide() -> None:
         (SmallTextWarning(3.0, {}), "The smallest text would be 3 pt. Show fewer panels."),
     ],
 )
-def test_it_is_said_in_words(one: SmallTextWarning, sentence: str) -> None:
+def test_the_finding_is_described_in_words(one: SmallTextWarning, sentence: str) -> None:
     assert one.sentence == sentence
 
 

@@ -91,13 +91,13 @@ def test_words_of_every_script_are_valid_and_whole() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("odd", ["a\0b", "a\x1bb", "a\ud800b", "a\uffffb", "\x7f\x85"])
-def test_what_no_xml_may_hold_is_replaced(odd: str) -> None:
+def test_characters_that_xml_forbids_are_replaced(odd: str) -> None:
     made = page(f"Your {odd} step")
     assert ElementTree.fromstring(draw_svg(made)).tag == f"{SVG}svg"
     assert draw_pdf(made, b"").startswith(b"%PDF")
 
 
-def test_a_drawing_is_as_large_as_asked_for() -> None:
+def test_an_svg_is_as_large_as_requested() -> None:
     figure_settings = FIGURE_PRESETS["Paper column"]
     made = lay_out_page(figure_content(shot(), figure_settings), figure_settings)
     root = ElementTree.fromstring(draw_svg(made))
@@ -107,7 +107,7 @@ def test_a_drawing_is_as_large_as_asked_for() -> None:
     assert float(root.get("height", "")[:-2]) == pytest.approx(height * 25.4 / 96, abs=0.01)
 
 
-def test_a_drawing_says_what_it_is() -> None:
+def test_an_svg_describes_itself() -> None:
     made = page()
     root = ElementTree.fromstring(draw_svg(made))
     assert root.findtext(f"{SVG}title") == made.figure.name == "Weights"
@@ -179,7 +179,7 @@ def test_cells_have_their_colours_on_paper(tmp_path: Path) -> None:
     assert_colours(QImage(str(tmp_path / "a.png")), made)
 
 
-def test_a_page_too_large_for_a_pdf_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_too_large_for_a_pdf_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svg_pdf_writer, "MAX_PDF_SIDE_POINTS", 100)
     with pytest.raises(InputError, match="too large for a PDF"):
         draw_pdf(page(), b"")
@@ -189,7 +189,7 @@ def test_a_page_too_large_for_a_pdf_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".pdf", ".png"])
-def test_how_far_it_is_is_told(suffix: str) -> None:
+def test_progress_is_reported(suffix: str) -> None:
     told: list[tuple[int, int]] = []
     file = io.BytesIO()
     WRITERS[suffix](shot(), FigureSettings(), file, lambda done, of: told.append((done, of)))
@@ -199,7 +199,7 @@ def test_how_far_it_is_is_told(suffix: str) -> None:
     assert told[-1][0] <= told[-1][1]
 
 
-def test_a_drawing_off_the_gui_thread_is_the_same(application: QApplication) -> None:
+def test_an_svg_off_the_gui_thread_is_the_same(application: QApplication) -> None:
     import threading
 
     made, found = shot(), list[bytes]()
@@ -217,7 +217,7 @@ def test_a_drawing_off_the_gui_thread_is_the_same(application: QApplication) -> 
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".pdf", ".png"])
-def test_painting_that_is_called_off_leaves_no_warning(suffix: str) -> None:
+def test_painting_that_is_cancelled_leaves_no_warning(suffix: str) -> None:
     def call_off(done: int, of: int) -> None:
         if done:
             raise CancelledError

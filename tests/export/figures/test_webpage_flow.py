@@ -101,7 +101,7 @@ def test_scores_are_scaled_by_the_root_of_the_size_of_a_head() -> None:
     assert found["queries"].bias is None
 
 
-def test_weights_that_are_no_softmax_have_no_calculation() -> None:
+def test_weights_that_are_not_a_softmax_have_no_calculation() -> None:
     run = a_run(normalisation=NormalisationKind.SUM, mask=MaskKind.NONE)
     assert relations(PageFlow(flow_board(run)))["weights"].kind == "other"
 
@@ -182,7 +182,7 @@ def test_a_browser_shows_the_board_in_each_theme_and_width(tmp_path: Path) -> No
         assert across > 600
 
 
-def test_a_picture_of_the_board_is_there_for_each_theme() -> None:
+def test_an_image_of_the_board_is_there_for_each_theme() -> None:
     made = page(flow_board(a_run()), DARK).decode("utf-8")
     for theme in (LIGHT, DARK, PRINT):
         assert made.count(f'id="flow-{theme.name}"') == 1

@@ -110,7 +110,7 @@ class Tags(HTMLParser):
 
 @pytest.mark.parametrize("dtype", Dtype)
 @pytest.mark.parametrize("room", [256, 4])
-def test_what_is_packed_is_what_is_drawn(dtype: Dtype, room: int) -> None:
+def test_the_packed_data_match_the_drawn_cells(dtype: Dtype, room: int) -> None:
     shown = board(a_run(dropout=0.5, dtype=dtype), stages=STAGES, room=room)
     packed = unpacked(page(shown))
     assert len(packed) == len(shown.heatmaps) == 8
@@ -126,7 +126,7 @@ def test_what_is_packed_is_what_is_drawn(dtype: Dtype, room: int) -> None:
             np.testing.assert_array_equal(marks & bit != 0, expected)
 
 
-def test_what_is_hidden_and_what_is_beyond_typed_ends_is_marked() -> None:
+def test_hidden_cells_and_cells_beyond_custom_limits_are_marked() -> None:
     typed = ColourOptions(
         limits=ColourLimits.TYPED, typed=(("scores", -0.1, 0.1), ("weights", 0.2, 0.3))
     )
@@ -152,7 +152,7 @@ def test_panels_say_what_the_window_says() -> None:
     assert {panel["isLabelled"] for panel in told[4:]} == {False}
 
 
-def test_a_part_of_a_text_is_said_to_be_one() -> None:
+def test_a_part_of_a_text_is_reported_as_one() -> None:
     shown = usual(zoom=ZoomRange(range(1, 3), range(2, 6)))
     axis = described(page(shown))["columns"][0][0]["columns"]
     assert (axis["start"], axis["stop"], axis["count"]) == (2, 6, 6)
@@ -193,7 +193,7 @@ def test_there_is_room_for_so_many_cells(panels: int) -> None:
     assert panels * (side + 8) ** 2 * webpage_writer.BYTES_PER_CELL > webpage_writer.MAX_CELL_BYTES
 
 
-def test_a_page_that_no_browser_could_show_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_no_browser_could_show_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webpage_writer, "MAX_CELL_BYTES", 8 * 36 * 6 - 1)
     shown = board(a_run(), stages=frozenset({"scores", "scaled", "masked", "weights"}))
     with pytest.raises(InputError, match="A web page of 288 cells is too large") as refused:
@@ -390,7 +390,7 @@ def test_no_token_runs_and_every_token_is_seen(tmp_path: Path) -> None:
 
 
 @in_a_browser
-def test_a_script_that_is_not_ours_is_refused(tmp_path: Path) -> None:
+def test_a_script_that_is_not_ours_is_rejected(tmp_path: Path) -> None:
     made = page(usual()).replace(b"</body>", b"<script>window.broken = 1</script></body>")
     saw, said = headless_browser.see(made, "return typeof window.broken;", tmp_path)
     assert saw == "undefined"

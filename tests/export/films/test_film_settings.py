@@ -72,7 +72,7 @@ def test_beyond_the_last_stage_there_is_the_last_step() -> None:
     assert places(film) == [Timeline.of(trace, StepSize.ROW).place(len(film.timeline) - 1)]
 
 
-def test_a_long_film_is_planned_by_counting_the_steps_of_each_stage_once(
+def test_planning_counts_the_steps_of_each_stage_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     count, counted = Timeline.count_steps, list[str]()
@@ -86,7 +86,7 @@ def test_a_long_film_is_planned_by_counting_the_steps_of_each_stage_once(
     assert counted == [*TRACE.names]
 
 
-def test_of_one_token_there_is_a_film() -> None:
+def test_one_token_can_be_animated() -> None:
     run = a_run("one")
     film = plan_film(run.trace, FilmSettings())
     assert [place.stage for place in places(film)] == [*run.trace.names]
@@ -155,7 +155,7 @@ def test_a_motion_lasts_as_long_as_in_the_window(stage: str) -> None:
     assert len(film) - 1 == MAX_SLOWDOWN * full_ms // MOTION_FRAME_MS
 
 
-def test_a_film_becomes_no_longer_than_can_be_written_by_its_motion() -> None:
+def test_motion_makes_no_animation_too_long_to_write() -> None:
     most = len(plan_film(TRACE, FilmSettings()))
     assert len(plan_film(TRACE, FilmSettings(max_frames=most))) == most
     assert not moves(plan_film(TRACE, FilmSettings(max_frames=most - 1)))
@@ -165,7 +165,7 @@ def test_a_film_becomes_no_longer_than_can_be_written_by_its_motion() -> None:
     ("grain", "way"),
     [(StepSize.CELL, "animate by row or by stage."), (StepSize.ROW, "animate by stage.")],
 )
-def test_too_long_a_film_is_refused_with_a_way_out(grain: StepSize, way: str) -> None:
+def test_too_long_an_animation_is_rejected_with_a_way_out(grain: StepSize, way: str) -> None:
     with pytest.raises(InputError) as refused:
         plan_film(TRACE, FilmSettings(grain=grain, max_frames=20))
     assert refused.value.field == "span"
@@ -173,7 +173,7 @@ def test_too_long_a_film_is_refused_with_a_way_out(grain: StepSize, way: str) ->
     assert refused.value.sentence.endswith(way)
 
 
-def test_what_a_format_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_content_of_a_format_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visualizer.export.formats.is_installed", lambda name: False)
     assert unavailable_reason(".mp4") == missing_package_message("av", "MP4")
     others = [each.suffix for each in FORMATS if each.suffix != ".mp4"]
@@ -181,13 +181,13 @@ def test_what_a_format_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {each.suffix for each in FORMATS if each.kind is FormatKind.FILM} > {".mp4", ".gif"}
 
 
-def test_what_is_there_lacks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_files_have_no_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visualizer.export.formats.is_installed", lambda name: True)
     assert unavailable_reason(".mp4") == ""
 
 
 @pytest.mark.parametrize("words", [1, 6, 64, 300])
-def test_a_film_with_default_settings_is_short_and_shows_every_stage(words: int) -> None:
+def test_an_animation_with_default_settings_is_short_and_shows_every_stage(words: int) -> None:
     trace = a_run(" ".join(words * ["word"]), heads=1).trace
     film = plan_film(trace, FilmSettings())
     assert TOUR_MS / 1000 <= film.seconds <= 30

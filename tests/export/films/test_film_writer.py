@@ -91,7 +91,7 @@ def frames(path: Path) -> tuple[list[np.ndarray], list[int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", IMAGES)
-def test_a_film_has_a_frame_for_each_step(suffix: str, tmp_path: Path) -> None:
+def test_an_animation_has_a_frame_for_each_step(suffix: str, tmp_path: Path) -> None:
     animation, path = (
         lay_out_film(shot(), LOOK),
         export_file(tmp_path / f"a{suffix}", shot(), LOOK),
@@ -108,7 +108,9 @@ def test_a_film_has_a_frame_for_each_step(suffix: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", IMAGES)
-def test_the_slowest_film_that_can_be_asked_for_is_written(suffix: str, tmp_path: Path) -> None:
+def test_the_slowest_animation_that_can_be_asked_for_is_written(
+    suffix: str, tmp_path: Path
+) -> None:
     film = replace(WEIGHTS, grain=StepSize.STAGE, speed=parse_speed("0.05"))
     path = export_file(tmp_path / f"a{suffix}", shot(), replace(LOOK, film=film))
     assert frames(path)[1] == [80_000, 80_000 + LAST_FRAME_EXTRA_MS]
@@ -117,14 +119,14 @@ def test_the_slowest_film_that_can_be_asked_for_is_written(suffix: str, tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", IMAGES)
 @pytest.mark.parametrize("loops", [True, False])
-def test_a_film_begins_anew_or_not(suffix: str, loops: bool, tmp_path: Path) -> None:
+def test_an_animation_begins_again_or_not(suffix: str, loops: bool, tmp_path: Path) -> None:
     figure_settings = replace(LOOK, film=replace(WEIGHTS, loops=loops))
     with Image.open(export_file(tmp_path / f"a{suffix}", shot(), figure_settings)) as image:
         assert image.info.get("loop") == {True: 0, False: None if suffix == ".gif" else 1}[loops]
 
 
 @pytest.mark.slow
-def test_a_film_as_video(tmp_path: Path) -> None:
+def test_an_animation_as_video(tmp_path: Path) -> None:
     av = pytest.importorskip("av", reason="films as MP4 need the package av")
     figure_settings = replace(LOOK, film=replace(WEIGHTS, width=1280))
     animation, path = (
@@ -252,7 +254,7 @@ PART = View(zoom=ZoomRange(range(1, 4), range(2, 5)))
         (View(heads=frozenset({0}), large="weights"), 6, 2),
     ],
 )
-def test_a_film_of_a_part_or_of_pooled_panels_is_laid_out(
+def test_an_animation_of_a_part_or_of_pooled_panels_is_laid_out(
     view: View, tokens: int, heads: int
 ) -> None:
     snapshot = shot(" ".join(tokens * ["word"]), view=view, heads=heads, d_out=16)
@@ -263,14 +265,14 @@ def test_a_film_of_a_part_or_of_pooled_panels_is_laid_out(
         assert page.layout.height <= page.panels.height() + 0.01
 
 
-def test_a_film_is_as_high_as_asked_for() -> None:
+def test_an_animation_is_as_high_as_requested() -> None:
     figure_settings = FigureSettings(
         width_mm=338.667, height_mm=190.5, film=replace(WEIGHTS, width=1920)
     )
     assert lay_out_film(shot(), figure_settings).size == (1920, 1080)
 
 
-def test_a_film_has_the_heads_of_the_view_and_neither_folds_nor_guesses() -> None:
+def test_an_animation_has_the_heads_of_the_view_and_neither_folds_nor_guesses() -> None:
     view = View(heads=frozenset({1}), spread=True)
     animation = lay_out_film(shot(view=view), LOOK)
     slots = [slot for page in last_pages(animation) for slot in page.layout.slots]
@@ -287,7 +289,7 @@ def test_a_cell_is_marked_as_soon_as_it_is_there() -> None:
     assert bare.page(7)[0].figure.cursor.pinned is None
 
 
-def test_what_happens_is_told_in_each_frame() -> None:
+def test_each_frame_describes_its_step() -> None:
     animation = lay_out_film(shot(), LOOK)
     told = [animation.page(frame)[1] for frame in range(len(animation))]
     assert len({transport.caption for transport in told}) == len(animation)
@@ -297,7 +299,7 @@ def test_what_happens_is_told_in_each_frame() -> None:
     assert (below[0] != below[1]).sum() > 100
 
 
-def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
+def test_an_animation_has_the_captions_of_the_window(viewer: Viewer) -> None:
     viewer.hand.choose("Steps", "By row")
     viewer.window.controllers.playback_controller.seek_stage("masked")
     viewer.hand.settle()
@@ -314,7 +316,7 @@ def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
     assert page.figure.highlights.computed_extents == shown.computed_extents
 
 
-def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:
+def test_the_shortest_animation_is_of_one_step(tmp_path: Path) -> None:
     film = FilmSettings(
         (PlaybackPosition("weights"), "weights"), StepSize.STAGE, width=640, has_motion=False
     )
@@ -337,7 +339,7 @@ MOTION_FRAMES = 10
 
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", [FigurePaper.LIGHT, FigurePaper.DARK])
-def test_what_is_read_moves_between_the_steps_of_a_film(paper: FigurePaper) -> None:
+def test_inputs_move_between_the_steps_of_an_animation(paper: FigurePaper) -> None:
     moving = lay_out_film(shot(), FigureSettings(film=MOVING, paper=paper))
     still_film = replace(MOVING, has_motion=False)
     bare = lay_out_film(shot(), FigureSettings(film=still_film, paper=paper))
@@ -364,7 +366,7 @@ def test_frames_may_be_painted_in_any_order() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", IMAGES)
-def test_a_film_with_motion_lasts_as_long_as_one_without(suffix: str, tmp_path: Path) -> None:
+def test_an_animation_with_motion_lasts_as_long_as_one_without(suffix: str, tmp_path: Path) -> None:
     film = replace(MOVING, span=(PlaybackPosition("scaled", 4), "scaled"))
     figure_settings = FigureSettings(film=film)
     path = export_file(tmp_path / f"a{suffix}", shot(), figure_settings)
@@ -382,7 +384,7 @@ def test_a_film_with_motion_lasts_as_long_as_one_without(suffix: str, tmp_path: 
 
 
 @pytest.mark.parametrize("suffix", others_slow(SUFFIXES))
-def test_progress_is_told_at_each_frame(suffix: str, tmp_path: Path) -> None:
+def test_progress_is_reported_at_each_frame(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     told: list[tuple[int, int]] = []
     export_file(tmp_path / f"a{suffix}", shot(), LOOK, lambda *done: told.append(done))
@@ -394,7 +396,7 @@ def test_progress_is_told_at_each_frame(suffix: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("last", [0, 3, 8])
-def test_what_is_called_off_leaves_the_old_file(suffix: str, last: int, tmp_path: Path) -> None:
+def test_a_cancelled_export_keeps_the_old_file(suffix: str, last: int, tmp_path: Path) -> None:
     needs(suffix)
     path = tmp_path / f"a{suffix}"
     path.write_bytes(b"old")
@@ -411,7 +413,7 @@ def test_what_is_called_off_leaves_the_old_file(suffix: str, last: int, tmp_path
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.slow
-def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None:
+def test_a_longer_animation_needs_no_more_memory(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     made, peaks = shot(), []
     short = FilmSettings((PlaybackPosition("weights", 5), "weights"), StepSize.ROW, width=320)
@@ -430,7 +432,7 @@ def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.slow
-def test_the_size_is_told_beforehand(suffix: str, tmp_path: Path) -> None:
+def test_the_size_is_reported_beforehand(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     film = FilmSettings((PlaybackPosition("keys", 3), "scores"), StepSize.ROW, width=640)
     made, figure_settings = shot(), FigureSettings(film=film)
@@ -438,7 +440,7 @@ def test_the_size_is_told_beforehand(suffix: str, tmp_path: Path) -> None:
     assert size / 2 < estimate_film(made, figure_settings, suffix).bytes < size * 2
 
 
-def test_without_its_package_a_video_is_refused(
+def test_without_its_package_a_video_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("visualizer.export.formats.is_installed", lambda name: False)
@@ -456,7 +458,7 @@ def test_few_colours_stay_as_they_are() -> None:
     np.testing.assert_array_equal(palette.colours[palette.entries(words)], words)
 
 
-def test_of_many_colours_each_has_one_near() -> None:
+def test_many_colours_are_approximated() -> None:
     ramp = np.arange(256, dtype=np.uint32)
     words = np.stack([ramp << 16 | 0x40, ramp << 8, ramp | 0x800000, ramp * 0x10101])
     palette = ColourPalette([words[:2], words[2:]])
