@@ -416,7 +416,7 @@ def test_rest_is_called_on_the_thread_when_there_are_no_requests(
 ) -> None:
     monkeypatch.setattr("visualizer.session.newest_request_worker.IDLE_DELAY_S", 0.01)
     rested: list[int] = []
-    worker = NewestRequestWorker(rest=lambda: rested.append(threading.get_ident()))
+    worker = NewestRequestWorker(on_idle=lambda: rested.append(threading.get_ident()))
     with qtbot.waitSignal(worker.answered) as blocker:
         worker.ask(threading.get_ident)
     assert blocker.args is not None

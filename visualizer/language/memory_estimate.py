@@ -5,6 +5,7 @@ Otherwise, a system that overcommits memory would kill the program later, withou
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import torch
@@ -224,11 +225,7 @@ def _largest_fitting(
     step: int,
 ) -> int:
     """Return the largest multiple of `step` with which the training fits; 0 if there is none."""
-    low, high = 0, getattr(settings, name) // step
-    while low < high:
-        middle = (low + high + 1) // 2
-        if needed(replace(settings, **{name: middle * step})) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return low * step
+    multiples = range(step, getattr(settings, name) + 1, step)
+    return step * bisect_right(
+        multiples, room, key=lambda value: needed(replace(settings, **{name: value}))
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -268,11 +269,9 @@ def truncate_text_to_tokens(document: Document, count: int) -> str:
 
 
 def _first_tokens_prefix(text: str, tokenizer: TokenizerKind, count: int) -> str:
-    wanted, low, high = tokenize(text, tokenizer)[:count], 0, len(text)
-    while low < high:  # find the shortest prefix with these tokens
-        middle = (low + high) // 2
-        if tokenize(text[:middle], tokenizer)[:count] == wanted:
-            high = middle
-        else:
-            low = middle + 1
-    return text[:low]
+    wanted = tokenize(text, tokenizer)[:count]
+
+    def has_all_tokens(length: int) -> bool:
+        return tokenize(text[:length], tokenizer)[:count] == wanted
+
+    return text[: bisect_left(range(len(text)), True, key=has_all_tokens)]

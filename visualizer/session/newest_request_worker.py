@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 IDLE_DELAY_S = 2.0
-"""Idle time, in seconds, after which `rest` is called."""
+"""Idle time, in seconds, after which `on_idle` is called."""
 PROGRESS_INTERVAL_S = 0.25
 """Minimum interval between progress reports, in seconds."""
 _abandoned_workers: set[NewestRequestWorker] = set()
@@ -42,7 +42,7 @@ class NewestRequestWorker(QThread):
 
     Parameters
     ----------
-    rest : callable, optional
+    on_idle : callable, optional
         Called on the worker's thread after an idle period and when the thread ends.
     """
 
@@ -58,10 +58,10 @@ class NewestRequestWorker(QThread):
     """
 
     def __init__(
-        self, parent: QObject | None = None, rest: Callable[[], object] | None = None
+        self, parent: QObject | None = None, on_idle: Callable[[], object] | None = None
     ) -> None:
         super().__init__(parent)
-        self._rest = rest
+        self._on_idle = on_idle
         self._changed = threading.Condition()
         self._waiting: Callable[[], object] | None = None
         self._discarded: list[list[object]] = []
@@ -153,8 +153,8 @@ class NewestRequestWorker(QThread):
 
     def run(self) -> None:
         while not self._is_stopping:
-            if self._rest and not self._has_work_within(IDLE_DELAY_S):
-                self._rest()
+            if self._on_idle and not self._has_work_within(IDLE_DELAY_S):
+                self._on_idle()
             litter, request = self._wait_for_request()
             for values in litter:
                 values.clear()
@@ -165,8 +165,8 @@ class NewestRequestWorker(QThread):
             values.clear()
         if self._last:
             self._last()
-        if self._rest:
-            self._rest()
+        if self._on_idle:
+            self._on_idle()
 
     def _run_request(self, request: Callable[[], object]) -> None:
         try:

@@ -30,7 +30,7 @@ class RequestController(QObject):
     ----------
     presenter : Presenter
         Refines the images.
-    rest : callable or None
+    on_idle : callable or None
         Called on the worker's thread when the worker is idle.
     """
 
@@ -38,10 +38,10 @@ class RequestController(QObject):
     """The delay after a user action has ended, or a dialog was opened or closed."""
 
     def __init__(
-        self, presenter: Presenter, rest: Callable[[], object] | None, parent: QObject
+        self, presenter: Presenter, on_idle: Callable[[], object] | None, parent: QObject
     ) -> None:
         super().__init__(parent)
-        self.worker = NewestRequestWorker(self, rest)
+        self.worker = NewestRequestWorker(self, on_idle)
         self.progress: ReadingProgress | None = None
         """Progress of the model in the last request; None if the request has reported none."""
         self._presenter = presenter

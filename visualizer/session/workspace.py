@@ -133,7 +133,7 @@ class Workspace(QObject):
         compute: ComputeFunction,
         presenter: Presenter,
         document: Document,
-        rest: Callable[[], object] | None = None,
+        on_idle: Callable[[], object] | None = None,
         view: View | None = None,
     ) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class Workspace(QObject):
         self.compute, self._presenter = compute, presenter
         self._progress_delay_timer = QTimer(self, singleShot=True, interval=PROGRESS_DELAY_MS)
         self._progress_delay_timer.timeout.connect(self._update_screen)
-        self.requests = RequestController(presenter, rest, self)
+        self.requests = RequestController(presenter, on_idle, self)
         self.requests.refinement_due.connect(self._refine_pictures)
         self.requests.worker.answered.connect(self._handle_result)
         self.requests.worker.failed.connect(self._handle_failure)

@@ -51,7 +51,7 @@ def create_window(program: Services, document: Document, view: View = WINDOW_VIE
     lessons = LessonState()
     presenter = program.presenter(lambda: lessons.by_id)
     view = replace(view, colouring=app_settings.load_colour_maps())
-    workspace = Workspace(program.compute, presenter, document, rest=program.rest, view=view)
+    workspace = Workspace(program.compute, presenter, document, on_idle=program.rest, view=view)
     window = MainWindow(workspace, program, lessons, find_window)
     workspace.setParent(window)
     # If torch were loaded earlier, the window would appear later.
