@@ -83,8 +83,8 @@ PRESETS = (
     TrainingPreset(
         "world-average",
         "Generated stories: average of the block",
-        "Averages all words of the block, including later ones, and ignores their order; worse "
-        "than a bigram model.",
+        "Averages all words of the block, including later ones, and ignores their order; the loss "
+        "is higher than that of a bigram model.",
         replace(_WORLD_SETTINGS, model=ModelKind.AVERAGE, rate=1e-2, steps=1_000),
     ),
     TrainingPreset(

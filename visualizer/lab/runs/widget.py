@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 BUTTON_TEXTS = {"open_chosen": "Open", "rename": "Rename", "delete": "Delete…"}
-EMPTY_MESSAGE = "Training runs appear here once started."
+EMPTY_MESSAGE = "Training runs appear here once they have been started."
 OVERLAY_TOOLTIP = (
     "Select the checkbox to add the run’s losses to the plot; press Enter to open the run."
 )
