@@ -195,7 +195,6 @@ class HeadGrid(CellTable):
         self._paint_heads(painter)
         painter.restore()
         painter.setPen(quiet)
-        painter.setFont(scaled_font(10))
         if self._is_named:
             self._paint_names(painter)
         else:

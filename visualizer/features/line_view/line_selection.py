@@ -90,7 +90,7 @@ class LineRequest(Struct, frozen=True):
     Parameters
     ----------
     stage : str
-        The stage whose weights are drawn.
+        The stage that contains the drawn weights.
     leading : tuple of int
         The layer and text, as indices along the leading axes of the run.
     lens : WeightTransform
@@ -240,9 +240,8 @@ def line_weight(run: Run, request: LineRequest, place: tuple[int, ...]) -> float
 
 def line_strength(run: Run, request: LineRequest, query: int, weight: float) -> float:
     """Return the strength, from 0 to 1, at which a weight of a query is drawn."""
-    full = full_strength_weights(
-        request, _largest_of_queries(run, request), automatic_end(run, request)
-    )
+    largest, end = _largest_of_queries(run, request), automatic_end(run, request)
+    full, _ = full_strength_weights(request, largest, end)
     return min(1.0, abs(weight) / float(full[query]))
 
 
@@ -252,7 +251,7 @@ def count_pairs(run: Run, request: LineRequest) -> int:
 
 
 def keep_reached_lines(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
-    """Return the lines whose cells playback has reached: whole rows, and part of the next row."""
+    """Return the lines of cells that playback has reached: whole rows, and part of the next."""
     is_reached = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
     return lines.subset(is_reached, lines.is_thinned)
 
@@ -279,9 +278,8 @@ def _build_selection(
 ) -> SelectedLines:
     """Build a selection sorted by weight; heads in `place` are indices into the drawn heads."""
     heads, queries, keys = place
-    largest = _largest_of_queries(run, request)
-    full = full_strength_weights(request, largest, automatic_end(run, request))
-    strongest = min(1.0, float((largest / full).max(initial=0))) or 1.0
+    largest, end = _largest_of_queries(run, request), automatic_end(run, request)
+    full, strongest = full_strength_weights(request, largest, end)
     drawn = np.array(request.heads)[heads], queries, keys
     return sort_lines(drawn, weights, full[queries], strongest, is_thinned)
 
@@ -328,8 +326,8 @@ def automatic_end(run: Run, request: LineRequest) -> float | None:
 
 def full_strength_weights(
     request: LineRequest, largest: np.ndarray, end: float | None
-) -> np.ndarray:
-    """Return the weight that is drawn at full strength for each query.
+) -> tuple[np.ndarray, float]:
+    """Return the weight drawn at full strength for each query, and the largest strength.
 
     Parameters
     ----------
@@ -339,8 +337,10 @@ def full_strength_weights(
         The result of `automatic_end`.
     """
     if request.limits is not ColourLimits.ROW:
-        largest = np.full_like(largest, end or max(1.0, float(largest.max(initial=0))))
-    return np.where(largest > 0, largest, 1)
+        full = np.full_like(largest, end or max(1.0, float(largest.max(initial=0))))
+    else:
+        full = np.where(largest > 0, largest, 1)
+    return full, min(1.0, float((largest / full).max(initial=0))) or 1.0
 
 
 def empty_selection() -> SelectedLines:

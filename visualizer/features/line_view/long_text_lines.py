@@ -49,7 +49,7 @@ The cursor can move within this block without further reading.
 MAX_QUERIES = 64
 """Maximum number of queries that are read if no query is pinned."""
 MAX_CACHED_QUERY_SETS = 8
-"""Maximum number of sets of queries whose weights are cached, per tensor."""
+"""Maximum number of cached sets of queries, per tensor."""
 
 
 class StrongestWeights(Struct, frozen=True, eq=False):
@@ -188,7 +188,7 @@ class StrongestLines:
     end : float or None
         The end of the automatic range, if it is chosen.
     pinned : int or None
-        The query whose strongest lines are always drawn.
+        The query for which the strongest lines are always drawn.
     """
 
     def __init__(
@@ -199,8 +199,7 @@ class StrongestLines:
         pinned: int | None = None,
     ) -> None:
         largest = np.abs(found.weights[..., 0]).max(axis=0)  # query
-        full = full_strength_weights(request, largest, end)
-        strongest = min(1.0, float((largest / full).max(initial=0))) or 1.0
+        full, strongest = full_strength_weights(request, largest, end)
         passing = has_line(found.weights, request)
         if request.top:
             passing[..., request.top :] = False

@@ -103,7 +103,7 @@ class AttentionLinesLayout(Struct, frozen=True):
         return self.top + (row + 0.5) * self.height
 
     def row_at(self, y: float) -> int | None:
-        """Return the row at a y coordinate; None if there is no row."""
+        """Return the row at a y coordinate; None outside the rows."""
         row = int((y - self.top) // self.height)
         return row if 0 <= row < self.count else None
 

@@ -128,7 +128,7 @@ class MaskEditBar(OverflowRow):
         return box
 
     def show_mask_edit(self, panel: MaskEditPanel | None) -> None:
-        """Show the brushes and check the current one, or hide the bar if there is no panel."""
+        """Show the brushes and check the current one, or hide the bar if the panel is None."""
         self.setVisible(panel is not None)
         if panel is None:
             return

@@ -294,7 +294,7 @@ class MaskStrokeController(QObject):
         self._slot: PanelSlot | None = None
 
     def show_mask_edit(self, panel: MaskEditPanel | None) -> None:
-        """Install the event filter, or remove it if there is no panel."""
+        """Install the event filter, or remove it if the panel is None."""
         before, self._panel = self._panel, panel
         self._board.show_mask_changes(panel.pending_cells if panel else {})
         if bool(panel) == bool(before):

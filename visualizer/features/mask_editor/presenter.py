@@ -57,7 +57,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     tokens : int
         Number of tokens of the longest text, which is also the maximum parameter of a brush.
     brush : MaskPattern or None
-        The brush whose mask is the current mask; None if there is no such brush.
+        The brush that produces the current mask; None if no brush does.
     notes : tuple of str
         Notes on the mask.
     targets : frozenset of StageSide
@@ -140,9 +140,10 @@ def present_mask_edit(
     if mask is None or not is_shown:
         unfit = () if mask else (SIZE_MISMATCH,)
         return MaskEditPanel(state, tokens, None, unfit, frozenset(), {})
-    shown = {(*stage_and_side(panel), panel.leading): panel for panel in board.heatmaps}
     panels = {
-        drawn: panel for drawn, panel in shown.items() if _is_target(panel, resolved.hidden_stages)
+        (*stage_and_side(panel), panel.leading): panel
+        for panel in board.heatmaps
+        if _is_target(panel, resolved.hidden_stages)
     }
     spec = replace(document.spec, lengths=run.trace.spec.lengths)
     pending_by_panel = {
@@ -169,24 +170,30 @@ def _present_cuts(
         note = TEXT_TOO_LONG_TO_CUT_ERROR.format(most=format_count(MAX_MASK_TOKENS, "token"))
         return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, layer, is_too_long=True)
     allowed = trace.allowed(Role.WEIGHTS, resolved.leading)
-    targets, fresh = {}, {}
+    targets, fresh = set(), {}
     for panel in board.heatmaps:
         if _is_target(panel, resolved.hidden_stages) and panel.head is not None:
-            drawn = (*stage_and_side(panel), panel.leading)
-            targets[drawn] = panel
+            targets.add(stage_and_side(panel))
             cells = uncut_cells(allowed, model.cut_cells.get((layer, panel.head), ()))
             pending = _pending_cuts(panel, cells) if panel.stage in MASKED_STAGES else None
             if pending:
-                fresh[drawn] = pending
+                fresh[*stage_and_side(panel), panel.leading] = pending
     notes = [] if targets else [PANEL_REQUIRED]
     if refused and refused.field == "cuts":
         notes.append(refused.sentence)
     elif model.cuts:
         notes.append(f"{describe_cuts(model.cut_cells)} cut")
     return MaskEditPanel(
-        state, tokens, None, tuple(notes), frozenset(map(stage_and_side, targets.values())), fresh,
-        layer, resolved.heads, allowed,
-    )  # fmt: skip
+        state,
+        tokens,
+        None,
+        tuple(notes),
+        frozenset(targets),
+        fresh,
+        layer,
+        resolved.heads,
+        allowed,
+    )
 
 
 def _pending_cuts(panel: Heatmap, uncut: np.ndarray) -> PendingCells | None:

@@ -114,7 +114,7 @@ class HeadSplit(Struct, frozen=True):
 def find_head_split(run: Run, current: str | None) -> HeadSplit | None:
     """Return the split of the current stage, or else of the first stage that can be drawn.
 
-    None if there is no such stage, as in captured attention.
+    None if no stage can be drawn, as in captured attention.
     """
     trace, spec = run.trace, run.trace.spec
     drawn = [name for name in _DRAWN if name in trace]

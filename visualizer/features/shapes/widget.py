@@ -113,8 +113,8 @@ class HeadSplitView(QWidget):
         self._motion.stop()
         self._set_progress(progress)
 
-    def _set_progress(self, progress: object) -> None:
-        self._progress = float(str(progress))
+    def _set_progress(self, progress: float) -> None:
+        self._progress = progress
         self.update()
 
     # ------------------------------------------------------------------ drawing

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 CHIP_MARGIN_PX, WORD_MARGIN_PX, SPACED_WORD_MARGIN_PX = 12, 6, 2
 """Total horizontal margins of a label, in pixels at the default text size.
 
-They apply to chips, to words, and to words whose tokens include the spaces of the text.
+They apply to chips, to words, and to words that include the spaces of the text.
 """
 MIN_ELIDED_LENGTH = 20
 """Minimum number of characters of a label that may be elided."""
 MAX_CACHED_WIDTHS = 50_000
-"""Maximum number of labels whose widths are cached."""
+"""Maximum number of cached label widths."""
 MAX_NUMBERED_TOKENS = 24
 """Maximum number of tokens for which a number is shown under each token."""
 
@@ -78,10 +78,9 @@ def paint_chip(
     """Paint a token as a chip."""
     is_query, is_key = token == tokens.query, token == tokens.key
     weights, is_subject = tokens.weights, token in tokens.subjects
-    is_filled = is_query and weights is None
-    fill, ink = theme.accent if is_filled else theme.raised, theme.ink
-    if is_filled:
-        ink = theme.on_accent
+    fill, ink = theme.raised, theme.ink
+    if is_query and weights is None:
+        fill, ink = theme.accent, theme.on_accent
     elif weights and weights.forbidden[token]:
         fill, ink = theme.mask, theme.quiet
     elif weights and token in weights.known:

@@ -287,11 +287,11 @@ class TokenStrip(ChipScrollArea):
         """Return the first token of the top line, or of the line that is about to be on top."""
         if self._awaited is not None and self._is_awaited_on_top:
             return self._awaited
-        down = self.verticalScrollBar().value()
-        lines, pitch = self._wrapped.lines, self._wrapped.pitch
-        return (
-            self._wrapped.chips_in_line(min(round(down / pitch), lines - 1)).start if lines else 0
-        )
+        lines = self._wrapped.lines
+        if not lines:
+            return 0
+        line = round(self.verticalScrollBar().value() / self._wrapped.pitch)
+        return self._wrapped.chips_in_line(min(line, lines - 1)).start
 
     def _start_wrapping(self, width: float) -> None:
         """Start a layout with the given line width, and lay out its first tokens."""
@@ -468,16 +468,18 @@ class TokenStrip(ChipScrollArea):
     def _token_for_key(self, key: Qt.Key) -> int | None:
         """Return the token that a navigation key moves to; None for other keys."""
         last = len(self.tokens.labels) - 1
-        sides = {Qt.Key.Key_Left: self._at - 1, Qt.Key.Key_Right: self._at + 1}
-        ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
-        if key in sides or key in ends:
-            return min(max({**sides, **ends}[key], 0), last)
+        tokens = {
+            Qt.Key.Key_Left: self._at - 1,
+            Qt.Key.Key_Right: self._at + 1,
+            Qt.Key.Key_Home: 0,
+            Qt.Key.Key_End: last,
+        }
+        if key in tokens:
+            return min(max(tokens[key], 0), last)
         lines = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
-        return (
-            self._token_in_adjacent_line(lines[key])
-            if key in lines and self.tokens.labels
-            else None
-        )
+        if key in lines and self.tokens.labels:
+            return self._token_in_adjacent_line(lines[key])
+        return None
 
     def _token_in_adjacent_line(self, lines: int) -> int:
         """Return the token nearest to the current one in the line above or below."""

@@ -69,7 +69,7 @@ class TokenWeights(Struct, frozen=True, eq=False):
     qualifier : str
         Whether the weights are taken before or after a step, if the trace contains both.
     known : range
-        The tokens whose values are known; the values of a long text are read incrementally.
+        The tokens with known values; the values of a long text are read incrementally.
     """
 
     values: np.ndarray
