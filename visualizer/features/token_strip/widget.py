@@ -172,7 +172,7 @@ class TokenPane(QScrollArea):
 
     def _create_patch_strip(self) -> None:
         from visualizer.features.token_strip.patch_strip_widget import (
-            PatchStrip,  # imported on first use
+            PatchStrip,  # imported on first use, as few texts have an image
         )
 
         self.patches = PatchStrip()
