@@ -439,7 +439,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("attribution.toggle_ablations", MODULE, "Ablate &each head or stop",
         lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
         is_enabled=_can_ablate, is_checked=lambda now: now.panel(ATTRIBUTION_PANEL).is_ablating,
-        tip="Run the model once without each head and show the effect in the Attribution pane"),
+        tip="Run the model once per head, without this head, and show the effect in Attribution"),
     WindowCommand("head_measurement.toggle", MODULE, "Measure heads o&f a long text or stop",
         lambda c: c.head_measurement_controller.toggle(), ("Ctrl+Alt+Q",),
         is_enabled=lambda now: now.measurement is not None,

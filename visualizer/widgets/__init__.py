@@ -1,1 +1,1 @@
-"""Theme and reusable widgets, independent of attention."""
+"""Theme, settings and reusable widgets."""
