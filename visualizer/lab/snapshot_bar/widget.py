@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QAccessible, QPainter
-from PySide6.QtWidgets import QToolButton, QWidget
+from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QAccessible, QColor, QPainter
+from PySide6.QtWidgets import QSizePolicy, QSlider, QToolButton, QWidget
 
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
 from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline
@@ -18,15 +18,15 @@ from visualizer.widgets.labels import ElidedLabel, plain_tooltip
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.setting_controls import combo_box
 from visualizer.widgets.theme import LIGHT, Theme
-from visualizer.widgets.track_slider import TrackSlider
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from PySide6.QtGui import QKeyEvent, QPaintEvent, QResizeEvent, QWheelEvent
+    from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
 MIN_TEXT_WIDTH_PX = 600
 """Minimum width of a bar with text, in pixels; in a narrower bar, the text is only a tooltip."""
+DEFAULT_SLIDER_WIDTH_PX, MIN_SLIDER_WIDTH_PX = 400, 72
 PLAYBACK_SPEEDS = (0.5, 1.0, 2.0, 4.0, 8.0)
 FRAME_MS = 300
 """Duration of each step at normal speed, in milliseconds."""
@@ -180,20 +180,29 @@ STEP_KEYS = {
 }
 
 
-class SnapshotSlider(TrackSlider):
-    """The axis of steps, to click or drag; `stopSelected` carries the index of a stop."""
+class SnapshotSlider(QSlider):
+    """Custom-painted slider over the saved steps; a click anywhere on it selects a stop.
+
+    `stopSelected` carries the index of the stop; the slider does not move by itself.
+    """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Slider
     stopSelected = Signal(int)
 
     def __init__(self) -> None:
-        keys = "Press Left and Right to move between snapshots, and End for the current model."
-        super().__init__("Training timeline", keys, 72)
-        self._timeline = SnapshotTimeline()
+        super().__init__(Qt.Orientation.Horizontal)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Training timeline")
+        self.setAccessibleDescription(
+            "Press Left and Right to move between snapshots, and End for the current model."
+        )
+        self._timeline, self._theme = SnapshotTimeline(), LIGHT
 
-    @property
-    def preferred_height(self) -> float:
-        return axis_height()
+    def sizeHint(self) -> QSize:
+        return QSize(DEFAULT_SLIDER_WIDTH_PX, round(axis_height()))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(MIN_SLIDER_WIDTH_PX, round(axis_height()))
 
     def show_timeline(self, timeline: SnapshotTimeline, theme: Theme) -> None:
         self._timeline, self._theme = timeline, theme
@@ -209,13 +218,24 @@ class SnapshotSlider(TrackSlider):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         self.axis.paint(painter, self._theme)
-        self.paint_focus(painter)
+        if self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QColor(self._theme.accent))
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
         painter.end()
 
     # ------------------------------------------------------------------ mouse and keys
 
-    def point_at(self, x: float) -> None:
-        self._seek(self.axis.stop_at(x))
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.setSliderDown(event.button() == Qt.MouseButton.LeftButton)
+        self.mouseMoveEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self.isSliderDown():
+            self._seek(self.axis.stop_at(event.position().x()))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self.setSliderDown(False)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         self._seek(self._timeline.index_beside(-1 if event.angleDelta().y() > 0 else 1))
