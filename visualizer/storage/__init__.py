@@ -1,1 +1,1 @@
-"""Atomic files, locks, JSON coding, archives, the cache folder and memory-mapped files."""
+"""Atomic file writes, locks, JSON encoding, archives, settings files and the program's folders."""

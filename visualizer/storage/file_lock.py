@@ -42,8 +42,8 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._contained = LinkSafeFile.at(path)
-        self._descriptor = self._contained.open_descriptor(os.O_RDWR | os.O_CREAT, 0o600)
+        self._file = LinkSafeFile.at(path)
+        self._descriptor = self._file.open_descriptor(os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if not lock_descriptor(self._descriptor, blocking=False):
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
@@ -56,7 +56,7 @@ class FileLock:
         """Raise `FileNotFoundError` if the previous lock holder has just removed the file."""
         if (
             sys.platform != "win32"
-            and os.fstat(self._descriptor).st_ino != self._contained.stat().st_ino
+            and os.fstat(self._descriptor).st_ino != self._file.stat().st_ino
         ):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
 
@@ -65,7 +65,7 @@ class FileLock:
         if sys.platform == "win32":  # an open file cannot be removed on Windows
             os.close(self._descriptor)
         with suppress(OSError):
-            self._contained.unlink(missing_ok=True)
+            self._file.unlink(missing_ok=True)
         if sys.platform != "win32":
             os.close(self._descriptor)
 

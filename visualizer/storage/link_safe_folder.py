@@ -310,15 +310,15 @@ def _try_lock(descriptor: int) -> bool:
     if sys.platform != "win32":
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):  # depending on the file system
+        except (BlockingIOError, PermissionError):  # the error depends on the file system
             return False
     return True
 
 
-def path_of_open_file(file: BinaryIO, contained: LinkSafeFile) -> str:
+def path_of_open_file(file: BinaryIO, opened_as: LinkSafeFile) -> str:
     """Return a path by which a library that requires paths can open this same open file."""
     path = f"/dev/fd/{file.fileno()}"
-    return path if os.path.exists(path) else str(contained.path)  # noqa: PTH110
+    return path if os.path.exists(path) else str(opened_as.path)  # noqa: PTH110
 
 
 def leaves_folder(root: Path, path: Path) -> bool:

@@ -141,7 +141,7 @@ class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResultRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send the result of a job, after waiting for it for at most a few seconds."""
+    """Send the result of a job, after waiting for it for at most ``wait`` seconds."""
 
     job: Count
     wait: Annotated[float, Meta(ge=0, le=20)] = 10.0
