@@ -1,4 +1,4 @@
-"""Adds files outside `docs` to the site: CONTRIBUTING.md and the icon."""
+"""Adds two files outside `docs` to the site: CONTRIBUTING.md and the icon."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ICON = "resources/icons/app.svg"
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add CONTRIBUTING.md, with its links to pages adapted to the site, and the icon."""
+    """Add CONTRIBUTING.md, with links to pages adapted to the site, and the icon."""
     text = (ROOT / PAGE).read_text(encoding="utf-8").replace("](docs/", "](")
     files.append(File.generated(config, PAGE, content=text))
     files.append(File.generated(config, "pictures/icon.svg", abs_src_path=str(ROOT / ICON)))
