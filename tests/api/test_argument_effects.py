@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import torch
 
 from visualizer.api import argument_conversion
 from visualizer.api.argument_conversion import AttendArguments
@@ -22,7 +21,6 @@ from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 TEXT = "a b c d"
@@ -36,14 +34,7 @@ ALL_OWN: dict[str, np.ndarray] = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Compute on one thread, because starting others takes longer than so little work."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 IGNORED: list[tuple[dict[str, Any], str]] = [
     (

@@ -49,9 +49,7 @@ if TYPE_CHECKING:
 SENTENCE = " ".join(BOOK["tokens"])
 
 
-@pytest.fixture(autouse=True)
-def one_application(qapp: QGuiApplication) -> None:
-    """Draw with the QApplication of the tests, like a notebook that has an application."""
+pytestmark = pytest.mark.usefixtures("qapp")
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

@@ -21,12 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from PySide6.QtGui import QGuiApplication
 
-
-@pytest.fixture(autouse=True)
-def one_application(qapp: QGuiApplication) -> None:
-    """Draw with the QApplication of the tests."""
+pytestmark = pytest.mark.usefixtures("qapp")
 
 
 def pickled(result: Any) -> Any:

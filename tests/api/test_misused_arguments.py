@@ -18,9 +18,8 @@ from visualizer.attention.stages import STAGE_TABLE
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from PySide6.QtGui import QGuiApplication
 
 attend: Any = attention_api.attend
 load: Any = attention_api.load
@@ -37,19 +36,7 @@ NAMES = f"{', '.join(CUSTOM_WEIGHT_LAYERS)}."
 SETTINGS = f"The settings are {', '.join(AttendArguments.__annotations__)}."
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Compute on one thread, because starting others takes longer than so little work."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(autouse=True)
-def one_application(qapp: QGuiApplication) -> None:
-    """Draw with the QApplication of the tests."""
-
+pytestmark = pytest.mark.usefixtures("one_thread", "qapp")
 
 MISUSED: list[tuple[Callable[[], Any], str]] = [
     (

@@ -22,15 +22,12 @@ from visualizer.export.formats import FORMATS, FormatKind
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from PySide6.QtGui import QGuiApplication
 
 SAID = "attention-visualizer: "
 CARRYING = {FormatKind.FIGURE, FormatKind.DOCUMENT}
 
 
-@pytest.fixture(autouse=True)
-def one_application(qapp: QGuiApplication) -> None:
-    """Draw with the QApplication of the tests."""
+pytestmark = pytest.mark.usefixtures("qapp")
 
 
 @pytest.fixture

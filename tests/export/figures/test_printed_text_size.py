@@ -26,15 +26,10 @@ from visualizer.session.document import BOOK_SENTENCE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from PySide6.QtGui import QGuiApplication
-
     from visualizer.session.exportable_snapshot import Snapshot
 
 
-@pytest.fixture(autouse=True)
-def one_application(qapp: QGuiApplication) -> None:
-    """Measure text with the QApplication of the tests."""
-
+pytestmark = pytest.mark.usefixtures("qapp")
 
 STAGES = ("scores", "weights", "context")
 SIX = ("queries", "keys", "scores", "masked", "weights", "context")
