@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.usefixtures("application"),
     pytest.mark.filterwarnings("ignore"),  # libraries warn about small models
 ]
-MOST = 400
+MAX_CHARACTERS = 400
 TEXT = "the cat sat on the mat . the dog ran to a log and the cat sat " * 6
 BUILT_IN = {"None", "Any", "Iterator", "Sequence", "Mapping", "Iterable", "Self"}
 
@@ -88,7 +88,9 @@ def _attributes(one: Any) -> Iterator[Any]:
 
 
 def test_every_object_has_a_short_representation(objects: list[Any]) -> None:
-    too_long = {type(one).__name__: len(repr(one)) for one in objects if len(repr(one)) > MOST}
+    too_long = {
+        type(one).__name__: len(repr(one)) for one in objects if len(repr(one)) > MAX_CHARACTERS
+    }
     assert too_long == {}
 
 

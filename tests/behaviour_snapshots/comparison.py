@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PICTURES = {".png", ".apng", ".gif", ".webp"}
-MOST_LINES = 40
+MAX_LINES = 40
 """Maximum number of lines that are printed for a difference between texts."""
-FADED, CHANGED = 0.25, (255, 0, 80)
+EQUAL_OPACITY, DIFFERENT_COLOUR = 0.25, (255, 0, 80)
 """Opacity of equal pixels, and colour of different pixels, in an image of differences."""
 
 
@@ -54,8 +54,8 @@ def _difference(name: str, before: Path, after: Path, differences: Path) -> str:
     except UnicodeDecodeError:
         return f"other bytes, {old.stat().st_size:,} before and {new.stat().st_size:,} after"
     lines = [*difflib.unified_diff(first, second, "before", "after", n=1, lineterm="")]
-    left_out = [f"… {len(lines) - MOST_LINES} more lines"] * (len(lines) > MOST_LINES)
-    return "\n  ".join(["other text", *lines[:MOST_LINES], *left_out])
+    left_out = [f"… {len(lines) - MAX_LINES} more lines"] * (len(lines) > MAX_LINES)
+    return "\n  ".join(["other text", *lines[:MAX_LINES], *left_out])
 
 
 def _difference_of_pictures(old: Path, new: Path, marked: Path) -> str:
@@ -81,7 +81,7 @@ def _difference_of_pictures(old: Path, new: Path, marked: Path) -> str:
 
 
 def _mark(pixels: np.ndarray, differs: np.ndarray, path: Path) -> None:
-    picture = (255 - FADED * (255 - pixels.astype(float))).astype(np.uint8)
-    picture[differs] = CHANGED
+    picture = (255 - EQUAL_OPACITY * (255 - pixels.astype(float))).astype(np.uint8)
+    picture[differs] = DIFFERENT_COLOUR
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(picture).save(path)

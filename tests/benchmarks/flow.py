@@ -12,11 +12,11 @@ from tests.benchmarks.table import ratio, show, times
 SIZES = ((64, 64, 8), (1024, 768, 12))
 """Numbers of tokens, embedding sizes and numbers of heads."""
 HOVER_MS = {64: 9.0, 1024: 14.0}
-OF_GRID = 1.0
+MAX_GRID_RATIO = 1.0
 """Maximum ratio of the time of a toggle on the flow board to the time with all stages and heads."""
 WARM_UPS = 2
 HOVERS = 20
-MIDDLE = (0.3, 0.7)
+POINTER_RANGE = (0.3, 0.7)
 """Range of pointer positions, as fractions of the width and height; it contains the matrices."""
 
 
@@ -31,7 +31,7 @@ def _measure(repeats: int, tokens: int, size: int, heads: int) -> int:
         times("pointer → ribbons painted", told["hover"], HOVER_MS[tokens]),
         times("mask toggle → painted, flow", told["flow"]),
         times("mask toggle → painted, stages × heads", told["grid"]),
-        ratio("flow ÷ stages × heads", told["flow"], told["grid"], at_most=OF_GRID),
+        ratio("flow ÷ stages × heads", told["flow"], told["grid"], at_most=MAX_GRID_RATIO),
     ]
     return show(f"{tokens:,} tokens × {size} × {heads} heads, flow board, 1280 × 800", lines)
 
@@ -50,7 +50,7 @@ def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, list[f
             stand.show_flow()
             samples["flow"] += [stand.toggle(), stand.toggle()]
             for _ in range(HOVERS):
-                across, down = draw.uniform(*MIDDLE), draw.uniform(*MIDDLE)
+                across, down = draw.uniform(*POINTER_RANGE), draw.uniform(*POINTER_RANGE)
                 taken = stand.hover(stand.board, across, down)
                 samples["hover"] += [taken] if taken else []
             stand.show_grid()

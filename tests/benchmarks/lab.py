@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 TRAINED = replace(SETTINGS["attention only, block 32"], threads=1)
 WATCHED_MS, PLAIN_S = 20_000, 8.0
-LEAST = 0.7
+MIN_RATIO = 0.7
 DEEDS = 60
-LONG = 1_000_000
+MANY_STEPS = 1_000_000
 """Number of steps of a run whose losses are opened."""
-WORDS = 5_000
+DIFFERENT_WORDS = 5_000
 
 Gap = tuple[float, float]
 """The largest gap between ticks and the largest CPU time in a gap, both in seconds."""
@@ -65,7 +65,12 @@ def measure(repeats: int) -> int:
     figure = f"{told['pace']:9.1f} a s, plain {before:.1f}, {after:.1f}"
     lines = [
         Line("steps, attention only, block 32", figure),
-        Line("  run in the window ÷ plain loop", f"{share:9.2f} ×", f"≥ {LEAST} ×", share >= LEAST),
+        Line(
+            "  run in the window ÷ plain loop",
+            f"{share:9.2f} ×",
+            f"≥ {MIN_RATIO} ×",
+            share >= MIN_RATIO,
+        ),
     ]
     found = told["gaps"] | children.run("lab", "long") | children.run("lab", "words")
     lines += [
@@ -220,7 +225,7 @@ def _long() -> Gaps:
         wait_until(lambda: bool(lab.run and lab.run.is_open))
         wait_until(lambda: bench.window.probe_controller.result is not None)
         linger(500)
-        gaps = {f"a run of {LONG:,} steps is opened": bench.gap()}
+        gaps = {f"a run of {MANY_STEPS:,} steps is opened": bench.gap()}
         bench.window.run_controller.start_new()
         bench.start(TRAINED)
         bench.gap()
@@ -234,11 +239,13 @@ def _write_long(folder: RunFolder) -> None:
     """Write the run in a separate process, because that of the window imports no training code."""
     from visualizer.language.open_run import OpenRun
 
-    opened = OpenRun(folder, replace(TRAINED, steps=2 * LONG))
+    opened = OpenRun(folder, replace(TRAINED, steps=2 * MANY_STEPS))
     assert opened.running
-    opened.running.trainer.step = LONG
+    opened.running.trainer.step = MANY_STEPS
     opened.running.save()
-    lines = (f"{step},{3 + step % 1009 / 1e4!r},,0.001,{step / 300:.3f}\n" for step in range(LONG))
+    lines = (
+        f"{step},{3 + step % 1009 / 1e4!r},,0.001,{step / 300:.3f}\n" for step in range(MANY_STEPS)
+    )
     folder.losses.path.write_text(f"{CSV_HEADER}\n{''.join(lines)}")
     opened.close()
 
@@ -247,13 +254,13 @@ def _words() -> Gaps:
     """Train on a text with many different words."""
     with _opened() as (bench, _):
         path = Path(os.environ["XDG_DATA_HOME"]) / "words.txt"
-        path.write_text(" ".join(f"w{place * place % WORDS}x{place % WORDS}"
-                                 for place in range(10 * WORDS)))  # fmt: skip
+        path.write_text(" ".join(f"w{place * place % DIFFERENT_WORDS}x{place % DIFFERENT_WORDS}"
+                                 for place in range(10 * DIFFERENT_WORDS)))  # fmt: skip
         source = CorpusSource(CorpusKind.FILE, str(path), tokenizer=TokenizerKind.WORDS)
         bench.start(TrainingSettings(source, ModelKind.TRANSFORMER, batch=8, threads=1))
-        gaps = {f"started on {WORDS:,} words": bench.gap()}
+        gaps = {f"started on {DIFFERENT_WORDS:,} words": bench.gap()}
         linger(5_000)
-        return gaps | {f"it trains on {WORDS:,} words": bench.gap()}
+        return gaps | {f"it trains on {DIFFERENT_WORDS:,} words": bench.gap()}
 
 
 def main(arguments: list[str]) -> None:

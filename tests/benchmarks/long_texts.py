@@ -39,8 +39,8 @@ BAND, CHUNK = 256, 2_048
 FIRST_MS = 250.0
 TILE_MS = 16.0
 FRAME_MS = 16.0
-MEMORY = 1.5
-EXACT_TIMES = 1.3
+MAX_MEMORY_RATIO = 1.5
+MAX_EXACT_RATIO = 1.3
 SPEC = AttentionSpec(d_in=64, d_out=64, heads=1, mask=MaskKind.CAUSAL, mode=DropoutMode.EVAL)
 WHOLE = (0, slice(None), slice(None))
 
@@ -60,7 +60,7 @@ def measure(repeats: int) -> int:
         ]
         if told["exact"]:
             lines.append(times("the whole picture, exact", told["exact"]))
-            target = {"at_most": EXACT_TIMES} if size == EXACT else {}
+            target = {"at_most": MAX_EXACT_RATIO} if size == EXACT else {}
             lines.append(ratio("  ÷ bare product by tiles", told["exact"], told["bare"], **target))
             lines.append(ratio("  without a mask", told["open"], told["bare"]))
         missed += show(f"One head × {size:,} tokens, 64 columns", lines)
@@ -78,8 +78,8 @@ def measure(repeats: int) -> int:
 
 def _memory(held: int, needed: int) -> Line:
     figure = f"{held / 2**20:9.1f} MiB    {held / needed:.2f} ×"
-    return Line("held, ÷ queries, keys, values and sums", figure, f"≤ {MEMORY:g} ×",
-                held <= MEMORY * needed)  # fmt: skip
+    return Line("held, ÷ queries, keys, values and sums", figure, f"≤ {MAX_MEMORY_RATIO:g} ×",
+                held <= MAX_MEMORY_RATIO * needed)  # fmt: skip
 
 
 def _beside(told: dict[str, dict[str, list[float]]]) -> int:

@@ -35,10 +35,10 @@ FIRST_S = 1.0
 FRAME_MS = 16.7
 GAP_MS = 50.0
 ROUND_TRIP_S, LOSS = 0.1, 0.01
-LEAST_PRIORITY = 19
-TIMES = 5
+LOWEST_PRIORITY = 19
+MEASUREMENTS = 5
 """Number of measurements of the first image, because packet loss is random."""
-WARM_MS = 8000
+ZOOM_MS = 8000
 """Time, in ms, during which data arrive while the wheel is turned."""
 
 
@@ -57,7 +57,7 @@ def measure(repeats: int) -> int:
         for size in SIZES:
             told, *others = (
                 children.run("slow_line", str(folder), str(size), str(count), str(seed))
-                for seed, count in enumerate((4 * repeats, *[0] * (TIMES - 1)))
+                for seed, count in enumerate((4 * repeats, *[0] * (MEASUREMENTS - 1)))
             )
             firsts = [one["first"] for one in (told, *others)]
             gap, first = told["gap"] * 1000, median(firsts)
@@ -97,7 +97,7 @@ def _give_way(pid: int) -> None:
     whole = psutil.Process(pid)
     for each in (whole, *whole.children(recursive=True)):
         for thread in each.threads():
-            os.setpriority(os.PRIO_PROCESS, thread.id, LEAST_PRIORITY)
+            os.setpriority(os.PRIO_PROCESS, thread.id, LOWEST_PRIORITY)
 
 
 def _window(folder: Path, tokens: int, repeats: int, seed: int) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _window(folder: Path, tokens: int, repeats: int, seed: int) -> dict[str, Any
             lambda: reader.workspace.document.model is not None and reader.has_numbers()
         )
         zoom: list[float] = []
-        chance, end = random.Random(3), perf_counter() + WARM_MS / 1000
+        chance, end = random.Random(3), perf_counter() + ZOOM_MS / 1000
         for number in range(repeats):
             if seconds := reader.next_branch_button(chance, 1 if number % 12 < 6 else -1):
                 zoom.append(seconds)

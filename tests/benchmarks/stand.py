@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
 
 TIMEOUT_S = 120
-WINDOWS = ((1280, 800), (1920, 1080), (2560, 1600))
+WINDOW_SIZES = ((1280, 800), (1920, 1080), (2560, 1600))
 """Window sizes, in pixels, that are tried in order until all heads are visible."""
 SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo")
 
@@ -167,7 +167,7 @@ class Stand:
     def look_at_weights(self) -> None:
         """Show only the weights of all heads, in a window that is large enough."""
         others = self.workspace.view.stages - {"weights"}
-        for width, height in WINDOWS:
+        for width, height in WINDOW_SIZES:
             self._show_or_hide(others - self.workspace.view.stages)
             self.window.resize(width, height)
             self.settle()

@@ -16,8 +16,8 @@ SIZES = ((6, 3, 2), (64, 64, 8), (1024, 768, 12))
 TOGGLE_MS = {6: 8.0, 64: 10.0}
 PANES_MS = 12.0
 LONG_MS = 80.0
-LEAST_TIMES = 1.4
-OF_PYQTGRAPH = {64: 0.7}
+MIN_RATIO = 1.4
+PYQTGRAPH_RATIOS = {64: 0.7}
 AHEAD = {64: 5.0, 1024: 3.0}
 WARM_UPS = 2
 
@@ -78,7 +78,7 @@ def _lines(tokens: int, samples: Samples) -> list[Line]:
     shown = times("mask toggle → painted", samples["toggle"], TOGGLE_MS.get(tokens, 0))
     if tokens >= 1024:
         shown = middle("mask toggle → painted", samples["toggle"], LONG_MS)
-    at_most = {"at_most": LEAST_TIMES} if tokens >= 1024 else {}
+    at_most = {"at_most": MIN_RATIO} if tokens >= 1024 else {}
     return [
         shown,
         times("  board painted → all panes painted", samples["panes"], PANES_MS),
@@ -95,7 +95,7 @@ def _lines(tokens: int, samples: Samples) -> list[Line]:
 def _drawers_lines(tokens: int, samples: Samples) -> list[Line]:
     toggle = _pairs(samples["toggle"])
     at_least = {"at_least": AHEAD[tokens]} if tokens in AHEAD else {}
-    of_pyqtgraph = {"at_least": OF_PYQTGRAPH[tokens]} if tokens in OF_PYQTGRAPH else {}
+    of_pyqtgraph = {"at_least": PYQTGRAPH_RATIOS[tokens]} if tokens in PYQTGRAPH_RATIOS else {}
     full, bare, graph = (_pairs(samples[name]) for name in ("full", "bare", "graph"))
     return [
         times("matplotlib, drawn only, bars and labels", samples["full"]),

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 STEPS = 40
 """Number of consecutive steps of each of the two."""
-TURNS = 15
+MIN_TURNS = 15
 """Minimum number of turns; in the first hundred steps, a run evaluates and saves more often."""
-LEAST = 0.95
+MIN_RATIO = 0.95
 
 _TEXT = CorpusSource(CorpusKind.WORLD, size=400_000, tokenizer=TokenizerKind.CHARACTERS)
 SETTINGS = {
@@ -44,10 +44,10 @@ def measure(repeats: int) -> int:
     """Measure in separate processes and print; return the number of missed targets."""
     lines = []
     for words in SETTINGS:
-        told = children.run("training", words, str(max(TURNS, repeats)))
+        told = children.run("training", words, str(max(MIN_TURNS, repeats)))
         lines += [
             ratio(f"{words}: plain loop ÷ run, time of a step", told["plain"], told["run"],
-                  at_least=LEAST),
+                  at_least=MIN_RATIO),
         ]  # fmt: skip
     return show("A run with its losses, snapshots and checkpoints beside a plain loop", lines)
 

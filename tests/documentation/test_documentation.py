@@ -56,10 +56,10 @@ PAGES = sorted(DOCS.glob("*.md"))
 FILES = [README, ROOT / "CONTRIBUTING.md", *PAGES]
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in FILES}
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
-MOST_BYTES = 3_000_000
+MAX_ANIMATION_BYTES = 3_000_000
 """Maximum size, in bytes, of the README's animation, which is loaded with the page."""
 POEMS = "The cat sat on the mat.\n" * 500
-LONGEST_LINE = 92
+MAX_LINE_LENGTH = 92
 """Maximum length of a line of code, in characters; longer lines do not fit next to the contents."""
 HOSTS = {
     "briefcase.readthedocs.io", "github.com", "huggingface.co", "nnsight.net",
@@ -167,7 +167,7 @@ def test_the_readme_is_short_and_says_what_the_program_is_and_looks_like_first()
 def test_the_animation_is_small_and_moves() -> None:
     pictures = [name for _, name in PICTURE.findall(TEXTS["README.md"])]
     (name,) = (picture for picture in pictures if picture.endswith(".webp"))
-    assert (ROOT / name).stat().st_size < MOST_BYTES
+    assert (ROOT / name).stat().st_size < MAX_ANIMATION_BYTES
     with Image.open(ROOT / name) as film:
         assert getattr(film, "n_frames", 1) > 10
 
@@ -211,7 +211,7 @@ def test_every_page_is_in_the_index() -> None:
 def test_code_fits_the_window(path: Path) -> None:
     code = "\n".join(block for kind in ("python", "sh", "toml") for block in blocks(
         TEXTS[path.name], kind))  # fmt: skip
-    assert max(map(len, code.splitlines()), default=0) <= LONGEST_LINE
+    assert max(map(len, code.splitlines()), default=0) <= MAX_LINE_LENGTH
 
 
 # ------------------------------------------------------------------------------------- tables
@@ -278,7 +278,7 @@ def test_every_key_that_is_named_is_one_of_the_program() -> None:
 # ------------------------------------------------------------------------------------- commands
 
 
-OF_OTHERS = {
+OPTIONS_OF_OTHER_PROGRAMS = {
     *("--pip-args", "--extra-index-url", "--index", "--no-deps"),  # pipx, pip and uv
     *("--check", "--hypothesis-profile", "--strict", "--config-file"),  # ruff, pytest and mkdocs
 }
@@ -294,7 +294,7 @@ def test_every_option_that_is_named_is_there() -> None:
         serve_parser(),
     )  # fmt: skip
     parsers = (*made, build_parser(), torchrun_parser())
-    known = set[str]().union(*map(options_of, parsers), OF_OTHERS)
+    known = set[str]().union(*map(options_of, parsers), OPTIONS_OF_OTHER_PROGRAMS)
     for name, text in TEXTS.items():
         named = {found.rstrip("-") for found in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)}
         assert named <= known, name

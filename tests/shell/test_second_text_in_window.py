@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 TEXT, SECOND = "the cat sat on the mat", "a dog ran"
-MOST = VOCABULARY
+MAX_TOKENS = VOCABULARY
 """Maximum number of tokens of the small models."""
 
 
