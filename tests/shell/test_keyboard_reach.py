@@ -14,7 +14,7 @@ from shiboken6 import Shiboken
 from tests.support.accessible_text import heard
 from tests.support.colour_vision import contrast
 from tests.support.image_pixels import rgb_of
-from visualizer.attention.settings import SETTINGS
+from visualizer.attention.settings import SETTINGS_BY_NAME
 from visualizer.session.cell_address import Cell
 from visualizer.shell.pane_docks import tab_stops
 from visualizer.shell.pane_table import PANES
@@ -60,9 +60,9 @@ def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
     names = {named(widget) for widget in reachable_with_editors(hand)}
     bar = hand.window.settings_bar
     assert {chip.accessibleName() for chip in bar.chips.values()} <= names
-    for setting in SETTINGS:
-        if bar.rows[setting.name].control.isEnabled():
-            assert setting.label in names
+    for name, row in bar.rows.items():
+        if row.control.isEnabled():
+            assert SETTINGS_BY_NAME[name].label in names
     assert {"Sentence", "Heatmaps"} <= names
     tokenizer = "Split the text into words or characters"
     assert {tokenizer, "Treat lines as one text or as a batch of texts"} <= names

@@ -233,7 +233,7 @@ def test_the_cell_under_the_brush_is_still_told(painter: Painter) -> None:
     painter.move(weights(1, 5))
     painter.release(weights(1, 5))
     painter.settle()
-    assert painter.hand.said.startswith("journey (query 2) attends to")
+    assert "journey (query 2) attends to" in painter.hand.said
 
 
 # ------------------------------------------------------------------------------ the mode
