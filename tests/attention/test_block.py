@@ -17,7 +17,7 @@ import visualizer
 from tests.support.attention_strategies import Case, cases
 from tests.support.small_runs import a_run
 from visualizer.attention.attend import attend
-from visualizer.attention.fixed_weights import are_all_custom, custom_weights_of
+from visualizer.attention.custom_weights import are_all_custom, custom_weights_of
 from visualizer.attention.mechanisms import (
     Mechanism,
     apply_mechanism,

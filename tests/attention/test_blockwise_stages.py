@@ -314,11 +314,11 @@ class FarNumbers(BlockSource):
     def cells(self, place: tuple[int, ...], rows: Tensor, columns: slice) -> Tensor:
         return self.numbers[place][rows, columns]
 
-    def column_ends(
+    def column_extremes(
         self, place: tuple[int, ...], rows: Tensor, columns: range, block: int
     ) -> tuple[Tensor, Tensor | None]:
         self.read.append((place, rows.tolist()))
-        return super().column_ends(place, rows, columns, block)
+        return super().column_extremes(place, rows, columns, block)
 
 
 @examples(1)
@@ -339,7 +339,7 @@ def test_what_is_far_is_first_drawn_of_a_few_rows_however_large(
     if first.blocks[0] <= block:
         return
     assert source.read == [((at,), first.rows.tolist())]
-    assert held.sampled_rows(block, block, whole) == first.blocks[0]
+    assert held.rows_per_sample(block, block, whole) == first.blocks[0]
     found, of_rows = held.read_pooled(block, block, whole), numbers[at].numpy()
     for row, column in ((0, 0), (found.shape[0] - 1, found.shape[1] - 1)):
         (read,) = held.rows_represented(block, block, (at, row))
@@ -349,7 +349,7 @@ def test_what_is_far_is_first_drawn_of_a_few_rows_however_large(
     while held.draw_coarse_rows(block, block, whole, 10**6):
         pass
     assert held.drawn_share(block, block, whole) == 1
-    assert held.sampled_rows(block, block, whole) == block
+    assert held.rows_per_sample(block, block, whole) == block
     assert held.rows_represented(block, block, (at, 0))[0] == min(block // 2, rows - 1)
 
 

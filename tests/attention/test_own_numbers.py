@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases, numbers, own_weights
-from visualizer.attention.fixed_weights import custom_weights_of
+from visualizer.attention.custom_weights import custom_weights_of
 from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.parameter_init import initialize_parameters
 from visualizer.attention.run import run

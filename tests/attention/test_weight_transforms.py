@@ -98,7 +98,7 @@ def test_the_ends_of_rows_are_the_sizes_of_their_largest_numbers(case: Case, num
     stage = trace.stages[-1 - number].name
     numbers = np.abs(trace.read(stage))
     expected = np.where(np.isfinite(numbers), numbers, 0).max(axis=-1)
-    np.testing.assert_array_equal(trace.cached_stage(stage).row_ends(), expected)
+    np.testing.assert_array_equal(trace.cached_stage(stage).row_magnitudes(), expected)
 
 
 def test_weights_keep_nothing_of_values_that_are_gone() -> None:

@@ -30,7 +30,7 @@ from visualizer.explanations.cell_terms import (
     EquationPart,
 )
 from visualizer.explanations.explain import Equation, equation, explain
-from visualizer.explanations.step_values import format_trimmed
+from visualizer.explanations.step_context import format_trimmed
 from visualizer.format import format_number
 from visualizer.session.timeline import caption_cell
 

@@ -177,7 +177,7 @@ def test_pictures_are_those_of_the_weights() -> None:
             blocks = call.weights[0, head].view(15, 4, 15, 4).amax((1, 3)).numpy()
             assert np.abs(held.read_pooled(4, 4, index) - blocks).max() <= 1e-6
             largest = call.weights[0, head].amax(-1).numpy()
-            assert np.abs(held.row_ends((layer, head)) - largest).max() <= 1e-6
+            assert np.abs(held.row_magnitudes((layer, head)) - largest).max() <= 1e-6
 
 
 @pytest.mark.usefixtures("long")

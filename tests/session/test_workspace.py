@@ -12,7 +12,7 @@ from shiboken6 import isValid
 
 from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer import app
-from visualizer.attention import fixed_weights
+from visualizer.attention import custom_weights
 from visualizer.attention.remote_numbers import report_arrival
 from visualizer.attention.spec import PROJECTION_LAYERS, NumberMatrix
 from visualizer.documents.document_file import SavedDocument
@@ -411,7 +411,7 @@ def test_weights_that_are_too_large_are_not_kept_and_a_message_is_shown(
     gated: MainWindow, gate: Gate, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = Hand(qtbot, gated)
-    monkeypatch.setattr(fixed_weights, "MAX_ELEMENTS", 10)
+    monkeypatch.setattr(custom_weights, "MAX_ELEMENTS", 10)
     hand.press(Qt.Key.Key_K)
     assert (
         hand.problem("own_weights")

@@ -33,7 +33,7 @@ from visualizer.api.argument_validation import (
 )
 from visualizer.api.notebook_values import Explained, Figure
 from visualizer.api.trained_model import TrainedModel, trained_model
-from visualizer.attention.fixed_weights import read_bias, read_weights
+from visualizer.attention.custom_weights import read_bias, read_weights
 from visualizer.attention.spec import NORM_LAYERS, OWN_BIASES
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError

@@ -550,7 +550,7 @@ class _QueryKeySource(_StageSource):
 class _SoftmaxSource(_QueryKeySource):
     """Source of softmax weights, in which the largest scores have the largest weights."""
 
-    def column_ends(
+    def column_extremes(
         self, place: LeadingIndices, rows: Tensor, columns: range, block: int
     ) -> BlockExtremes:
         """Compute the largest score of each block, and then the weights of only these scores."""

@@ -144,7 +144,7 @@ class BlockSource(ABC):
         """Return the largest number of each given row; None if unknown."""
         return None
 
-    def column_ends(
+    def column_extremes(
         self, place: LeadingIndices, rows: Tensor, columns: range, block: int
     ) -> BlockExtremes:
         """Compute the largest and smallest number per row and block of columns, [row, block].
@@ -319,7 +319,7 @@ class BlockwiseTensor(CachedTensor):
         self.previews: OrderedDict[LeadingIndices, np.ndarray] = OrderedDict()
         """Cells of the coarse previews, by matrix."""
         self._rows: OrderedDict[tuple[LeadingIndices, int], np.ndarray] = OrderedDict()
-        self._row_ends: dict[LeadingIndices, np.ndarray] = {}
+        self._row_magnitudes: dict[LeadingIndices, np.ndarray] = {}
         self._low, self._high = math.inf, -math.inf
         self._lock = Lock()
 
@@ -336,7 +336,9 @@ class BlockwiseTensor(CachedTensor):
         with self._lock:
             made._tiles.update((key, tile.copy()) for key, tile in self._tiles.items())
             made.previews.update(self.previews)
-            made._row_ends = {place: ends.copy() for place, ends in self._row_ends.items()}
+            made._row_magnitudes = {
+                place: ends.copy() for place, ends in self._row_magnitudes.items()
+            }
             made._low, made._high = self._low, self._high
         made._kept = {key: _copy_with_own_tiles(kept) for key, kept in [*self._kept.items()]}
         return made
@@ -493,7 +495,7 @@ class BlockwiseTensor(CachedTensor):
         """Compute the given rows and columns, [row, column]."""
         return readable(self._source.cells(place, torch.from_numpy(rows), columns))
 
-    def column_ends(
+    def column_extremes(
         self, place: LeadingIndices, rows: np.ndarray, columns: range, block: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Compute the largest and smallest number per row and block of columns, [row, block].
@@ -508,7 +510,7 @@ class BlockwiseTensor(CachedTensor):
         tuple of ndarray and ndarray or None
             The largest and the smallest finite numbers; None for the smallest if none is negative.
         """
-        high, low = self._source.column_ends(place, torch.from_numpy(rows), columns, block)
+        high, low = self._source.column_extremes(place, torch.from_numpy(rows), columns, block)
         return readable(high), None if low is None else readable(low)
 
     @property
@@ -521,7 +523,7 @@ class BlockwiseTensor(CachedTensor):
         Unlike a drawing, this result is not cached.
         """
         rows = torch.from_numpy(_middle_rows(block, self._shape[-2]))
-        high, _ = self._source.column_ends(place, rows, range(self._shape[-1]), block)
+        high, _ = self._source.column_extremes(place, rows, range(self._shape[-1]), block)
         return readable(high)
 
     def sample_matrices(
@@ -533,7 +535,7 @@ class BlockwiseTensor(CachedTensor):
             return spaced, 1, self.read_rows(spaced, place)
         first = PreviewLayout.of(self._shape)
         rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
-        high, low = self._source.column_ends(place, rows, columns, first.blocks[1])
+        high, low = self._source.column_extremes(place, rows, columns, first.blocks[1])
         values = _largest_magnitude(_to_array(high), None if low is None else _to_array(low))
         return first.rows, first.blocks[1], values
 
@@ -584,9 +586,9 @@ class BlockwiseTensor(CachedTensor):
         low, high = self._low, self._high
         return (low, high) if low <= high else (0.0, 0.0)
 
-    def row_ends(self, index: Index = ()) -> np.ndarray:
+    def row_magnitudes(self, index: Index = ()) -> np.ndarray:
         """Return the largest finite absolute value of each row; 0 for rows that are not drawn."""
-        ends = self._row_ends.get(tuple(index))  # type: ignore[arg-type]
+        ends = self._row_magnitudes.get(tuple(index))  # type: ignore[arg-type]
         return np.zeros(self._shape[-2], np.float32) if ends is None else ends
 
     def part(self, rows: int, columns: int, index: Index) -> DrawnRegion:
@@ -632,7 +634,7 @@ class BlockwiseTensor(CachedTensor):
             is_begun, _ = self._known_rows(part)
         return float(is_begun.mean()) if len(is_begun) else 1.0
 
-    def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
+    def rows_per_sample(self, rows: int, columns: int, index: Index = ()) -> int:
         """Return how many rows of the tensor one computed row represents."""
         part = self.part(rows, columns, index)
         with self._lock:
@@ -735,7 +737,7 @@ class BlockwiseTensor(CachedTensor):
         if is_known or first.blocks[0] <= part.blocks[0]:
             return False
         rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
-        high, low = self._source.column_ends(place, rows, columns, first.blocks[1])
+        high, low = self._source.column_extremes(place, rows, columns, first.blocks[1])
         self._note_ends(place, first.rows, high, low)
         with self._lock:
             self.previews[place] = _largest_magnitude(
@@ -773,7 +775,7 @@ class BlockwiseTensor(CachedTensor):
     def _draw_rows(self, part: DrawnRegion, rows: np.ndarray) -> None:
         """Compute rows, in ascending order, and merge them into the tiles of a region."""
         columns = _whole_tiles(part, self._shape[-1])
-        high, low = self._source.column_ends(
+        high, low = self._source.column_extremes(
             part.place, torch.from_numpy(rows), columns, part.blocks[1]
         )
         self._note_ends(part.place, rows, high, low)
@@ -819,7 +821,7 @@ class BlockwiseTensor(CachedTensor):
         largest = self._source.row_maxima(place, torch.from_numpy(rows))
         if largest is None:
             largest = torch.maximum(high.amax(-1), -least.amin(-1)).abs()
-        known = self._row_ends.setdefault(place, np.zeros(self._shape[-2], np.float32))
+        known = self._row_magnitudes.setdefault(place, np.zeros(self._shape[-2], np.float32))
         found = np.nan_to_num(_to_array(largest), nan=0, posinf=0, neginf=0)
         known[rows] = np.maximum(known[rows], found)
         ends = [float(high.amax()), float(least.amin())]

@@ -186,7 +186,7 @@ class CachedTensor:
         """Return the share of the rows in `read_pooled` that are at least partly computed."""
         return 1.0
 
-    def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
+    def rows_per_sample(self, rows: int, columns: int, index: Index = ()) -> int:
         """Return how many rows of the tensor one row represents in a drawing that is not exact."""
         return rows
 
@@ -195,9 +195,11 @@ class CachedTensor:
         limits: tuple[float, float] = self.cached_result("limits", self._compute_limits)
         return limits
 
-    def row_ends(self, index: Index = ()) -> np.ndarray:
+    def row_magnitudes(self, index: Index = ()) -> np.ndarray:
         """Return the largest finite absolute value in each row, [..., row]."""
-        return readable(self.cached_result("row ends", lambda: _row_ends(self.row_limits()))[index])
+        return readable(
+            self.cached_result("row ends", lambda: _row_magnitudes(self.row_limits()))[index]
+        )
 
     def row_lengths(self) -> Tensor:
         """Return the Euclidean norm of each row, [..., row]."""
@@ -383,7 +385,7 @@ def row_limits(tensor: Tensor) -> RowLimits:
     return lows, highs, float(lows.amin()), float(highs.amax())
 
 
-def _row_ends(limits: RowLimits) -> Tensor:
+def _row_magnitudes(limits: RowLimits) -> Tensor:
     lows, highs, *_ = limits
     ends = lows.abs().maximum(highs.abs())
     return ends.where(ends.isfinite(), 0)

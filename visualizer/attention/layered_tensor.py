@@ -239,11 +239,11 @@ class LayeredTensor(CachedTensor):
             return super().read_largest(count, index)
         return self.parts[at].read_largest(count, tuple(rest))
 
-    def row_ends(self, index: Index = ()) -> np.ndarray:
+    def row_magnitudes(self, index: Index = ()) -> np.ndarray:
         at, *rest = index or (slice(None),)
         if isinstance(at, slice):
-            return super().row_ends(index)
-        return self.parts[at].row_ends(tuple(rest))
+            return super().row_magnitudes(index)
+        return self.parts[at].row_magnitudes(tuple(rest))
 
     def row_lengths(self) -> Tensor:
         return torch.stack([part.row_lengths() for part in self.parts])

@@ -45,7 +45,7 @@ def custom_tensor(
 def custom_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
     """Convert custom weights to the layout of the parameters; inverse of `join_head_weights`."""
     found: dict[str, torch.Tensor] = {}
-    for own, matrix in spec.counting_weights:
+    for own, matrix in spec.used_custom_weights:
         is_bias = own in OWN_BIASES
         layer = OWN_BIASES[own] if is_bias else OWN_LAYERS[own]
         of_layer = parameter_names(spec, layer)

@@ -434,7 +434,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("own_weights", "Custom weights", SettingKind.OWN,
             "Weights of the module’s layers to use instead of random ones",
             (((), "None: random, from the seed"),),
-            where=(given("counting_weights", "with a module that lacks these weights"),),
+            where=(given("used_custom_weights", "with a module that lacks these weights"),),
             group=SettingGroup.NUMBERS),
     Setting("projection", "Projection", SettingKind.CHOICE,
             "How queries, keys and values are computed from the input", _choices_of(Projection)),

@@ -411,6 +411,6 @@ class AttentionSpec(Struct, frozen=True):
         return sizes | {f"{name}{BIAS_SUFFIX}": (1, sizes[name][1]) for name in biased}
 
     @property
-    def counting_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:
+    def used_custom_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:
         """Custom weights and biases that the computation uses."""
         return tuple(own for own in self.own_weights if own[0] in self.own_sizes)

@@ -661,7 +661,7 @@ def vector_noun(stage: str) -> str:
     return STAGE_NOUNS[stage].vector or STAGE_NOUNS[stage].number
 
 
-def axis_word(dim: str) -> str:
+def axis_noun(dim: str) -> str:
     """Return the noun for an element along an axis of a stage."""
     return "column" if dim.startswith("d_") else {"token": "position"}.get(dim, dim)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from visualizer.explanations.step_values import format_trimmed, parenthesize_negative
+from visualizer.explanations.step_context import format_trimmed, parenthesize_negative
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class EquationPart(Struct, frozen=True):
     is_highlighted: bool = False
 
 
-class EquationTerm(Struct, frozen=True):
+class EquationSide(Struct, frozen=True):
     """The right-hand side of an equation, before the value.
 
     Parameters
@@ -238,7 +238,7 @@ class EquationTerm(Struct, frozen=True):
     is_computed_number: bool = True
 
 
-class EquationTermWriter(Struct, frozen=True, eq=False):
+class EquationWriter(Struct, frozen=True, eq=False):
     """Writes the terms of an explanation as parts of an equation."""
 
     trace: Trace
@@ -324,47 +324,49 @@ def _format_shift(factor: Factor) -> str:
     return f" − {parenthesize_negative(format_trimmed(factor.shift))}" if is_subtracted else ""
 
 
-def sum_equation(line: EquationTermWriter) -> EquationTerm:
+def sum_equation(writer: EquationWriter) -> EquationSide:
     """Write a sum of terms."""
-    return EquationTerm(line.sum_parts(omit_zeros=False))
+    return EquationSide(writer.sum_parts(omit_zeros=False))
 
 
-def key_sum_equation(line: EquationTermWriter) -> EquationTerm:
+def key_sum_equation(writer: EquationWriter) -> EquationSide:
     """Write a sum over the keys, without terms that are 0."""
-    return EquationTerm(line.sum_parts(omit_zeros=True))
+    return EquationSide(writer.sum_parts(omit_zeros=True))
 
 
-def copied_equation(line: EquationTermWriter, how: str) -> EquationTerm:
+def copied_equation(writer: EquationWriter, how: str) -> EquationSide:
     """Write a number that was copied instead of computed, and a remark on its source."""
-    factors, _ = line.factors[0]
-    return EquationTerm([line.number_part(factors[0], 0), EquationPart(f", {how}")], False)
+    factors, _ = writer.factors[0]
+    return EquationSide([writer.number_part(factors[0], 0), EquationPart(f", {how}")], False)
 
 
-def empty_row_equation() -> EquationTerm:
+def empty_row_equation() -> EquationSide:
     """Write the share of a row without any weights."""
-    return EquationTerm([EquationPart("0, because the row is empty")], False)
+    return EquationSide([EquationPart("0, because the row is empty")], False)
 
 
-def share_equation(line: EquationTermWriter) -> EquationTerm:
+def share_equation(writer: EquationWriter) -> EquationSide:
     """Write one term divided by the sum of all terms."""
-    if line.explanation.is_empty:
+    if writer.explanation.is_empty:
         return empty_row_equation()
-    over = line.term_parts(line.explanation.chosen, is_first=True)
-    below = line.sum_parts(omit_zeros=True)
-    if len(line.select_terms(omit_zeros=True)[0]) > 1:
+    over = writer.term_parts(writer.explanation.chosen, is_first=True)
+    below = writer.sum_parts(omit_zeros=True)
+    if len(writer.select_terms(omit_zeros=True)[0]) > 1:
         below = [EquationPart("("), *below, EquationPart(")")]
-    return EquationTerm([*over, EquationPart(" ÷ "), *below])
+    return EquationSide([*over, EquationPart(" ÷ "), *below])
 
 
-def masked_equation(line: EquationTermWriter) -> EquationTerm:
+def masked_equation(writer: EquationWriter) -> EquationSide:
     """Write an allowed cell, or the replacement of a forbidden cell."""
-    if line.explanation.chosen == 0:
-        return copied_equation(line, "unchanged because it is allowed")
-    return replacement_equation(line, "because it is masked")
+    if writer.explanation.chosen == 0:
+        return copied_equation(writer, "unchanged because it is allowed")
+    return replacement_equation(writer, "because it is masked")
 
 
-def replacement_equation(line: EquationTermWriter, why: str) -> EquationTerm:
+def replacement_equation(writer: EquationWriter, why: str) -> EquationSide:
     """Write the replacement of a number, and the reason for it."""
-    (factors, _), (otherwise, _) = line.factors
+    (factors, _), (otherwise, _) = writer.factors
     instead = EquationPart(f"{otherwise[0].form} in place of ")
-    return EquationTerm([instead, line.number_part(factors[0], 0), EquationPart(f", {why}")], False)
+    return EquationSide(
+        [instead, writer.number_part(factors[0], 0), EquationPart(f", {why}")], False
+    )

@@ -180,21 +180,21 @@ class ExpressionContext(Struct, frozen=True):
 
     spec: AttentionSpec
     stage: Stage
-    words: CodeIdentifiers
+    identifiers: CodeIdentifiers
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Variables of the stage's inputs."""
-        return tuple(self.words.names[name] for name in self.stage.reads)
+        return tuple(self.identifiers.names[name] for name in self.stage.reads)
 
     @property
     def x(self) -> str:
-        return self.words.names[Role.INPUT]
+        return self.identifiers.names[Role.INPUT]
 
     @property
     def divisor(self) -> str:
         """Divisor of the scores, as an expression that can follow a division sign."""
-        size = {ScaleKind.D_HEAD: self.words.names[Role.KEYS], ScaleKind.D_MODEL: self.x}
+        size = {ScaleKind.D_HEAD: self.identifiers.names[Role.KEYS], ScaleKind.D_MODEL: self.x}
         temperature = repr(float(self.spec.temperature))
         if self.spec.scale is ScaleKind.NONE:
             return temperature
@@ -204,14 +204,14 @@ class ExpressionContext(Struct, frozen=True):
     def masks(self) -> tuple[str, ...]:
         """Names of the masks that forbid cells at this stage."""
         masking = MaskingSpec.of(self.spec, self.stage.name)
-        mask = () if masking.mask is MaskKind.NONE else (self.words.mask_names[masking.mask],)
-        return (*mask, self.words.padding) if masking.lengths else mask
+        mask = () if masking.mask is MaskKind.NONE else (self.identifiers.mask_names[masking.mask],)
+        return (*mask, self.identifiers.padding) if masking.lengths else mask
 
     def forbidden(self) -> str:
-        return self.words.forbidden(self.masks())
+        return self.identifiers.forbidden(self.masks())
 
     def allowed(self) -> str:
-        return self.words.allowed(self.masks())
+        return self.identifiers.allowed(self.masks())
 
     def may_have_empty_rows(self) -> bool:
         """Return whether a query may have no allowed key at this stage."""
@@ -236,5 +236,5 @@ class ExpressionContext(Struct, frozen=True):
         """Return code that splits an expression [token, width] into heads."""
         if heads == 1:
             return f"{expression}.unsqueeze(-3)"
-        sizes = f"*{self.words.batch}, {self.words.tokens}, {heads}, {self.spec.d_head}"
+        sizes = f"*{self.identifiers.batch}, {self.identifiers.tokens}, {heads}, {self.spec.d_head}"
         return f"{expression}.view({sizes}).transpose(-3, -2)"

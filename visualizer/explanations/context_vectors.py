@@ -18,16 +18,16 @@ from visualizer.explanations.phrases import (
     matrix_product_shapes,
     weight_phrase,
 )
-from visualizer.explanations.step_values import format_vector
+from visualizer.explanations.step_context import format_vector
 from visualizer.format import format_number, format_share
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import EquationTerm, EquationTermWriter, ExplainedCell
+    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_terms import EquationSide, EquationWriter, ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepContext
+    from visualizer.explanations.step_context import StepContext
 
 
 class WeightedSumExplainer(Explainer):
@@ -44,42 +44,41 @@ class WeightedSumExplainer(Explainer):
         )
         return sum_terms(factors)
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def explain_cell(self, info: CellInfo) -> str:
         vector = (
-            f"Column {facts.column} of the context vector of "
-            f"{facts.token('query')}{facts.head_phrase}"
+            f"Column {info.column} of the context vector of {info.token('query')}{info.head_phrase}"
         )
-        adds = f"is the sum of column {facts.column} of all values, each multiplied by its weight"
-        return f"{vector} {adds}: {format_number(facts.value)}."
+        adds = f"is the sum of column {info.column} of all values, each multiplied by its weight"
+        return f"{vector} {adds}: {format_number(info.value)}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        weights = block.row(block.reads)
-        mixed = block.row()
+    def row_sentence(self, context: StepContext) -> str:
+        weights = context.row(context.first_input)
+        mixed = context.row()
         keys = np.flatnonzero(weights)
-        before = block.sentence_start(block.reads)
-        vector_of = f"the context vector of {block.query}"
+        before = context.qualifier_of(context.first_input)
+        vector_of = f"the context vector of {context.query}"
         if not (np.isfinite(weights).all() and np.isfinite(mixed).all()):
             return f"{vector_of} cannot be computed: {NON_FINITE_PHRASE}"
         if len(keys) == 0:
-            return f"{block.query} does not attend to any key: its context vector is 0"
+            return f"{context.query} does not attend to any key: its context vector is 0"
         if len(keys) == 1:
             part = weight_phrase(weights, float(weights[keys[0]]))
-            value = f"the value of {block.key(int(keys[0]))}"
+            value = f"the value of {context.key(int(keys[0]))}"
             return f"{before}{vector_of} is {part} {value}: {format_vector(mixed)}"
-        parts = largest_terms_phrase(block, weights, keys)
+        parts = largest_terms_phrase(context, weights, keys)
         return (
-            f"{before}{block.query} mixes {parts} into its context vector: {format_vector(mixed)}"
+            f"{before}{context.query} mixes {parts} into its context vector: {format_vector(mixed)}"
         )
 
-    def stage_sentence(self, block: StepContext) -> str:
+    def stage_sentence(self, context: StepContext) -> str:
         made = "each token’s weights mix the values into its context vector"
-        return f"{made}; {largest_number_phrase(block)}"
+        return f"{made}; {largest_number_phrase(context)}"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "Σ weight × value"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return key_sum_equation(line)
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        return key_sum_equation(writer)
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.inputs[0]} @ {context.inputs[1]}"
@@ -109,24 +108,26 @@ class LateSinkExplainer(VectorExplainer):
         )
         return sum_terms((own, kept))
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        head, token, _ = facts.cell.place
-        name = facts.explanation.stage.layer_step(LateSink).kept
-        kept = format_share(float(facts.run.trace.read(name, (facts.layer, head, token))))
+    def column_phrase(self, info: CellInfo) -> str:
+        head, token, _ = info.cell.place
+        name = info.explanation.stage.layer_step(LateSink).kept
+        kept = format_share(float(info.run.trace.read(name, (info.layer, head, token))))
         own = "is the same column of the context vector"
         return f"{own} times {kept}, the share of the row that the sink leaves"
 
-    def row_phrase(self, block: StepContext) -> str:
-        name = block.stage.layer_step(LateSink).kept
-        kept = block.run.trace.read(name, (block.layer, block.head, block.at))
-        left = f"the sink leaves {format_share(float(kept))} of the {vector_noun(block.reads)}"
-        return f"{left} of {block.query}"
+    def row_phrase(self, context: StepContext) -> str:
+        name = context.stage.layer_step(LateSink).kept
+        kept = context.run.trace.read(name, (context.layer, context.head, context.row_index))
+        left = (
+            f"the sink leaves {format_share(float(kept))} of the {vector_noun(context.first_input)}"
+        )
+        return f"{left} of {context.query}"
 
-    def stage_phrase(self, block: StepContext) -> str:
-        read = vector_noun(block.reads)
+    def stage_phrase(self, context: StepContext) -> str:
+        read = vector_noun(context.first_input)
         return f"each {read} is multiplied by the share of its row that the sink leaves"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "number × share left by the sink"
 
 

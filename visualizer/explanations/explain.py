@@ -20,7 +20,7 @@ from visualizer.explanations import (
 from visualizer.explanations.cell_terms import (
     CellIndex,
     EquationPart,
-    EquationTermWriter,
+    EquationWriter,
     ExplainedCell,
     Explanation,
 )
@@ -98,7 +98,7 @@ def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation
 def cell_equation(trace: Trace, explanation: Explanation) -> Equation:
     """Return the equation of an explained cell."""
     explainer = EXPLAINERS[explanation.stage.operation]
-    written = explainer.equation(EquationTermWriter(trace, explanation))
+    written = explainer.equation(EquationWriter(trace, explanation))
     parts = tuple(
         EquationPart("".join(part.text for part in group), is_highlighted)
         for is_highlighted, group in groupby(written.parts, lambda part: part.is_highlighted)

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, ClassVar
 
 from visualizer.explanations.cell_terms import sum_equation
 from visualizer.explanations.phrases import column_name, largest_number_phrase
-from visualizer.explanations.step_values import format_vector
+from visualizer.explanations.step_context import format_vector
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Operation, Stage
-    from visualizer.explanations.cell_facts import CellInfo
+    from visualizer.explanations.cell_info import CellInfo
     from visualizer.explanations.cell_terms import (
-        EquationTerm,
-        EquationTermWriter,
+        EquationSide,
+        EquationWriter,
         ExplainedCell,
         TermList,
     )
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.phrases import WeightShape
-    from visualizer.explanations.step_values import StepContext
+    from visualizer.explanations.step_context import StepContext
 
 
 class Explainer(ABC):
@@ -35,28 +35,28 @@ class Explainer(ABC):
         """Return the terms that give a cell's value."""
 
     @abstractmethod
-    def explain_cell(self, facts: CellInfo) -> str:
+    def explain_cell(self, info: CellInfo) -> str:
         """Return a sentence about a cell, with the tokens in bold (HTML)."""
 
     @abstractmethod
-    def row_sentence(self, block: StepContext) -> str:
+    def row_sentence(self, context: StepContext) -> str:
         """Describe the computation of a row, for use with `StepContext.sentence`."""
 
     @abstractmethod
-    def stage_sentence(self, block: StepContext) -> str:
+    def stage_sentence(self, context: StepContext) -> str:
         """Describe the computation of a whole stage, for use with `StepContext.sentence`."""
 
     @abstractmethod
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         """Return the formula of the operation for the Explain pane, in words and symbols."""
 
-    def term_name(self, facts: CellInfo, at: int) -> str:
+    def term_name(self, info: CellInfo, at: int) -> str:
         """Return the name of the term with an index; empty if it has the name of its input."""
         return ""
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
+    def equation(self, writer: EquationWriter) -> EquationSide:
         """Write a cell's computation with its numbers; a sum of products by default."""
-        return sum_equation(line)
+        return sum_equation(writer)
 
     def code(self, context: ExpressionContext) -> str:
         """Return the expression that computes the stage, in a code dialect.
@@ -90,22 +90,22 @@ class VectorExplainer(Explainer):
     """Text between the phrase that describes a row and the row's vector."""
 
     @abstractmethod
-    def column_phrase(self, facts: CellInfo) -> str:
+    def column_phrase(self, info: CellInfo) -> str:
         """Return the predicate of a sentence about a cell, such as "is the sum of …"."""
 
     @abstractmethod
-    def row_phrase(self, block: StepContext) -> str:
+    def row_phrase(self, context: StepContext) -> str:
         """Describe the computation of a row, without its numbers."""
 
     @abstractmethod
-    def stage_phrase(self, block: StepContext) -> str:
+    def stage_phrase(self, context: StepContext) -> str:
         """Describe the computation of a whole stage, without its largest number."""
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        return f"{column_name(facts)} {self.column_phrase(facts)}: {format_number(facts.value)}."
+    def explain_cell(self, info: CellInfo) -> str:
+        return f"{column_name(info)} {self.column_phrase(info)}: {format_number(info.value)}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        return f"{self.row_phrase(block)}{self.row_separator}{format_vector(block.row())}"
+    def row_sentence(self, context: StepContext) -> str:
+        return f"{self.row_phrase(context)}{self.row_separator}{format_vector(context.row())}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        return f"{self.stage_phrase(block)}; {largest_number_phrase(block)}"
+    def stage_sentence(self, context: StepContext) -> str:
+        return f"{self.stage_phrase(context)}; {largest_number_phrase(context)}"

@@ -17,7 +17,7 @@ from visualizer.attention.token_embeddings import (
 )
 from visualizer.explanations.cell_terms import (
     EquationPart,
-    EquationTerm,
+    EquationSide,
     TermList,
     added_inputs,
     constant,
@@ -32,17 +32,17 @@ from visualizer.explanations.phrases import (
     largest_number_phrase,
     vector_column_sentence,
 )
-from visualizer.explanations.step_values import LargestValue, format_vector
+from visualizer.explanations.step_context import LargestValue, format_vector
 from visualizer.format import format_count, format_number, format_share
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import EquationTermWriter, ExplainedCell
+    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_terms import EquationWriter, ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepContext
+    from visualizer.explanations.step_context import StepContext
 
 
 class InputVectorsExplainer(Explainer):
@@ -53,36 +53,36 @@ class InputVectorsExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         return sum_terms((explained.factor(explained.stage.name, *explained.place),))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        return vector_column_sentence(facts, "vector")
+    def explain_cell(self, info: CellInfo) -> str:
+        return vector_column_sentence(info, "vector")
 
-    def row_sentence(self, block: StepContext) -> str:
-        size = format_count(block.spec.d_in, "number")
-        name = ", its embedding" if block.stage.name == "embedding" else ""
-        return f"{block.query} becomes a vector of {size}{name}: {format_vector(block.row())}"
+    def row_sentence(self, context: StepContext) -> str:
+        size = format_count(context.spec.d_in, "number")
+        name = ", its embedding" if context.stage.name == "embedding" else ""
+        return f"{context.query} becomes a vector of {size}{name}: {format_vector(context.row())}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        size = format_count(block.spec.d_in, "number")
-        name = ", its embedding" if block.stage.name == "embedding" else ""
-        each = f"each of {block.tokens:,} tokens becomes a vector of {size}{name}"
-        return f"{each}; {largest_number_phrase(block)}"
+    def stage_sentence(self, context: StepContext) -> str:
+        size = format_count(context.spec.d_in, "number")
+        name = ", its embedding" if context.stage.name == "embedding" else ""
+        each = f"each of {context.token_count:,} tokens becomes a vector of {size}{name}"
+        return f"{each}; {largest_number_phrase(context)}"
 
-    def formula(self, facts: CellInfo) -> str:
-        return _vector_origin(facts)
+    def formula(self, info: CellInfo) -> str:
+        return _vector_origin(info)
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return copied_equation(line, "given")
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        return copied_equation(writer, "given")
 
     def code(self, context: ExpressionContext) -> str:
         return "inputs"
 
 
-def _vector_origin(facts: CellInfo) -> str:
+def _vector_origin(info: CellInfo) -> str:
     """Describe where the vector of a token comes from."""
-    spec, (dim, at) = facts.run.trace.spec, next(iter(facts.place.items()))
+    spec, (dim, at) = info.run.trace.spec, next(iter(info.place.items()))
     if spec.own_input:
-        return f"from {facts.run.weights_source}" if facts.run.weights_source else "custom value"
-    token = facts.run.words(facts.leading, dim)[at]
+        return f"from {info.run.weights_source}" if info.run.weights_source else "custom value"
+    token = info.run.words(info.leading, dim)[at]
     if token == PADDING_LABEL:
         return "padding: 0"
     if spec.d_in == BOOK_DIMENSIONS and token in BOOK_VECTORS:
@@ -106,35 +106,35 @@ class PositionVectorsExplainer(Explainer):
             (constant(float(value), f"{function}({place} / 10000^({exponent})) = {{}}"),)
         )
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        return vector_column_sentence(facts, "position vector")
+    def explain_cell(self, info: CellInfo) -> str:
+        return vector_column_sentence(info, "position vector")
 
-    def row_sentence(self, block: StepContext) -> str:
-        place = f"position {block.at + 1} ({block.word(block.at)})"
-        return f"{place} has the position vector {format_vector(block.row())}"
+    def row_sentence(self, context: StepContext) -> str:
+        place = f"position {context.row_index + 1} ({context.bold_token(context.row_index)})"
+        return f"{place} has the position vector {format_vector(context.row())}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        size = format_count(block.spec.d_in, "number")
+    def stage_sentence(self, context: StepContext) -> str:
+        size = format_count(context.spec.d_in, "number")
         vector = (
             f"learned vector of {size}"
-            if block.spec.position is PositionKind.LEARNED
+            if context.spec.position is PositionKind.LEARNED
             else f"vector of {size} computed from sines and cosines"
         )
-        each = f"each of {block.tokens:,} positions has a {vector}"
-        return f"{each}; {largest_number_phrase(block, 'the largest', is_of_places=True)}"
+        each = f"each of {context.token_count:,} positions has a {vector}"
+        return f"{each}; {largest_number_phrase(context, 'the largest', is_of_places=True)}"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "looked up"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        factors, _ = line.factors[0]
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        factors, _ = writer.factors[0]
         form = factors[0].form
         if form != "{}":  # sine or cosine, computed from the position
-            return EquationTerm([EquationPart(form.removesuffix(" = {}"))])
-        return copied_equation(line, "looked up")
+            return EquationSide([EquationPart(form.removesuffix(" = {}"))])
+        return copied_equation(writer, "looked up")
 
     def code(self, context: ExpressionContext) -> str:
-        embedding = context.words.names["embedding"]
+        embedding = context.identifiers.names["embedding"]
         if context.spec.position is PositionKind.LEARNED:
             return f"position_table.expand_as({embedding})"
         return f"sinusoids(*{embedding}.shape[-2:]).expand_as({embedding})"
@@ -153,17 +153,18 @@ class AddPositionExplainer(VectorExplainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         return added_inputs(explained)
 
-    def column_phrase(self, facts: CellInfo) -> str:
+    def column_phrase(self, info: CellInfo) -> str:
         return "is the sum of the same columns of the embedding and the position vector"
 
-    def row_phrase(self, block: StepContext) -> str:
-        embedding = f"the embedding of {block.word(block.at)}"
-        return f"{embedding} plus the vector of position {block.at + 1} gives its input vector"
+    def row_phrase(self, context: StepContext) -> str:
+        embedding = f"the embedding of {context.bold_token(context.row_index)}"
+        position = f"the vector of position {context.row_index + 1}"
+        return f"{embedding} plus {position} gives its input vector"
 
-    def stage_phrase(self, block: StepContext) -> str:
+    def stage_phrase(self, context: StepContext) -> str:
         return "embeddings and position vectors are added elementwise"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "embedding + position"
 
     def code(self, context: ExpressionContext) -> str:
@@ -181,10 +182,10 @@ def _origin_phrase(run: Run, verb: str, source: str = "a file") -> str:
     return f"{verb} read from {source}"
 
 
-def _unknown_token(facts: CellInfo, dim: str) -> str:
+def _unknown_token(info: CellInfo, dim: str) -> str:
     """Name a position without a known token, such as "query 3"; empty for other positions."""
-    at = facts.place[dim]
-    return f"<b>{dim} {at + 1}</b>" if facts.word(at, dim) == str(at + 1) else ""
+    at = info.place[dim]
+    return f"<b>{dim} {at + 1}</b>" if info.word(at, dim) == str(at + 1) else ""
 
 
 class CapturedExplainer(Explainer):
@@ -195,60 +196,60 @@ class CapturedExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         return sum_terms((explained.factor(explained.stage.name, *explained.place),))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        stage = facts.explanation.stage
-        origin = _origin_phrase(facts.run, "was", escape(facts.run.source))
+    def explain_cell(self, info: CellInfo) -> str:
+        stage = info.explanation.stage
+        origin = _origin_phrase(info.run, "was", escape(info.run.source))
         if stage.dims[-1] != "key":
-            whose = f"{vector_noun(stage.name)} of {facts.token(stage.dims[-2])}{facts.head_phrase}"
-            return f"Column {facts.column} of the {whose} {origin}: {format_number(facts.value)}."
+            whose = f"{vector_noun(stage.name)} of {info.token(stage.dims[-2])}{info.head_phrase}"
+            return f"Column {info.column} of the {whose} {origin}: {format_number(info.value)}."
         kind = stage.noun
         source = f" This {kind} {origin}."
-        query, key = (_unknown_token(facts, dim) or facts.token(dim) for dim in ("query", "key"))
+        query, key = (_unknown_token(info, dim) or info.token(dim) for dim in ("query", "key"))
         pair = f"{query} and {key}"
-        if np.isnan(facts.value):
+        if np.isnan(info.value):
             return f"The {kind} of {pair} is not a number (NaN).{source}"
-        if stage.is_weights and 0 <= facts.value <= 1:
-            if _unknown_token(facts, "query"):
+        if stage.is_weights and 0 <= info.value <= 1:
+            if _unknown_token(info, "query"):
                 query = query.replace("<b>query", "<b>Query", 1)
-            return f"{query} attends to {key} with weight {format_share(facts.value)}.{source}"
-        return f"The {kind} of {pair} is {format_number(facts.value)}.{source}"
+            return f"{query} attends to {key} with weight {format_share(info.value)}.{source}"
+        return f"The {kind} of {pair} is {format_number(info.value)}.{source}"
 
-    def row_sentence(self, block: StepContext) -> str:
-        if block.stage.dims[-1] != "key":
-            vector = f"the {vector_noun(block.stage.name)} of {block.query}"
-            return f"{vector} {_origin_phrase(block.run, 'was')}: {format_vector(block.row())}"
-        name, kind = block.stage.nouns, block.stage.noun
-        read = f"the {name} of {block.query} {_origin_phrase(block.run, 'were')}"
-        top = LargestValue.of(block.row())
+    def row_sentence(self, context: StepContext) -> str:
+        if context.stage.dims[-1] != "key":
+            vector = f"the {vector_noun(context.stage.name)} of {context.query}"
+            return f"{vector} {_origin_phrase(context.run, 'was')}: {format_vector(context.row())}"
+        name, kind = context.stage.nouns, context.stage.noun
+        read = f"the {name} of {context.query} {_origin_phrase(context.run, 'were')}"
+        top = LargestValue.of(context.row())
         if top is None:
             return f"{read}; {NON_FINITE_PHRASE}"
         if top.is_shared:
             return f"{read}; the largest, {format_number(top.value)}, appears {top.times:,} times"
         largest = f"the largest {kind}, {format_number(top.value)}"
-        return f"{read}; {largest}, is that of {block.key(top.at)}"
+        return f"{read}; {largest}, is that of {context.key(top.at)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        if block.stage.dims[-1] != "key":
-            read = (
-                f"each token’s {vector_noun(block.stage.name)} {_origin_phrase(block.run, 'was')}"
-            )
-            return f"{read}; {largest_number_phrase(block)}"
-        name, kind = block.stage.nouns, block.stage.noun
-        read = f"all {name} {_origin_phrase(block.run, 'were')}"
-        top = LargestValue.of(block.matrix())
+    def stage_sentence(self, context: StepContext) -> str:
+        if context.stage.dims[-1] != "key":
+            vector = f"each token’s {vector_noun(context.stage.name)}"
+            origin = _origin_phrase(context.run, "was")
+            return f"{vector} {origin}; {largest_number_phrase(context)}"
+        name, kind = context.stage.nouns, context.stage.noun
+        read = f"all {name} {_origin_phrase(context.run, 'were')}"
+        top = LargestValue.of(context.matrix())
         if top is None:
             return f"{read}; {NON_FINITE_PHRASE}"
         largest = f"the largest {kind}, {format_number(top.value)}"
         if top.is_shared:
             return f"{read}; {largest}, appears {top.times:,} times"
-        query, key = divmod(top.at, block.matrix().shape[1])
-        return f"{read}; {largest}, is that of {block.named(query, 'query')} and {block.key(key)}"
+        query, key = divmod(top.at, context.matrix().shape[1])
+        pair = f"{context.token_name(query, 'query')} and {context.key(key)}"
+        return f"{read}; {largest}, is that of {pair}"
 
-    def formula(self, facts: CellInfo) -> str:
-        return f"read from the {'model' if facts.run.reading else 'file'}"
+    def formula(self, info: CellInfo) -> str:
+        return f"read from the {'model' if info.run.reading else 'file'}"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return copied_equation(line, "unchanged")
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        return copied_equation(writer, "unchanged")
 
 
 EXPLAINERS: tuple[Explainer, ...] = (

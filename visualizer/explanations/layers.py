@@ -20,8 +20,8 @@ from visualizer.attention.roles import Role
 from visualizer.attention.stages import Operation, vector_noun
 from visualizer.explanations.cell_terms import (
     DIVISOR_FORM,
-    EquationTerm,
-    EquationTermWriter,
+    EquationSide,
+    EquationWriter,
     Factor,
     TermList,
     added_inputs,
@@ -37,17 +37,17 @@ from visualizer.explanations.phrases import (
     join_names,
     largest_number_phrase,
 )
-from visualizer.explanations.step_values import format_trimmed, format_vector
+from visualizer.explanations.step_context import format_trimmed, format_vector
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
-    from visualizer.explanations.cell_facts import CellInfo
+    from visualizer.explanations.cell_info import CellInfo
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepContext
+    from visualizer.explanations.step_context import StepContext
 
 
 def _embedded_tokens(stage: Stage, layer: int) -> EmbeddedTokens | None:
@@ -92,34 +92,34 @@ class ResidualStreamExplainer(Explainer):
         whole = np.sum([explained.weight(name, row, None).read for name, row in rows], axis=0)
         return normed_terms(explained, known.norm, parts, whole * known.factor, column)
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        source = _describe_source(facts.explanation.stage, facts.layer)
-        return f"{column_name(facts)} is {format_number(facts.value)}: {source}."
+    def explain_cell(self, info: CellInfo) -> str:
+        source = _describe_source(info.explanation.stage, info.layer)
+        return f"{column_name(info)} is {format_number(info.value)}: {source}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        source = _describe_source(block.stage, block.layer)
-        return f"the residual stream of {block.query} is {format_vector(block.row())}: {source}"
+    def row_sentence(self, context: StepContext) -> str:
+        source = _describe_source(context.stage, context.layer)
+        return f"the residual stream of {context.query} is {format_vector(context.row())}: {source}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        source = _describe_source(block.stage, block.layer)
-        return f"the residual stream enters the layer, {source}; {largest_number_phrase(block)}"
+    def stage_sentence(self, context: StepContext) -> str:
+        source = _describe_source(context.stage, context.layer)
+        return f"the residual stream enters the layer, {source}; {largest_number_phrase(context)}"
 
-    def formula(self, facts: CellInfo) -> str:
-        stage = facts.explanation.stage
-        if stage.layer_step(ResidualStream).before[facts.layer] is not None:
+    def formula(self, info: CellInfo) -> str:
+        stage = info.explanation.stage
+        if stage.layer_step(ResidualStream).before[info.layer] is not None:
             return "output of the previous layer"
-        known = _embedded_tokens(stage, facts.layer)
+        known = _embedded_tokens(stage, info.layer)
         if known is None:
             return "read from the model"
         times = "" if known.factor == 1 else f" × {format_trimmed(known.factor)}"
         return f"{known.norm.name} of embedding{times}" if known.norm else f"embedding{times}"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        if len(line.factors) > 1 or len(line.factors[0][0]) > 1:
-            return sum_equation(line)
-        name = line.factors[0][0][0].name
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        if len(writer.factors) > 1 or len(writer.factors[0][0]) > 1:
+            return sum_equation(writer)
+        name = writer.factors[0][0][0].name
         hows = {"result": "from the previous layer", Role.RESIDUAL: "read from the model"}
-        return copied_equation(line, hows.get(name, "the token’s row of the embedding"))
+        return copied_equation(writer, hows.get(name, "the token’s row of the embedding"))
 
 
 def _addend_names(stage: Stage) -> str:
@@ -134,25 +134,25 @@ class ResidualAdditionExplainer(VectorExplainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         return added_inputs(explained)
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        reads = facts.explanation.stage.reads
+    def column_phrase(self, info: CellInfo) -> str:
+        reads = info.explanation.stage.reads
         if len(reads) == 1:
             return f"is the same column of the {vector_noun(reads[0])}"
-        return f"is the sum of the same columns of {_addend_names(facts.explanation.stage)}"
+        return f"is the sum of the same columns of {_addend_names(info.explanation.stage)}"
 
-    def row_phrase(self, block: StepContext) -> str:
-        if len(block.stage.reads) == 1:
-            return f"{_addend_names(block.stage)} of {block.query} is unchanged"
-        made = f"for {block.query}, {_addend_names(block.stage)} add up to"
-        return f"{made} the {vector_noun(block.stage.name)}"
+    def row_phrase(self, context: StepContext) -> str:
+        if len(context.stage.reads) == 1:
+            return f"{_addend_names(context.stage)} of {context.query} is unchanged"
+        made = f"for {context.query}, {_addend_names(context.stage)} add up to"
+        return f"{made} the {vector_noun(context.stage.name)}"
 
-    def stage_phrase(self, block: StepContext) -> str:
-        if len(block.stage.reads) == 1:
-            return f"{_addend_names(block.stage)} is unchanged"
-        return f"{_addend_names(block.stage)} are added elementwise"
+    def stage_phrase(self, context: StepContext) -> str:
+        if len(context.stage.reads) == 1:
+            return f"{_addend_names(context.stage)} is unchanged"
+        return f"{_addend_names(context.stage)} are added elementwise"
 
-    def formula(self, facts: CellInfo) -> str:
-        return " + ".join(vector_noun(name) for name in facts.explanation.stage.reads)
+    def formula(self, info: CellInfo) -> str:
+        return " + ".join(vector_noun(name) for name in info.explanation.stage.reads)
 
     def code(self, context: ExpressionContext) -> str:
         return " + ".join(context.inputs)
@@ -229,27 +229,29 @@ class NormLayerExplainer(VectorExplainer):
         within = step.heads[head[0]] * len(vectors[0]) + column
         return normed_terms(explained, step, ((own,),), np.concatenate(vectors), within)
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        stage = facts.explanation.stage
+    def column_phrase(self, info: CellInfo) -> str:
+        stage = info.explanation.stage
         norm = f"{_division_phrase(stage)}{_gain_phrase(stage, 'its')}"
         return f"is the same column of the {vector_noun(stage.reads[0])}{norm}"
 
-    def row_phrase(self, block: StepContext) -> str:
-        read = f"the {vector_noun(block.reads)} of {block.query}"
-        return f"{read}{_division_phrase(block.stage)}{_gain_phrase(block.stage, 'each column’s')}"
+    def row_phrase(self, context: StepContext) -> str:
+        read = f"the {vector_noun(context.first_input)} of {context.query}"
+        return (
+            f"{read}{_division_phrase(context.stage)}{_gain_phrase(context.stage, 'each column’s')}"
+        )
 
-    def stage_phrase(self, block: StepContext) -> str:
-        name = block.stage.layer_step(NormLayer).name
-        return f"each {vector_noun(block.reads)} is normalized ({name})"
+    def stage_phrase(self, context: StepContext) -> str:
+        name = context.stage.layer_step(NormLayer).name
+        return f"each {vector_noun(context.first_input)} is normalized ({name})"
 
-    def formula(self, facts: CellInfo) -> str:
-        step = facts.explanation.stage.layer_step(NormLayer)
+    def formula(self, info: CellInfo) -> str:
+        step = info.explanation.stage.layer_step(NormLayer)
         first = "(number − mean) ÷ deviation" if step.is_centred else "number ÷ root mean square"
         weight = " × (1 + weight)" if step.adds_one else " × weight"
         return first + weight * step.has_gain + " + bias" * step.has_bias
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.words.layers[context.stage.parameters[0]]}({context.inputs[0]})"
+        return f"{context.identifiers.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
         """Return the weights of a norm in a module's block; None for a norm in a model."""
@@ -276,17 +278,17 @@ class HiddenActivationExplainer(VectorExplainer):
         used = np.array([ACTIVATIONS[name](float(first.read[0]))])
         return sum_terms((replace(first, used=used, form=f"{name}({{}})"), *others))
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        return f"is {_write_activation(facts.explanation.stage)}"
+    def column_phrase(self, info: CellInfo) -> str:
+        return f"is {_write_activation(info.explanation.stage)}"
 
-    def row_phrase(self, block: StepContext) -> str:
-        return f"for {block.query}, {_write_activation(block.stage)}"
+    def row_phrase(self, context: StepContext) -> str:
+        return f"for {context.query}, {_write_activation(context.stage)}"
 
-    def stage_phrase(self, block: StepContext) -> str:
-        return f"each number is {_write_activation(block.stage)}"
+    def stage_phrase(self, context: StepContext) -> str:
+        return f"each number is {_write_activation(context.stage)}"
 
-    def formula(self, facts: CellInfo) -> str:
-        stage = facts.explanation.stage
+    def formula(self, info: CellInfo) -> str:
+        stage = info.explanation.stage
         first, *others = (vector_noun(name) for name in stage.reads)
         return " × ".join([f"{stage.layer_step(HiddenActivation).function}({first})", *others])
 
@@ -330,21 +332,25 @@ class ExpertMixtureExplainer(VectorExplainer):
             return sum_terms(routed)
         return sum_terms(routed, (explained.weight(f"{module}.shared", token, column),))
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        stage, token = facts.explanation.stage, facts.cell.place[-2]
-        experts = _experts_phrase(facts.run.trace, stage, facts.layer, token)
+    def column_phrase(self, info: CellInfo) -> str:
+        stage, token = info.explanation.stage, info.cell.place[-2]
+        experts = _experts_phrase(info.run.trace, stage, info.layer, token)
         return f"is the sum of the outputs of {experts}"
 
-    def row_phrase(self, block: StepContext) -> str:
-        experts = _experts_phrase(block.run.trace, block.stage, block.layer, block.at)
-        return f"the {vector_noun(block.reads)} of {block.query} is processed by {experts}"
+    def row_phrase(self, context: StepContext) -> str:
+        experts = _experts_phrase(
+            context.run.trace, context.stage, context.layer, context.row_index
+        )
+        return (
+            f"the {vector_noun(context.first_input)} of {context.query} is processed by {experts}"
+        )
 
-    def stage_phrase(self, block: StepContext) -> str:
-        made = f"each {vector_noun(block.reads)} is processed by the experts"
+    def stage_phrase(self, context: StepContext) -> str:
+        made = f"each {vector_noun(context.first_input)} is processed by the experts"
         return f"{made} that the router selects; their outputs, times the router weights, are added"
 
-    def formula(self, facts: CellInfo) -> str:
-        shared = " + shared output" * facts.explanation.stage.layer_step(ExpertMixture).has_shared
+    def formula(self, info: CellInfo) -> str:
+        shared = " + shared output" * info.explanation.stage.layer_step(ExpertMixture).has_shared
         return f"Σ router weight × expert output{shared}"
 
 
@@ -369,21 +375,21 @@ class ScaleVectorExplainer(VectorExplainer):
             return sum_terms((own, constant(step.factor, format_trimmed(step.factor))))
         return sum_terms((own, explained.weight(step.modules[explained.layer], column)))
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        stage = facts.explanation.stage
+    def column_phrase(self, info: CellInfo) -> str:
+        stage = info.explanation.stage
         return (
             f"is the same column of the {vector_noun(stage.reads[0])} times {_factor_phrase(stage)}"
         )
 
-    def row_phrase(self, block: StepContext) -> str:
-        read = f"the {vector_noun(block.reads)} of {block.query}"
-        return f"each number of {read} times {_factor_phrase(block.stage)}"
+    def row_phrase(self, context: StepContext) -> str:
+        read = f"the {vector_noun(context.first_input)} of {context.query}"
+        return f"each number of {read} times {_factor_phrase(context.stage)}"
 
-    def stage_phrase(self, block: StepContext) -> str:
-        read = vector_noun(block.reads)
-        return f"each number of the {read} is multiplied by {_factor_phrase(block.stage)}"
+    def stage_phrase(self, context: StepContext) -> str:
+        read = vector_noun(context.first_input)
+        return f"each number of the {read} is multiplied by {_factor_phrase(context.stage)}"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "number × factor"
 
 

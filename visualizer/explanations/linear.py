@@ -34,15 +34,15 @@ from visualizer.explanations.phrases import (
     no_allowed_keys_sentence,
     weights_sentence,
 )
-from visualizer.explanations.step_values import format_vector
+from visualizer.explanations.step_context import format_vector
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import EquationTerm, EquationTermWriter, ExplainedCell
-    from visualizer.explanations.step_values import StepContext
+    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_terms import EquationSide, EquationWriter, ExplainedCell
+    from visualizer.explanations.step_context import StepContext
 
 
 class FeatureMapExplainer(VectorExplainer):
@@ -55,18 +55,18 @@ class FeatureMapExplainer(VectorExplainer):
         used = np.where(number.read > 0, number.read + 1, np.exp(np.minimum(number.read, 0)))
         return sum_terms((replace(number, used=used, form="elu({}) + 1"),))
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        read = vector_noun(facts.explanation.stage.reads[0])
+    def column_phrase(self, info: CellInfo) -> str:
+        read = vector_noun(info.explanation.stage.reads[0])
         return f"is elu(x) + 1 of the same column of the {read}"
 
-    def row_phrase(self, block: StepContext) -> str:
-        read, made = vector_noun(block.reads), vector_noun(block.stage.name)
-        return f"elu(x) + 1 of the {read} of {block.query} gives its {made}"
+    def row_phrase(self, context: StepContext) -> str:
+        read, made = vector_noun(context.first_input), vector_noun(context.stage.name)
+        return f"elu(x) + 1 of the {read} of {context.query} gives its {made}"
 
-    def stage_phrase(self, block: StepContext) -> str:
+    def stage_phrase(self, context: StepContext) -> str:
         return "elu(x) + 1 makes every number positive"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "elu(number) + 1"
 
     def code(self, context: ExpressionContext) -> str:
@@ -85,7 +85,7 @@ def _allowed_factor(explained: ExplainedCell) -> Factor:
 def _key_sum_code(context: ExpressionContext, each: str) -> str:
     """Return code that sums an expression [token, column] over the allowed keys of each query."""
     row = next(row for row in stages(context.spec) if row.role is Role.WEIGHTS)
-    masked = ExpressionContext(context.spec, row, context.words)
+    masked = ExpressionContext(context.spec, row, context.identifiers)
     if needs_mask_product(context.spec):
         return f"({masked.allowed()}).to({context.x}.dtype) @ {each}"
     if context.spec.mask is MaskKind.CAUSAL:
@@ -102,11 +102,11 @@ def _mask_product_shapes(spec: AttentionSpec, tokens: int, columns: int) -> tupl
 class _SumOverKeysExplainer(VectorExplainer):
     """Base class for sums over the keys that a query may attend to."""
 
-    def term_name(self, facts: CellInfo, at: int) -> str:
-        return facts.word(at, "key")
+    def term_name(self, info: CellInfo, at: int) -> str:
+        return info.word(at, "key")
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return key_sum_equation(line)
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        return key_sum_equation(writer)
 
 
 class KeyValueSumsExplainer(_SumOverKeysExplainer):
@@ -126,20 +126,20 @@ class KeyValueSumsExplainer(_SumOverKeysExplainer):
             )
         )
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        feature, value = divmod(facts.cell.place[-1], facts.run.trace.spec.d_head)
+    def column_phrase(self, info: CellInfo) -> str:
+        feature, value = divmod(info.cell.place[-1], info.run.trace.spec.d_head)
         product = f"feature {feature + 1} of the key times column {value + 1} of its value"
         return f"is the sum, over the allowed keys, of {product}"
 
-    def row_phrase(self, block: StepContext) -> str:
+    def row_phrase(self, context: StepContext) -> str:
         products = "the products of key features and values"
-        return f"{products} are summed over the allowed keys of {block.query}"
+        return f"{products} are summed over the allowed keys of {context.query}"
 
-    def stage_phrase(self, block: StepContext) -> str:
+    def stage_phrase(self, context: StepContext) -> str:
         products = "the products of key features and values"
         return f"{products} are summed over the allowed keys of each query"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "Σ key feature × value × (1 if allowed)"
 
     def code(self, context: ExpressionContext) -> str:
@@ -164,16 +164,16 @@ class KeySumsExplainer(_SumOverKeysExplainer):
         features = explained.factor(explained.stage.reads[0], head, None, column)
         return sum_terms((features, _allowed_factor(explained)))
 
-    def column_phrase(self, facts: CellInfo) -> str:
+    def column_phrase(self, info: CellInfo) -> str:
         return "is the sum of this feature over the allowed keys"
 
-    def row_phrase(self, block: StepContext) -> str:
-        return f"the key features are summed over the allowed keys of {block.query}"
+    def row_phrase(self, context: StepContext) -> str:
+        return f"the key features are summed over the allowed keys of {context.query}"
 
-    def stage_phrase(self, block: StepContext) -> str:
+    def stage_phrase(self, context: StepContext) -> str:
         return "the key features are summed over the allowed keys of each query"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "Σ key feature × (1 if allowed)"
 
     def code(self, context: ExpressionContext) -> str:
@@ -197,24 +197,24 @@ class NormalizerExplainer(Explainer):
             tuple(explained.factor(name, head, query, None) for name in explained.stage.reads)
         )
 
-    def term_name(self, facts: CellInfo, at: int) -> str:
+    def term_name(self, info: CellInfo, at: int) -> str:
         return f"feature {at + 1}"
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def explain_cell(self, info: CellInfo) -> str:
         made = "is the dot product of its features and the sums of the key features"
-        return f"The normalizer of {facts.token('query')}{facts.head_phrase} {made}: " + (
-            f"{format_number(facts.value)}."
+        return f"The normalizer of {info.token('query')}{info.head_phrase} {made}: " + (
+            f"{format_number(info.value)}."
         )
 
-    def row_sentence(self, block: StepContext) -> str:
-        made = f"the features of {block.query} times the sums of the key features"
-        return f"{made} give its normalizer: {format_vector(block.row())}"
+    def row_sentence(self, context: StepContext) -> str:
+        made = f"the features of {context.query} times the sums of the key features"
+        return f"{made} give its normalizer: {format_vector(context.row())}"
 
-    def stage_sentence(self, block: StepContext) -> str:
+    def stage_sentence(self, context: StepContext) -> str:
         made = "the features of each query times the sums of the key features give its normalizer"
-        return f"{made}; {largest_number_phrase(block)}"
+        return f"{made}; {largest_number_phrase(context)}"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "Σ query feature × sum of key features"
 
     def code(self, context: ExpressionContext) -> str:
@@ -257,25 +257,25 @@ class ImpliedWeightsExplainer(Explainer):
             )
         )
 
-    def term_name(self, facts: CellInfo, at: int) -> str:
+    def term_name(self, info: CellInfo, at: int) -> str:
         return f"feature {at + 1}"
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        return weights_sentence(facts)
+    def explain_cell(self, info: CellInfo) -> str:
+        return weights_sentence(info)
 
-    def row_sentence(self, block: StepContext) -> str:
-        weights = block.row()
-        if not block.allowed_row().any():
-            return no_allowed_keys_sentence(block)
+    def row_sentence(self, context: StepContext) -> str:
+        weights = context.row()
+        if not context.allowed_row().any():
+            return no_allowed_keys_sentence(context)
         if not np.isfinite(weights).all():
-            return f"{block.query} has no implied weights: its row cannot be computed"
-        made = f"the features of {block.query} imply weights that no step uses"
-        return f"{made}: {largest_weights_phrase(block, weights)}"
+            return f"{context.query} has no implied weights: its row cannot be computed"
+        made = f"the features of {context.query} imply weights that no step uses"
+        return f"{made}: {largest_weights_phrase(context, weights)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        return f"features imply weights that no step uses; {most_attended_token(block)}"
+    def stage_sentence(self, context: StepContext) -> str:
+        return f"features imply weights that no step uses; {most_attended_token(context)}"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "Σ query feature × key feature ÷ normalizer"
 
     def code(self, context: ExpressionContext) -> str:
@@ -313,24 +313,24 @@ class LinearContextExplainer(VectorExplainer):
             )
         )
 
-    def term_name(self, facts: CellInfo, at: int) -> str:
+    def term_name(self, info: CellInfo, at: int) -> str:
         return f"feature {at + 1}"
 
-    def column_phrase(self, facts: CellInfo) -> str:
+    def column_phrase(self, info: CellInfo) -> str:
         return (
             "is the sum of the query features, each multiplied by its sum of keys and values, "
             "divided by the normalizer"
         )
 
-    def row_phrase(self, block: StepContext) -> str:
-        made = f"the features of {block.query} times its sums, divided by its normalizer,"
+    def row_phrase(self, context: StepContext) -> str:
+        made = f"the features of {context.query} times its sums, divided by its normalizer,"
         return f"{made} give its context vector"
 
-    def stage_phrase(self, block: StepContext) -> str:
+    def stage_phrase(self, context: StepContext) -> str:
         made = "each query’s features times its sums, divided by its normalizer, give its context"
         return f"{made} vector"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "Σ query feature × sum of keys and values ÷ normalizer"
 
     def code(self, context: ExpressionContext) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import LeadingIndex, Trace
 
-SAME_PLACE = {
+SAME_CELL_OPERATIONS = {
     Operation.ADD_POSITION,
     Operation.ADD_SCORE_BIAS,
     Operation.CAP_SCORES,
@@ -30,14 +30,14 @@ SAME_PLACE = {
     Operation.UNPROJECTED_INPUT,
 }
 """Operations that compute each number from the number in the same cell, or from it and others."""
-SAME_ROW = {
+SAME_ROW_OPERATIONS = {
     Operation.INPUT_PROJECTION,
     Operation.LINEAR_LAYER,
     Operation.NORM_LAYER,
     Operation.OUTPUT_PROJECTION,
 }
 """Operations that compute each row from the same row of the input."""
-PRODUCTS = {Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM}
+PRODUCT_OPERATIONS = {Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM}
 """Operations that compute each number from a row of the first input and a row or column of the
 second."""
 
@@ -71,9 +71,9 @@ def _next_cell(trace: Trace, stage: Stage, cell: Cell) -> NextCell | None:
     rows, columns = trace.shape(stage.name)[-2:]
     row, column = cell.place[-2:]
     title, place, words = stage.title, (row, column), stage.title
-    if stage.operation in SAME_ROW:
+    if stage.operation in SAME_ROW_OPERATIONS:
         place, words = (row, min(column, columns - 1)), f"row {row + 1:,} of {title}"
-    elif stage.operation in PRODUCTS:
+    elif stage.operation in PRODUCT_OPERATIONS:
         is_second = stage.reads.index(cell.stage) == 1
         across = row if stage.operation is Operation.DOT_PRODUCT else column
         if is_second:  # a key vector, or a number in a value vector
@@ -84,7 +84,7 @@ def _next_cell(trace: Trace, stage: Stage, cell: Cell) -> NextCell | None:
         width = trace.shape(cell.stage)[-1]
         place = (row, (cell.head or 0) * width + column)
         words = f"column {place[1] + 1:,} of {title}"
-    elif stage.operation not in SAME_PLACE:
+    elif stage.operation not in SAME_CELL_OPERATIONS:
         return None
     if place[0] >= rows or place[1] >= columns:
         return None

@@ -16,7 +16,7 @@ from visualizer.attention.spec import (
     layer_symbol,
 )
 from visualizer.attention.stages import vector_noun
-from visualizer.explanations.step_values import (
+from visualizer.explanations.step_context import (
     EQUALITY_TOLERANCE,
     LargestValue,
     StepContext,
@@ -27,18 +27,18 @@ from visualizer.explanations.step_values import (
 from visualizer.format import format_count, format_number, format_share
 
 if TYPE_CHECKING:
-    from visualizer.explanations.cell_facts import CellInfo
+    from visualizer.explanations.cell_info import CellInfo
 
 WEIGHTS_PHRASE = "weights that sum to 1"
 NON_FINITE_PHRASE = "not every number is finite"
 MASKED_ROW_PHRASE = "no token may attend to any key: all weights are 0"
 
 
-def column_name(facts: CellInfo) -> str:
+def column_name(info: CellInfo) -> str:
     """Return the name of a cell in a stage of vectors: its column, token and head."""
-    stage = facts.explanation.stage
-    whose = f"the {vector_noun(stage.name)} of {facts.token(stage.dims[-2])}{facts.head_phrase}"
-    return f"Column {facts.column} of {whose}"
+    stage = info.explanation.stage
+    whose = f"the {vector_noun(stage.name)} of {info.token(stage.dims[-2])}{info.head_phrase}"
+    return f"Column {info.column} of {whose}"
 
 
 def join_names(names: list[str]) -> str:
@@ -47,12 +47,12 @@ def join_names(names: list[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def divisor_phrase(block: StepContext) -> str:
+def divisor_phrase(context: StepContext) -> str:
     """Return a phrase for the divisor of the scores; a model's scores have no temperature."""
-    spec = block.spec
+    spec = context.spec
     temperature, divisor = format_trimmed(spec.temperature), format_trimmed(spec.divisor)
     if spec.scale is ScaleKind.NONE:
-        return divisor if block.run.source else f"the temperature, {temperature}"
+        return divisor if context.run.source else f"the temperature, {temperature}"
     root = f"√{spec.d_head if spec.scale is ScaleKind.D_HEAD else spec.d_in}"
     made = root if spec.temperature == 1 else f"{root} × temperature {temperature}"
     return f"{made} = {divisor}"
@@ -64,15 +64,15 @@ def change_phrase(before: float, after: float) -> str:
     return f"stays {new}" if old == new else f"changes from {old} to {new}"
 
 
-def projection_phrase(block: StepContext) -> str:
+def projection_phrase(context: StepContext) -> str:
     """Return a phrase for the head's projection weights, including the bias if there is one."""
-    spec, layer = block.spec, layer_symbol(block.stage.parameters[0])
-    bias = ", plus a bias," if any(".bias" in name for name in _layer_names(block)) else ""
+    spec, layer = context.spec, layer_symbol(context.stage.parameters[0])
+    bias = ", plus a bias," if any(".bias" in name for name in _layer_names(context)) else ""
     if spec.heads == 1:
         return f"{layer}{bias}"
     if spec.arrangement is Arrangement.STACKED:
         return f"this head’s {layer}{bias}"
-    return f"{_head_columns(block)} of {layer}{bias}"
+    return f"{_head_columns(context)} of {layer}{bias}"
 
 
 def sharing_phrase(spec: AttentionSpec, layer: str, head: int) -> str:
@@ -84,26 +84,26 @@ def sharing_phrase(spec: AttentionSpec, layer: str, head: int) -> str:
     return f", shared by heads {first} {'and' if size == 2 else 'to'} {first + size - 1}"
 
 
-def _head_columns(block: StepContext) -> str:
+def _head_columns(context: StepContext) -> str:
     """Return the projection columns that belong to a head, if the heads split the projection."""
-    size, layer = block.spec.d_head, "".join(block.stage.parameters)
-    first = block.spec.layer_head(layer, block.head) * size + 1
+    size, layer = context.spec.d_head, "".join(context.stage.parameters)
+    first = context.spec.layer_head(layer, context.head) * size + 1
     if size == 1:
         return f"column {first}"
     return f"columns {first} {'and' if size == 2 else 'to'} {first + size - 1}"
 
 
-def _layer_names(block: StepContext) -> list[str]:
-    layer = block.stage.parameters[0]
-    return [name for name in block.run.trace.parameters if layer in name]
+def _layer_names(context: StepContext) -> list[str]:
+    layer = context.stage.parameters[0]
+    return [name for name in context.run.trace.parameters if layer in name]
 
 
-def unprojected_columns_phrase(block: StepContext) -> str:
+def unprojected_columns_phrase(context: StepContext) -> str:
     """Describe the input columns that a head uses without a projection."""
-    spec, read = block.spec, vector_noun(block.reads)
+    spec, read = context.spec, vector_noun(context.first_input)
     if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
         return f"identical to its {read}"
-    return f"{_head_columns(block)} of its {read}"
+    return f"{_head_columns(context)} of its {read}"
 
 
 def dropout_factor_phrase(spec: AttentionSpec) -> str:
@@ -126,13 +126,13 @@ def softmax_name(spec: AttentionSpec) -> str:
     return "the naive softmax" if naive else "softmax"
 
 
-def largest_weights_phrase(block: StepContext, weights: np.ndarray) -> str:
+def largest_weights_phrase(context: StepContext, weights: np.ndarray) -> str:
     """Describe which keys have the largest weights of a row of finite weights."""
     low, top = float(weights.min()), LargestValue.of(weights)
     if top is None or low < 0 or top.value > 1:
         high = format_number(float(weights.max()))
         return f"the weights range from {format_number(low)} to {high}"
-    key, written = block.key(top.at), format_share(top.value)
+    key, written = context.key(top.at), format_share(top.value)
     if top.is_shared:
         if top.times == np.count_nonzero(weights):
             return f"{format_count(top.times, 'key')} receive {written} each"
@@ -145,7 +145,7 @@ def largest_weights_phrase(block: StepContext, weights: np.ndarray) -> str:
     return f"{'most of the' if top.value > 0.5 else 'the largest'} weight, {written}, goes to {key}"
 
 
-def largest_terms_phrase(block: StepContext, weights: np.ndarray, keys: np.ndarray) -> str:
+def largest_terms_phrase(context: StepContext, weights: np.ndarray, keys: np.ndarray) -> str:
     """Describe the largest terms of a weighted sum of values and the number of other terms."""
     sizes = np.abs(weights[keys])
     order = keys[np.argsort(-sizes, kind="stable")]
@@ -153,8 +153,8 @@ def largest_terms_phrase(block: StepContext, weights: np.ndarray, keys: np.ndarr
     written = [weight_phrase(weights, float(value)) for value in values[:2]]
     if len(order) > 2 and np.ptp(values) <= EQUALITY_TOLERANCE * sizes.max():
         return f"the values of {len(order):,} keys ({written[0]} each)"
-    first = f"{written[0]} {block.key(int(order[0]))}"
-    second = f"{written[1]} {block.key(int(order[1]))}"
+    first = f"{written[0]} {context.key(int(order[0]))}"
+    second = f"{written[1]} {context.key(int(order[1]))}"
     if len(order) == 2:
         return f"values ({first} and {second})"
     more = "less" if abs(values[2]) < abs(values[1]) else "at most as much"
@@ -169,31 +169,31 @@ def weight_phrase(weights: np.ndarray, weight: float) -> str:
     return f"{format_trimmed(weight)} times"
 
 
-def allowed_keys_phrase(block: StepContext) -> tuple[str, str]:
+def allowed_keys_phrases(context: StepContext) -> tuple[str, str]:
     """Describe how many keys a query may attend to, and which cells of its row are masked.
 
     The second phrase contains a placeholder for a noun, and is empty if no cell is masked.
     """
-    allowed = block.allowed_row()
+    allowed = context.allowed_row()
     count, may = len(allowed), int(allowed.sum())
     left = count - may
     if may == 0:
-        return f"{block.query} may not attend to any key", all_count_phrase(count, "{}")
+        return f"{context.query} may not attend to any key", all_count_phrase(count, "{}")
     if left == 0:
-        return f"{block.query} may attend to {all_count_phrase(count, 'key')}", ""
+        return f"{context.query} may attend to {all_count_phrase(count, 'key')}", ""
     rest = "the other {}" if left == 1 else f"the other {left:,} {{}}s"
-    return f"{block.query} may attend to {may:,} of {count:,} keys", rest
+    return f"{context.query} may attend to {may:,} of {count:,} keys", rest
 
 
-def no_allowed_keys_sentence(block: StepContext) -> str:
+def no_allowed_keys_sentence(context: StepContext) -> str:
     """Return the sentence for a query that may not attend to any key."""
-    is_single = len(block.allowed_row()) == 1
+    is_single = len(context.allowed_row()) == 1
     weights = "its weight is 0" if is_single else "all its weights are 0"
-    return f"{block.query} may not attend to any key: {weights}"
+    return f"{context.query} may not attend to any key: {weights}"
 
 
 def largest_number_phrase(
-    block: StepContext, name: str = "the largest number", *, is_of_places: bool = False
+    context: StepContext, name: str = "the largest number", *, is_of_places: bool = False
 ) -> str:
     """Describe the largest number in a stage of vectors, and the column and token that it is in.
 
@@ -202,7 +202,7 @@ def largest_number_phrase(
     is_of_places : bool
         Whether the rows are named by their positions instead of their tokens.
     """
-    numbers = block.matrix()
+    numbers = context.matrix()
     top = LargestValue.of(numbers)
     if top is None:
         return NON_FINITE_PHRASE
@@ -211,30 +211,32 @@ def largest_number_phrase(
     if top.is_shared:
         return f"{name}, {format_number(top.value)}, appears {top.times:,} times"
     row, column = divmod(top.at, numbers.shape[1])
-    kind = "query" if block.stage.dims[-2] == "query" and not block.run.has_same_keys else "key"
-    named = block.named(row, kind).replace("(key ", "(position ")
+    kind = "query" if context.stage.dims[-2] == "query" and not context.run.has_same_keys else "key"
+    named = context.token_name(row, kind).replace("(key ", "(position ")
     whose = f"position {row + 1}" if is_of_places else named
     where = f"in column {column + 1} of {whose}" if numbers.shape[1] > 1 else f"that of {whose}"
     return f"{name}, {format_number(top.value)}, is {where}"
 
 
-def masked_cells_phrase(block: StepContext, noun: str, one: str, many: str) -> str:
+def masked_cells_phrase(context: StepContext, noun: str, one: str, many: str) -> str:
     """Describe how many cells of a stage are masked, and which value replaces them."""
-    allowed = block.allowed()
+    allowed = context.allowed()
     count, left = allowed.size, allowed.size - int(allowed.sum())
     if left == 0:
-        return f"{_describe_rule(block)}: all {count:,} {noun}s are unchanged"
+        return f"{_mask_rule_phrase(context)}: all {count:,} {noun}s are unchanged"
     if left == count:
-        return f"{_describe_rule(block)}: all {count:,} {noun}s {many}"
-    return f"{_describe_rule(block)}: {left:,} of {count:,} {noun}s {one if left == 1 else many}"
+        return f"{_mask_rule_phrase(context)}: all {count:,} {noun}s {many}"
+    return (
+        f"{_mask_rule_phrase(context)}: {left:,} of {count:,} {noun}s {one if left == 1 else many}"
+    )
 
 
-def _describe_rule(block: StepContext) -> str:
+def _mask_rule_phrase(context: StepContext) -> str:
     """Describe which attention the mask or the padding forbids."""
-    masking, before = block.masking, block.masking.window - 1
+    masking, before = context.masking, context.masking.window - 1
     earlier = "the token before it" if before == 1 else f"the {before:,} tokens before it"
     rules = {
-        MaskKind.NONE: "padding is masked" if block.is_padded else "this text has no padding",
+        MaskKind.NONE: "padding is masked" if context.is_padded else "this text has no padding",
         MaskKind.CAUSAL: "no token may attend to later tokens",
         MaskKind.WINDOW: (
             f"each token may attend to itself and {earlier}"
@@ -243,13 +245,13 @@ def _describe_rule(block: StepContext) -> str:
         ),
         MaskKind.OWN: "your mask is applied",
     }
-    padding = masking.mask is not MaskKind.NONE and block.is_padded
+    padding = masking.mask is not MaskKind.NONE and context.is_padded
     return rules[masking.mask] + ", and padding is masked" * padding
 
 
-def most_attended_token(block: StepContext) -> str:
+def most_attended_token(context: StepContext) -> str:
     """Describe which key has the largest mean weight over all queries except padding."""
-    weights = block.matrix()[: block.queries]
+    weights = context.matrix()[: context.query_count]
     low, high = float(weights.min()), float(weights.max())
     if not np.isfinite([low, high]).all():
         rows = int((~np.isfinite(weights).all(axis=1)).sum())
@@ -259,16 +261,15 @@ def most_attended_token(block: StepContext) -> str:
     top = LargestValue.of(weights.mean(axis=0, dtype=np.float64))
     if top is None or top.value == 0:
         return "all weights are 0"
-    part, receive = format_share(top.value), "would receive" if block.is_before_mask else "receive"
+    part = format_share(top.value)
+    receive = "would receive" if context.is_before_mask else "receive"
     if top.is_constant:
         return f"on average, all keys {receive} the same weight, {part}"
     if top.is_shared:
-        more = others_phrase(top.times - 1)
-        return (
-            f"on average, {block.key(top.at)} and {more} {receive} the most attention, {part} each"
-        )
-    receives = receive if block.is_before_mask else "receives"
-    return f"on average, {block.key(top.at)} {receives} the most attention, {part}"
+        keys = f"{context.key(top.at)} and {others_phrase(top.times - 1)}"
+        return f"on average, {keys} {receive} the most attention, {part} each"
+    receives = receive if context.is_before_mask else "receives"
+    return f"on average, {context.key(top.at)} {receives} the most attention, {part}"
 
 
 def empty_rows_phrase(cells: np.ndarray) -> str:
@@ -285,32 +286,32 @@ def empty_rows_phrase(cells: np.ndarray) -> str:
     return f", but {format_count(count, 'row')} {'has' if count == 1 else 'have'} no nonzero weight"
 
 
-def weights_sentence(facts: CellInfo) -> str:
+def weights_sentence(info: CellInfo) -> str:
     """Describe how strongly a query attends to a key, or why it may not."""
-    qualifier = facts.run.trace.weights_qualifier(facts.cell.stage)
+    qualifier = info.run.trace.weights_qualifier(info.cell.stage)
     before = f"{qualifier.capitalize()}, " * bool(qualifier)
-    is_before_mask = facts.explanation.stage.is_before_mask
+    is_before_mask = info.explanation.stage.is_before_mask
     attends = "would attend" if is_before_mask else "attends"
-    if facts.is_forbidden:
-        why = "the key is padding" if facts.is_padding else "the pair is masked"
-        return f"{facts.token('query')} may not attend to {facts.token('key')}: {why}."
-    if not np.isfinite(facts.value):
-        return f"{facts.token('query')} has no weights: its row cannot be computed."
-    is_share = 0 <= facts.value <= 1
-    weight = format_share(facts.value) if is_share else format_number(facts.value)
-    pair = f"{facts.token('query')} {attends} to {facts.token('key')}"
+    if info.is_forbidden:
+        why = "the key is padding" if info.is_padding else "the pair is masked"
+        return f"{info.token('query')} may not attend to {info.token('key')}: {why}."
+    if not np.isfinite(info.value):
+        return f"{info.token('query')} has no weights: its row cannot be computed."
+    is_share = 0 <= info.value <= 1
+    weight = format_share(info.value) if is_share else format_number(info.value)
+    pair = f"{info.token('query')} {attends} to {info.token('key')}"
     return f"{before}{pair} with weight {weight}."
 
 
-def vector_column_sentence(facts: CellInfo, name: str) -> str:
+def vector_column_sentence(info: CellInfo, name: str) -> str:
     """Describe a number in a vector that was given or looked up."""
-    column = f"Column {facts.column} of the {name} of {facts.token('token')}"
-    return f"{column} is {format_number(facts.value)}."
+    column = f"Column {info.column} of the {name} of {info.token('token')}"
+    return f"{column} is {format_number(info.value)}."
 
 
-def add_bias(facts: CellInfo, formula: str) -> str:
+def add_bias(info: CellInfo, formula: str) -> str:
     """Add the bias to a projection's formula, if there is one."""
-    return f"{formula} + bias" if len(facts.explanation.groups) > 1 else formula
+    return f"{formula} + bias" if len(info.explanation.groups) > 1 else formula
 
 
 class WeightShape(Struct, frozen=True):

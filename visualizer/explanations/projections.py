@@ -16,7 +16,7 @@ from visualizer.attention.roles import Role
 from visualizer.attention.spec import Arrangement, Projection, layer_symbol
 from visualizer.attention.stages import Operation, parameter_names, vector_noun
 from visualizer.explanations.cell_terms import (
-    EquationTerm,
+    EquationSide,
     Factor,
     TermList,
     constant,
@@ -41,31 +41,31 @@ from visualizer.explanations.phrases import (
     split_head_shapes,
     unprojected_columns_phrase,
 )
-from visualizer.explanations.step_values import format_trimmed, format_vector
+from visualizer.explanations.step_context import format_trimmed, format_vector
 from visualizer.format import format_count, format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import EquationTermWriter, ExplainedCell
+    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_terms import EquationWriter, ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepContext
+    from visualizer.explanations.step_context import StepContext
 
 
 def _projected_name(stage: Stage) -> str:
-    """Return the noun for the projected vectors: inputs or, in a block, normalized inputs."""
+    """Return the noun for the projected vectors: inputs or, in a context, normalized inputs."""
     return "input vector" if stage.reads[0] == Role.INPUT else vector_noun(stage.reads[0])
 
 
-def _weights_column(facts: CellInfo) -> str:
+def _weights_column(info: CellInfo) -> str:
     """Return a phrase for the weight column of a cell; split heads share one matrix."""
-    weights = facts.explanation.groups[0].factors[1]
+    weights = info.explanation.groups[0].factors[1]
     column = next(at for at in weights.index if at is not None) + 1
     *_, layer = weights.name.removesuffix(".weight").split(".")
     symbol = layer_symbol(layer)
     whose = f"this head’s {symbol}" if weights.name.startswith("heads.") else symbol
-    shared = sharing_phrase(facts.run.trace.spec, layer, facts.place["head"])
+    shared = sharing_phrase(info.run.trace.spec, layer, info.place["head"])
     return f"column {column} of {whose}{shared}"
 
 
@@ -98,34 +98,33 @@ class InputProjectionExplainer(Explainer):
             else sum_terms(products)
         )
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        bias = ", plus a bias" if len(facts.explanation.groups) > 1 else ""
-        weights = _close_clause(f"{_weights_column(facts)}{bias}")
-        vector = f"The {_projected_name(facts.explanation.stage)} of {facts.token('token')}"
-        column = f"column {facts.column} of its {vector_noun(facts.cell.stage)}{facts.head_phrase}"
-        return f"{vector} times {weights} gives {column}: {format_number(facts.value)}."
+    def explain_cell(self, info: CellInfo) -> str:
+        bias = ", plus a bias" if len(info.explanation.groups) > 1 else ""
+        weights = _close_clause(f"{_weights_column(info)}{bias}")
+        vector = f"The {_projected_name(info.explanation.stage)} of {info.token('token')}"
+        column = f"column {info.column} of its {vector_noun(info.cell.stage)}{info.head_phrase}"
+        return f"{vector} times {weights} gives {column}: {format_number(info.value)}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        kind = vector_noun(block.stage.name)
-        made = (
-            f"the {_projected_name(block.stage)} of {block.query} times {projection_phrase(block)}"
-        )
-        return f"{made} gives its {kind}: {format_vector(block.row())}"
+    def row_sentence(self, context: StepContext) -> str:
+        kind = vector_noun(context.stage.name)
+        vector = f"the {_projected_name(context.stage)} of {context.query}"
+        gives = f"gives its {kind}: {format_vector(context.row())}"
+        return f"{vector} times {projection_phrase(context)} {gives}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        size = format_count(block.spec.d_head, "number")
-        gives = f"gives its {vector_noun(block.stage.name)} of {size}"
-        largest = largest_number_phrase(block, "the largest")
+    def stage_sentence(self, context: StepContext) -> str:
+        size = format_count(context.spec.d_head, "number")
+        gives = f"gives its {vector_noun(context.stage.name)} of {size}"
+        largest = largest_number_phrase(context, "the largest")
         return (
-            f"each {_projected_name(block.stage)} times {projection_phrase(block)} "
+            f"each {_projected_name(context.stage)} times {projection_phrase(context)} "
             f"{gives}; {largest}"
         )
 
-    def formula(self, facts: CellInfo) -> str:
-        return add_bias(facts, f"Σ {vector_noun(facts.explanation.stage.reads[0])} × weight")
+    def formula(self, info: CellInfo) -> str:
+        return add_bias(info, f"Σ {vector_noun(info.explanation.stage.reads[0])} × weight")
 
     def code(self, context: ExpressionContext) -> str:
-        layer, x = context.words.layers[context.stage.parameters[0]], context.inputs[0]
+        layer, x = context.identifiers.layers[context.stage.parameters[0]], context.inputs[0]
         is_matrix = context.spec.projection is Projection.UNIFORM
         if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
             each = f"{x} @ W" if is_matrix else f"W({x})"
@@ -166,25 +165,25 @@ class UnprojectedInputExplainer(VectorExplainer):
             column += head * explained.spec.d_head
         return sum_terms((explained.factor(explained.stage.reads[0], token, column),))
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        read = vector_noun(facts.explanation.stage.reads[0])
+    def column_phrase(self, info: CellInfo) -> str:
+        read = vector_noun(info.explanation.stage.reads[0])
         return f"is taken from its {read} because there is no projection"
 
-    def row_phrase(self, block: StepContext) -> str:
-        kind = vector_noun(block.stage.name)
-        taken = f"the {kind} of {block.query} is {unprojected_columns_phrase(block)}"
+    def row_phrase(self, context: StepContext) -> str:
+        kind = vector_noun(context.stage.name)
+        taken = f"the {kind} of {context.query} is {unprojected_columns_phrase(context)}"
         return f"without a projection, {taken}"
 
-    def stage_phrase(self, block: StepContext) -> str:
-        kind = vector_noun(block.stage.name)
-        return f"without a projection, each token’s {kind} is {unprojected_columns_phrase(block)}"
+    def stage_phrase(self, context: StepContext) -> str:
+        kind = vector_noun(context.stage.name)
+        return f"without a projection, each token’s {kind} is {unprojected_columns_phrase(context)}"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "unchanged"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
+    def equation(self, writer: EquationWriter) -> EquationSide:
         return copied_equation(
-            line, f"taken from the {vector_noun(line.explanation.stage.reads[0])}"
+            writer, f"taken from the {vector_noun(writer.explanation.stage.reads[0])}"
         )
 
     def code(self, context: ExpressionContext) -> str:
@@ -241,30 +240,30 @@ class LinearLayerExplainer(VectorExplainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         return linear_terms(explained)
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        stage = facts.explanation.stage
-        times = _write_multiplier(stage, _output_index(stage, facts.cell.place))
+    def column_phrase(self, info: CellInfo) -> str:
+        stage = info.explanation.stage
+        times = _write_multiplier(stage, _output_index(stage, info.cell.place))
         return f"is the {vector_noun(stage.reads[0])} times {times}"
 
-    def row_phrase(self, block: StepContext) -> str:
-        read = f"the {vector_noun(block.reads)} of {block.query}"
-        made = f"{read} times {_close_clause(_write_multiplier(block.stage))}"
-        return f"{made} gives its {vector_noun(block.stage.name)}"
+    def row_phrase(self, context: StepContext) -> str:
+        read = f"the {vector_noun(context.first_input)} of {context.query}"
+        made = f"{read} times {_close_clause(_write_multiplier(context.stage))}"
+        return f"{made} gives its {vector_noun(context.stage.name)}"
 
-    def stage_phrase(self, block: StepContext) -> str:
-        multiplier = _close_clause(_write_multiplier(block.stage))
-        result = vector_noun(block.stage.name)
-        return f"each {vector_noun(block.reads)} times {multiplier} gives its {result}"
+    def stage_phrase(self, context: StepContext) -> str:
+        multiplier = _close_clause(_write_multiplier(context.stage))
+        result = vector_noun(context.stage.name)
+        return f"each {vector_noun(context.first_input)} times {multiplier} gives its {result}"
 
-    def formula(self, facts: CellInfo) -> str:
-        step = facts.explanation.stage.layer_step(LinearLayer)
-        made = add_bias(facts, "Σ number × weight")
+    def formula(self, info: CellInfo) -> str:
+        step = info.explanation.stage.layer_step(LinearLayer)
+        made = add_bias(info, "Σ number × weight")
         if step.factor == 1:
             return made
         return f"{f'({made})' if step.has_bias else made} × {format_trimmed(step.factor)}"
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.words.layers[context.stage.parameters[0]]}({context.inputs[0]})"
+        return f"{context.identifiers.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         found = _matrix_sizes(spec, stage)
@@ -301,23 +300,23 @@ class LatentKeysExplainer(VectorExplainer):
             (explained.factor(explained.stage.reads[1], token, column - step.own_columns),)
         )
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        stage = facts.explanation.stage
+    def column_phrase(self, info: CellInfo) -> str:
+        stage = info.explanation.stage
         latent, shared = (vector_noun(name) for name in stage.reads)
         step = stage.layer_step(LatentKeys)
-        if facts.cell.place[-1] < step.own_columns:
+        if info.cell.place[-1] < step.own_columns:
             return f"is the {latent} times {step.name}"
         return f"is taken from the {shared}, which is the same in all heads"
 
-    def row_phrase(self, block: StepContext) -> str:
-        made = f"the {vector_noun(block.stage.name)} of {block.query}"
-        return f"{_parts_phrase(block.stage)} gives {made}"
+    def row_phrase(self, context: StepContext) -> str:
+        made = f"the {vector_noun(context.stage.name)} of {context.query}"
+        return f"{_parts_phrase(context.stage)} gives {made}"
 
-    def stage_phrase(self, block: StepContext) -> str:
-        return f"{_parts_phrase(block.stage)} gives each {vector_noun(block.stage.name)}"
+    def stage_phrase(self, context: StepContext) -> str:
+        return f"{_parts_phrase(context.stage)} gives each {vector_noun(context.stage.name)}"
 
-    def formula(self, facts: CellInfo) -> str:
-        is_own = facts.cell.place[-1] < facts.explanation.stage.layer_step(LatentKeys).own_columns
+    def formula(self, info: CellInfo) -> str:
+        is_own = info.cell.place[-1] < info.explanation.stage.layer_step(LatentKeys).own_columns
         return "Σ number × weight" if is_own else "unchanged"
 
 
@@ -346,29 +345,29 @@ class RotaryPositionExplainer(VectorExplainer):
         first = explained.factor(read, *head, token, own)
         return sum_terms((first, _angle_factor(explained, step, "cos", at)), turned)
 
-    def column_phrase(self, facts: CellInfo) -> str:
-        turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
-        read = vector_noun(facts.explanation.stage.reads[0])
+    def column_phrase(self, info: CellInfo) -> str:
+        turned = info.explanation.stage.layer_step(RotaryPosition).turned(info.cell.place[-1])
+        read = vector_noun(info.explanation.stage.reads[0])
         if turned is None:
             return f"is the same column of the {read} because this column is not rotated"
         columns = f"columns {turned[1] + 1} and {turned[2] + 1} of the {read}"
-        place = facts.place["token"] + 1
+        place = info.place["token"] + 1
         return f"is computed from {columns}, rotated as a pair by the angle of position {place}"
 
-    def row_phrase(self, block: StepContext) -> str:
-        query = f"the {vector_noun(block.reads)} of {block.query}"
-        if not block.stage.layer_step(RotaryPosition).pairs:
+    def row_phrase(self, context: StepContext) -> str:
+        query = f"the {vector_noun(context.first_input)} of {context.query}"
+        if not context.stage.layer_step(RotaryPosition).pairs:
             return f"{query} is unchanged because this layer applies no rotation"
-        return f"{query} is rotated by the angles of position {block.at + 1}"
+        return f"{query} is rotated by the angles of position {context.row_index + 1}"
 
-    def stage_phrase(self, block: StepContext) -> str:
-        each = f"each {vector_noun(block.reads)}"
-        if not block.stage.layer_step(RotaryPosition).pairs:
+    def stage_phrase(self, context: StepContext) -> str:
+        each = f"each {vector_noun(context.first_input)}"
+        if not context.stage.layer_step(RotaryPosition).pairs:
             return f"{each} is unchanged because this layer applies no rotation"
         return f"{each} is rotated by the angles of its position, one pair of columns at a time"
 
-    def formula(self, facts: CellInfo) -> str:
-        turned = facts.explanation.stage.layer_step(RotaryPosition).turned(facts.cell.place[-1])
+    def formula(self, info: CellInfo) -> str:
+        turned = info.explanation.stage.layer_step(RotaryPosition).turned(info.cell.place[-1])
         if turned is None:
             return "unchanged"
         sign = "+" if turned[3] > 0 else "−"
@@ -379,7 +378,7 @@ class RotaryPositionExplainer(VectorExplainer):
 
     def helpers(self, context: ExpressionContext) -> dict[str, str]:
         half, dtype = context.spec.d_head // 2, f"{context.x}.dtype"
-        places = f"torch.arange({context.words.tokens}).double()[:, None]"
+        places = f"torch.arange({context.identifiers.tokens}).double()[:, None]"
         pairs = f"torch.arange({half}).double() / {half}"
         return {
             "angles": f"angles = ({places} / {ROTARY_BASE:_} ** ({pairs})).repeat(1, 2)",
@@ -407,10 +406,10 @@ HEAD_EDIT_PHRASES = {0.0: "is ablated", None: "is replaced in the model"}
 """Phrase for an edited head, by the factor that multiplies it."""
 
 
-def _describe_edits(block: StepContext) -> str:
+def _describe_edits(context: StepContext) -> str:
     """Describe the edited heads; empty if there are none."""
-    edits = _edit_factors(block.stage, block.layer)
-    if block.spec.heads == 1:
+    edits = _edit_factors(context.stage, context.layer)
+    if context.spec.heads == 1:
         return "".join(f", which {_describe_factor(factor)}" for factor in edits.values())
     phrases = [f"head {head + 1} {_describe_factor(factor)}" for head, factor in edits.items()]
     return f" ({join_names(phrases)})" if phrases else ""
@@ -443,45 +442,47 @@ class ConcatHeadsExplainer(Explainer):
             return sum_terms((constant(there, "{}"),))
         return sum_terms((read,) if factor == 1 else (read, constant(factor, f"{factor:g}")))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        read = facts.explanation.stage.reads[0]
-        head = facts.cell.place[-1] // facts.run.trace.shape(read)[-1] + 1
-        column = f"Column {facts.column} of the concatenated heads for {facts.token('query')}"
-        edits = _edit_factors(facts.explanation.stage, facts.layer)
+    def explain_cell(self, info: CellInfo) -> str:
+        read = info.explanation.stage.reads[0]
+        head = info.cell.place[-1] // info.run.trace.shape(read)[-1] + 1
+        column = f"Column {info.column} of the concatenated heads for {info.token('query')}"
+        edits = _edit_factors(info.explanation.stage, info.layer)
         edited = f", which {_describe_factor(edits[head - 1])}" if head - 1 in edits else ""
-        return f"{column} is taken from head {head}{edited}: {format_number(facts.value)}."
+        return f"{column} is taken from head {head}{edited}: {format_number(info.value)}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        spec, joined = block.spec, format_vector(block.row())
-        edited = _describe_edits(block)
+    def row_sentence(self, context: StepContext) -> str:
+        spec, joined = context.spec, format_vector(context.row())
+        edited = _describe_edits(context)
         if spec.heads == 1:
-            goes = f"with one head{edited}, the context vector of {block.query} is"
+            goes = f"with one head{edited}, the context vector of {context.query} is"
             return f"{goes}{' changed' if edited else ' unchanged'}: {joined}"
-        vectors = f"the context vectors of {block.query} from {all_heads_phrase(spec)}"
+        vectors = f"the context vectors of {context.query} from {all_heads_phrase(spec)}"
         return f"{vectors}{edited} are concatenated: {joined}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        size = format_count(len(block.row()), "number")
-        edited = _describe_edits(block)
-        if block.spec.heads == 1:
+    def stage_sentence(self, context: StepContext) -> str:
+        size = format_count(len(context.row()), "number")
+        edited = _describe_edits(context)
+        if context.spec.heads == 1:
             goes = f"with one head{edited}, the context vectors are"
-            return f"{goes}{' changed' if edited else ' unchanged'}; {largest_number_phrase(block)}"
-        heads = all_heads_phrase(block.spec)
+            return (
+                f"{goes}{' changed' if edited else ' unchanged'}; {largest_number_phrase(context)}"
+            )
+        heads = all_heads_phrase(context.spec)
         joined = f"the context vectors from {heads}{edited} are concatenated, {size} per token"
-        return f"{joined}; {largest_number_phrase(block)}"
+        return f"{joined}; {largest_number_phrase(context)}"
 
-    def formula(self, facts: CellInfo) -> str:
-        head = facts.cell.place[-1] // facts.run.trace.shape(facts.explanation.stage.reads[0])[-1]
-        factor = _edit_factors(facts.explanation.stage, facts.layer).get(head, 1.0)
+    def formula(self, info: CellInfo) -> str:
+        head = info.cell.place[-1] // info.run.trace.shape(info.explanation.stage.reads[0])[-1]
+        factor = _edit_factors(info.explanation.stage, info.layer).get(head, 1.0)
         if factor is None:
             return "replaced in the model"
         return "unchanged" if factor == 1 else f"number × {format_trimmed(factor)}"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        factors, _ = line.factors[0]
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        factors, _ = writer.factors[0]
         if len(factors) > 1 or not factors[0].name:  # the head's vectors are scaled or replaced
-            return sum_equation(line)
-        return copied_equation(line, f"taken from head {factors[0].source(0)[-3] + 1}")
+            return sum_equation(writer)
+        return copied_equation(writer, f"taken from head {factors[0].source(0)[-3] + 1}")
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.inputs[0]}.transpose(-3, -2).flatten(-2)"
@@ -504,30 +505,32 @@ class OutputProjectionExplainer(Explainer):
             (joined, explained.weight(weight, column, None)), (explained.weight(bias, column),)
         )
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        spec = facts.run.trace.spec
+    def explain_cell(self, info: CellInfo) -> str:
+        spec = info.run.trace.spec
         heads = "the only head" if spec.heads == 1 else all_heads_phrase(spec)
         made = "is computed from" if spec.width == 1 else "mixes"
         mixed = f"{made} the {format_count(spec.width, 'number')} from {heads}"
-        column = f"Column {facts.column} of the output for {facts.token('query')}"
-        return f"{column} {mixed}: {format_number(facts.value)}."
+        column = f"Column {info.column} of the output for {info.token('query')}"
+        return f"{column} {mixed}: {format_number(info.value)}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        size = format_count(block.spec.width, "number")
-        mixes = f"the output projection {'turns' if block.spec.width == 1 else 'mixes'} the {size}"
-        return f"{mixes} of {block.query} into its output: {format_vector(block.row())}"
+    def row_sentence(self, context: StepContext) -> str:
+        size = format_count(context.spec.width, "number")
+        mixes = (
+            f"the output projection {'turns' if context.spec.width == 1 else 'mixes'} the {size}"
+        )
+        return f"{mixes} of {context.query} into its output: {format_vector(context.row())}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        size = format_count(block.spec.width, "number")
-        verb = "turns" if block.spec.width == 1 else "mixes"
+    def stage_sentence(self, context: StepContext) -> str:
+        size = format_count(context.spec.width, "number")
+        verb = "turns" if context.spec.width == 1 else "mixes"
         mixes = f"the output projection {verb} the {size} of each token into its output"
-        return f"{mixes}; {largest_number_phrase(block)}"
+        return f"{mixes}; {largest_number_phrase(context)}"
 
-    def formula(self, facts: CellInfo) -> str:
-        return add_bias(facts, "Σ number × weight")
+    def formula(self, info: CellInfo) -> str:
+        return add_bias(info, "Σ number × weight")
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.words.layers[context.stage.parameters[0]]}({context.inputs[0]})"
+        return f"{context.identifiers.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return (matrix_product_shapes(tokens, spec.width, spec.width, has_bias=True),)

@@ -24,14 +24,14 @@ from visualizer.explanations.cell_terms import (
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
     NON_FINITE_PHRASE,
-    allowed_keys_phrase,
+    allowed_keys_phrases,
     change_phrase,
     divisor_phrase,
     each_head_phrase,
     masked_cells_phrase,
     matrix_product_shapes,
 )
-from visualizer.explanations.step_values import (
+from visualizer.explanations.step_context import (
     LargestValue,
     all_count_phrase,
     format_trimmed,
@@ -42,10 +42,10 @@ from visualizer.format import format_count, format_number
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import EquationTerm, EquationTermWriter, ExplainedCell
+    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_terms import EquationSide, EquationWriter, ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepContext
+    from visualizer.explanations.step_context import StepContext
 
 
 class DotProductExplainer(Explainer):
@@ -60,17 +60,19 @@ class DotProductExplainer(Explainer):
             (explained.factor(queries, head, query, None), explained.factor(keys, head, key, None))
         )
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        score = format_number(facts.value)
-        pair = f"the query of {facts.token('query')} and the key of {facts.token('key')}"
+    def explain_cell(self, info: CellInfo) -> str:
+        score = format_number(info.value)
+        pair = f"the query of {info.token('query')} and the key of {info.token('key')}"
         return f"The dot product of {pair} is {score}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        scores = block.row()
+    def row_sentence(self, context: StepContext) -> str:
+        scores = context.row()
         count, top = len(scores), LargestValue.of(scores)
-        query = f"the query of {block.word(block.at)} (query {block.run.number(block.at, 'query')})"
+        at = context.row_index
+        token = f"{context.bold_token(at)} (query {context.run.number(at, 'query')})"
+        query = f"the query of {token}"
         if count == 1:
-            own = ", its own" if block.run.has_same_keys else ""
+            own = ", its own" if context.run.has_same_keys else ""
             score = format_number(scores[0])
             return f"{query} is multiplied by the only key{own}: the score is {score}"
         meets = f"{query} is multiplied by {all_count_phrase(count, 'key')}"
@@ -78,13 +80,13 @@ class DotProductExplainer(Explainer):
             return f"{meets}, but not every score is a finite number"
         if top.is_constant:
             return f"{meets}: {all_count_phrase(count, 'score')} are {format_number(top.value)}"
-        key = f"{block.word(top.at, 'key')} (key {top.at + 1})"
+        key = f"{context.bold_token(top.at, 'key')} (key {top.at + 1})"
         alike = f" and {others_phrase(top.times - 1)}" if top.is_shared else ""
         score = format_number(top.value)
         return f"{meets}: the largest score, {score}, is for {key}{alike}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        top = LargestValue.of(block.matrix())
+    def stage_sentence(self, context: StepContext) -> str:
+        top = LargestValue.of(context.matrix())
         meet = "each query is multiplied by each key"
         if top is None:
             return f"{meet}; not every score is finite"
@@ -94,10 +96,10 @@ class DotProductExplainer(Explainer):
         largest = f"{meet}; the largest of {top.count:,} scores, {score},"
         if top.is_shared:
             return f"{largest} appears {top.times:,} times"
-        query, key = divmod(top.at, block.matrix().shape[1])
-        return f"{largest} is that of {block.named(query, 'query')} and {block.key(key)}"
+        query, key = divmod(top.at, context.matrix().shape[1])
+        return f"{largest} is that of {context.token_name(query, 'query')} and {context.key(key)}"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "Σ query × key"
 
     def code(self, context: ExpressionContext) -> str:
@@ -121,43 +123,41 @@ class ScaleScoresExplainer(Explainer):
         constant = Factor("", (), np.array([divisor]), inverse, DIVISOR_FORM)
         return sum_terms((explained.factor(explained.stage.reads[0], *explained.place), constant))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        divisor = format_trimmed(facts.run.trace.spec.divisor)
-        pair = f"{facts.token('query')} and {facts.token('key')}"
-        score = format_number(float(facts.explanation.groups[0].factors[0].read[0]))
-        return (
-            f"The score of {pair}, {score}, divided by {divisor} is {format_number(facts.value)}."
-        )
+    def explain_cell(self, info: CellInfo) -> str:
+        divisor = format_trimmed(info.run.trace.spec.divisor)
+        pair = f"{info.token('query')} and {info.token('key')}"
+        score = format_number(float(info.explanation.groups[0].factors[0].read[0]))
+        return f"The score of {pair}, {score}, divided by {divisor} is {format_number(info.value)}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        scores, scaled = block.row(block.reads), block.row()
+    def row_sentence(self, context: StepContext) -> str:
+        scores, scaled = context.row(context.first_input), context.row()
         one = len(scores) == 1
-        divided = f"the score{' of' if one else 's of'} {block.query}"
-        divided += f" {'is' if one else 'are'} divided by {divisor_phrase(block)}"
+        divided = f"the score{' of' if one else 's of'} {context.query}"
+        divided += f" {'is' if one else 'are'} divided by {divisor_phrase(context)}"
         top = LargestValue.of(scaled)
         if top is None:
             return f"{divided}, but not every result is a finite number"
-        if block.spec.divisor == 1:
-            score = f"the {'' if one else 'largest '}score of {block.query}"
-            divided, which = f"dividing by {divisor_phrase(block)} changes nothing", score
+        if context.spec.divisor == 1:
+            score = f"the {'' if one else 'largest '}score of {context.query}"
+            divided, which = f"dividing by {divisor_phrase(context)} changes nothing", score
         else:
             which = "it" if one else "the largest"
         return f"{divided}: {which} {change_phrase(scores[top.at], top.value)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        divided = f"every score is divided by {divisor_phrase(block)}"
-        top = LargestValue.of(block.matrix())
+    def stage_sentence(self, context: StepContext) -> str:
+        divided = f"every score is divided by {divisor_phrase(context)}"
+        top = LargestValue.of(context.matrix())
         if top is None:
             return f"{divided}; {NON_FINITE_PHRASE}"
-        score = float(block.matrix(block.reads).flat[top.at])
-        if block.spec.divisor == 1:
-            divided = f"dividing by {divisor_phrase(block)} changes no score"
+        score = float(context.matrix(context.first_input).flat[top.at])
+        if context.spec.divisor == 1:
+            divided = f"dividing by {divisor_phrase(context)} changes no score"
         return f"{divided}; the largest {change_phrase(score, top.value)}"
 
-    def formula(self, facts: CellInfo) -> str:
-        spec = facts.run.trace.spec
+    def formula(self, info: CellInfo) -> str:
+        spec = info.run.trace.spec
         if spec.scale is ScaleKind.NONE:
-            return f"score ÷ {format_trimmed(spec.divisor) if facts.run.source else 'temperature'}"
+            return f"score ÷ {format_trimmed(spec.divisor) if info.run.source else 'temperature'}"
         return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
 
     def code(self, context: ExpressionContext) -> str:
@@ -168,27 +168,27 @@ class _ScoreStepExplainer(Explainer):
     """Base class for steps that change each score individually."""
 
     @abstractmethod
-    def row_phrase(self, block: StepContext, *, is_single: bool) -> str:
+    def row_phrase(self, context: StepContext, *, is_single: bool) -> str:
         """Describe the computation of a row of one or several scores, without its numbers."""
 
     @abstractmethod
-    def stage_phrase(self, block: StepContext) -> str:
+    def stage_phrase(self, context: StepContext) -> str:
         """Describe the computation of a whole stage, without its numbers."""
 
-    def row_sentence(self, block: StepContext) -> str:
-        before, after = block.row(block.reads), block.row()
+    def row_sentence(self, context: StepContext) -> str:
+        before, after = context.row(context.first_input), context.row()
         is_single, top = len(after) == 1, LargestValue.of(after)
-        made = self.row_phrase(block, is_single=is_single)
+        made = self.row_phrase(context, is_single=is_single)
         if top is None:
             return f"{made}, but not every result is a finite number"
         subject = "the score" if is_single else "the largest"
         return f"{made}: {subject} {change_phrase(before[top.at], top.value)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        top, made = LargestValue.of(block.matrix()), self.stage_phrase(block)
+    def stage_sentence(self, context: StepContext) -> str:
+        top, made = LargestValue.of(context.matrix()), self.stage_phrase(context)
         if top is None:
             return f"{made}; {NON_FINITE_PHRASE}"
-        before = float(block.matrix(block.reads).flat[top.at])
+        before = float(context.matrix(context.first_input).flat[top.at])
         return f"{made}; the largest {change_phrase(before, top.value)}"
 
 
@@ -208,26 +208,26 @@ class CapScoresExplainer(_ScoreStepExplainer):
         )
         return sum_terms((bent, constant(limit, format_trimmed(limit))))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        before = format_number(float(facts.explanation.groups[0].factors[0].read[0]))
-        limit = format_trimmed(facts.explanation.stage.layer_step(ScoreCap).limit)
-        pair = f"{facts.token('query')} and {facts.token('key')}"
-        within = f"capped at ±{limit}, is {format_number(facts.value)}"
+    def explain_cell(self, info: CellInfo) -> str:
+        before = format_number(float(info.explanation.groups[0].factors[0].read[0]))
+        limit = format_trimmed(info.explanation.stage.layer_step(ScoreCap).limit)
+        pair = f"{info.token('query')} and {info.token('key')}"
+        within = f"capped at ±{limit}, is {format_number(info.value)}"
         return f"The score of {pair}, {before}, {within}."
 
-    def row_phrase(self, block: StepContext, *, is_single: bool) -> str:
+    def row_phrase(self, context: StepContext, *, is_single: bool) -> str:
         scores = "the score" if is_single else "the scores"
-        capped = f"{'is' if is_single else 'are'} capped at {self._cap_range(block)}"
-        return f"{scores} of {block.query} {capped}"
+        capped = f"{'is' if is_single else 'are'} capped at {self._cap_range(context)}"
+        return f"{scores} of {context.query} {capped}"
 
-    def stage_phrase(self, block: StepContext) -> str:
-        return f"every score is capped at {self._cap_range(block)}"
+    def stage_phrase(self, context: StepContext) -> str:
+        return f"every score is capped at {self._cap_range(context)}"
 
-    def _cap_range(self, block: StepContext) -> str:
-        return f"±{format_trimmed(block.stage.layer_step(ScoreCap).limit)}"
+    def _cap_range(self, context: StepContext) -> str:
+        return f"±{format_trimmed(context.stage.layer_step(ScoreCap).limit)}"
 
-    def formula(self, facts: CellInfo) -> str:
-        limit = format_trimmed(facts.explanation.stage.layer_step(ScoreCap).limit)
+    def formula(self, info: CellInfo) -> str:
+        limit = format_trimmed(info.explanation.stage.layer_step(ScoreCap).limit)
         return f"tanh(score ÷ {limit}) × {limit}"
 
 
@@ -246,25 +246,25 @@ class LinearBiasExplainer(Explainer):
             constant(-slope, f"−{format_trimmed(slope)}"), constant(distance, f"{distance:,}")
         ))  # fmt: skip
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        slope = format_trimmed(facts.run.trace.spec.alibi_slopes[facts.place["head"]])
-        distance = format_count(abs(facts.place["query"] - facts.place["key"]), "position")
-        pair = f"{facts.token('query')} and {facts.token('key')}"
+    def explain_cell(self, info: CellInfo) -> str:
+        slope = format_trimmed(info.run.trace.spec.alibi_slopes[info.place["head"]])
+        distance = format_count(abs(info.place["query"] - info.place["key"]), "position")
+        pair = f"{info.token('query')} and {info.token('key')}"
         bias = f"minus the slope, {slope}, times the distance, {distance}"
-        return f"The bias of {pair}{facts.head_phrase} is {bias}: {format_number(facts.value)}."
+        return f"The bias of {pair}{info.head_phrase} is {bias}: {format_number(info.value)}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        return f"{block.query} has a bias for each key: {self._bias_rule(block)}"
+    def row_sentence(self, context: StepContext) -> str:
+        return f"{context.query} has a bias for each key: {self._bias_rule(context)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        lowest = format_number(float(block.matrix().min()))
-        return f"each score has a bias: {self._bias_rule(block)}; the lowest is {lowest}"
+    def stage_sentence(self, context: StepContext) -> str:
+        lowest = format_number(float(context.matrix().min()))
+        return f"each score has a bias: {self._bias_rule(context)}; the lowest is {lowest}"
 
-    def _bias_rule(self, block: StepContext) -> str:
-        slope = format_trimmed(block.spec.alibi_slopes[block.head])
+    def _bias_rule(self, context: StepContext) -> str:
+        slope = format_trimmed(context.spec.alibi_slopes[context.head])
         return f"minus the distance in positions times the slope of this head, {slope}"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "−slope × distance"
 
     def code(self, context: ExpressionContext) -> str:
@@ -275,7 +275,7 @@ class LinearBiasExplainer(Explainer):
         made = f"torch.tensor([{slopes}], dtype={context.x}.dtype)[:, None, None]"
         return {
             "slopes": f"slopes = {made}",
-            "positions": f"positions = torch.arange({context.words.tokens})",
+            "positions": f"positions = torch.arange({context.identifiers.tokens})",
         }
 
 
@@ -290,22 +290,22 @@ class AddScoreBiasExplainer(_ScoreStepExplainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         return added_inputs(explained)
 
-    def explain_cell(self, facts: CellInfo) -> str:
+    def explain_cell(self, info: CellInfo) -> str:
         score, bias = (
-            format_number(float(group.factors[0].read[0])) for group in facts.explanation.groups
+            format_number(float(group.factors[0].read[0])) for group in info.explanation.groups
         )
-        pair, total = f"{facts.token('query')} and {facts.token('key')}", format_number(facts.value)
+        pair, total = f"{info.token('query')} and {info.token('key')}", format_number(info.value)
         return f"The score of {pair}, {score}, and its bias, {bias}, add up to {total}."
 
-    def row_phrase(self, block: StepContext, *, is_single: bool) -> str:
+    def row_phrase(self, context: StepContext, *, is_single: bool) -> str:
         if is_single:
-            return f"its bias is added to the score of {block.query}"
-        return f"biases are added to the scores of {block.query}"
+            return f"its bias is added to the score of {context.query}"
+        return f"biases are added to the scores of {context.query}"
 
-    def stage_phrase(self, block: StepContext) -> str:
+    def stage_phrase(self, context: StepContext) -> str:
         return "a bias is added to every score"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "score + bias"
 
     def code(self, context: ExpressionContext) -> str:
@@ -320,36 +320,37 @@ class MaskBeforeSoftmaxExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         return choice_terms(explained, -np.inf, "−∞")
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        if facts.is_forbidden:
-            pair = f"{facts.token('query')} may not attend to {facts.token('key')}"
+    def explain_cell(self, info: CellInfo) -> str:
+        if info.is_forbidden:
+            pair = f"{info.token('query')} may not attend to {info.token('key')}"
             return f"{pair}: their score becomes −∞, so their weight will be 0."
-        return f"{facts.token('query')} may attend to {facts.token('key')}: the score is unchanged."
+        return f"{info.token('query')} may attend to {info.token('key')}: the score is unchanged."
 
-    def row_sentence(self, block: StepContext) -> str:
-        may, rest = allowed_keys_phrase(block)
+    def row_sentence(self, context: StepContext) -> str:
+        may, rest = allowed_keys_phrases(context)
         is_one = not rest.endswith("s")
         if not rest:
-            is_single = len(block.allowed_row()) == 1
+            is_single = len(context.allowed_row()) == 1
             return f"{may}: {'its score' if is_single else 'every score'} is unchanged"
         becomes = "becomes −∞" if is_one else "become −∞"
-        if block.masking.mask is MaskKind.NONE and rest.startswith("the other"):
+        if context.masking.mask is MaskKind.NONE and rest.startswith("the other"):
             is_padding = "is padding, and its score" if is_one else "are padding, and their scores"
             rest = rest.replace(" {}s", "").replace(" {}", "")
             return f"{may}: {rest} {is_padding} {becomes}"
         return f"{may}: {rest.format('score')} {becomes}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        return masked_cells_phrase(block, "score", "becomes −∞", "become −∞")
+    def stage_sentence(self, context: StepContext) -> str:
+        return masked_cells_phrase(context, "score", "becomes −∞", "become −∞")
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "the score if allowed, otherwise −∞"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return masked_equation(line)
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        return masked_equation(writer)
 
     def code(self, context: ExpressionContext) -> str:
-        return f"{context.inputs[0]}.masked_fill({context.forbidden()}, {context.words.infinity})"
+        infinity = context.identifiers.infinity
+        return f"{context.inputs[0]}.masked_fill({context.forbidden()}, {infinity})"
 
 
 EXPLAINERS: tuple[Explainer, ...] = (

@@ -14,7 +14,7 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_terms import (
     CombinationRule,
     EquationPart,
-    EquationTerm,
+    EquationSide,
     ExplainedCell,
     Factor,
     TermGroup,
@@ -30,7 +30,7 @@ from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
     MASKED_ROW_PHRASE,
     WEIGHTS_PHRASE,
-    allowed_keys_phrase,
+    allowed_keys_phrases,
     dropout_factor_phrase,
     empty_rows_phrase,
     largest_weights_phrase,
@@ -40,7 +40,7 @@ from visualizer.explanations.phrases import (
     softmax_name,
     weights_sentence,
 )
-from visualizer.explanations.step_values import (
+from visualizer.explanations.step_context import (
     all_count_phrase,
     format_trimmed,
     row_sums,
@@ -48,10 +48,10 @@ from visualizer.explanations.step_values import (
 from visualizer.format import format_number, format_share
 
 if TYPE_CHECKING:
-    from visualizer.explanations.cell_facts import CellInfo
-    from visualizer.explanations.cell_terms import EquationTermWriter, Explanation
+    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_terms import EquationWriter, Explanation
     from visualizer.explanations.code_dialects import ExpressionContext
-    from visualizer.explanations.step_values import StepContext
+    from visualizer.explanations.step_context import StepContext
 
 
 MAX_PLAIN_EXPONENT = 5.0
@@ -99,52 +99,50 @@ class ScoresToWeightsExplainer(Explainer):
             shares = _naive_exponentials(explained, row)
         return TermList(CombinationRule.SHARE, (TermGroup((shares,)),), key, is_empty)
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        return weights_sentence(facts)
+    def explain_cell(self, info: CellInfo) -> str:
+        return weights_sentence(info)
 
-    def row_sentence(self, block: StepContext) -> str:
-        weights = block.row()
-        if block.stage.has_masked_input and not block.allowed_row().any():
-            return no_allowed_keys_sentence(block)
+    def row_sentence(self, context: StepContext) -> str:
+        weights = context.row()
+        if context.stage.has_masked_input and not context.allowed_row().any():
+            return no_allowed_keys_sentence(context)
         if not np.isfinite(weights).all():
-            return (
-                f"{block.sentence_opening}{block.query} has no weights: its row cannot be computed"
-            )
-        if block.spec.normalisation is NormalisationKind.SUM:
-            total = format_trimmed(float(block.row(block.reads).sum()))
-            shared = f"each score of {block.query} is divided by the row’s sum, {total}"
+            return f"{context.qualifier}{context.query} has no weights: its row cannot be computed"
+        if context.spec.normalisation is NormalisationKind.SUM:
+            total = format_trimmed(float(context.row(context.first_input).sum()))
+            shared = f"each score of {context.query} is divided by the row’s sum, {total}"
         elif len(weights) == 1:
             made = (
-                f"{softmax_name(block.spec)} divides the exponential of the only score "
-                f"of {block.query}"
+                f"{softmax_name(context.spec)} divides the exponential of the only score "
+                f"of {context.query}"
             )
             shared = f"{made} by itself, which gives 1"
         else:
-            shares = f"the scores of {block.query} into {WEIGHTS_PHRASE}"
-            shared = f"{softmax_name(block.spec)} turns {shares}"
-        return f"{block.sentence_opening}{shared}: {largest_weights_phrase(block, weights)}"
+            shares = f"the scores of {context.query} into {WEIGHTS_PHRASE}"
+            shared = f"{softmax_name(context.spec)} turns {shares}"
+        return f"{context.qualifier}{shared}: {largest_weights_phrase(context, weights)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        if block.stage.has_masked_input and not block.allowed().any():
+    def stage_sentence(self, context: StepContext) -> str:
+        if context.stage.has_masked_input and not context.allowed().any():
             return MASKED_ROW_PHRASE
-        made = f"{softmax_name(block.spec)} turns each row of scores into {WEIGHTS_PHRASE}"
-        if block.spec.normalisation is NormalisationKind.SUM:
+        made = f"{softmax_name(context.spec)} turns each row of scores into {WEIGHTS_PHRASE}"
+        if context.spec.normalisation is NormalisationKind.SUM:
             made = "each score is divided by its row’s sum"
-        empty = empty_rows_phrase(block.allowed()) if block.stage.has_masked_input else ""
-        return f"{block.sentence_opening}{made}{empty or '; ' + most_attended_token(block)}"
+        empty = empty_rows_phrase(context.allowed()) if context.stage.has_masked_input else ""
+        return f"{context.qualifier}{made}{empty or '; ' + most_attended_token(context)}"
 
-    def formula(self, facts: CellInfo) -> str:
-        normalisation = facts.run.trace.spec.normalisation
+    def formula(self, info: CellInfo) -> str:
+        normalisation = info.run.trace.spec.normalisation
         if normalisation is NormalisationKind.SUM:
             return "score ÷ Σ score"
-        shift = facts.explanation.groups[0].factors[0].shift
-        is_plain = normalisation is NormalisationKind.NAIVE_SOFTMAX or facts.explanation.is_empty
+        shift = info.explanation.groups[0].factors[0].shift
+        is_plain = normalisation is NormalisationKind.NAIVE_SOFTMAX or info.explanation.is_empty
         if is_plain or not shift:
             return "exp(score) ÷ Σ exp(score)"
         return f"exp(score − max) ÷ Σ exp(score − max), with max = {format_number(shift)}"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return share_equation(line)
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        return share_equation(writer)
 
     def code(self, context: ExpressionContext) -> str:
         x = context.inputs[0]
@@ -152,7 +150,7 @@ class ScoresToWeightsExplainer(Explainer):
             return f"{x} / {x}.sum(dim=-1, keepdim=True)"
         rest = context.zero_empty_rows() if context.stage.has_masked_input else ""
         if context.spec.normalisation is NormalisationKind.SOFTMAX:
-            return f"{context.words.softmax}({x}, dim=-1){rest}"
+            return f"{context.identifiers.softmax}({x}, dim=-1){rest}"
         shares = f"torch.exp({x}) / torch.exp({x}).sum(dim=-1, keepdim=True)"
         return f"({shares}){rest}" if rest else shares
 
@@ -185,41 +183,41 @@ class SoftmaxWithSinkExplainer(Explainer):
         )
         return TermList(CombinationRule.SHARE, groups, key)
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        if facts.is_forbidden or not np.isfinite(facts.value):
-            return weights_sentence(facts)
-        taken = _sink_share(facts.explanation)
-        return f"{weights_sentence(facts)} The sink{facts.head_phrase} receives {taken} of the row."
+    def explain_cell(self, info: CellInfo) -> str:
+        if info.is_forbidden or not np.isfinite(info.value):
+            return weights_sentence(info)
+        taken = _sink_share(info.explanation)
+        return f"{weights_sentence(info)} The sink{info.head_phrase} receives {taken} of the row."
 
-    def row_sentence(self, block: StepContext) -> str:
-        weights = block.row()
+    def row_sentence(self, context: StepContext) -> str:
+        weights = context.row()
         if not np.isfinite(weights).all():
-            return f"{block.query} has no weights: its row cannot be computed"
-        made = f"softmax turns the scores of {block.query} and the sink into {WEIGHTS_PHRASE}"
+            return f"{context.query} has no weights: its row cannot be computed"
+        made = f"softmax turns the scores of {context.query} and the sink into {WEIGHTS_PHRASE}"
         if not weights.any():
             return f"{made}: the sink receives everything"
-        index = (*block.leading, block.head, block.at, 0)
-        taken = _sink_share(self.terms(ExplainedCell(block.run.trace, block.stage, index)))
-        largest = largest_weights_phrase(block, weights)
+        index = (*context.leading, context.head, context.row_index, 0)
+        taken = _sink_share(self.terms(ExplainedCell(context.run.trace, context.stage, index)))
+        largest = largest_weights_phrase(context, weights)
         return f"{made}: {largest}, and the sink receives {taken}"
 
-    def stage_sentence(self, block: StepContext) -> str:
+    def stage_sentence(self, context: StepContext) -> str:
         made = f"softmax turns each row of scores and the sink into {WEIGHTS_PHRASE}"
-        rows = block.matrix().sum(-1, dtype=np.float64)
+        rows = context.matrix().sum(-1, dtype=np.float64)
         if not np.isfinite(rows).all():
-            return f"{made}; {most_attended_token(block)}"
+            return f"{made}; {most_attended_token(context)}"
         taken = format_share(max(0.0, 1 - float(rows.mean())))
-        return f"{made}; {most_attended_token(block)}, and the sink receives {taken}"
+        return f"{made}; {most_attended_token(context)}, and the sink receives {taken}"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "exp(score) ÷ (Σ exp(score) + exp(sink))"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return share_equation(line)
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        return share_equation(writer)
 
 
-def _counted_keys(facts: CellInfo) -> str:
-    masking = MaskingSpec.of(facts.run.trace.spec, facts.cell.stage)
+def _counted_keys(info: CellInfo) -> str:
+    masking = MaskingSpec.of(info.run.trace.spec, info.cell.stage)
     if masking.mask is not MaskKind.NONE:
         return "allowed keys"
     return "keys except padding" if masking.lengths else "keys"
@@ -235,53 +233,53 @@ class EqualWeightsExplainer(Explainer):
         group = TermGroup((Factor("", (), cells, cells),))
         return TermList(CombinationRule.SHARE, (group,), explained.place[-1], not cells.any())
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        return weights_sentence(facts)
+    def explain_cell(self, info: CellInfo) -> str:
+        return weights_sentence(info)
 
-    def row_sentence(self, block: StepContext) -> str:
-        weights = block.row()
+    def row_sentence(self, context: StepContext) -> str:
+        weights = context.row()
         keys = np.flatnonzero(weights)
         if len(keys) == 0:
-            return no_allowed_keys_sentence(block)
+            return no_allowed_keys_sentence(context)
         attends = (
-            f"{block.sentence_opening}{block.query} "
-            f"{'would attend' if block.is_before_mask else 'attends'}"
+            f"{context.qualifier}{context.query} "
+            f"{'would attend' if context.is_before_mask else 'attends'}"
         )
         weight = f"with weight {format_share(float(weights[keys[0]]))}"
         if len(keys) == 1:
-            return f"{attends} only to {block.key(int(keys[0]))}, {weight}"
+            return f"{attends} only to {context.key(int(keys[0]))}, {weight}"
         if len(keys) == len(weights):
             return f"{attends} equally to {all_count_phrase(len(keys), 'key')}, {weight}"
         return f"{attends} equally to {len(keys):,} of {len(weights):,} keys, {weight}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        allowed = block.allowed()
-        count = block.queries
+    def stage_sentence(self, context: StepContext) -> str:
+        allowed = context.allowed()
+        count = context.query_count
         who = f"each of {count:,} tokens" if count > 1 else "the only token"
-        each = (
-            f"{block.sentence_opening}{who} {'would attend' if block.is_before_mask else 'attends'}"
-        )
+        each = f"{context.qualifier}{who} {'would attend' if context.is_before_mask else 'attends'}"
         if not allowed.any():
             return MASKED_ROW_PHRASE
         if allowed.all():
-            return f"{each} equally to all keys, with weight {format_share(1 / block.tokens)}"
+            return (
+                f"{each} equally to all keys, with weight {format_share(1 / context.token_count)}"
+            )
         some = f"{each} equally to its allowed keys"
-        return some + (empty_rows_phrase(allowed) or f"; {most_attended_token(block)}")
+        return some + (empty_rows_phrase(allowed) or f"; {most_attended_token(context)}")
 
-    def formula(self, facts: CellInfo) -> str:
-        return f"1 ÷ number of {_counted_keys(facts)}"
+    def formula(self, info: CellInfo) -> str:
+        return f"1 ÷ number of {_counted_keys(info)}"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        explanation = line.explanation
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        explanation = writer.explanation
         if explanation.is_empty:
             return empty_row_equation()
         chosen = format_trimmed(float(explanation.terms[explanation.chosen]))
-        return EquationTerm([EquationPart(f"{chosen} ÷ {int(explanation.terms.sum()):,}")])
+        return EquationSide([EquationPart(f"{chosen} ÷ {int(explanation.terms.sum()):,}")])
 
     def code(self, context: ExpressionContext) -> str:
-        tokens = context.words.tokens
+        tokens = context.identifiers.tokens
         if not context.masks():
-            sizes = f"(*{context.words.batch}, {context.spec.heads}, {tokens}, {tokens})"
+            sizes = f"(*{context.identifiers.batch}, {context.spec.heads}, {tokens}, {tokens})"
             return f"torch.full({sizes}, 1 / {tokens}, dtype={context.x}.dtype)"
         least = ".clamp(min=1)" if context.may_have_empty_rows() else ""
         return f"readable / readable.sum(dim=-1, keepdim=True){least}"
@@ -295,12 +293,12 @@ class MaskAfterSoftmaxExplainer(Explainer):
     def terms(self, explained: ExplainedCell) -> TermList:
         return choice_terms(explained, 0.0, "0")
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        return weights_sentence(facts)
+    def explain_cell(self, info: CellInfo) -> str:
+        return weights_sentence(info)
 
-    def row_sentence(self, block: StepContext) -> str:
-        may, rest = allowed_keys_phrase(block)
-        weights = block.row()
+    def row_sentence(self, context: StepContext) -> str:
+        may, rest = allowed_keys_phrases(context)
+        weights = context.row()
         total = format_trimmed(float(row_sums(weights)))
         sums = (
             f"the row now sums to {total}"
@@ -308,21 +306,21 @@ class MaskAfterSoftmaxExplainer(Explainer):
             else "the row sum is not finite"
         )
         if not rest:
-            stays = "its weight is" if block.tokens == 1 else "every weight is"
+            stays = "its weight is" if context.token_count == 1 else "every weight is"
             return (
                 f"{may}: {stays} unchanged" if np.isfinite(weights).all() else f"{may}, but {sums}"
             )
         becomes = f"{rest.format('weight')} {'are' if rest.endswith('s') else 'is'} set to 0"
         return f"{may}: {becomes}" if not weights.any() else f"{may}: {becomes}, and {sums}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        return masked_cells_phrase(block, "weight", "is set to 0", "are set to 0")
+    def stage_sentence(self, context: StepContext) -> str:
+        return masked_cells_phrase(context, "weight", "is set to 0", "are set to 0")
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "the weight if allowed, otherwise 0"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return masked_equation(line)
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        return masked_equation(writer)
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.inputs[0]}.masked_fill({context.forbidden()}, 0)"
@@ -338,36 +336,35 @@ class RenormaliseMaskedWeightsExplainer(Explainer):
         row = explained.factor(explained.stage.reads[0], head, query, None)
         return TermList(CombinationRule.SHARE, (TermGroup((row,)),), key, not row.read.any())
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        return weights_sentence(facts)
+    def explain_cell(self, info: CellInfo) -> str:
+        return weights_sentence(info)
 
-    def row_sentence(self, block: StepContext) -> str:
-        weights, zeroed = block.row(), block.row(block.reads)
-        if not block.allowed_row().any():
-            return no_allowed_keys_sentence(block)
+    def row_sentence(self, context: StepContext) -> str:
+        weights, zeroed = context.row(), context.row(context.first_input)
+        if not context.allowed_row().any():
+            return no_allowed_keys_sentence(context)
         if not np.isfinite(weights).all():
-            return f"{block.query} has no weights: its row cannot be computed"
+            return f"{context.query} has no weights: its row cannot be computed"
         if not zeroed.any():
-            return f"the weights of {block.query} are all 0, so they cannot be normalized"
+            return f"the weights of {context.query} are all 0, so they cannot be normalized"
         total = format_trimmed(float(zeroed.sum()))
         divided = (
-            f"{block.sentence_opening}the weights of {block.query} are divided by "
-            f"their sum, {total}"
+            f"{context.qualifier}the weights of {context.query} are divided by their sum, {total}"
         )
-        return f"{divided}: {largest_weights_phrase(block, weights)}"
+        return f"{divided}: {largest_weights_phrase(context, weights)}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        zeroed = block.matrix(block.reads)
+    def stage_sentence(self, context: StepContext) -> str:
+        zeroed = context.matrix(context.first_input)
         if not zeroed.any():
             return "all weights are 0, so they cannot be normalized"
-        divided = f"{block.sentence_opening}each row is divided by its sum"
-        return divided + (empty_rows_phrase(zeroed) or f"; {most_attended_token(block)}")
+        divided = f"{context.qualifier}each row is divided by its sum"
+        return divided + (empty_rows_phrase(zeroed) or f"; {most_attended_token(context)}")
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "weight ÷ Σ weight"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        return share_equation(line)
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        return share_equation(writer)
 
     def code(self, context: ExpressionContext) -> str:
         zeroed = context.inputs[0]
@@ -390,24 +387,24 @@ class DropoutExplainer(Explainer):
         groups = (TermGroup((weight, scaled)), TermGroup((constant(0.0, "0"),)))
         return TermList(CombinationRule.CHOICE, groups, int(dropped))
 
-    def explain_cell(self, facts: CellInfo) -> str:
-        weight = f"the weight of {facts.token('query')} for {facts.token('key')}"
-        before = facts.explanation.groups[0].factors[0].read[0]
+    def explain_cell(self, info: CellInfo) -> str:
+        weight = f"the weight of {info.token('query')} for {info.token('key')}"
+        before = info.explanation.groups[0].factors[0].read[0]
         if before == 0:
             return f"There is nothing to drop: {weight} is 0."
-        if facts.value == 0:
+        if info.value == 0:
             return f"Dropout drops {weight}: {format_number(before)} becomes 0."
-        factor = 1 / (1 - facts.run.trace.spec.dropout)
-        times = f"{format_number(before)} times {factor:.4g} is {format_number(facts.value)}"
+        factor = 1 / (1 - info.run.trace.spec.dropout)
+        times = f"{format_number(before)} times {factor:.4g} is {format_number(info.value)}"
         return f"Dropout keeps {weight}: {times}."
 
-    def row_sentence(self, block: StepContext) -> str:
-        weights, dropped = block.row(block.reads), block.row()
+    def row_sentence(self, context: StepContext) -> str:
+        weights, dropped = context.row(context.first_input), context.row()
         count = int(np.count_nonzero(weights))
         lost = int(((weights != 0) & (dropped == 0)).sum())
         if count == 0:
-            return f"{block.query} has no nonzero weights to drop: its row stays 0"
-        kind = "weight" if count == block.allowed_row().sum() else "nonzero weight"
+            return f"{context.query} has no nonzero weights to drop: its row stays 0"
+        kind = "weight" if count == context.allowed_row().sum() else "nonzero weight"
         total = float(row_sums(dropped))
         sums = (
             f"the row now sums to {format_trimmed(total)}"
@@ -415,19 +412,19 @@ class DropoutExplainer(Explainer):
             else "the row sum is not finite"
         )
         if lost == count:
-            return f"dropout drops {all_count_phrase(count, kind)} of {block.query}"
-        kept = dropout_factor_phrase(block.spec)
+            return f"dropout drops {all_count_phrase(count, kind)} of {context.query}"
+        kept = dropout_factor_phrase(context.spec)
         if lost == 0:
             each = "it" if count == 1 else "each"
             return (
-                f"dropout keeps {all_count_phrase(count, kind)} of {block.query}; {each} "
+                f"dropout keeps {all_count_phrase(count, kind)} of {context.query}; {each} "
                 f"{kept}, and {sums}"
             )
-        takes = f"dropout drops {lost:,} of the {count:,} {kind}s of {block.query}"
+        takes = f"dropout drops {lost:,} of the {count:,} {kind}s of {context.query}"
         return f"{takes}; the rest {kept}, and {sums}"
 
-    def stage_sentence(self, block: StepContext) -> str:
-        weights, dropped = block.matrix(block.reads), block.matrix()
+    def stage_sentence(self, context: StepContext) -> str:
+        weights, dropped = context.matrix(context.first_input), context.matrix()
         count = int(np.count_nonzero(weights))
         lost = int(((weights != 0) & (dropped == 0)).sum())
         if count == 0:
@@ -437,22 +434,22 @@ class DropoutExplainer(Explainer):
         lie = f"row sums are now between {low} and {high}"
         run = f"every row now sums to {low}" if low == high else lie
         run = run if np.isfinite(sums).all() else "not every row sum is finite"
-        kind = "weight" if count == block.allowed().sum() else "nonzero weight"
+        kind = "weight" if count == context.allowed().sum() else "nonzero weight"
         if lost == count:
             return f"dropout drops {all_count_phrase(count, kind)}"
-        kept = dropout_factor_phrase(block.spec)
+        kept = dropout_factor_phrase(context.spec)
         if lost == 0:
             each = "it" if count == 1 else "each"
             return f"dropout keeps {all_count_phrase(count, kind)}; {each} {kept}, and {run}"
         return f"dropout drops {lost:,} of the {count:,} {kind}s; the rest {kept}, and {run}"
 
-    def formula(self, facts: CellInfo) -> str:
+    def formula(self, info: CellInfo) -> str:
         return "weight ÷ (1 − rate) if kept, otherwise 0"
 
-    def equation(self, line: EquationTermWriter) -> EquationTerm:
-        if line.explanation.chosen == 0:
-            return EquationTerm(line.term_parts(0, is_first=True))
-        return replacement_equation(line, "because it is dropped")
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        if writer.explanation.chosen == 0:
+            return EquationSide(writer.term_parts(0, is_first=True))
+        return replacement_equation(writer, "because it is dropped")
 
     def code(self, context: ExpressionContext) -> str:
         return f"({context.inputs[0]} / (1 - {float(context.spec.dropout)!r})).where(kept, 0.0)"

@@ -171,7 +171,7 @@ def _sample_tensor(
             at = head[0] if head else None
             allowed = trace.allowed(stage, leading, at, rows) if trace else None
             is_part = len(rows) < tensor.shape[-2] and not tensor.is_blockwise
-            largest = tensor.row_ends((*leading, *head)).max() if is_part else 0.0
+            largest = tensor.row_magnitudes((*leading, *head)).max() if is_part else 0.0
             found.append(sample_cells(values, allowed, block, float(largest)))
         return join_samples(found)
 

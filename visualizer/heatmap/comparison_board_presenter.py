@@ -85,7 +85,7 @@ class HeadPanelSource(PanelSource):
         return ""
 
     def _row_maxima(self) -> np.ndarray:
-        return np.asarray(np.maximum(super()._row_maxima(), self.tensor.row_ends(self.other)))
+        return np.asarray(np.maximum(super()._row_maxima(), self.tensor.row_magnitudes(self.other)))
 
 
 class DropoutSamplePanelSource(PanelSource):

@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath, 
 
 from visualizer.attention.flow_columns import FlowPart
 from visualizer.attention.roles import Role
-from visualizer.attention.stages import axis_word
+from visualizer.attention.stages import axis_noun
 from visualizer.heatmap import cell_paint, colour_mapping, panel_paint
 from visualizer.heatmap.flow_headings_paint import STATE_SEPARATOR, operand_name, state_places
 from visualizer.heatmap.flow_labels_paint import board_labels, paint_label, row_label_slot
@@ -344,7 +344,7 @@ def _paint_axis_names(painter: QPainter, placement: FlowPlacement, theme: Theme)
     slot, labels, scale = row_label_slot(placement), placement.layout.row_labels, text_scale()
     metrics, font = font_metrics(OPERATION_PX), scaled_font(OPERATION_PX)
     if slot:
-        name = f"{axis_word(slot.heatmap.rows.name)} ↓"
+        name = f"{axis_noun(slot.heatmap.rows.name)} ↓"
         width, line = metrics.horizontalAdvance(name), metrics.height()
         left = labels.right - 8 * scale - width
         area = QRectF(left, labels.top - line - 4 * scale, width, line)
@@ -352,7 +352,7 @@ def _paint_axis_names(painter: QPainter, placement: FlowPlacement, theme: Theme)
             _draw_text(painter, left, area, name, font, theme.quiet)
     for column, cells in zip(placement.panels.columns, placement.slots, strict=True):
         if cells and column.is_query_key:
-            name = f"{axis_word(cells.heatmap.columns.name)} →"
+            name = f"{axis_noun(cells.heatmap.columns.name)} →"
             place = cells.cells
             left = place.center().x() - metrics.horizontalAdvance(name) / 2
             area = QRectF(left, place.bottom() + scale, 0, (CARD_FOOT_PX - 2) * scale)

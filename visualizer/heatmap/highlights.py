@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from visualizer.attention.roles import Role
 from visualizer.explanations.cell_terms import CombinationRule
 from visualizer.explanations.explain import explain
-from visualizer.explanations.step_values import parenthesize_negative
-from visualizer.explanations.user_prediction import judge_prediction
+from visualizer.explanations.prediction_judge import judge_prediction
+from visualizer.explanations.step_context import parenthesize_negative
 from visualizer.format import format_number
 from visualizer.heatmap.cell_lookup import largest_in_block
 from visualizer.heatmap.step_motion_phases import MOTION_KINDS, MotionKind

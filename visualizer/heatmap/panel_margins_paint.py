@@ -11,7 +11,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
-from visualizer.attention.stages import axis_word
+from visualizer.attention.stages import axis_noun
 from visualizer.heatmap import cell_paint, colour_mapping
 from visualizer.heatmap.board_layout import TitlePlacement
 from visualizer.heatmap.panel_margins import (
@@ -318,7 +318,7 @@ def _paint_title(
 
 
 def _format_axes(heatmap: Heatmap) -> str:
-    return f"{heatmap.rows.name} ↓  {axis_word(heatmap.columns.name)} →"
+    return f"{heatmap.rows.name} ↓  {axis_noun(heatmap.columns.name)} →"
 
 
 def _paint_axes_and_scale(

@@ -9,7 +9,7 @@ import numpy as np
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.masks import MaskingSpec
 from visualizer.attention.stages import is_hatched
-from visualizer.explanations.step_values import row_sums
+from visualizer.explanations.step_context import row_sums
 from visualizer.heatmap.board import (
     Heatmap,
     HeatmapAxis,
@@ -154,7 +154,7 @@ class PanelSource:
     def sampled_rows(self) -> int:
         """Number of rows per sampled row, if the picture is not exact."""
         return max(
-            tensor.sampled_rows(*self.extent.blocks, self.whole_area)
+            tensor.rows_per_sample(*self.extent.blocks, self.whole_area)
             for tensor in self._read_tensors
         )
 
@@ -222,9 +222,9 @@ class PanelSource:
 
     def _row_maxima(self) -> np.ndarray:
         """Return the maximum of each row over everything that shares its colours."""
-        ends = self.tensor.row_ends(self.index)
+        ends = self.tensor.row_magnitudes(self.index)
         for _, other in self.beside:
-            ends = np.maximum(ends, other.row_ends(self.index))
+            ends = np.maximum(ends, other.row_magnitudes(self.index))
         return ends
 
     def _drawn_row_maxima(self, values: np.ndarray) -> np.ndarray:

@@ -150,7 +150,7 @@ def _describe_block(spec: AttentionSpec) -> list[str]:
 
 def _describe_custom_values(spec: AttentionSpec) -> list[str]:
     parts = ["custom vectors"] if spec.own_input else []
-    if own := spec.counting_weights:
+    if own := spec.used_custom_weights:
         parts.append(f"custom weights ({', '.join(name for name, _ in own)})")
     return parts
 

@@ -42,7 +42,7 @@ def describe_provenance(run: Run, layer: int | None = None) -> str:
 def has_random_weights(run: Run) -> bool:
     """Return whether any weights are random, so that patterns in the heads may be due to chance."""
     if run.trace.has_module:
-        given = {name for name, _ in run.trace.spec.counting_weights}
+        given = {name for name, _ in run.trace.spec.used_custom_weights}
         return any(name not in given for name in run.trace.spec.weight_names)
     return run.reading is not None and run.reading.is_of_lab and run.reading.training_step == 0
 
@@ -53,7 +53,7 @@ def describe_layer_origin(run: Run, layer: str) -> str:
     own = [name for name in spec.weight_names if OWN_LAYERS[name] == layer]
     if not run.trace.has_module or not own:
         return describe_provenance(run)
-    given = {name for name, _ in spec.counting_weights}
+    given = {name for name, _ in spec.used_custom_weights}
     if given.isdisjoint(own):
         return f"untrained: random, seed {spec.seed}"
     return run.weights_source or "custom weights"
@@ -91,7 +91,7 @@ def _describe_module_weights(run: Run) -> str:
     spec, names = run.trace.spec, run.trace.spec.weight_names
     if not names:
         return f"no weights: {_describe_inputs(run)}"
-    given = {name for name, _ in spec.counting_weights}
+    given = {name for name, _ in spec.used_custom_weights}
     drawn = [name for name in names if name not in given]
     if not given:
         return f"untrained: random weights, seed {spec.seed}"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
+from visualizer.attention.custom_weights import are_all_custom
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.fixed_weights import are_all_custom
 from visualizer.attention.spec import DropoutMode
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
 from visualizer.features.explain.presenter import CELL_PANEL

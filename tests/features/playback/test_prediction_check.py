@@ -13,7 +13,7 @@ from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, places
 from visualizer.attention.spec import MaskKind
-from visualizer.explanations.user_prediction import judge_prediction, prediction_instruction
+from visualizer.explanations.prediction_judge import judge_prediction, prediction_instruction
 from visualizer.session.cell_address import Cell
 from visualizer.session.user_prediction import Prediction, PredictionQuestion, toggle_mark
 from visualizer.session.view import View

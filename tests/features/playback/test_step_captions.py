@@ -29,7 +29,7 @@ from visualizer.attention.spec import (
     ScaleKind,
 )
 from visualizer.attention.stages import Operation
-from visualizer.explanations.step_values import LargestValue, format_trimmed, format_vector
+from visualizer.explanations.step_context import LargestValue, format_trimmed, format_vector
 from visualizer.features.playback.presenter import describe_step
 from visualizer.format import format_number, format_share, shorten
 from visualizer.language.tokenizers import visible_token

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.fixed_weights import custom_weights_of
+from visualizer.attention.custom_weights import custom_weights_of
 from visualizer.attention.spec import NumberMatrix
 from visualizer.features.setup.bar_widget import CustomValuesControl
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.attention.test_attend import assert_agrees, expected
 from tests.support.attention_strategies import cases, numbers, specs
 from tests.support.small_runs import a_run
-from visualizer.attention import fixed_weights, masks
+from visualizer.attention import custom_weights, masks
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
@@ -347,7 +347,7 @@ def test_a_double_holds_what_a_single_cannot() -> None:
 def test_more_weights_than_a_document_should_hold_are_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fixed_weights, "MAX_ELEMENTS", 5)
+    monkeypatch.setattr(custom_weights, "MAX_ELEMENTS", 5)
     document = a_document()
     with pytest.raises(InputError, match="There are 6 weights; at most 5"):
         replace_block(document, computed(document), "W_key", 0, 0, one(1))

@@ -120,10 +120,10 @@ def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
 def _fused_call(context: ExpressionContext) -> str:
     spec = context.spec
     stage = next(stage for stage in stages(spec) if stage.role is Role.WEIGHTS)
-    weights = ExpressionContext(spec, stage, context.words)
-    parts = [context.words.names[role] for role in VECTOR_ROLES]
+    weights = ExpressionContext(spec, stage, context.identifiers)
+    parts = [context.identifiers.names[role] for role in VECTOR_ROLES]
     if any(stage.role is Role.BIAS for stage in stages(spec)):
-        bias = context.words.names[Role.BIAS]
+        bias = context.identifiers.names[Role.BIAS]
         forbidden = f".masked_fill({weights.forbidden()}, -torch.inf)" if weights.masks() else ""
         parts.append(f"attn_mask={bias}{forbidden}")
     elif spec.mask is MaskKind.CAUSAL and not spec.lengths:

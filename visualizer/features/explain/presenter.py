@@ -18,9 +18,9 @@ from visualizer.attention.display_transforms import HeadAggregate, WeightTransfo
 from visualizer.attention.layer_operations import ExpertMixture
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import layer_symbol
-from visualizer.attention.stages import Operation, axis_word
+from visualizer.attention.stages import Operation, axis_noun
 from visualizer.brief_repr import brief_repr
-from visualizer.explanations.cell_facts import CellInfo
+from visualizer.explanations.cell_info import CellInfo
 from visualizer.explanations.cell_terms import (
     DIVISOR_FORM,
     CombinationRule,
@@ -32,7 +32,7 @@ from visualizer.explanations.cell_terms import (
 )
 from visualizer.explanations.explain import EXPLAINERS, Equation, cell_equation, explain
 from visualizer.explanations.next_cells import NextCell, next_cells
-from visualizer.explanations.step_values import LargestValue, parenthesize_negative
+from visualizer.explanations.step_context import LargestValue, parenthesize_negative
 from visualizer.format import format_count, format_number, format_share, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_lookup import panel_of_cell, source_cell
@@ -224,17 +224,17 @@ def head_cell_panel(
     """Explain a cell of one head, which the sentence names if several heads are shown."""
     run = resolved.run
     explanation = explain(run.trace, cell.stage, (*resolved.leading, *cell.place))
-    facts = CellInfo(run, resolved.leading, cell, explanation)
+    info = CellInfo(run, resolved.leading, cell, explanation)
     order, rest = _choose_terms(explanation)
     text = EXPLAINERS[explanation.stage.operation]
-    sentence = text.explain_cell(facts)
+    sentence = text.explain_cell(info)
     is_computed = explanation.stage.operation is not Operation.CAPTURED  # else read from a file
     return CellPanel(
-        heading=_cell_heading(facts),
-        sentence=facts.with_head(sentence) if names_head else sentence,
+        heading=_cell_heading(info),
+        sentence=info.with_head(sentence) if names_head else sentence,
         value=format_number(explanation.value),
-        formula=text.formula(facts),
-        terms=tuple(_build_term(facts, position) for position in order if is_computed),
+        formula=text.formula(info),
+        terms=tuple(_build_term(info, position) for position in order if is_computed),
         rest=rest,
         closing=_closing_text(explanation) if is_computed else "",
         is_pinned=is_pinned,
@@ -323,9 +323,9 @@ def _covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
     )
 
 
-def _cell_heading(facts: CellInfo) -> str:
-    stage, place = facts.explanation.stage, facts.place
-    parts = [f"{axis_word(dim)} {facts.run.number(at, dim)}" for dim, at in place.items()]
+def _cell_heading(info: CellInfo) -> str:
+    stage, place = info.explanation.stage, info.place
+    parts = [f"{axis_noun(dim)} {info.run.number(at, dim)}" for dim, at in place.items()]
     return f"{stage.title} · {', '.join(parts)}"
 
 
@@ -379,8 +379,8 @@ def _masked_term_lines(count: int, explanation: Explanation) -> list[str]:
     return [f"{words}: 0{' each' * (count > 1)}"]
 
 
-def _build_term(facts: CellInfo, position: int) -> TermLine:
-    explanation, group, at = facts.explanation, facts.explanation.groups[0], position
+def _build_term(info: CellInfo, position: int) -> TermLine:
+    explanation, group, at = info.explanation, info.explanation.groups[0], position
     for group in explanation.groups:
         if at < len(group.terms):
             break
@@ -391,7 +391,7 @@ def _build_term(facts: CellInfo, position: int) -> TermLine:
     pieces = tuple(
         CellTextPiece(
             text,
-            source_cell(facts.run.trace, facts.leading, facts.cell.stage, factor, at),
+            source_cell(info.run.trace, info.leading, info.cell.stage, factor, at),
             DIVISION_SIGN if number and factor.form == DIVISOR_FORM else MULTIPLICATION_SIGN,
         )
         for number, (text, factor) in enumerate(zip(texts, group.factors, strict=True))
@@ -399,9 +399,9 @@ def _build_term(facts: CellInfo, position: int) -> TermLine:
     is_chosen = explanation.rule is not CombinationRule.SUM and position == explanation.chosen
     # Terms are float64. If there is only one, it is the value, so it is rounded like the value.
     with np.errstate(over="ignore"):
-        term = group.terms[at].astype(facts.run.trace.spec.dtype.value)
-    name = EXPLAINERS[explanation.stage.operation].term_name(facts, position)
-    name = name or _term_name(facts, group, at)
+        term = group.terms[at].astype(info.run.trace.spec.dtype.value)
+    name = EXPLAINERS[explanation.stage.operation].term_name(info, position)
+    name = name or _term_name(info, group, at)
     largest = float(explanation.sizes.max())
     signed = float(np.nan_to_num(explanation.terms[position]))
     share = signed / largest if 0 < largest < np.inf else 0.0
@@ -423,15 +423,15 @@ def _format_other_factor(factor: Factor, at: int) -> str:
     return _format_factor(replace(factor, form="{}") if is_divisor else factor, at)
 
 
-def _term_name(facts: CellInfo, group: TermGroup, at: int) -> str:
-    step, factor, rule = facts.explanation.stage.step, group.factors[0], facts.explanation.rule
-    trace = facts.run.trace
+def _term_name(info: CellInfo, group: TermGroup, at: int) -> str:
+    step, factor, rule = info.explanation.stage.step, group.factors[0], info.explanation.rule
+    trace = info.run.trace
     if isinstance(step, ExpertMixture):
-        return _expert_name(facts, step, group, at)
+        return _expert_name(info, step, group, at)
     if rule is CombinationRule.SHARE and factor.name in trace.model_weights:
         return "sink"
     if rule is CombinationRule.SHARE or factor.name in {Role.WEIGHTS, Role.DROPPED}:
-        return "kept" if rule is CombinationRule.CHOICE else facts.word(at, "key")
+        return "kept" if rule is CombinationRule.CHOICE else info.word(at, "key")
     if factor.name.endswith("bias"):
         return "bias"
     if None in factor.index:
@@ -446,12 +446,12 @@ def _term_name(facts: CellInfo, group: TermGroup, at: int) -> str:
     return "mean" if is_norm and not factor.name else "position"
 
 
-def _expert_name(facts: CellInfo, step: ExpertMixture, group: TermGroup, at: int) -> str:
+def _expert_name(info: CellInfo, step: ExpertMixture, group: TermGroup, at: int) -> str:
     """Name the expert of a term, numbered from 1; shared experts have no router weight."""
     if len(group.factors) == 1:
         return "shared"
-    token = facts.cell.place[-2]
-    numbers = facts.run.trace.read(f"{step.modules[facts.layer]}.numbers", (token, at))
+    token = info.cell.place[-2]
+    numbers = info.run.trace.read(f"{step.modules[info.layer]}.numbers", (token, at))
     return f"expert {int(numbers) + 1}"
 
 
@@ -511,7 +511,7 @@ def _aggregate_equation(is_mean: bool, numbers: np.ndarray, value: float) -> Equ
 def _aggregate_heading(run: Run, cell: Cell) -> str:
     stage = run.trace.stage(cell.stage)
     dims = zip(stage.dims[-2:], cell.place, strict=True)
-    places = ", ".join(f"{axis_word(dim)} {run.number(at, dim)}" for dim, at in dims)
+    places = ", ".join(f"{axis_noun(dim)} {run.number(at, dim)}" for dim, at in dims)
     aggregate = "mean over heads" if cell.fold is HeadAggregate.MEAN else "maximum over heads"
     return f"{stage.title} · {aggregate}, {places}"
 

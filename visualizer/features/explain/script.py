@@ -313,7 +313,7 @@ def _min_size(run: Run) -> int:
     vectors = tokens if spec.own_input else len({word for text in run.texts for word in text})
     numbers = vectors * spec.d_in
     numbers += tokens * spec.d_in if spec.position is PositionKind.LEARNED else 0
-    numbers += sum(matrix.rows * matrix.columns for _, matrix in spec.counting_weights)
+    numbers += sum(matrix.rows * matrix.columns for _, matrix in spec.used_custom_weights)
     square = len(run.texts) * spec.heads * tokens**2 if spec.is_dropout_active else 0
     square += tokens**2 if spec.mask is MaskKind.OWN else 0
     return MIN_LITERAL_LENGTH * numbers + square
@@ -402,7 +402,7 @@ def _weight_lines(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iter
         return
     yield "\n".join((f"torch.manual_seed({spec.seed})", *lines))
     dtype = run.trace.read(Role.INPUT).dtype
-    for name, matrix in spec.counting_weights:
+    for name, matrix in spec.used_custom_weights:
         yield _custom_weight_lines(spec, words, name, matrix.array().astype(dtype))
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.explanations.cell_facts import CellInfo
+from visualizer.explanations.cell_info import CellInfo
 from visualizer.explanations.explain import EXPLAINERS, Equation, equation, explain
-from visualizer.explanations.step_values import EMPTY_SYMBOL, StepContext
-from visualizer.explanations.user_prediction import prediction_instruction
+from visualizer.explanations.prediction_judge import prediction_instruction
+from visualizer.explanations.step_context import EMPTY_SYMBOL, StepContext
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.pane_spec import PanelSpec
@@ -42,26 +42,26 @@ def describe_step(run: Run, leading: LeadingIndex, step: Step, head: int) -> str
     head : int
         The head to describe if the stage has heads.
     """
-    block = StepContext(run, leading, step, min(head, run.trace.spec.heads - 1))
-    texts = EXPLAINERS[block.stage.operation]
+    context = StepContext(run, leading, step, min(head, run.trace.spec.heads - 1))
+    texts = EXPLAINERS[context.stage.operation]
     if len(step.rows) > 1 and run.trace.cached_stage(step.stage).is_blockwise:
-        told = f"{block.stage.description}, in all {len(step.rows):,} rows"  # without its numbers
-        return block.sentence(told)
+        told = f"{context.stage.description}, in all {len(step.rows):,} rows"  # without its numbers
+        return context.sentence(told)
     if len(step.rows) > 1:
-        return block.sentence(texts.stage_sentence(block))
+        return context.sentence(texts.stage_sentence(context))
     if len(step.columns) == run.trace.shape(step.stage)[-1]:
-        return block.sentence(texts.row_sentence(block))
-    return _describe_cell(block)
+        return context.sentence(texts.row_sentence(context))
+    return _describe_cell(context)
 
 
-def _describe_cell(block: StepContext) -> str:
-    head = (block.head,) if "head" in block.stage.dims else ()
-    cell = Cell(block.stage.name, (*head, block.at, block.step.columns[0]))
-    explanation = explain(block.run.trace, cell.stage, (*block.leading, *cell.place))
-    facts = CellInfo(block.run, block.leading, cell, explanation)
-    sentence = EXPLAINERS[block.stage.operation].explain_cell(facts)
+def _describe_cell(context: StepContext) -> str:
+    head = (context.head,) if "head" in context.stage.dims else ()
+    cell = Cell(context.stage.name, (*head, context.row_index, context.step.columns[0]))
+    explanation = explain(context.run.trace, cell.stage, (*context.leading, *cell.place))
+    info = CellInfo(context.run, context.leading, cell, explanation)
+    sentence = EXPLAINERS[context.stage.operation].explain_cell(info)
     sentence = sentence.replace("<b></b>", f"<b>{EMPTY_SYMBOL}</b>")
-    return facts.with_head(sentence)
+    return info.with_head(sentence)
 
 
 CLOSING = "All steps are computed. Point at a number to see its calculation."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
-from visualizer.attention.fixed_weights import are_all_custom, custom_weights_of
+from visualizer.attention.custom_weights import are_all_custom, custom_weights_of
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import Device, DropoutMode
 from visualizer.documents.open_document import permitted_start, text_length_problem

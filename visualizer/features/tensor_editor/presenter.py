@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.fixed_weights import read_weights
+from visualizer.attention.custom_weights import read_weights
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import BIAS_SUFFIX, NORM_LAYERS, OWN_LAYERS, layer_symbol
 from visualizer.attention.stages import is_hatched, parameter_names

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.fixed_weights import check_weight_count, read_weights
+from visualizer.attention.custom_weights import check_weight_count, read_weights
 from visualizer.attention.spec import (
     BIAS_SUFFIX,
     OWN_BIASES,

@@ -227,11 +227,11 @@ class RemoteStage(CachedTensor):
         matrix = _checked_tensor(self._fetch_part(place), self._shape[count:])
         return readable(matrix[index[count:]])
 
-    def row_ends(self, index: Index = ()) -> np.ndarray:
+    def row_magnitudes(self, index: Index = ()) -> np.ndarray:
         """Return the largest finite absolute value in each row of one matrix."""
         if not index:
-            return super().row_ends()
-        return CachedTensor(torch.tensor(self.read(index))).row_ends()
+            return super().row_magnitudes()
+        return CachedTensor(torch.tensor(self.read(index))).row_magnitudes()
 
     def _fetch_part(self, place: LeadingIndices) -> np.ndarray | None:
         part = self._fetcher.get(
@@ -461,7 +461,7 @@ class RemoteBlockSource(BlockSource):
         values = self._request_values(place, rows, columns.start, columns.stop, 0).get("cells")
         return _checked_tensor(values, (len(rows), columns.stop - columns.start))
 
-    def column_ends(
+    def column_extremes(
         self, place: LeadingIndices, rows: Tensor, columns: range, block: int
     ) -> BlockExtremes:
         arrays = self._request_values(place, rows, columns.start, columns.stop, block)

@@ -368,7 +368,7 @@ class ServedModel:
         rows, columns = np.array(request.rows, np.int64), range(*request.columns)
         if request.block == 0:
             return {}, {"cells": tensor.cells(place, rows, slice(columns.start, columns.stop))}
-        high, low = tensor.column_ends(place, rows, columns, request.block)
+        high, low = tensor.column_extremes(place, rows, columns, request.block)
         return {}, {"high": high} if low is None else {"high": high, "low": low}
 
     def _block_place(self, request: BlocksRequest) -> tuple[BlockwiseTensor, tuple[int, ...]]:

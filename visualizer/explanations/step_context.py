@@ -80,7 +80,7 @@ class StepContext(Struct, frozen=True, eq=False):
     head: int
 
     @property
-    def at(self) -> int:
+    def row_index(self) -> int:
         """First row of the step; for a row step, the only one."""
         return self.step.rows[0]
 
@@ -98,21 +98,22 @@ class StepContext(Struct, frozen=True, eq=False):
         return self.run.trace.stage_at(self.step.stage, self.leading)
 
     @property
-    def tokens(self) -> int:
+    def token_count(self) -> int:
+        """Number of queries, including padding."""
         return self.run.trace.tokens
 
     @property
-    def reads(self) -> str:
+    def first_input(self) -> str:
         """Name of the first input stage."""
         return self.stage.reads[0]
 
     @property
-    def sentence_opening(self) -> str:
-        """Start of a sentence that states which step the weights precede or follow."""
-        return self.sentence_start(self.stage.name)
+    def qualifier(self) -> str:
+        """Which step the weights precede or follow, such as "after dropout, "; may be empty."""
+        return self.qualifier_of(self.stage.name)
 
-    def sentence_start(self, stage: str) -> str:
-        """Return the start of a sentence: the step that a stage's weights precede or follow."""
+    def qualifier_of(self, stage: str) -> str:
+        """Return the `qualifier` of another stage."""
         qualifier = self.run.trace.weights_qualifier(stage)
         return f"{qualifier}, " * bool(qualifier)
 
@@ -133,7 +134,9 @@ class StepContext(Struct, frozen=True, eq=False):
     def row(self, name: str = "") -> np.ndarray:
         """Return the step's row of a stage as float64; by default, of the step's stage."""
         name = name or self.stage.name
-        return self.run.trace.read(name, (*self._head_index(name), self.at)).astype(np.float64)
+        return self.run.trace.read(name, (*self._head_index(name), self.row_index)).astype(
+            np.float64
+        )
 
     def allowed(self) -> np.ndarray:
         """Return which keys each query may attend to, boolean [query, key]."""
@@ -141,45 +144,44 @@ class StepContext(Struct, frozen=True, eq=False):
 
     def allowed_row(self) -> np.ndarray:
         """Return which keys the step's query may attend to, boolean [key]."""
-        return self.run.trace.allowed(self.stage.name, self.leading, self.head, self.at)
+        return self.run.trace.allowed(self.stage.name, self.leading, self.head, self.row_index)
 
     @property
     def masking(self) -> MaskingSpec:
         return MaskingSpec.of(self.spec, self.stage.name)
 
     @property
-    def queries(self) -> int:
+    def query_count(self) -> int:
         """Number of queries, not counting padding."""
         lengths = self.spec.lengths
-        return (
-            lengths[self.run.trace.axis_position("text", self.leading)] if lengths else self.tokens
-        )
+        text = self.run.trace.axis_position("text", self.leading)
+        return lengths[text] if lengths else self.token_count
 
     @property
     def is_padded(self) -> bool:
         """Whether the text has padding."""
-        return self.queries < self.tokens
+        return self.query_count < self.token_count
 
-    def word(self, at: int, kind: str = "query") -> str:
+    def bold_token(self, at: int, kind: str = "query") -> str:
         """Return a token in bold (HTML)."""
         token = self.run.words(self.leading, kind)[at]
         return f"<b>{escape(shorten(visible_token(token))) or EMPTY_SYMBOL}</b>"
 
-    def named(self, at: int, kind: str) -> str:
+    def token_name(self, at: int, kind: str) -> str:
         """Return a token in bold (HTML), with its position if the token is not unique."""
         tokens = self.run.words(self.leading, kind)
         place = f" ({kind} {self.run.number(at, kind)})" if tokens.count(tokens[at]) > 1 else ""
-        return self.word(at, kind) + place
+        return self.bold_token(at, kind) + place
 
     @property
     def query(self) -> str:
         """Name of the token of the step's row."""
         dim = self.stage.dims[-2]
-        return self.named(self.at, "position" if dim == "token" else dim)
+        return self.token_name(self.row_index, "position" if dim == "token" else dim)
 
     def key(self, at: int) -> str:
         """Return the name of the token at a key position."""
-        return self.named(at, "key")
+        return self.token_name(at, "key")
 
     def sentence(self, description: str) -> str:
         """Return a description as a sentence that names the head if there are several heads."""
