@@ -245,7 +245,7 @@ def test_identical_tensors_need_no_memory() -> None:
 )
 def test_the_value_farthest_from_0_is_found(numbers: list[list[float]]) -> None:
     live = a_run("a b c", d_in=3, d_out=2, heads=1)
-    held = live.trace.cached_stage("input").times(np.ones((3, 3)), 1)
+    held = live.trace.cached_stage("input").multiply(np.ones((3, 3)), 1)
     held.tensor.copy_(held.tensor.new_tensor([*numbers, [0.0, 0.0, 0.0]]))
     row, column = held.index_of_largest()
     finite = [abs(one) for line in numbers for one in line if math.isfinite(one)]

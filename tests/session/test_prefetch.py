@@ -97,7 +97,7 @@ def test_a_view_with_prefetched_data_is_shown_without_reading(
             made.append(key)
         return original(held, key, make)
 
-    original = CachedTensor.keep
-    with patch.object(CachedTensor, "keep", keep):
+    original = CachedTensor.cached_reduction
+    with patch.object(CachedTensor, "cached_reduction", keep):
         present(Document(), wanted, run, None, False, None)
     assert not made, "read on the GUI thread"

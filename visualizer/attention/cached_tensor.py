@@ -79,8 +79,8 @@ class CachedTensor:
     def shape(self) -> tuple[int, ...]:
         return tuple(self.tensor.shape)
 
-    def keep(self, key: Hashable, make: Callable[[Tensor], Any]) -> Any:
-        """Return the cached result for a key, which is computed at the first use.
+    def cached_reduction(self, key: Hashable, make: Callable[[Tensor], Any]) -> Any:
+        """Return the cached result for a key, which is computed from the tensor at the first use.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class CachedTensor:
         return self.cached_result(key, lambda: make(self.tensor.detach()))
 
     def cached_result(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the cached result for a key as `keep` does; ``make`` does not take the tensor."""
+        """Return the cached result for a key, which is computed at the first use."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
@@ -136,7 +136,7 @@ class CachedTensor:
         place = numbers[: self.tensor.dim() - 2]
         is_signed = self.limits()[0] < 0
         pool = _pool_magnitudes if is_signed else _pool_blocks
-        pooled = self.keep(
+        pooled = self.cached_reduction(
             ("pooled", rows, columns, place), lambda whole: pool(whole[place], rows, columns)
         )
         return readable(pooled[index[len(place) :]])
@@ -148,7 +148,7 @@ class CachedTensor:
         """
         # Rounded up to a power of two, so that few distinct counts are computed and cached.
         several = min(1 << max(count - 1, 0).bit_length(), self.tensor.shape[-1])
-        numbers, columns = self.keep(
+        numbers, columns = self.cached_reduction(
             ("largest", several), lambda whole: _top_magnitudes(whole, several)
         )
         first = (*index, ..., slice(count))
@@ -198,7 +198,7 @@ class CachedTensor:
     def row_magnitudes(self, index: Index = ()) -> np.ndarray:
         """Return the largest finite absolute value in each row, [..., row]."""
         return readable(
-            self.cached_result("row ends", lambda: _row_magnitudes(self.row_limits()))[index]
+            self.cached_result("row magnitudes", lambda: _row_magnitudes(self.row_limits()))[index]
         )
 
     def row_lengths(self) -> Tensor:
@@ -212,7 +212,7 @@ class CachedTensor:
 
     def row_limits(self) -> RowLimits:
         """Return the limits of the finite numbers, which are ∞ and −∞ if no number is finite."""
-        limits: RowLimits = self.keep("row limits", row_limits)
+        limits: RowLimits = self.cached_reduction("row limits", row_limits)
         return limits
 
     def by_layer(self) -> tuple[CachedTensor, ...]:
@@ -221,7 +221,7 @@ class CachedTensor:
 
     def index_of_largest(self, index: Index = ()) -> tuple[int, ...]:
         """Return the index of the finite number with the largest magnitude in a part."""
-        position: tuple[int, ...] = self.keep(
+        position: tuple[int, ...] = self.cached_reduction(
             ("farthest", index), lambda tensor: _farthest_at(tensor[index])
         )
         return position
@@ -236,7 +236,7 @@ class CachedTensor:
         """
         made: CachedTensor
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
-            made = self.keep(transform, lambda own: CachedTensor(drop_first_key(own)))
+            made = self.cached_reduction(transform, lambda own: CachedTensor(drop_first_key(own)))
             return made
         vectors = values.tensor.detach()
         own = self.tensor.detach()
@@ -247,7 +247,7 @@ class CachedTensor:
 
     def aggregate_heads(self, by: HeadAggregate) -> CachedTensor:
         """Return the aggregate of the heads, which are the axis before the rows."""
-        folded: CachedTensor = self.keep(
+        folded: CachedTensor = self.cached_reduction(
             by, lambda tensor: CachedTensor(aggregate_heads(tensor, by))
         )
         return folded
@@ -266,7 +266,7 @@ class CachedTensor:
         whole = self.tensor.detach()
         return CachedTensor(subtract_tensors(whole.select(-3, other), whole.select(-3, one)))
 
-    def times(self, factors: np.ndarray, divisor: float) -> CachedTensor:
+    def multiply(self, factors: np.ndarray, divisor: float) -> CachedTensor:
         """Multiply each cell by its factor, and divide all cells by a common divisor."""
         whole = self.tensor.detach()
         return CachedTensor(whole.new_tensor(factors).mul_(whole).div_(divisor))

@@ -47,7 +47,7 @@ def custom_weights_of(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
 
 
 def are_all_custom(spec: AttentionSpec) -> bool:
-    """Whether all weights of a spec are custom weights."""
+    """Return whether all weights of a spec are custom weights."""
     own = {name for name, _ in spec.used_custom_weights}
     return bool(own) and own.issuperset(spec.weight_names)
 

@@ -164,7 +164,7 @@ class ComputedTensor(CachedTensor):
 
 
 class LayeredTensor(CachedTensor):
-    """A stage of several layers, [layer, …, row, column], each of which is computed when read.
+    """A stage of several layers, [layer, …, row, column], which are computed when read.
 
     Parameters
     ----------

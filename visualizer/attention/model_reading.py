@@ -224,7 +224,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     largest_changes : tuple of NextToken
         Tokens whose probabilities the edits change most, in descending order of the change.
     is_of_lab : bool
-        Whether the model was trained in the language lab; transformers alone cannot open it.
+        Whether the model was trained in the language lab; only this program can open such a model.
     text : str
         The text that was passed to the model.
     answers : ModelAnswers

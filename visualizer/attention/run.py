@@ -111,7 +111,8 @@ def _overflow_notices(trace: Trace) -> list[str]:
 def _can_overflow(trace: Trace) -> bool:
     vectors = [stage for stage in trace.stages if not {"query", "key"} <= {*stage.dims}]
     if not all(
-        trace.cached_stage(stage.name).keep("finite sum", _has_finite_sum) for stage in vectors
+        trace.cached_stage(stage.name).cached_reduction("finite sum", _has_finite_sum)
+        for stage in vectors
     ):
         return True
     products = (one for one in trace.stages if one.operation is Operation.DOT_PRODUCT)
@@ -126,7 +127,8 @@ def _can_overflow(trace: Trace) -> bool:
 def _largest_norm_product(trace: Trace, stage: Stage) -> float:
     """Return the product of the largest norms among the vectors that a stage multiplies."""
     lengths = [
-        trace.cached_stage(name).keep("longest vector", _largest_norm) for name in stage.reads
+        trace.cached_stage(name).cached_reduction("longest vector", _largest_norm)
+        for name in stage.reads
     ]
     return float(np.prod(lengths))
 

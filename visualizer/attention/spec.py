@@ -263,8 +263,8 @@ class AttentionSpec(Struct, frozen=True):
     lengths : tuple of int
         Number of tokens in each text of a padded batch; empty without padding.
     key_value_heads : int
-        Number of key-value heads, each of which a group of split query heads shares; 0 for one per
-        query head.
+        Number of key-value heads, which groups of split query heads share; 0 for one per query
+        head.
     """
 
     d_in: int = 3

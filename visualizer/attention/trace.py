@@ -447,7 +447,7 @@ class Trace:
         Parameters
         ----------
         texts : tuple of tuple of str, optional
-            The tokens of each text's keys, of which the queries are the last. Empty if the keys are
+            The tokens of each text's keys; the last of these are the queries. Empty if the keys are
             from another text, None if the tokens are unknown.
         progress : callable
             Called while a stage is measured block by block.

@@ -202,7 +202,7 @@ class ExpressionContext(Struct, frozen=True):
         return root if self.spec.temperature == 1 else f"({root} * {temperature})"
 
     def masks(self) -> tuple[str, ...]:
-        """Names of the masks that forbid cells at this stage."""
+        """Return the names of the masks that forbid cells at this stage."""
         masking = MaskingSpec.of(self.spec, self.stage.name)
         mask = () if masking.mask is MaskKind.NONE else (self.identifiers.mask_names[masking.mask],)
         return (*mask, self.identifiers.padding) if masking.lengths else mask

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from visualizer.explanations.cell_terms import sum_equation
-from visualizer.explanations.phrases import column_name, largest_number_phrase
+from visualizer.explanations.phrases import column_name, largest_number_phrase, weights_sentence
 from visualizer.explanations.step_context import format_vector
 from visualizer.format import format_number
 
@@ -81,6 +81,13 @@ class Explainer(ABC):
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
         """Return the weights that the operation uses; None for most operations."""
         return None
+
+
+class WeightsExplainer(Explainer):
+    """Base class for operations that compute weights."""
+
+    def explain_cell(self, info: CellInfo) -> str:
+        return weights_sentence(info)
 
 
 class VectorExplainer(Explainer):

@@ -224,7 +224,8 @@ class CapturedExplainer(Explainer):
         if top is None:
             return f"{read}; {NON_FINITE_PHRASE}"
         if top.is_shared:
-            return f"{read}; the largest, {format_number(top.value)}, appears {top.times:,} times"
+            shared = f"{format_number(top.value)}, appears {top.occurrences:,} times"
+            return f"{read}; the largest, {shared}"
         largest = f"the largest {kind}, {format_number(top.value)}"
         return f"{read}; {largest}, is that of {context.key(top.at)}"
 
@@ -240,7 +241,7 @@ class CapturedExplainer(Explainer):
             return f"{read}; {NON_FINITE_PHRASE}"
         largest = f"the largest {kind}, {format_number(top.value)}"
         if top.is_shared:
-            return f"{read}; {largest}, appears {top.times:,} times"
+            return f"{read}; {largest}, appears {top.occurrences:,} times"
         query, key = divmod(top.at, context.matrix().shape[1])
         pair = f"{context.token_name(query, 'query')} and {context.key(key)}"
         return f"{read}; {largest}, is that of {pair}"

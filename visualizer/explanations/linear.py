@@ -24,7 +24,7 @@ from visualizer.explanations.cell_terms import (
     sum_terms,
 )
 from visualizer.explanations.code_dialects import ExpressionContext
-from visualizer.explanations.explainer import Explainer, VectorExplainer
+from visualizer.explanations.explainer import Explainer, VectorExplainer, WeightsExplainer
 from visualizer.explanations.phrases import (
     each_head_phrase,
     largest_number_phrase,
@@ -32,7 +32,6 @@ from visualizer.explanations.phrases import (
     matrix_product_shapes,
     most_attended_token,
     no_allowed_keys_sentence,
-    weights_sentence,
 )
 from visualizer.explanations.step_context import format_vector
 from visualizer.format import format_number
@@ -238,7 +237,7 @@ def _divisor_code(normalizer: str) -> str:
     return f"{normalizer}.where({normalizer} != 0, 1)"
 
 
-class ImpliedWeightsExplainer(Explainer):
+class ImpliedWeightsExplainer(WeightsExplainer):
     """The weights that linear attention implies; the context vectors do not use them."""
 
     operation = Operation.IMPLIED_WEIGHTS
@@ -259,9 +258,6 @@ class ImpliedWeightsExplainer(Explainer):
 
     def term_name(self, info: CellInfo, at: int) -> str:
         return f"feature {at + 1}"
-
-    def explain_cell(self, info: CellInfo) -> str:
-        return weights_sentence(info)
 
     def row_sentence(self, context: StepContext) -> str:
         weights = context.row()

@@ -134,9 +134,9 @@ def largest_weights_phrase(context: StepContext, weights: np.ndarray) -> str:
         return f"the weights range from {format_number(low)} to {high}"
     key, written = context.key(top.at), format_share(top.value)
     if top.is_shared:
-        if top.times == np.count_nonzero(weights):
-            return f"{format_count(top.times, 'key')} receive {written} each"
-        others = others_phrase(top.times - 1)
+        if top.occurrences == np.count_nonzero(weights):
+            return f"{format_count(top.occurrences, 'key')} receive {written} each"
+        others = others_phrase(top.occurrences - 1)
         return f"the largest weights, {written} each, go to {key} and {others}"
     if top.value == 1:
         return f"{key} receives 100%"
@@ -209,7 +209,7 @@ def largest_number_phrase(
     if top.is_constant:
         return f"all numbers are {format_number(top.value)}"
     if top.is_shared:
-        return f"{name}, {format_number(top.value)}, appears {top.times:,} times"
+        return f"{name}, {format_number(top.value)}, appears {top.occurrences:,} times"
     row, column = divmod(top.at, numbers.shape[1])
     kind = "query" if context.stage.dims[-2] == "query" and not context.run.has_same_keys else "key"
     named = context.token_name(row, kind).replace("(key ", "(position ")
@@ -266,7 +266,7 @@ def most_attended_token(context: StepContext) -> str:
     if top.is_constant:
         return f"on average, all keys {receive} the same weight, {part}"
     if top.is_shared:
-        keys = f"{context.key(top.at)} and {others_phrase(top.times - 1)}"
+        keys = f"{context.key(top.at)} and {others_phrase(top.occurrences - 1)}"
         return f"on average, {keys} {receive} the most attention, {part} each"
     receives = receive if context.is_before_mask else "receives"
     return f"on average, {context.key(top.at)} {receives} the most attention, {part}"

@@ -81,7 +81,7 @@ class DotProductExplainer(Explainer):
         if top.is_constant:
             return f"{meets}: {all_count_phrase(count, 'score')} are {format_number(top.value)}"
         key = f"{context.bold_token(top.at, 'key')} (key {top.at + 1})"
-        alike = f" and {others_phrase(top.times - 1)}" if top.is_shared else ""
+        alike = f" and {others_phrase(top.occurrences - 1)}" if top.is_shared else ""
         score = format_number(top.value)
         return f"{meets}: the largest score, {score}, is for {key}{alike}"
 
@@ -95,7 +95,7 @@ class DotProductExplainer(Explainer):
             return f"{meet}; all {top.count:,} scores are {score}"
         largest = f"{meet}; the largest of {top.count:,} scores, {score},"
         if top.is_shared:
-            return f"{largest} appears {top.times:,} times"
+            return f"{largest} appears {top.occurrences:,} times"
         query, key = divmod(top.at, context.matrix().shape[1])
         return f"{largest} is that of {context.token_name(query, 'query')} and {context.key(key)}"
 

@@ -39,7 +39,7 @@ class LargestValue(Struct, frozen=True):
     ----------
     at : int
         Flat index of the largest value.
-    times : int
+    occurrences : int
         Number of values that are equally large, apart from rounding errors.
     count : int
         Number of values in the array.
@@ -47,7 +47,7 @@ class LargestValue(Struct, frozen=True):
 
     value: float
     at: int
-    times: int
+    occurrences: int
     count: int
 
     @classmethod
@@ -63,12 +63,12 @@ class LargestValue(Struct, frozen=True):
     @property
     def is_shared(self) -> bool:
         """Whether other values are equally large."""
-        return self.times > 1
+        return self.occurrences > 1
 
     @property
     def is_constant(self) -> bool:
         """Whether there are several values and all are equal."""
-        return self.times == self.count > 1
+        return self.occurrences == self.count > 1
 
 
 class StepContext(Struct, frozen=True, eq=False):

@@ -26,7 +26,7 @@ from visualizer.explanations.cell_terms import (
     replacement_equation,
     share_equation,
 )
-from visualizer.explanations.explainer import Explainer
+from visualizer.explanations.explainer import Explainer, WeightsExplainer
 from visualizer.explanations.phrases import (
     MASKED_ROW_PHRASE,
     WEIGHTS_PHRASE,
@@ -81,7 +81,7 @@ def _naive_exponentials(explained: ExplainedCell, row: Factor) -> Factor:
     return replace(row, used=used, form="exp({})")
 
 
-class ScoresToWeightsExplainer(Explainer):
+class ScoresToWeightsExplainer(WeightsExplainer):
     """Attention weights computed from scores, by softmax or by dividing by the row sum."""
 
     operation = Operation.SCORES_TO_WEIGHTS
@@ -98,9 +98,6 @@ class ScoresToWeightsExplainer(Explainer):
         else:
             shares = _naive_exponentials(explained, row)
         return TermList(CombinationRule.SHARE, (TermGroup((shares,)),), key, is_empty)
-
-    def explain_cell(self, info: CellInfo) -> str:
-        return weights_sentence(info)
 
     def row_sentence(self, context: StepContext) -> str:
         weights = context.row()
@@ -223,7 +220,7 @@ def _counted_keys(info: CellInfo) -> str:
     return "keys except padding" if masking.lengths else "keys"
 
 
-class EqualWeightsExplainer(Explainer):
+class EqualWeightsExplainer(WeightsExplainer):
     """Equal weights for all allowed keys."""
 
     operation = Operation.EQUAL_WEIGHTS
@@ -232,9 +229,6 @@ class EqualWeightsExplainer(Explainer):
         cells = explained.allowed().astype(np.float64)
         group = TermGroup((Factor("", (), cells, cells),))
         return TermList(CombinationRule.SHARE, (group,), explained.place[-1], not cells.any())
-
-    def explain_cell(self, info: CellInfo) -> str:
-        return weights_sentence(info)
 
     def row_sentence(self, context: StepContext) -> str:
         weights = context.row()
@@ -285,16 +279,13 @@ class EqualWeightsExplainer(Explainer):
         return f"readable / readable.sum(dim=-1, keepdim=True){least}"
 
 
-class MaskAfterSoftmaxExplainer(Explainer):
+class MaskAfterSoftmaxExplainer(WeightsExplainer):
     """The mask after the softmax: forbidden weights become 0."""
 
     operation = Operation.MASK_AFTER_SOFTMAX
 
     def terms(self, explained: ExplainedCell) -> TermList:
         return choice_terms(explained, 0.0, "0")
-
-    def explain_cell(self, info: CellInfo) -> str:
-        return weights_sentence(info)
 
     def row_sentence(self, context: StepContext) -> str:
         may, rest = allowed_keys_phrases(context)
@@ -326,7 +317,7 @@ class MaskAfterSoftmaxExplainer(Explainer):
         return f"{context.inputs[0]}.masked_fill({context.forbidden()}, 0)"
 
 
-class RenormaliseMaskedWeightsExplainer(Explainer):
+class RenormaliseMaskedWeightsExplainer(WeightsExplainer):
     """Masked weights, renormalized so that each row sums to 1."""
 
     operation = Operation.RENORMALISE_MASKED_WEIGHTS
@@ -335,9 +326,6 @@ class RenormaliseMaskedWeightsExplainer(Explainer):
         head, query, key = explained.place
         row = explained.factor(explained.stage.reads[0], head, query, None)
         return TermList(CombinationRule.SHARE, (TermGroup((row,)),), key, not row.read.any())
-
-    def explain_cell(self, info: CellInfo) -> str:
-        return weights_sentence(info)
 
     def row_sentence(self, context: StepContext) -> str:
         weights, zeroed = context.row(), context.row(context.first_input)

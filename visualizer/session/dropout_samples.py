@@ -82,4 +82,4 @@ def sample_mean(run: Run, count: int, tally: SampleTally) -> CachedTensor:
     """Return the mean of the weights after dropout over the given number of samples."""
     spec, weights = run.trace.spec, run.trace.cached_stage(Role.WEIGHTS)
     counts = tally.count_first_samples(spec, tuple(weights.tensor.shape), count)
-    return weights.times(counts, count * (1 - spec.dropout))
+    return weights.multiply(counts, count * (1 - spec.dropout))

@@ -683,7 +683,7 @@ def test_a_vector_is_short(numbers: list[float], written: str) -> None:
 def test_what_differs_by_rounding_is_alike() -> None:
     largest = LargestValue.of(np.array([0.1 + 0.2, 0.3, 0.2]))
     assert largest
-    assert (largest.times, largest.is_shared, largest.is_constant) == (2, True, False)
+    assert (largest.occurrences, largest.is_shared, largest.is_constant) == (2, True, False)
     assert LargestValue.of(np.array([1.0, -np.inf])) is None
 
 

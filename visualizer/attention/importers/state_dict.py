@@ -141,7 +141,7 @@ class StateDictModule:
 
 
 def contains_module(contents: FileContents) -> bool:
-    """Whether a file contains weights of one of the book's modules."""
+    """Return whether a file contains the weights of one of the book's modules."""
     return any(_has_all(module) for module in _find_modules(contents).values())
 
 

@@ -553,7 +553,7 @@ def _compare_to_others(resolved: ResolvedView, cell: Cell, numbers: np.ndarray) 
         return ""
     top = LargestValue.of(numbers)
     if top and top.is_shared:
-        return f", the same as in {format_count(top.times - 1, 'other head')}"
+        return f", the same as in {format_count(top.occurrences - 1, 'other head')}"
     return ", the largest of all heads" if top and len(numbers) > 1 else ""
 
 
