@@ -54,7 +54,8 @@ class InputVectorsExplainer(Explainer):
         return sum_terms((explained.factor(explained.stage.name, *explained.place),))
 
     def explain_cell(self, info: CellInfo) -> str:
-        return vector_column_sentence(info, "vector")
+        is_embedding = info.cell.stage == "embedding"
+        return vector_column_sentence(info, "embedding" if is_embedding else "input vector")
 
     def row_sentence(self, context: StepContext) -> str:
         size = format_count(context.spec.d_in, "number")

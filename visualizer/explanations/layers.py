@@ -33,6 +33,7 @@ from visualizer.explanations.cell_terms import (
 from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
     WeightShape,
+    close_clause,
     column_name,
     join_names,
     largest_number_phrase,
@@ -154,6 +155,11 @@ class ResidualAdditionExplainer(VectorExplainer):
     def formula(self, info: CellInfo) -> str:
         return " + ".join(vector_noun(name) for name in info.explanation.stage.reads)
 
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        if len(writer.factors) == 1:
+            return copied_equation(writer, "unchanged")
+        return sum_equation(writer)
+
     def code(self, context: ExpressionContext) -> str:
         return " + ".join(context.inputs)
 
@@ -236,9 +242,8 @@ class NormLayerExplainer(VectorExplainer):
 
     def row_phrase(self, context: StepContext) -> str:
         read = f"the {vector_noun(context.first_input)} of {context.query}"
-        return (
-            f"{read}{_division_phrase(context.stage)}{_gain_phrase(context.stage, 'each column’s')}"
-        )
+        gain = _gain_phrase(context.stage, "each column’s")
+        return close_clause(f"{read}{_division_phrase(context.stage)}{gain}")
 
     def stage_phrase(self, context: StepContext) -> str:
         name = context.stage.layer_step(NormLayer).name

@@ -15,7 +15,7 @@ from visualizer.attention.spec import (
     ScaleKind,
     layer_symbol,
 )
-from visualizer.attention.stages import vector_noun
+from visualizer.attention.stages import Operation, vector_noun
 from visualizer.explanations.step_context import (
     EQUALITY_TOLERANCE,
     LargestValue,
@@ -45,6 +45,11 @@ def join_names(names: list[str]) -> str:
     """Join names into an enumeration such as "A, B and C"."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def close_clause(phrase: str) -> str:
+    """Add the comma that ends a clause, if the phrase contains the comma that begins it."""
+    return f"{phrase}," if "," in phrase else phrase
 
 
 def divisor_phrase(context: StepContext) -> str:
@@ -289,7 +294,6 @@ def empty_rows_phrase(cells: np.ndarray) -> str:
 def weights_sentence(info: CellInfo) -> str:
     """Describe how strongly a query attends to a key, or why it may not."""
     qualifier = info.run.trace.weights_qualifier(info.cell.stage)
-    before = f"{qualifier.capitalize()}, " * bool(qualifier)
     is_before_mask = info.explanation.stage.is_before_mask
     attends = "would attend" if is_before_mask else "attends"
     if info.is_forbidden:
@@ -300,6 +304,9 @@ def weights_sentence(info: CellInfo) -> str:
     is_share = 0 <= info.value <= 1
     weight = format_share(info.value) if is_share else format_number(info.value)
     pair = f"{info.token('query')} {attends} to {info.token('key')}"
+    if info.explanation.stage.operation is Operation.IMPLIED_WEIGHTS:
+        return f"{pair} with weight {weight}, {qualifier}."
+    before = f"{qualifier.capitalize()}, " * bool(qualifier)
     return f"{before}{pair} with weight {weight}."
 
 

@@ -29,6 +29,7 @@ from visualizer.explanations.phrases import (
     WeightShape,
     add_bias,
     all_heads_phrase,
+    close_clause,
     each_head_phrase,
     format_shape,
     grouped_head_shapes,
@@ -69,11 +70,6 @@ def _weights_column(info: CellInfo) -> str:
     return f"column {column} of {whose}{shared}"
 
 
-def _close_clause(phrase: str) -> str:
-    """Add the comma that ends a clause, if the phrase contains the comma that begins it."""
-    return f"{phrase}," if "," in phrase else phrase
-
-
 class InputProjectionExplainer(Explainer):
     """Queries, keys and values: the input times a weight matrix."""
 
@@ -100,7 +96,7 @@ class InputProjectionExplainer(Explainer):
 
     def explain_cell(self, info: CellInfo) -> str:
         bias = ", plus a bias" if len(info.explanation.groups) > 1 else ""
-        weights = _close_clause(f"{_weights_column(info)}{bias}")
+        weights = close_clause(f"{_weights_column(info)}{bias}")
         vector = f"The {_projected_name(info.explanation.stage)} of {info.token('token')}"
         column = f"column {info.column} of its {vector_noun(info.cell.stage)}{info.head_phrase}"
         return f"{vector} times {weights} gives {column}: {format_number(info.value)}."
@@ -247,11 +243,11 @@ class LinearLayerExplainer(VectorExplainer):
 
     def row_phrase(self, context: StepContext) -> str:
         read = f"the {vector_noun(context.first_input)} of {context.query}"
-        made = f"{read} times {_close_clause(_write_multiplier(context.stage))}"
+        made = f"{read} times {close_clause(_write_multiplier(context.stage))}"
         return f"{made} gives its {vector_noun(context.stage.name)}"
 
     def stage_phrase(self, context: StepContext) -> str:
-        multiplier = _close_clause(_write_multiplier(context.stage))
+        multiplier = close_clause(_write_multiplier(context.stage))
         result = vector_noun(context.stage.name)
         return f"each {vector_noun(context.first_input)} times {multiplier} gives its {result}"
 

@@ -54,8 +54,6 @@ def taken_before(run: Run, stage: str) -> str:
         return "Before the mask, "
     if stage != run.trace.attention:
         return "Before renormalisation, "
-    if run.trace.spec.normalisation is NormalisationKind.LINEAR:
-        return "Implied by the features, "
     return "Before dropout, " if run.trace.dropout_stage else ""
 
 
@@ -122,7 +120,9 @@ def test_the_words_of_a_weight_are_true(case: Case) -> None:
                 else:
                     is_share = 0 <= weight <= 1
                     written = format_share(weight) if is_share else format_number(weight)
-                    expected = f"{before}{query} {attends} to {key} with weight {written}."
+                    is_linear = run.trace.spec.normalisation is NormalisationKind.LINEAR
+                    end = ", implied by the features" if is_linear else ""
+                    expected = f"{before}{query} {attends} to {key} with weight {written}{end}."
                 assert said == re.sub("  +", " ", expected)
 
 
