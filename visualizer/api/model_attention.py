@@ -15,6 +15,7 @@ from visualizer.api.argument_validation import (
 )
 from visualizer.api.attention_api import Attention
 from visualizer.api.notebook_values import Overview
+from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.token_labels import label_tokens
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
@@ -108,7 +109,9 @@ def _parse_token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
 
 
 def _to_attention(layers: LayerRun) -> Attention:
-    return Attention(Document().set("captured", layers.run.captured), EXPORT_VIEW, layers.run)
+    return Attention(
+        Document().set("captured", captured_header(layers.run)), EXPORT_VIEW, layers.run
+    )
 
 
 # This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
 
+def captured_header(run: Run) -> CapturedAttention | None:
+    """Return the captured attention of a run, whose numbers may be omitted."""
+    return run.captured
+
+
 def attach_numbers(captured: CapturedAttention | None, run: Run) -> CapturedAttention | None:
     """Return captured attention with its numbers, which are read from its run if necessary."""
     if captured is not None and not captured.numbers and captured == run.captured:

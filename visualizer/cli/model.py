@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.spec import Device, Dtype
 from visualizer.cli import option_parser
 from visualizer.cli.document_options import apply_colour_options, build_figure_settings
@@ -319,7 +320,7 @@ def _export_jobs(
     view = replace(EXPORT_VIEW, layer=index)
     view = select_stages_and_heads(layer_run.run, view, options.stages, options.heads_shown)
     view = replace(view, colouring=apply_colour_options(options, view.colouring))
-    document = Document().set("captured", layer_run.run.captured)
+    document = Document().set("captured", captured_header(layer_run.run))
     snapshot = Snapshot(document, view, layer_run.run)
     suffix = f"-layer{layer + 1}" if options.layer == ALL_OPTION else ""
     files = {"layer": None, "export": [with_name_suffix(path, suffix) for path in options.export]}

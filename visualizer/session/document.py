@@ -19,6 +19,7 @@ from visualizer.attention.mechanisms import (
 from visualizer.attention.saved_numbers import (
     are_numbers_local,
     attach_numbers,
+    captured_header,
     captured_layer,
 )
 from visualizer.attention.spec import AttentionSpec, MaskKind
@@ -141,7 +142,7 @@ class Document(Struct, frozen=True):
                 return None
             if reading.fetch_captured is None or not are_numbers_local(run):
                 return None
-        elif self.captured is None or self.captured != run.captured:
+        elif self.captured is None or self.captured != captured_header(run):
             return None
         captured = captured_layer(run, layer)
         if captured is None:

@@ -21,6 +21,7 @@ from visualizer.attention.model_reading import ModelReading, NextToken, SecondTe
 from visualizer.attention.remote_numbers import NumbersPendingError
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.run import Run
+from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.stages import Operation, Stage, is_always_present
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
@@ -224,7 +225,7 @@ def short_run_message(run: Run) -> tuple[RunMessage, dict[str, np.ndarray]]:
     """Return the message for a short text's run, and its arrays (the weights or scores)."""
     reading, trace = run.reading, run.trace
     assert reading is not None
-    header = run.captured
+    header = captured_header(run)
     assert header is not None
     arrays = {ATTENTION_ARRAY: trace.read(trace.attention)}
     if reading.changes is not None:
