@@ -164,7 +164,7 @@ def test_a_cell_names_the_heads_that_share_it() -> None:
     explanation = explain(run.trace, "keys", (3, 1, 1))
     assert explanation.groups[0].factors[1].source(0) == (3, 0)  # row 4 of W_key
     said = head_cell_panel(resolved(run, View()), Cell("keys", (3, 1, 1)), False)
-    assert "column 4 of W_key, shared by heads 3 and 4," in said.sentence
+    assert "column 4 of W_k, shared by heads 3 and 4," in said.sentence
     assert explain(run.trace, "queries", (3, 1, 1)).groups[0].factors[1].source(0) == (7, 0)
 
 

@@ -723,7 +723,7 @@ class BlockwiseTensor(CachedTensor):
             few = unknown[start : start + BAND_ROWS // 2]
             self._draw_rows(part, np.minimum(few * block + block // 2, self._shape[-2] - 1))
             if block == 1:
-                self._note_read(part, few, 1)
+                self._record_read_rows(part, few, 1)
         return len(unknown) > 0
 
     def _read_first(self, part: DrawnRegion) -> bool:
@@ -738,7 +738,7 @@ class BlockwiseTensor(CachedTensor):
             return False
         rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
         high, low = self._source.column_extremes(place, rows, columns, first.blocks[1])
-        self._note_ends(place, first.rows, high, low)
+        self._record_extremes(place, first.rows, high, low)
         with self._lock:
             self.previews[place] = _largest_magnitude(
                 _to_array(high), None if low is None else _to_array(low)
@@ -767,7 +767,7 @@ class BlockwiseTensor(CachedTensor):
                 read_now = read_now[read_now < size]
                 if len(read_now):
                     self._draw_rows(part, read_now)
-                self._note_read(part, few, stop)
+                self._record_read_rows(part, few, stop)
                 if is_over():
                     return stop == block and at + several >= len(waiting)
         return True
@@ -778,7 +778,7 @@ class BlockwiseTensor(CachedTensor):
         high, low = self._source.column_extremes(
             part.place, torch.from_numpy(rows), columns, part.blocks[1]
         )
-        self._note_ends(part.place, rows, high, low)
+        self._record_extremes(part.place, rows, high, low)
         drawn = rows // part.blocks[0]
         starts = np.flatnonzero(np.diff(drawn, prepend=-1))
         highs = np.maximum.reduceat(_to_array(high), starts, axis=0)
@@ -814,7 +814,7 @@ class BlockwiseTensor(CachedTensor):
             if key[1] != coarsest:
                 held -= self._tiles.pop(key).bytes
 
-    def _note_ends(
+    def _record_extremes(
         self, place: LeadingIndices, rows: np.ndarray, high: Tensor, low: Tensor | None
     ) -> None:
         least = high if low is None else low
@@ -865,7 +865,7 @@ class BlockwiseTensor(CachedTensor):
             read[to] = np.minimum(read[to], 0 if tile is None else tile.read[rows])
         return is_begun, read
 
-    def _note_read(self, part: DrawnRegion, drawn: np.ndarray, count: int) -> None:
+    def _record_read_rows(self, part: DrawnRegion, drawn: np.ndarray, count: int) -> None:
         with self._lock:
             for down in np.unique(drawn // TILE_CELLS).tolist():
                 rows = drawn[drawn // TILE_CELLS == down] % TILE_CELLS

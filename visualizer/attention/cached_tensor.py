@@ -222,7 +222,7 @@ class CachedTensor:
     def index_of_largest(self, index: Index = ()) -> tuple[int, ...]:
         """Return the index of the finite number with the largest magnitude in a part."""
         position: tuple[int, ...] = self.cached_reduction(
-            ("farthest", index), lambda tensor: _farthest_at(tensor[index])
+            ("farthest", index), lambda tensor: _index_of_largest_magnitude(tensor[index])
         )
         return position
 
@@ -315,10 +315,10 @@ def _top_magnitudes(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _pool_blocks(tensor: Tensor, rows: int, columns: int, end: str = "amax") -> Tensor:
-    return _ends_of(_ends_of(tensor, rows, -2, end), columns, -1, end)
+    return _reduce_blocks(_reduce_blocks(tensor, rows, -2, end), columns, -1, end)
 
 
-def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
+def _reduce_blocks(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
     """Return the largest (amax) or smallest (amin) number in each block along an axis."""
     if block == 1:
         return tensor
@@ -360,7 +360,7 @@ def subtract_tensors(tensor: Tensor, other: Tensor) -> Tensor:
     return difference
 
 
-def _farthest_at(tensor: Tensor) -> tuple[int, ...]:
+def _index_of_largest_magnitude(tensor: Tensor) -> tuple[int, ...]:
     at, place = int(tensor.where(tensor.isfinite(), 0).abs().argmax()), []
     for size in reversed(tensor.shape):
         at, axis = divmod(at, size)

@@ -418,7 +418,7 @@ def check_header(captured: CapturedAttention) -> Iterator[NumberCheck]:
     if patches := captured.patches:
         yield _are_patches(captured, patches), "the image of the patches"
     if captured.vectors:
-        yield from _claims_of_vectors(captured, captured.vectors)
+        yield from _check_vectors(captured, captured.vectors)
 
 
 def check_values(captured: CapturedAttention) -> Iterator[NumberCheck]:
@@ -461,9 +461,7 @@ def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
     return are_sizes and is_whole and are_tokens and not captured.key_tokens
 
 
-def _claims_of_vectors(
-    captured: CapturedAttention, vectors: CapturedVectors
-) -> Iterator[NumberCheck]:
+def _check_vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[NumberCheck]:
     yield min(vectors.d_head, vectors.d_value) >= 1, "the size of the captured vectors"
     yield 0 <= vectors.softcap < math.inf, "the soft cap of the scores"
     names = vectors.not_understood
@@ -474,7 +472,7 @@ def _claims_of_vectors(
     yield 0 < vectors.scaling < math.inf, "the scaling of the scores"
     yield len(vectors.layer_masks) in (0, captured.layers), "the number of masks"
     for each in (vectors.common_mask, *vectors.layer_masks):
-        yield from _claims_of_mask(captured, each)
+        yield from _check_mask(captured, each)
     limits = (captured.layers, captured.heads, captured.queries, captured.keys)
     are_within = all(
         0 <= at < most for edge in vectors.cut for at, most in zip(edge, limits, strict=True)
@@ -483,7 +481,7 @@ def _claims_of_vectors(
     yield are_within and are_sorted and len(vectors.cut) <= MAX_CUT_EDGES, "the cut edges"
 
 
-def _claims_of_mask(captured: CapturedAttention, each: LayerMask) -> Iterator[NumberCheck]:
+def _check_mask(captured: CapturedAttention, each: LayerMask) -> Iterator[NumberCheck]:
     own = each.own_mask
     yield (own is not None) == (each.mask is MaskKind.OWN), "the mask of the captured attention"
     if own:

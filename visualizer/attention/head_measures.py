@@ -340,9 +340,11 @@ def measure_uniform_in_ranges(
     found = np.full((len(MEASURES), len(reads)), math.nan)  # measure query
     found[ENTROPY] = np.log2(counts)
     found[MAX_WEIGHT] = 1 / counts
-    before = _sum_to(reads - np.minimum(starts, reads)) - _sum_to(reads - np.minimum(stops, reads))
+    before = _triangular_numbers(reads - np.minimum(starts, reads)) - _triangular_numbers(
+        reads - np.minimum(stops, reads)
+    )
     behind = np.maximum(stops, reads), np.maximum(starts, reads)
-    after = _sum_to(behind[0] - 1 - reads) - _sum_to(behind[1] - 1 - reads)
+    after = _triangular_numbers(behind[0] - 1 - reads) - _triangular_numbers(behind[1] - 1 - reads)
     found[DISTANCE] = (before + after) / counts
     found[FIRST] = (starts == 0) / counts
     found[OWN] = ((starts <= reads) & (reads < stops)) / counts
@@ -370,7 +372,7 @@ def _uniform_means(found: np.ndarray, value_weighting: float) -> HeadMeasures:
     return HeadMeasures(*means[:, None])
 
 
-def _sum_to(numbers: np.ndarray) -> np.ndarray:
+def _triangular_numbers(numbers: np.ndarray) -> np.ndarray:
     """Return 1 + 2 + … + n for each number n."""
     sums: np.ndarray = numbers * (numbers + 1) // 2
     return sums

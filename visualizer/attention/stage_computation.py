@@ -88,7 +88,7 @@ class StageInputs(Struct, frozen=True, eq=False):
             self.spec, self.given.dtype, heads[:, None, None], places[:, None], places
         )
 
-    def room(self, stage: Stage) -> Tensor | None:
+    def output_buffer(self, stage: Stage) -> Tensor | None:
         """Return a buffer for the result of a stage; None if torch has to allocate it."""
         if self.pool is None:
             return None
@@ -99,7 +99,7 @@ class StageInputs(Struct, frozen=True, eq=False):
         cells = masks.allowed(self.spec, self.tokens, stage.name).copy()
         return torch.from_numpy(cells).to(self.given.device)  # query key
 
-    def reading(self, stage: Stage) -> Tensor:
+    def rows_with_allowed_keys(self, stage: Stage) -> Tensor:
         """Return which queries have allowed keys, [query, 1], on the CPU to avoid a device sync."""
         some = masks.allowed(self.spec, self.tokens, stage.name).any(-1, keepdims=True)
         return torch.from_numpy(some)
@@ -145,11 +145,11 @@ def repeat_for_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def _dot_product(work: StageInputs, stage: Stage, queries: Tensor, keys: Tensor) -> Tensor:
-    return torch.matmul(queries, keys.mT, out=work.room(stage))  # head query key
+    return torch.matmul(queries, keys.mT, out=work.output_buffer(stage))  # head query key
 
 
 def _scale_scores(work: StageInputs, stage: Stage, scores: Tensor) -> Tensor:
-    return torch.div(scores, work.spec.divisor, out=work.room(stage))  # head query key
+    return torch.div(scores, work.spec.divisor, out=work.output_buffer(stage))  # head query key
 
 
 def _rotate_heads(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
@@ -171,31 +171,31 @@ def rotate_pairs(vectors: Tensor, cosines: Tensor, sines: Tensor, step: RotaryPo
 
 
 def _zero_masked(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
-    return torch.where(work.allowed(stage), x, x.new_zeros(()), out=work.room(stage))
+    return torch.where(work.allowed(stage), x, x.new_zeros(()), out=work.output_buffer(stage))
 
 
 def _mask_scores(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     forbidden = ~work.allowed(stage)  # query key
-    if x.requires_grad and work.reading(stage).all():
+    if x.requires_grad and work.rows_with_allowed_keys(stage).all():
         # Addition has a trivial gradient but turns scores of +∞ into NaN.
         return x + x.new_zeros(forbidden.shape).masked_fill(forbidden, -torch.inf)
-    return torch.where(forbidden, x.new_tensor(-torch.inf), x, out=work.room(stage))
+    return torch.where(forbidden, x.new_tensor(-torch.inf), x, out=work.output_buffer(stage))
 
 
 def _normalise_scores(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     if work.spec.normalisation is NormalisationKind.SUM:
-        return torch.div(x, x.sum(-1, keepdim=True), out=work.room(stage))
+        return torch.div(x, x.sum(-1, keepdim=True), out=work.output_buffer(stage))
     if work.spec.normalisation is NormalisationKind.NAIVE_SOFTMAX:
         exponentials = x.exp()  # head query key; overflows where softmax does not
         weights = exponentials / exponentials.sum(-1, keepdim=True)
     else:
-        weights = torch.softmax(x, -1, out=work.room(stage))
+        weights = torch.softmax(x, -1, out=work.output_buffer(stage))
     return _zero_empty_rows(work, stage, weights) if stage.has_masked_input else weights
 
 
 def _zero_empty_rows(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
     # Softmax is undefined for a row of −∞, so a query without allowed keys gets zero weights.
-    some = work.reading(stage)
+    some = work.rows_with_allowed_keys(stage)
     return weights if some.all() else weights.where(some.to(weights.device), 0)
 
 
@@ -222,7 +222,7 @@ def _apply_dropout(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
         kept = torch.from_numpy(
             draw_keep_mask(spec.dropout, spec.dropout_seed, tuple(weights.shape))
         )
-    room = work.room(stage)
+    room = work.output_buffer(stage)
     larger = torch.div(weights, 1 - spec.dropout, out=room)
     return torch.where(kept.to(weights.device), larger, weights.new_zeros(()), out=room)
 

@@ -102,7 +102,7 @@ def label_split_characters(words: Sequence[str]) -> tuple[str, ...]:
         return tuple(words)
     labels = [""] * len(words)
     for run in _split_into_runs(words):
-        for piece in _label_run(run):
+        for piece in _label_byte_run(run):
             before = labels[piece.token]
             is_apart = before and not before.endswith(" ") and "/" in before + piece.text
             labels[piece.token] = f"{before}{' ' * bool(is_apart)}{piece.text}"
@@ -126,7 +126,7 @@ def _split_into_runs(words: Sequence[str]) -> Iterator[list[_Piece]]:
         yield run
 
 
-def _label_run(run: list[_Piece]) -> Iterator[_Piece]:
+def _label_byte_run(run: list[_Piece]) -> Iterator[_Piece]:
     """Yield, for each token, the label of its part in a run of bytes."""
     if not run[0].content:
         yield run[0]

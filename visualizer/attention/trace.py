@@ -454,7 +454,7 @@ class Trace:
         """
         held, lengths, values = self._held[stage], self.spec.lengths, self._value_vectors
 
-        def made() -> HeadMeasures:
+        def compute_measures() -> HeadMeasures:
             if self.remote_measure:
                 return self.remote_measure(stage, progress)
             if held.is_blockwise:
@@ -464,7 +464,7 @@ class Trace:
             return measure_layerwise(held, values, lengths, texts)
 
         measures: HeadMeasures = cached_result_for_values(
-            values, held, self._measures_key(texts), made
+            values, held, self._measures_key(texts), compute_measures
         )
         return measures
 
@@ -511,7 +511,7 @@ class Trace:
         is_known = self.has_module or bool(self.layer_masks) or held.is_blockwise
         masking = MaskingSpec.of(self.spec_at(leading), stage) if is_known else None
 
-        def made() -> HeadMeasures:
+        def compute_measures() -> HeadMeasures:
             norms = _value_norms(values, self.axes, text)
             if masking is None:
                 layers = held.by_layer() if self.axes == ("layer",) else (held,)
@@ -526,7 +526,7 @@ class Trace:
             return measure_uniform(self.allowed(stage, leading), real, words, norms, first)
 
         key = ("uniform", masking, text, words, first)
-        measures: HeadMeasures = cached_result_for_values(values, held, key, made)
+        measures: HeadMeasures = cached_result_for_values(values, held, key, compute_measures)
         return measures
 
     def check(self) -> None:

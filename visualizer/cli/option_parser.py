@@ -351,7 +351,9 @@ def list_weights(name: str) -> FileContents:
     contents = _list_arrays(name)
     if not (_has_only_own_weights(contents) or contains_module(contents)):
         advice = f"Name the arrays {', '.join(OWN_LAYERS)}, or save a module's state_dict."
-        raise _open_error(f"“{Path(name).name}” does not contain weights. {contents.said} {advice}")
+        raise _open_error(
+            f"“{Path(name).name}” does not contain weights. {contents.description} {advice}"
+        )
     return contents
 
 
@@ -377,7 +379,9 @@ def _list_arrays(name: str) -> FileContents:
 def _single_matrix_entry(name: str) -> ArrayEntry:
     contents = _list_arrays(name)
     if len(contents.entries) != 1:
-        raise _open_error(f"“{Path(name).name}” must contain exactly one matrix. {contents.said}")
+        raise _open_error(
+            f"“{Path(name).name}” must contain exactly one matrix. {contents.description}"
+        )
     return _as_matrix(Path(name).name, contents.entries[0])
 
 
@@ -392,7 +396,7 @@ def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:
 def _read_matrix(entry: ArrayEntry) -> NumberMatrix:
     array = entry.read()
     if not np.isfinite(array).all():
-        raise _open_error(f"{entry.said} contains infinite or NaN values.")
+        raise _open_error(f"{entry.description} contains infinite or NaN values.")
     return NumberMatrix.of(array)
 
 

@@ -183,7 +183,7 @@ def _origin_phrase(run: Run, verb: str, source: str = "a file") -> str:
     return f"{verb} read from {source}"
 
 
-def _unknown_token(info: CellInfo, dim: str) -> str:
+def _unknown_token_name(info: CellInfo, dim: str) -> str:
     """Name a position without a known token, such as "query 3"; empty for other positions."""
     at = info.place[dim]
     return f"<b>{dim} {at + 1}</b>" if info.word(at, dim) == str(at + 1) else ""
@@ -205,12 +205,12 @@ class CapturedExplainer(Explainer):
             return f"Column {info.column} of the {whose} {origin}: {format_number(info.value)}."
         kind = stage.noun
         source = f" This {kind} {origin}."
-        query, key = (_unknown_token(info, dim) or info.token(dim) for dim in ("query", "key"))
+        query, key = (_unknown_token_name(info, dim) or info.token(dim) for dim in ("query", "key"))
         pair = f"{query} and {key}"
         if np.isnan(info.value):
             return f"The {kind} of {pair} is not a number (NaN).{source}"
         if stage.is_weights and 0 <= info.value <= 1:
-            if _unknown_token(info, "query"):
+            if _unknown_token_name(info, "query"):
                 query = query.replace("<b>query", "<b>Query", 1)
             return f"{query} attends to {key} with weight {format_share(info.value)}.{source}"
         return f"The {kind} of {pair} is {format_number(info.value)}.{source}"

@@ -164,7 +164,7 @@ class ResidualAdditionExplainer(VectorExplainer):
         return " + ".join(context.inputs)
 
 
-def _division_phrase(stage: Stage) -> str:
+def _normalization_phrase(stage: Stage) -> str:
     """Describe how a vector is normalized, without the gain and the bias."""
     if stage.layer_step(NormLayer).is_centred:
         return " minus the mean, divided by the standard deviation"
@@ -237,13 +237,13 @@ class NormLayerExplainer(VectorExplainer):
 
     def column_phrase(self, info: CellInfo) -> str:
         stage = info.explanation.stage
-        norm = f"{_division_phrase(stage)}{_gain_phrase(stage, 'its')}"
+        norm = f"{_normalization_phrase(stage)}{_gain_phrase(stage, 'its')}"
         return f"is the same column of the {vector_noun(stage.reads[0])}{norm}"
 
     def row_phrase(self, context: StepContext) -> str:
         read = f"the {vector_noun(context.first_input)} of {context.query}"
         gain = _gain_phrase(context.stage, "each column’s")
-        return close_clause(f"{read}{_division_phrase(context.stage)}{gain}")
+        return close_clause(f"{read}{_normalization_phrase(context.stage)}{gain}")
 
     def stage_phrase(self, context: StepContext) -> str:
         name = context.stage.layer_step(NormLayer).name
@@ -263,7 +263,7 @@ class NormLayerExplainer(VectorExplainer):
         return WeightShape(stage.parameters[0], (spec.d_in,)) if stage.parameters else None
 
 
-def _write_activation(stage: Stage) -> str:
+def _activation_phrase(stage: Stage) -> str:
     first, *others = (vector_noun(name) for name in stage.reads)
     times = f" times the {others[0]}" if others else ""
     return f"{stage.layer_step(HiddenActivation).function} of the {first}{times}"
@@ -284,13 +284,13 @@ class HiddenActivationExplainer(VectorExplainer):
         return sum_terms((replace(first, used=used, form=f"{name}({{}})"), *others))
 
     def column_phrase(self, info: CellInfo) -> str:
-        return f"is {_write_activation(info.explanation.stage)}"
+        return f"is {_activation_phrase(info.explanation.stage)}"
 
     def row_phrase(self, context: StepContext) -> str:
-        return f"for {context.query}, {_write_activation(context.stage)}"
+        return f"for {context.query}, {_activation_phrase(context.stage)}"
 
     def stage_phrase(self, context: StepContext) -> str:
-        return f"each number is {_write_activation(context.stage)}"
+        return f"each number is {_activation_phrase(context.stage)}"
 
     def formula(self, info: CellInfo) -> str:
         stage = info.explanation.stage

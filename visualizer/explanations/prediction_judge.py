@@ -41,14 +41,14 @@ def _forbidden_value(run: Run, guess: Prediction) -> str:
 
 def judge_prediction(resolved: ResolvedView, guess: Prediction) -> PredictionVerdict:
     """Compare the cells that the user marked with the computed numbers."""
-    judging = PredictionJudge(resolved.run, resolved.leading, guess)
-    is_right = judging.is_zero if guess.question is PredictionQuestion.ZERO else judging.is_largest
+    judge = PredictionJudge(resolved.run, resolved.leading, guess)
+    is_right = judge.is_zero if guess.question is PredictionQuestion.ZERO else judge.is_largest
     right = tuple(mark for mark in guess.marks if is_right(mark))
     wrong = tuple(mark for mark in guess.marks if mark not in right)
     if guess.question is PredictionQuestion.ZERO:
-        return PredictionVerdict(right, wrong, (), judging.zeros_verdict(wrong))
-    missed = tuple(judging.largest_in_row(mark) for mark in wrong)
-    return PredictionVerdict(right, wrong, missed, judging.largest_verdict(right, missed))
+        return PredictionVerdict(right, wrong, (), judge.zeros_verdict(wrong))
+    missed = tuple(judge.largest_in_row(mark) for mark in wrong)
+    return PredictionVerdict(right, wrong, missed, judge.largest_verdict(right, missed))
 
 
 class PredictionJudge(Struct, frozen=True, eq=False):
@@ -72,7 +72,7 @@ class PredictionJudge(Struct, frozen=True, eq=False):
     def is_largest(self, cell: Cell) -> bool:
         return self.value(cell) == self.value(self.largest_in_row(cell))
 
-    def word(self, at: int, kind: str = "query") -> str:
+    def bold_token(self, at: int, kind: str = "query") -> str:
         words = self.run.words(self.leading, kind)
         return f"<b>{escape(shorten(visible_token(words[at])))}</b>"
 
@@ -80,11 +80,11 @@ class PredictionJudge(Struct, frozen=True, eq=False):
         """Name a cell within its row, followed by its number."""
         is_key = self.run.trace.stage(cell.stage).dims[-1] == "key"
         at = cell.place[-1]
-        named = f"{self.word(at, 'key')} (key {at + 1})" if is_key else f"column {at + 1}"
+        named = f"{self.bold_token(at, 'key')} (key {at + 1})" if is_key else f"column {at + 1}"
         return f"{named}, {format_number(self.value(cell))}"
 
-    def row(self, cell: Cell) -> str:
-        return f"in the row of {self.word(cell.place[-2])}"
+    def row_phrase(self, cell: Cell) -> str:
+        return f"in the row of {self.bold_token(cell.place[-2])}"
 
     def largest_verdict(self, right: tuple[Cell, ...], missed: tuple[Cell, ...]) -> str:
         marks = self.guess.marks
@@ -97,26 +97,26 @@ class PredictionJudge(Struct, frozen=True, eq=False):
             return f"{len(right)} of {len(marks)} rows are correct; rings mark the largest cells."
         (mark,) = marks
         if right:
-            return f"Yes: {self.row(mark)}, the largest is {self.describe(mark)}."
+            return f"Yes: {self.row_phrase(mark)}, the largest is {self.describe(mark)}."
         (best,) = missed
-        said = f"Not quite: {self.row(mark)}, the largest is {self.describe(best)}"
+        said = f"Not quite: {self.row_phrase(mark)}, the largest is {self.describe(best)}"
         return f"{said}; you marked {self.describe(mark)}."
 
     def zeros_verdict(self, wrong: tuple[Cell, ...]) -> str:
         marks = self.guess.marks
         if not marks:
-            return f"No cell was marked. {self.zeros()}"
+            return f"No cell was marked. {self.zeros_sentence()}"
         right = len(marks) - len(wrong)
         if not wrong:
             yes = "the cell you marked is"
             if right > 1:
                 yes = f"{'both' if right == 2 else f'all {right}'} cells you marked are"
-            return f"Yes: {yes} {_forbidden_value(self.run, self.guess)}. {self.zeros()}"
+            return f"Yes: {yes} {_forbidden_value(self.run, self.guess)}. {self.zeros_sentence()}"
         expected = _forbidden_value(self.run, self.guess)
-        first = f"{self.row(wrong[0])}, {self.describe(wrong[0])}, is not {expected}"
-        return f"{right} of {len(marks)} marked cells are correct; {first}. {self.zeros()}"
+        first = f"{self.row_phrase(wrong[0])}, {self.describe(wrong[0])}, is not {expected}"
+        return f"{right} of {len(marks)} marked cells are correct; {first}. {self.zeros_sentence()}"
 
-    def zeros(self) -> str:
+    def zeros_sentence(self) -> str:
         """State how many weights are 0, or how many scores are −∞, in the marked head."""
         marks, stage = self.guess.marks, self.guess.stage
         has_heads = "head" in self.run.trace.stage(stage).dims

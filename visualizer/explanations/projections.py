@@ -193,7 +193,7 @@ class UnprojectedInputExplainer(VectorExplainer):
         return (split_head_shapes(spec, tokens),)
 
 
-def _write_multiplier(stage: Stage, result: int | None = None) -> str:
+def _multiplier_phrase(stage: Stage, result: int | None = None) -> str:
     """Return a phrase for the weights that a vector is multiplied by, for one or all outputs."""
     step = stage.layer_step(LinearLayer)
     which = step.name if result is None else f"the weights of {step.name} for output {result + 1}"
@@ -238,16 +238,16 @@ class LinearLayerExplainer(VectorExplainer):
 
     def column_phrase(self, info: CellInfo) -> str:
         stage = info.explanation.stage
-        times = _write_multiplier(stage, _output_index(stage, info.cell.place))
+        times = _multiplier_phrase(stage, _output_index(stage, info.cell.place))
         return f"is the {vector_noun(stage.reads[0])} times {times}"
 
     def row_phrase(self, context: StepContext) -> str:
         read = f"the {vector_noun(context.first_input)} of {context.query}"
-        made = f"{read} times {close_clause(_write_multiplier(context.stage))}"
+        made = f"{read} times {close_clause(_multiplier_phrase(context.stage))}"
         return f"{made} gives its {vector_noun(context.stage.name)}"
 
     def stage_phrase(self, context: StepContext) -> str:
-        multiplier = close_clause(_write_multiplier(context.stage))
+        multiplier = close_clause(_multiplier_phrase(context.stage))
         result = vector_noun(context.stage.name)
         return f"each {vector_noun(context.first_input)} times {multiplier} gives its {result}"
 
@@ -273,7 +273,7 @@ class LinearLayerExplainer(VectorExplainer):
         return WeightShape(stage.parameters[0], found) if found else None
 
 
-def _parts_phrase(stage: Stage) -> str:
+def _key_parts_phrase(stage: Stage) -> str:
     latent, shared = (vector_noun(name) for name in stage.reads)
     return (
         f"the {latent} times {stage.layer_step(LatentKeys).name}, concatenated with the {shared},"
@@ -306,10 +306,10 @@ class LatentKeysExplainer(VectorExplainer):
 
     def row_phrase(self, context: StepContext) -> str:
         made = f"the {vector_noun(context.stage.name)} of {context.query}"
-        return f"{_parts_phrase(context.stage)} gives {made}"
+        return f"{_key_parts_phrase(context.stage)} gives {made}"
 
     def stage_phrase(self, context: StepContext) -> str:
-        return f"{_parts_phrase(context.stage)} gives each {vector_noun(context.stage.name)}"
+        return f"{_key_parts_phrase(context.stage)} gives each {vector_noun(context.stage.name)}"
 
     def formula(self, info: CellInfo) -> str:
         is_own = info.cell.place[-1] < info.explanation.stage.layer_step(LatentKeys).own_columns
@@ -406,12 +406,12 @@ def _describe_edits(context: StepContext) -> str:
     """Describe the edited heads; empty if there are none."""
     edits = _edit_factors(context.stage, context.layer)
     if context.spec.heads == 1:
-        return "".join(f", which {_describe_factor(factor)}" for factor in edits.values())
-    phrases = [f"head {head + 1} {_describe_factor(factor)}" for head, factor in edits.items()]
+        return "".join(f", which {_edit_phrase(factor)}" for factor in edits.values())
+    phrases = [f"head {head + 1} {_edit_phrase(factor)}" for head, factor in edits.items()]
     return f" ({join_names(phrases)})" if phrases else ""
 
 
-def _describe_factor(factor: float | None) -> str:
+def _edit_phrase(factor: float | None) -> str:
     return HEAD_EDIT_PHRASES.get(factor, f"is multiplied by {factor}")
 
 
@@ -443,7 +443,7 @@ class ConcatHeadsExplainer(Explainer):
         head = info.cell.place[-1] // info.run.trace.shape(read)[-1] + 1
         column = f"Column {info.column} of the concatenated heads for {info.token('query')}"
         edits = _edit_factors(info.explanation.stage, info.layer)
-        edited = f", which {_describe_factor(edits[head - 1])}" if head - 1 in edits else ""
+        edited = f", which {_edit_phrase(edits[head - 1])}" if head - 1 in edits else ""
         return f"{column} is taken from head {head}{edited}: {format_number(info.value)}."
 
     def row_sentence(self, context: StepContext) -> str:

@@ -77,7 +77,9 @@ def _choose_arrays(contents: FileContents) -> ArrayChoice:
     usable = [entry for entry in contents.entries if _can_be_attention(entry.shape)]
     likely = [entry for entry in usable if ATTENTION_NAME_PATTERN.search(entry.name)] or usable
     if not likely:
-        raise unreadable_file_error(f"No array has the axes {AXES_DESCRIPTION}. {contents.said}")
+        raise unreadable_file_error(
+            f"No array has the axes {AXES_DESCRIPTION}. {contents.description}"
+        )
     families: dict[tuple[str, tuple[int, ...]], list[ArrayEntry]] = {}
     for entry in likely:
         family = re.sub(r"[0-9]+", "#", entry.name)
@@ -100,7 +102,7 @@ def _can_be_attention(shape: tuple[int, ...]) -> bool:
 
 def _describe_arrays(entries: list[ArrayEntry]) -> str:
     count = f"{len(entries)} of " if len(entries) > 1 else ""
-    return count + min(entries, key=lambda entry: natural_order_key(entry.name)).said
+    return count + min(entries, key=lambda entry: natural_order_key(entry.name)).description
 
 
 def _combine_sizes(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
@@ -115,7 +117,7 @@ def _combine_sizes(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
         first = _without_batch(entries[0], first)
     if len(first) > 1:
         raise unreadable_file_error(
-            f"Each of the {count} arrays has too many axes: {entries[0].said}. Expected: "
+            f"Each of the {count} arrays has too many axes: {entries[0].description}. Expected: "
             f"{AXES_DESCRIPTION}."
         )
     if not first and "head" in entries[0].name.lower():
@@ -128,7 +130,7 @@ def _without_batch(entry: ArrayEntry, first: list[int]) -> list[int]:
     at = 1 if len(first) == 3 and first[1] == 1 else 0
     if first[at] != 1:
         raise unreadable_file_error(
-            f"{entry.said} is a batch of {first[at]} texts. Save only one text."
+            f"{entry.description} is a batch of {first[at]} texts. Save only one text."
         )
     return first[:at] + first[at + 1 :]
 

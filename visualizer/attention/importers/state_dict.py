@@ -72,7 +72,7 @@ def rename_to_book(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
     for entry in entries:
         if entry.name in extra:
             raise unreadable_file_error(
-                f"{entry.said} adds a key or value without a token (add_bias_kv), which is "
+                f"{entry.description} adds a key or value without a token (add_bias_kv), which is "
                 "not supported. Open a module without add_bias_kv."
             )
         found += _convert_entry(entry)
@@ -88,7 +88,7 @@ def _convert_entry(entry: ArrayEntry) -> list[ArrayEntry]:
     if match := _SEPARATE.fullmatch(entry.name):
         if len(set(entry.shape)) > 1:
             raise unreadable_file_error(
-                f"{entry.said} is not square: queries, keys and values are computed from "
+                f"{entry.description} is not square: queries, keys and values are computed from "
                 "vectors of different sizes (kdim, vdim), so the module is not self-attention."
             )
         layer = PROJECTION_LAYERS["qkv".index(match["letter"])]
@@ -208,7 +208,7 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
     is_raw = all(layer in module.parts for layer in PROJECTION_LAYERS)
     first = module.entries("W_query" if is_raw else "W_query.weight")[0]
     if len(first.shape) != 2:
-        raise unreadable_file_error(f"{first.said} is not a matrix.")
+        raise unreadable_file_error(f"{first.description} is not a matrix.")
     d_in, d_out = first.shape if is_raw else first.shape[::-1]
     heads, key_value_heads = len(module.heads), 0
     mechanism = Mechanism.CAUSAL if "mask" in module.parts else Mechanism.SELF
@@ -277,7 +277,7 @@ def _mask_size(entries: list[ArrayEntry]) -> int:
     size = entries[0].shape[-1:]
     for entry in entries:
         if entry.shape != 2 * size or not all(size):
-            raise unreadable_file_error(f"{entry.said} is not a square mask.")
+            raise unreadable_file_error(f"{entry.description} is not a square mask.")
     return size[0]
 
 
@@ -338,7 +338,7 @@ def _read_matrix(
     is_vector = is_bias or layer in NORM_LAYERS
     shape = each if is_raw else each[1:] if is_vector else each[::-1]
     if len(entries) != parts or any(entry.shape != shape for entry in entries):
-        found = ", ".join(entry.said for entry in entries[:2]) or "nothing"
+        found = ", ".join(entry.description for entry in entries[:2]) or "nothing"
         expected = f"{parts} of " * (parts > 1) + " × ".join(map(str, shape))
         raise unreadable_file_error(
             f"{known} has the wrong shape for the module: found {found}, expected {expected}."

@@ -44,7 +44,7 @@ class ArrayEntry(Struct, frozen=True, eq=False):
         return math.prod(self.shape) * (8 if self.is_double else 4)
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Name and shape, as shown in messages."""
         return f"{self.name or 'an array'} ({' × '.join(map(str, self.shape)) or 'a scalar'})"
 
@@ -67,9 +67,9 @@ class FileContents(Struct, frozen=True, eq=False):
     left_out: tuple[str, ...] = ()
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Sentence that lists the contents, for messages."""
-        all_ = [*(entry.said for entry in self.entries), *self.left_out]
+        all_ = [*(entry.description for entry in self.entries), *self.left_out]
         more = (
             f" and {len(all_) - MAX_NAMED_ENTRIES:,} more" if len(all_) > MAX_NAMED_ENTRIES else ""
         )
