@@ -361,20 +361,32 @@ class FlowArranger:
             cells = [self._limited(at, width * scale, level, is_capped=False) for at in self._all]
             yield from self._if_fitting(level, gap, cells)
         for source in NUMBER_WIDTHS:
-            for other in CONTEXT_WIDTHS[:7]:
-                yield from self._if_fitting(
-                    level,
-                    gap,
-                    self._by_role(level, NUMBER_WIDTHS[0], source, other),
-                )
+            yield from self._context_widths(
+                level, gap, NUMBER_WIDTHS[0], source, CONTEXT_WIDTHS[:7]
+            )
 
     def _focus_numbered(self, level: int, gap: float, *, is_narrowest: bool) -> Iterator[_Widths]:
         for focus in FOCUS_WIDTHS:
             if focus < MIN_NUMBERED_FOCUS_PX and not is_narrowest:
                 return
-            for other in CONTEXT_WIDTHS[1:]:
-                cells = self._by_role(level, focus, other, other)
-                yield from self._if_fitting(level, gap, cells)
+            yield from self._context_widths(level, gap, focus, None, CONTEXT_WIDTHS[1:])
+
+    def _context_widths(
+        self, level: int, gap: float, focus: float, source: float | None, others: Sequence[float]
+    ) -> Iterator[_Widths]:
+        """Yield widths that fit, those with the widest context cells first.
+
+        The narrowest context is tried first, because in most cases not even that fits.
+
+        Parameters
+        ----------
+        source : float or None
+            Width of the cells of the sources; that of the context cells if None.
+        """
+        roles = [(focus, source or other, other) for other in others]
+        if self._fits(level, gap, self._by_role(level, *roles[-1])):
+            for role in roles:
+                yield from self._if_fitting(level, gap, self._by_role(level, *role))
 
     def _patterns(self, level: int, gap: float) -> Iterator[_Widths]:
         """Yield widths that show patterns without numbers."""
@@ -450,8 +462,11 @@ class FlowArranger:
         return is_same_part and self.is_spine(at - 1, level)
 
     def _if_fitting(self, level: int, gap: float, cells: list[float]) -> Iterator[_Widths]:
-        if self._total(level, gap, cells) <= self._size.width:
+        if self._fits(level, gap, cells):
             yield _Widths(level, gap, tuple(cells))
+
+    def _fits(self, level: int, gap: float, cells: Sequence[float]) -> bool:
+        return self._total(level, gap, cells) <= self._size.width
 
     def slot_width(self, at: int, level: int, cell: float) -> float:
         """Return the width of a column including its heading."""
@@ -515,7 +530,7 @@ class FlowArranger:
                 wider = max(cells[at], min(limit, cells[at] + spare / column.cells))
                 cells[at] = self._whole_pixels(wider, cells[at])
         gap, most = found.gap, MAX_GAP_PX * scale
-        while gap + 1 <= most and self._total(found.level, gap + 1, cells) <= self._size.width:
+        while gap + 1 <= most and self._fits(found.level, gap + 1, cells):
             gap += 1
         return _Widths(found.level, gap, tuple(cells))
 
