@@ -37,8 +37,8 @@ from visualizer.models.layer_values import (
     latent_keys_reader,
     modules_with_input,
     output_reader,
+    text_vectors,
     unedited_context,
-    vectors,
 )
 from visualizer.models.recorded_layer import ROTARY_KEY, RecordedLayer, recognized_norm
 
@@ -66,7 +66,7 @@ class AttentionRecognizer:
         The stage is the residual stream or the normalized residual stream.
         """
         self.layer.add_stage(Role.RESIDUAL, input_reader(self.layer.path), ResidualStream((None,)))
-        inputs = [vectors(each.given) for each in self.layer.attention_matrices.values()]
+        inputs = [text_vectors(each.given) for each in self.layer.attention_matrices.values()]
         if any(are_equal(one, stream) for one in inputs):
             return Role.RESIDUAL
         for path, normed, step in self.layer.recognized_norms(stream):
@@ -101,7 +101,7 @@ class AttentionRecognizer:
         """
         for path, projected in self._projections_of(entered):
             for norm, each in self.layer.norms.items():
-                given, normed = vectors(each.given), vectors(each.result)
+                given, normed = text_vectors(each.given), text_vectors(each.result)
                 if given is None or normed is None:
                     continue
                 if are_equal(given, projected[:, : given.shape[-1]]):
@@ -114,7 +114,7 @@ class AttentionRecognizer:
         return modules_with_input(self.layer.attention_matrices, self.layer.tensors[stage])
 
     def _add_latent(self, name: str, path: str, norm: str, step: NormLayer, entered: str) -> str:
-        size = self.layer.layer_pass.vectors(norm, is_input=True).shape[-1]
+        size = self.layer.layer_pass.module_vectors(norm, is_input=True).shape[-1]
         self.layer.add_stage(
             name, columns_reader(path, 0, size), self.layer.linear_step(path), entered
         )
@@ -304,8 +304,8 @@ class AttentionRecognizer:
         assert context is not None
         joined = concatenated_heads(self.layer.layer_pass)
         for path, each in self.layer.attention_matrices.items():
-            given = vectors(each.given)
-            if given is None or given.shape != joined.shape or vectors(each.result) is None:
+            given = text_vectors(each.given)
+            if given is None or given.shape != joined.shape or text_vectors(each.result) is None:
                 continue
             is_plain = are_equal(given, joined)
             if not is_plain and not self._find_context_gate(entered, given, joined):

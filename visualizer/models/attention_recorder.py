@@ -286,11 +286,11 @@ class _RecordingSession:
             return output, weights
         scaling = arguments.get("scaling")
         held = weights.detach()
-        again: Callable[[], Tensor] | None = None
+        recompute: Callable[[], Tensor] | None = None
         sample: WeightSample | None = None
         if not self.holds_weights:
 
-            def again() -> Tensor:
+            def recompute() -> Tensor:
                 own = _with_cuts(attention_mask, cuts, query, key) if cuts else attention_mask
                 with torch.no_grad():
                     return eager(module, query, key, value, own, **arguments)[1].detach()
@@ -311,7 +311,7 @@ class _RecordingSession:
                 arguments={name: given for name, given in arguments.items() if given is not None},
                 context=output.detach(),
                 cuts=self.cuts.get(name, {}) if cuts else {},
-                recompute_weights=again,
+                recompute_weights=recompute,
                 sample=sample,
             ),
         )

@@ -27,7 +27,7 @@ from visualizer.models.layer_values import (
     output_reader,
     scaled_reader,
     sum_reader,
-    vectors,
+    text_vectors,
 )
 from visualizer.models.recorded_layer import (
     RecordedLayer,
@@ -155,7 +155,7 @@ class FeedForwardRecognizer:
         """Trace a factor that scales the attention output before it is added to the stream."""
         if self.layer.is_read_or_result(stream + self.layer.tensors[written], result):
             return written
-        given = [vectors(each.given) for each in self.layer.module_calls.values()]
+        given = [text_vectors(each.given) for each in self.layer.module_calls.values()]
         return self._find_scaling(written, stream, given, "scaled_output") or written
 
     def _find_scaling(
@@ -218,7 +218,7 @@ class FeedForwardRecognizer:
         matrices = self.layer.feed_forward_matrices
         first = dict(modules_with_input(matrices, self.layer.tensors[read]))
         for path, each in matrices.items():
-            given = vectors(each.given)
+            given = text_vectors(each.given)
             if given is None or path in first:
                 continue
             activated = self._find_activation(first, given)
@@ -243,11 +243,11 @@ class FeedForwardRecognizer:
         """Find experts to which the tokens of a stream are routed, and any shared expert."""
         source = self.layer.tensors[read]
         for path, each in self.layer.module_calls.items():
-            if each.routing is None or not are_equal(vectors(each.given), source):
+            if each.routing is None or not are_equal(text_vectors(each.given), source):
                 continue
             block = path.rpartition(".")[0]
             whole = self.layer.module_calls.get(block)
-            numbers = None if whole is None else vectors(whole.result)
+            numbers = None if whole is None else text_vectors(whole.result)
             if numbers is None:
                 continue
             experts = RoutedExperts(path, self.layer.modules[path])
@@ -270,7 +270,7 @@ class FeedForwardRecognizer:
             for path, each in self.layer.module_calls.items()
             if path.startswith(f"{block}.")
             and path != experts.path
-            and are_equal(vectors(each.given), source)
+            and are_equal(text_vectors(each.given), source)
         ]
         gates = [path for path in beside if self.layer.module_calls[path].result.shape[-1] == 1]
         for path in beside:

@@ -44,7 +44,7 @@ from visualizer.models.layer_values import (
     find_factor,
     find_table_rows,
     sink_kept_share,
-    vectors,
+    text_vectors,
 )
 from visualizer.models.recognition_errors import StepMismatchError
 from visualizer.models.recorded_layer import (
@@ -197,7 +197,7 @@ def infer_text_steps(
     steps, weights = {**known.steps}, {**known.weights}
     stream = steps[Role.RESIDUAL].step
     if isinstance(stream, ResidualStream) and stream.embedded:
-        embedded = _embedded_text(known, stream.embedded, module_calls)
+        embedded = _find_embedded_rows(known, stream.embedded, module_calls)
         steps[Role.RESIDUAL] = StageStep(replace(stream, embedded=embedded))
     if Role.CONCAT in steps:
         at = {layer: place for place, layer in enumerate(layers)}
@@ -215,14 +215,14 @@ def infer_text_steps(
     for rotary in kinds:
         if any(call.module not in module_calls for call in calls):
             raise StepMismatchError
-        turns = _angles_of_layers([module_calls[call.module] for call in calls], rotary)
+        turns = _angles_by_layer([module_calls[call.module] for call in calls], rotary)
         for at_, kind in enumerate(("cos", "sin")):
             weights[f"{ROTARY_KEY}.{kind}"] = torch.stack([turn[at_] for turn in turns])
     if any(isinstance(each.step, LateSink) for each in steps.values()):
         weights[KEPT_SHARE_KEY] = torch.stack(
             [sink_kept_share(LayerPass(call, module_calls)) for call in calls]
         )
-    weights |= _experts_of_text(known, len(calls), module_calls)
+    weights |= _compute_expert_outputs(known, len(calls), module_calls)
     return steps, weights
 
 
@@ -260,7 +260,7 @@ def collect_layer_values(known: KnownLayers, place: int, one: LayerPass) -> dict
     return tensors
 
 
-def _embedded_text(
+def _find_embedded_rows(
     known: KnownLayers, embedded: EmbeddedTokens, module_calls: Mapping[str, ModuleCall]
 ) -> EmbeddedTokens:
     """Find the embedding rows for a text; raise `StepMismatchError` if any are unknown."""
@@ -277,7 +277,7 @@ def _embedded_text(
     return replace(embedded, tables=tuple(tables))
 
 
-def _experts_of_text(
+def _compute_expert_outputs(
     known: KnownLayers, layers: int, module_calls: Mapping[str, ModuleCall]
 ) -> dict[str, Tensor]:
     """Return the tensors that the experts of all layers compute for the tokens."""
@@ -293,7 +293,7 @@ def _experts_of_text(
     return outputs
 
 
-def _angles_of_layers(
+def _angles_by_layer(
     module_calls: list[ModuleCall], step: RotaryPosition
 ) -> list[tuple[Tensor, Tensor]]:
     """Return the cosines and sines of each layer; layers without rotation have angle 0."""
@@ -345,7 +345,7 @@ def _merge_layer_steps(found: list[StageStep], names: list[str]) -> StageStep:
         common = replace(common, step=replace(common.step, modules=modules))
     if all(one == most for one in plain):
         return common
-    return replace(common, by_layer=tuple(_repeat_module(one, len(known)) for one in known))
+    return replace(common, by_layer=tuple(_repeat_module_path(one, len(known)) for one in known))
 
 
 def _with_known_sources(found: StageStep, names: list[str]) -> StageStep:
@@ -354,7 +354,7 @@ def _with_known_sources(found: StageStep, names: list[str]) -> StageStep:
     return found if is_known else StageStep()
 
 
-def _repeat_module(found: StageStep, layers: int) -> StageStep:
+def _repeat_module_path(found: StageStep, layers: int) -> StageStep:
     """Repeat the module path for every layer, so that it can be looked up by layer index."""
     if isinstance(found.step, ModuleStep):
         return replace(found, step=replace(found.step, modules=found.step.modules * layers))
@@ -412,8 +412,8 @@ def _find_embedding(
         (path, given.cpu())
         for path, each in module_calls.items()
         if is_norm(model.get_submodule(path))
-        and (given := vectors(each.given)) is not None
-        and (normed := vectors(each.result)) is not None
+        and (given := text_vectors(each.given)) is not None
+        and (normed := text_vectors(each.result)) is not None
         and are_equal(normed.cpu(), stream)
     ]
     for count in range(1, MAX_EMBEDDINGS + 1):
@@ -438,7 +438,7 @@ def _trace_layer(
     layer = RecordedLayer(model, call, module_calls, path)
     if layer.whole_pass is None or call.queries is None or call.context is None:
         return layer
-    stream, result = vectors(layer.whole_pass.given), vectors(layer.whole_pass.result)
+    stream, result = text_vectors(layer.whole_pass.given), text_vectors(layer.whole_pass.result)
     if stream is None or result is None or stream.shape != result.shape:
         return layer
     if stream.dtype not in SUPPORTED_DTYPES:

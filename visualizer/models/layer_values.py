@@ -40,10 +40,10 @@ class LayerPass(Struct, eq=False):
     module_calls: Mapping[str, ModuleCall]
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
-    def vectors(self, path: str, *, is_input: bool) -> Tensor:
+    def module_vectors(self, path: str, *, is_input: bool) -> Tensor:
         """Return the input or the result of a module, [token, column]."""
         each = self.module_calls[path]
-        found = vectors(each.given if is_input else each.result)
+        found = text_vectors(each.given if is_input else each.result)
         assert found is not None
         return found
 
@@ -52,7 +52,7 @@ StageReader = Callable[[LayerPass], "Tensor"]
 """Returns the values of a stage in a forward pass."""
 
 
-def vectors(numbers: Tensor) -> Tensor | None:
+def text_vectors(numbers: Tensor) -> Tensor | None:
     """Return one text's vectors without a batch axis, [token, column]; None for other tensors."""
     if numbers.ndim == 4 and numbers.shape[1] == 1:  # of a single head
         numbers = numbers[:, 0]
@@ -84,8 +84,8 @@ def modules_with_input(
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield the path and the result of each module that has the given input."""
     for path, each in module_calls.items():
-        result = vectors(each.result)
-        if result is not None and are_equal(vectors(each.given), stream):
+        result = text_vectors(each.result)
+        if result is not None and are_equal(text_vectors(each.given), stream):
             yield path, result
 
 
@@ -95,7 +95,7 @@ def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
     The input of an embedding is not always the row indices: BART's position embedding gets the
     token ids, and OPT's gets a mask. The rows are consecutive in these cases.
     """
-    result = vectors(each.result)
+    result = text_vectors(each.result)
     if result is None or result.shape[-1] != table.shape[-1] or each.given.is_floating_point():
         return None
     given = each.given.reshape(-1)
@@ -134,17 +134,17 @@ def head_vectors(numbers: Tensor, heads: int, width: int) -> Tensor | None:
 
 def input_reader(path: str) -> StageReader:
     """Return a reader of the input of a module."""
-    return lambda at: at.vectors(path, is_input=True)
+    return lambda at: at.module_vectors(path, is_input=True)
 
 
 def output_reader(path: str) -> StageReader:
     """Return a reader of the result of a module."""
-    return lambda at: at.vectors(path, is_input=False)
+    return lambda at: at.module_vectors(path, is_input=False)
 
 
 def columns_reader(path: str, first: int, size: int) -> StageReader:
     """Return a reader of some columns of the result of a module."""
-    return lambda at: at.vectors(path, is_input=False)[:, first : first + size]
+    return lambda at: at.module_vectors(path, is_input=False)[:, first : first + size]
 
 
 def heads_reader(path: str, first: Sequence[int], width: int) -> StageReader:
@@ -152,7 +152,7 @@ def heads_reader(path: str, first: Sequence[int], width: int) -> StageReader:
     columns = [start + at for start in first for at in range(width)]
 
     def numbers(at: LayerPass) -> Tensor:
-        picked = at.vectors(path, is_input=False)[:, columns]
+        picked = at.module_vectors(path, is_input=False)[:, columns]
         return picked.reshape(len(picked), len(first), width).transpose(0, 1)
 
     return numbers
@@ -316,7 +316,7 @@ class RoutedExperts(Struct, frozen=True, eq=False):
         if not self.shared:
             return None
         shared, gate = (
-            vectors(module_calls[path].result) if path else None
+            text_vectors(module_calls[path].result) if path else None
             for path in (self.shared, self.shared_gate)
         )
         assert shared is not None

@@ -210,7 +210,7 @@ class _LongTextSession:
     def _complete_call(self, kept: _LayerQueries, last: CallVectors) -> LongTextCall:
         """Return the call for the whole text, given the last chunk's call, which has all keys."""
         whole = replace(last, queries=kept.queries, start=0)
-        if last.start and not _are_logarithms_of(whole, kept.logarithms):
+        if last.start and not _reproduces_logarithms(whole, kept.logarithms):
             raise UnsupportedAttentionError(CHUNK_MISMATCH)
         # With chunks, the cache already stores keys and values at their final location.
         are_kept = bool(self._tokens) and last.keys.device.type == "cpu"
@@ -375,16 +375,16 @@ class CallVectors(Struct, frozen=True, eq=False):
         """Number of keys."""
         return int(self.keys.shape[-2])
 
-    def allowed(self, rows: Tensor, keys: slice = slice(None)) -> Tensor:
+    def allowed_mask(self, rows: Tensor, keys: slice = slice(None)) -> Tensor:
         """Return a mask of the keys to which the queries may attend, boolean [query, key]."""
         cells = _allowed_cells(self.masking, self.tokens, rows + self.start, keys)
         return torch.from_numpy(cells).to(self.queries.device)
 
-    def readable(self, rows: Tensor) -> slice:
+    def allowed_range(self, rows: Tensor) -> slice:
         """Return a range that contains all keys to which consecutive queries may attend."""
         first, last = (self.start + int(rows[at]) for at in (0, -1))
-        readable = allowed_key_range(self.masking, self.tokens, 0, first, last)
-        return slice(readable.start, readable.stop)
+        keys = allowed_key_range(self.masking, self.tokens, 0, first, last)
+        return slice(keys.start, keys.stop)
 
     def scores(self, rows: Tensor, keys: slice) -> Tensor:
         """Compute the scores before the softmax, [key head, head in group, query, key]."""
@@ -395,7 +395,7 @@ class CallVectors(Struct, frozen=True, eq=False):
         scores = scores.view(len(self.keys), of_each, len(rows), -1)
         if self.softcap:
             scores.div_(self.softcap).tanh_().mul_(self.softcap)
-        return scores.masked_fill_(~self.allowed(rows, keys), -torch.inf)
+        return scores.masked_fill_(~self.allowed_mask(rows, keys), -torch.inf)
 
     def logarithms(self, scores: Tensor) -> Tensor:
         """Compute the log-sum-exp of each row from its scores, [head, query]."""
@@ -452,20 +452,20 @@ def _attend_and_record(
     )
     recording.start_call(call)
 
-    def own(queries: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
+    def attend_eagerly(queries: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
         return eager(module, queries, key, value, added, **arguments)
 
-    context, logarithms = _compute_and_check(call, own, mask)
+    context, logarithms = _compute_and_check(call, attend_eagerly, mask)
     output = context[None]  # text query head d_value
     edits = local_heads(recording.edits.get(name, {}), recording.ranks, query.shape[1])
     for head, edit in edits.items():
-        own_part = _part_of_edit(edit, call)
+        own_part = _slice_edit(edit, call)
         output[:, :, head] = apply_edit(output[:, :, head], own_part)
     recording.end_call(name, call, mask, logarithms)
     return output, None
 
 
-def _part_of_edit(edit: ContextEdit, call: CallVectors) -> ContextEdit:
+def _slice_edit(edit: ContextEdit, call: CallVectors) -> ContextEdit:
     """Return the part of an edit that applies to the chunk of a call."""
     if isinstance(edit, torch.Tensor) and edit.ndim > 1:
         return edit[..., call.start : call.tokens, :]
@@ -489,7 +489,7 @@ def _compute_and_check(
     """
     rows = torch.tensor(sorted({0, call.count // 2, call.count - 1}))
     queries = call.queries[None, :, rows]
-    allowed = call.allowed(rows)
+    allowed = call.allowed_mask(rows)
     added = queries.new_zeros(allowed.shape)
     added.masked_fill_(~allowed, torch.finfo(queries.dtype).min)
     wanted = own(queries, added[None, None])
@@ -523,7 +523,7 @@ def _matches_model(
     )
 
 
-def _are_logarithms_of(whole: CallVectors, logarithms: Tensor) -> bool:
+def _reproduces_logarithms(whole: CallVectors, logarithms: Tensor) -> bool:
     """Return whether the keys of the whole text reproduce the logarithms of all chunks."""
     device, only = whole.keys.device, torch.zeros(1, dtype=torch.long)
     for row in {0, whole.count // 3, whole.count // 2}:
@@ -544,7 +544,7 @@ def _has_kernel(call: CallVectors, mask: LayerMask) -> bool:
         return False
     if len(call.queries) != len(call.keys) and not HAS_SHARED_KEYS:
         return False
-    keys = call.readable(torch.tensor([0, call.count - 1]))
+    keys = call.allowed_range(torch.tensor([0, call.count - 1]))
     is_small = call.count * (keys.stop - keys.start) <= CELLS_PER_BLOCK
     return mask.mask in {MaskKind.CAUSAL, MaskKind.NONE} or (
         mask.mask is MaskKind.WINDOW and is_small
@@ -555,8 +555,8 @@ def compute_by_kernel(call: CallVectors) -> tuple[Tensor, Tensor]:
     """Compute context vectors and logarithms with torch's flash attention kernel."""
     if call.masking.mask is MaskKind.WINDOW:
         rows = torch.arange(call.count)
-        keys = call.readable(rows)
-        added = call.queries.new_zeros(()).masked_fill(~call.allowed(rows, keys), -torch.inf)
+        keys = call.allowed_range(rows)
+        added = call.queries.new_zeros(()).masked_fill(~call.allowed_mask(rows, keys), -torch.inf)
         output, logarithms = compute_flash_attention(call, keys, added=added[None, None])
     elif not call.start:
         output, logarithms = compute_flash_attention(
@@ -600,7 +600,7 @@ def _compute_by_blocks(call: CallVectors) -> tuple[Tensor, Tensor]:
     step = max(1, CELLS_PER_BLOCK // (heads * call.tokens))
     for start in range(0, count, step):
         rows = torch.arange(start, min(start + step, count))
-        keys = call.readable(rows)
+        keys = call.allowed_range(rows)
         scores = call.scores(rows, keys)  # key head, head, query, key
         block_logarithms = call.logarithms(scores)
         weights = scores.flatten(0, 1).sub_(block_logarithms[..., None]).exp_()

@@ -458,7 +458,7 @@ def weight_files(path: Path) -> list[Path]:
     Raises
     ------
     InputError
-        With field ``model`` if there are no weights files or some are missing.
+        With field ``model`` if all or some weights files are missing.
     """
     if shards := [each.name for each in path.iterdir() if _DISTRIBUTED.match(each.name)]:
         raise InputError(

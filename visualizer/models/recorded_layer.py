@@ -30,7 +30,7 @@ from visualizer.models.layer_values import (
     input_reader,
     modules_with_input,
     output_reader,
-    vectors,
+    text_vectors,
 )
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class RecordedLayer:
 
     def is_read(self, stream: Tensor) -> bool:
         """Return whether a stream is the input of a module of the layer."""
-        others = (vectors(each.given) for each in self.module_calls.values())
+        others = (text_vectors(each.given) for each in self.module_calls.values())
         return any(are_equal(one, stream) for one in others)
 
     def _is_product(self, path: str, each: ModuleCall) -> bool:
@@ -143,7 +143,7 @@ class RecordedLayer:
         of the last token, which takes almost no time.
         """
         module = self.modules[path]
-        given, result = vectors(each.given), vectors(each.result)
+        given, result = text_vectors(each.given), text_vectors(each.result)
         if not is_matrix(module) or given is None or result is None:
             return False
         weights = own_weights(module, path)

@@ -371,7 +371,7 @@ def _describe_vectors(group: LayerGroup) -> CapturedVectors:
     masks = tuple(each.mask for each in group.added)
     cut = _cut_edges(group)
     if cut and all(each.mask is MaskKind.NONE for each in masks):
-        # If there is no other mask, cut edges are represented in a mask that allows all cells.
+        # Without another mask, cut edges are represented in a mask that allows all cells.
         allowed = np.ones(tuple(group.calls[0].weights.shape[-2:]), dtype=bool)
         masks = (LayerMask(MaskKind.OWN, BooleanMatrix.of(allowed)),) * len(masks)
     is_one = all(other == masks[0] for other in masks[1:])

@@ -274,7 +274,7 @@ class TextRecorder:
         real = {
             text: found
             for argument, text in masks.items()
-            if (found := _real_positions(arguments.get(argument), is_model=is_model)) is not None
+            if (found := _non_padding_mask(arguments.get(argument), is_model=is_model)) is not None
         }
         has_encoded = any(
             arguments.get(name) is not None for name in ("encoder_outputs", "encoder_hidden_states")
@@ -327,14 +327,14 @@ class TextRecorder:
         # One encoded text may belong to several texts of the batch.
         call = chain.join_calls(at * len(chain.rows[-1].call.weights) // size)
         side, first, stop = self._text_of_module(call.module), chain.rows[0].first, chain.stop
-        before = _real_places(real.get(side), stop)
+        before = _non_padding_positions(real.get(side), stop)
         if not before or before[-1] < first:  # everything is padding: keep all positions
             before = [*range(stop)]
         queries = [place for place in before if place >= first]
         keys = before
         if chain.is_cross:
             count = call.weights.shape[-1]
-            keys = _real_places(real.get(_TEXT), count, is_whole=True) or [*range(count)]
+            keys = _non_padding_positions(real.get(_TEXT), count, is_whole=True) or [*range(count)]
         is_continuation = not chain.is_cross and len(queries) < len(keys)
         call = _select_positions(call, [place - first for place in queries], keys)
         return RecordedCall(
@@ -355,9 +355,9 @@ class TextRecorder:
         chains = dict(_build_chains(made))
         order: Tensor | bool = True
         if self._chains.keys() & chains.keys():
-            order = self._order_continued_by(made, chains)
+            order = self._match_continued_texts(made, chains)
             if order is False:
-                is_kept = made.is_encoded and self._has_encoded_same(chains)
+                is_kept = made.is_encoded and self._attends_to_same_encoding(chains)
                 others = self._chains if is_kept else {}
                 self._chains = {at: one for at, one in others.items() if at not in chains}
                 is_marked = bool(others) and _TEXT in self._real
@@ -368,9 +368,9 @@ class TextRecorder:
                 before.extend(chain, None if isinstance(order, bool) else order)
             else:
                 self._chains[place] = chain
-        self._mark_real(chains.values(), made, None if isinstance(order, bool) else order)
+        self._update_padding(chains.values(), made, None if isinstance(order, bool) else order)
 
-    def _has_encoded_same(self, chains: Mapping[ModuleCallIndex, _Chain]) -> bool:
+    def _attends_to_same_encoding(self, chains: Mapping[ModuleCallIndex, _Chain]) -> bool:
         """Return whether a decoder attends to the same encoded text as before."""
         across = [
             (self._chains[place].keys[-1].keys, chain.keys[-1].keys)
@@ -382,7 +382,7 @@ class TextRecorder:
             for before, now in across
         )
 
-    def _order_continued_by(
+    def _match_continued_texts(
         self, made: _ForwardPass, chains: Mapping[ModuleCallIndex, _Chain]
     ) -> Tensor | bool:
         """Return whether a pass continues earlier passes, and for which texts of the batch."""
@@ -396,7 +396,7 @@ class TextRecorder:
                     return False
         return found
 
-    def _mark_real(
+    def _update_padding(
         self, chains: Iterable[_Chain], made: _ForwardPass, order: Tensor | None
     ) -> None:
         """Update the padding positions; the mask of a pass may omit cached positions."""
@@ -411,8 +411,8 @@ class TextRecorder:
             if before is not None and order is not None:
                 before = before[order.cpu()]
             is_whole = known is not None and known.shape[-1] >= stop
-            now = _real_before(stop if is_whole else stop - first, known, batch)
-            cached = _real_before(first, before, batch)
+            now = _non_padding_before(stop if is_whole else stop - first, known, batch)
+            cached = _non_padding_before(first, before, batch)
             self._real[side] = torch.cat([cached, now[:, -(stop - first) :]], -1)
             if is_whole:
                 self._real[side] &= now
@@ -454,7 +454,7 @@ def _cached_positions(cache: Any) -> int:
         return 0
 
 
-def _real_positions(mask: Any, *, is_model: bool) -> Tensor | None:
+def _non_padding_mask(mask: Any, *, is_model: bool) -> Tensor | None:
     """Return a mask of the positions that are not padding, [batch, position]; None if unknown.
 
     A mask with four axes that is passed to a whole model was chosen by its caller and does not
@@ -469,7 +469,7 @@ def _real_positions(mask: Any, *, is_model: bool) -> Tensor | None:
     return is_open.flatten(1, 2).any(1)
 
 
-def _real_before(stop: int, known: Tensor | None, batch: int) -> Tensor:
+def _non_padding_before(stop: int, known: Tensor | None, batch: int) -> Tensor:
     """Return a mask of the non-padding positions before ``stop``; it includes unknown positions."""
     if known is None:
         return torch.ones(batch, stop, dtype=torch.bool)
@@ -477,7 +477,9 @@ def _real_before(stop: int, known: Tensor | None, batch: int) -> Tensor:
     return torch.cat([torch.ones(batch, stop - known.shape[-1], dtype=torch.bool), known], -1)
 
 
-def _real_places(real: tuple[bool, ...] | None, stop: int, *, is_whole: bool = False) -> list[int]:
+def _non_padding_positions(
+    real: tuple[bool, ...] | None, stop: int, *, is_whole: bool = False
+) -> list[int]:
     """Return the positions before ``stop`` that are not padding.
 
     Parameters

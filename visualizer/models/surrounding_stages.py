@@ -32,7 +32,7 @@ from visualizer.models.layer_recorder import (
     record_layer_inputs,
     record_module_calls,
 )
-from visualizer.models.layer_values import LayerPass, vectors
+from visualizer.models.layer_values import LayerPass, text_vectors
 from visualizer.models.recognition_errors import StepMismatchError, infer_or_none
 from visualizer.models.recorded_runs import LayerRun, group_calls
 from visualizer.models.text_model import PIXELS_ARGUMENT
@@ -271,7 +271,7 @@ class _RepeatedLayers:
 
     def _input_stream(self, place: int) -> Tensor:
         given = self._inputs[place]
-        stream = vectors(first_input(given.given, given.named))
+        stream = text_vectors(first_input(given.given, given.named))
         assert stream is not None
         return stream.cpu()
 

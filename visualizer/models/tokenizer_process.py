@@ -153,7 +153,7 @@ class TokenizerProcess:
     def release_closed_tokenizers(self) -> None:
         """Release closed tokenizers; if none is left, the process exits after some time."""
         with self._lock, suppress(ProcessEndedError), self._kill_on_error():
-            if self._closed and self._started and not self._started.is_over:
+            if self._closed and self._started and not self._started.has_ended:
                 self._forget_tokenizers(self._started)
 
     def end(self) -> None:
@@ -192,7 +192,7 @@ class TokenizerProcess:
         started.ask("forget", {"numbers": closed}, LOADING_LIMITS)
 
     def _running_process(self) -> _StartedProcess:
-        if self._started is None or self._started.is_over:
+        if self._started is None or self._started.has_ended:
             self._kill_process()
             self._started = _StartedProcess()
         return self._started
@@ -240,7 +240,7 @@ class _StartedProcess:
         ).start()
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the process has ended, or was started by the parent of this forked process."""
         return self._owner != os.getpid() or self._process.poll() is not None
 
