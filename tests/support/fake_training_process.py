@@ -178,7 +178,7 @@ class Fake:
         self.state = "paused"
         self.progress()
 
-    def hear_step(self, count: int) -> None:
+    def hear_step(self, count: int = 1) -> None:
         self.hold()
         self.state, self.until = "running", self.step + count
 
