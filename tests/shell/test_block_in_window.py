@@ -103,7 +103,7 @@ def test_every_step_is_reported_with_its_numbers(hand: Hand) -> None:
         hand.settle()
         told.append(hand.window.playback_bar.caption.text())
     assert "is unchanged" in told[0]
-    assert "divided by its standard deviation" in told[1]
+    assert "standard deviation" in told[1]
     assert "add up to the stream after attention" in told[2]
     assert "ReLU of the up projection gives" in told[4]
     assert "add up to the layer output" in told[5]
