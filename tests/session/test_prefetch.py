@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -80,6 +80,10 @@ def test_the_immediate_part_of_a_view_needs_no_prefetch(
 
 @examples(1.5)
 @given(fields=CHOSEN, change=CHANGES)
+@example(
+    {"pinned": FOLDED, "colouring": ColourOptions(limits=ColourLimits.UNIT)},
+    ("folds", frozenset({HeadAggregate.MEAN})),
+)
 def test_a_view_with_prefetched_data_is_shown_without_reading(
     fields: dict[str, Any], change: tuple[str, Any]
 ) -> None:

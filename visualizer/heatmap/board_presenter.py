@@ -306,7 +306,8 @@ def _panels_key(resolved: ResolvedView) -> Hashable:
         resolved.is_spread,
         resolved.flow,
         bool(resolved.heads),  # otherwise aggregates only
-        frozenset({*folds, *([pinned.fold] if pinned and pinned.fold else [])}),
+        frozenset(folds),
+        pinned.fold if pinned and pinned.fold not in folds else None,  # only its own value is read
         chosen.limits,
         resolved.overview is not None and not is_late,
         late,
