@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tests.support.playback_viewer import Viewer
 
 ROLE = QAccessible.Role
-SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48%."
+SENTENCE = "In head 1, journey (query 2) attends to Your (key 1) with weight 48%."
 
 
 @pytest.fixture
