@@ -164,7 +164,7 @@ def test_a_lesson_is_reported(kind: str, folder: Path) -> None:
             [folder], PrintedNumbers.read(resource_path("lessons", "chapter3.json"))
         )
     assert [error.sentence for error in errors] == [
-        f"Cannot read it: it is not a file, but {kind}."
+        f"Cannot read the lesson: it is not a file, but {kind}."
     ]
 
 

@@ -262,7 +262,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a", weights=[[1.0]]),
-        "weights must be a dictionary of arrays by name. It is [[1.0]].",
+        "weights must be a dictionary that maps names to arrays. It is [[1.0]].",
     ),
     (
         lambda: attend("a", weights={"Q": [[1.0]]}),

@@ -39,7 +39,7 @@ BAD = [
     ("--layer 2", "--layer has no effect without --export. Remove it."),
     (
         "--layer 0 --export a.png",
-        "argument --layer: invalid value '0': must be a whole number of at least 1, or all",
+        "argument --layer: invalid value '0': must be a whole number of at least 1, or 'all'",
     ),
     ("--layer 2 --export a.png", "argument --layer: There is no layer 2. There is 1 layer."),
     (

@@ -383,7 +383,7 @@ def _convert_own_weights(
     if weights is None:
         return ()
     if not isinstance(weights, Mapping):
-        raise invalid_argument_error("weights", "a dictionary of arrays by name", weights)
+        raise invalid_argument_error("weights", "a dictionary that maps names to arrays", weights)
     for name in weights:
         if name not in list(CUSTOM_WEIGHT_LAYERS):
             known = ", ".join(CUSTOM_WEIGHT_LAYERS)

@@ -220,7 +220,7 @@ def validate_numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
 
 
 def validate_boolean_matrix(name: str, values: Any) -> np.ndarray:
-    """Return a boolean matrix, which may be passed as ones and zeros."""
+    """Validate and return a boolean matrix; ones and zeros are accepted."""
     array = _as_array(name, values)
     if array.dtype.kind not in "biuf":
         raise InputError(

@@ -293,7 +293,7 @@ class ScaledVector(Struct, frozen=True, tag=True):
 
 
 class LateSink(Struct, frozen=True, tag=True):
-    """Context vectors multiplied by the share of the row that the head's sink leaves.
+    """Context vectors multiplied by the share of the row that remains after the head's sink.
 
     Parameters
     ----------

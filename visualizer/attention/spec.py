@@ -82,10 +82,10 @@ class Projection(SettingChoice):
 
 
 class Arrangement(SettingChoice):
-    """Whether the heads split d_out, or have the size d_out each and are stacked."""
+    """Whether the heads split d_out, or each have size d_out and are stacked."""
 
-    SPLIT = "split", "Split: size is divided"
-    STACKED = "stacked", "Stacked: full size each"
+    SPLIT = "split", "Split: heads share the output size"
+    STACKED = "stacked", "Stacked: each head has the full size"
 
 
 class PositionKind(SettingChoice):

@@ -208,7 +208,7 @@ class StageNouns(Struct, frozen=True):
     number : str
         Name of a single number.
     numbers : str
-        Plural of the name; by default, "numbers of the" followed by the name of a vector.
+        Plural of the name; by default, "elements of the" followed by the name of a vector.
     vector : str
         Name of a single vector; by default, the name of a number.
     """
@@ -284,7 +284,7 @@ class Stage(Struct, frozen=True):
     @property
     def nouns(self) -> str:
         """Name of the stage's numbers, in the plural."""
-        return STAGE_NOUNS[self.name].numbers or f"numbers of the {vector_noun(self.name)}"
+        return STAGE_NOUNS[self.name].numbers or f"elements of the {vector_noun(self.name)}"
 
     @property
     def is_before_mask(self) -> bool:
@@ -524,10 +524,10 @@ STAGE_TABLE: tuple[Stage, ...] = (
     Stage("biased", "Biased", "+ bias", SCORE_AXES, Operation.ADD_SCORE_BIAS, ("scores", "bias"),
           (), (), "scores plus bias", _has_linear_bias, supersedes=True, step=ScoreBias()),
     Stage("masked", "Masked", "−∞ where forbidden", SCORE_AXES, Operation.MASK_BEFORE_SOFTMAX,
-          ("scores",), MASK_FIELDS, (), "scores of forbidden keys set to −∞",
+          ("scores",), MASK_FIELDS, (), "scores for forbidden keys set to −∞",
           lambda spec: _has_scores(spec) and _has_score_mask(spec), supersedes=True),
     Stage("masked", "Masked", "−∞ at padding", SCORE_AXES, Operation.MASK_BEFORE_SOFTMAX,
-          ("scores",), ("lengths",), (), "scores of padding set to −∞",
+          ("scores",), ("lengths",), (), "scores for padding tokens set to −∞",
           lambda spec: (
               _has_scores(spec) and not _has_score_mask(spec) and bool(spec.lengths)
           ),
@@ -602,24 +602,26 @@ STAGE_NOUNS = {
     "zeroed": StageNouns("weight after the mask", "weights after the mask"),
     "weights": StageNouns("weight", "weights"),
     "dropped": StageNouns("weight after dropout", "weights after dropout"),
-    "context": StageNouns("context", "numbers of the context vectors", "context vector"),
+    "context": StageNouns("context", "elements of the context vectors", "context vector"),
     "context_gate": StageNouns("gate", vector="context gate"),
     "gated_context": StageNouns(
-        "gated context", "numbers of the gated context vectors", "gated context vector"
+        "gated context", "elements of the gated context vectors", "gated context vector"
     ),
-    "concat": StageNouns("concat", "numbers of the concatenated heads", "concatenated vector"),
+    "concat": StageNouns("concat", "elements of the concatenated heads", "concatenated vector"),
     "output": StageNouns("output"),
     "residual": StageNouns("residual stream"),
     "normed": StageNouns("normalized number", "normalized numbers", "normalized stream"),
-    "latent_queries": StageNouns("query latent", "numbers of the query latents"),
+    "latent_queries": StageNouns("query latent", "elements of the query latents"),
     "normed_latent_queries": StageNouns(
-        "normalized query latent", "numbers of the normalized query latents"
+        "normalized query latent", "elements of the normalized query latents"
     ),
-    "latent_keys": StageNouns("key–value latent", "numbers of the key–value latents"),
+    "latent_keys": StageNouns("key–value latent", "elements of the key–value latents"),
     "normed_latent_keys": StageNouns(
-        "normalized key–value latent", "numbers of the normalized key–value latents"
+        "normalized key–value latent", "elements of the normalized key–value latents"
     ),
-    "shared_keys": StageNouns("shared key", "numbers of the shared keys", "shared part of the key"),
+    "shared_keys": StageNouns(
+        "shared key", "elements of the shared keys", "shared part of the key"
+    ),
     "projected_queries": StageNouns("projected query", "projected queries"),
     "projected_keys": StageNouns("projected key", "projected keys"),
     "normed_queries": StageNouns("normalized query", "normalized queries"),
@@ -629,7 +631,7 @@ STAGE_NOUNS = {
     "normed_output": StageNouns("normalized output"),
     "scaled_output": StageNouns("scaled output"),
     "attended": StageNouns(
-        "stream after attention", "numbers of the residual stream after attention"
+        "stream after attention", "elements of the residual stream after attention"
     ),
     "normed_attended": StageNouns(
         "normalized number",
@@ -638,7 +640,7 @@ STAGE_NOUNS = {
     ),
     "cross_output": StageNouns("cross-attention output"),
     "crossed": StageNouns(
-        "stream after cross-attention", "numbers of the residual stream after cross-attention"
+        "stream after cross-attention", "elements of the residual stream after cross-attention"
     ),
     "normed_crossed": StageNouns(
         "normalized number",
@@ -652,7 +654,7 @@ STAGE_NOUNS = {
     "normed_feed_forward": StageNouns("normalized feed-forward output"),
     "scaled_feed_forward": StageNouns("scaled feed-forward output"),
     "added": StageNouns("sum"),
-    "result": StageNouns("result", "numbers of the result", "layer output"),
+    "result": StageNouns("result", "elements of the result", "layer output"),
 }
 
 

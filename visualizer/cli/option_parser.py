@@ -301,7 +301,7 @@ def convert_position(text: str) -> int | str:
     if text == "all":
         return text
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise invalid_value(text, "must be a whole number of at least 1, or all")
+        raise invalid_value(text, "must be a whole number of at least 1, or 'all'")
     return int(text)
 
 

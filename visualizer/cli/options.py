@@ -131,8 +131,8 @@ def create_parser(*, has_file: bool = True) -> argparse.ArgumentParser:
         prog="attention-visualizer",
         usage=USAGE,
         description=(
-            "Compute an attention module and show every intermediate value. "
-            "Without --export, opens the window."
+            "Run an attention module and show every intermediate value. Without --export, the "
+            "results are shown in the window."
         ),
         epilog=EXAMPLES,
     )
@@ -310,13 +310,17 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--layer": {
             "type": option_parser.convert_position,
             "metavar": "N",
-            "help": "layer to show, counted from 1; all writes one file per layer (default: 1)",
+            "help": (
+                "number of the layer to show, counted from 1; 'all' writes one file per layer "
+                "(default: 1)"
+            ),
         },
         "--text-shown": {
             "type": option_parser.convert_position,
             "metavar": "N",
             "help": (
-                "text of a batch to show, counted from 1; all writes one file per text (default: 1)"
+                "number of the text to show in a batch, counted from 1; 'all' writes one file per "
+                "text (default: 1)"
             ),
         },
         "--layout": option_parser.listed_choice_option(

@@ -1,4 +1,4 @@
-"""Explainers of input vectors, position vectors, and numbers read from a file or a model."""
+"""Explainers for input vectors, position vectors, and numbers read from a file or a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explainers of the layer around attention: residual stream, norms, feed-forward and experts."""
+"""Explainers for the rest of a layer: residual stream, norms, feed-forward layers and experts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explainers of projections, heads and rotary positions: queries, keys, values and outputs."""
+"""Explainers for projections, heads and rotary positions: queries, keys, values and outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explainers of attention scores: dot products, scale, bias, cap, and mask before the softmax."""
+"""Explainers for attention scores: dot products, scale, bias, cap, and mask before the softmax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explainers of attention weights: softmax and its variants, the mask after it, and dropout."""
+"""Explainers for attention weights: softmax and its variants, the mask after it, and dropout."""
 
 from __future__ import annotations
 

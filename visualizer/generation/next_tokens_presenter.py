@@ -62,7 +62,7 @@ class NextTokenBar(Struct, frozen=True):
 
 
 def describe_next_tokens(rows: Sequence[NextToken], is_edited: bool) -> str:
-    """Describe the most likely tokens; if the model is edited, also the unedited probabilities."""
+    """Describe the most likely tokens and, if edited, their probabilities in the unedited model."""
     sentences = []
     for row in rows:
         before = f", without edits {format_share(row.probability_of_all_heads)}" * is_edited

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 POOLING_PREFIX = "each cell: "
-"""Beginning of the note on pooling, if there is room for it."""
+"""Prefix of the pooling note, omitted if there is no room for it."""
 
 
 def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
@@ -54,7 +54,7 @@ class HeatmapAxis(Struct, frozen=True):
     Parameters
     ----------
     name : str
-        What it counts: query, key, token or a size.
+        What its indices count: query, key, token or a size.
     labels : tuple of str
         A label for every row or column of the stage.
     block : int
@@ -105,11 +105,12 @@ class Heatmap(Struct, frozen=True, eq=False):
     label : str
         The name of its head or text, next to its rows.
     values : numpy.ndarray
-        [row, column]; each is a value of the trace, or the value of largest magnitude in a block.
+        [row, column]; each is a value of the trace, or the value with the largest magnitude in a
+        block.
     forbidden, dropped : numpy.ndarray or None
         Boolean, of the same shape: cells without a value on the scale.
     sums : numpy.ndarray or None
-        Row sums, if a row should sum to 1 and does not.
+        Row sums; None unless a row that should sum to 1 does not.
     notes : tuple of str
         Notes on the panel, shortest first.
     unit : str
@@ -126,7 +127,7 @@ class Heatmap(Struct, frozen=True, eq=False):
     part : ComparedSide
         Its role in a comparison.
     shared_scale_sources : frozenset of (stage, head, fold)
-        The other panels with cells that are highlighted in it.
+        The other panels whose cells are highlighted in it.
     is_only_panel : bool
         Whether its tokens differ from those of the other panels, so that it has no cursor.
     layer : int or None
@@ -168,7 +169,7 @@ class Heatmap(Struct, frozen=True, eq=False):
     is_share: bool = False
 
     def transposed(self, key: Hashable) -> Heatmap:
-        """Return its transpose, with the same colour in each cell; row sums are left out."""
+        """Return the transposed panel without row sums; each cell keeps its colour."""
         return replace(
             self,
             key=key,
@@ -217,7 +218,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
     panels : tuple of Heatmap
         The panel of each column, for the head in front.
     operands : tuple of Heatmap or None
-        The panel above each column.
+        The panel above each column; None if there is none.
     thumbnails : tuple of Heatmap
         The weights of each head, and of aggregated heads; empty for a single head.
     focus : int
@@ -251,7 +252,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
         return sum(panel.head is not None for panel in self.thumbnails)
 
     def first_tab(self, count: int) -> int:
-        """Return the first thumbnail on the page with the head in front, of pages of a count."""
+        """Return the first head on the front head's page of tabs, for pages of `count` tabs."""
         return self.front // max(1, count) * count
 
     @property
@@ -268,14 +269,14 @@ class Board(Struct, frozen=True, eq=False):
     Parameters
     ----------
     overview : Heatmap or None
-        A whole panel for the minimap, while the others are zoomed.
+        A complete panel for the minimap while the others are zoomed.
     zoom : ZoomRange or None
         The visible part.
     current : tuple of int or None
         The leading index of the selected text or layer, if there are panels of several texts or
         layers.
     said : str
-        What is compared, for the caption of a figure.
+        Description of what is compared, for the caption of a figure.
     flow : FlowPanels or None
         The panels as one flow from tokens to output; None if they are arranged by stage and head.
     """
@@ -288,12 +289,12 @@ class Board(Struct, frozen=True, eq=False):
     flow: FlowPanels | None = None
 
     def is_current(self, heatmap: Heatmap) -> bool:
-        """Whether a panel belongs to the selected text or layer."""
+        """Return whether a panel belongs to the selected text or layer."""
         return self.current in {None, heatmap.leading}
 
     @property
     def known(self) -> dict[Hashable, Heatmap]:
-        """All panels, including the overview, by their cache keys."""
+        """All panels, including the overview, keyed by their cache keys."""
         others = [self.overview] if self.overview else []
         beside = self.flow.heatmaps if self.flow else ()
         return {heatmap.key: heatmap for heatmap in (*self.heatmaps, *others, *beside)}
@@ -311,12 +312,12 @@ DrawnStage = tuple[str, ComparedSide, LeadingIndex]
 
 
 class PendingCells(Struct, frozen=True, eq=False):
-    """Cells with a changed mask and pending values.
+    """Cells whose mask has changed and whose new values are not computed yet.
 
     Parameters
     ----------
     forbidden, allowed : numpy.ndarray
-        Boolean, in drawn cells: the cells that have become forbidden or allowed.
+        Boolean, one per drawn cell: the cells that have become forbidden or allowed.
     """
 
     forbidden: np.ndarray

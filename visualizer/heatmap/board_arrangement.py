@@ -1,4 +1,4 @@
-"""Choose the arrangement of a board's panels: bands, groups and pages of heads, and size.
+"""Choose the arrangement of a board's panels: bands, groups of heads, pages and size.
 
 Of all arrangements that fit in both directions, the one with the largest panels is chosen. The
 current arrangement is kept unless another one is at least 1.5 times as good. The geometry is
@@ -57,12 +57,12 @@ COMFORTABLE_GRID_SIDE_PX = 96
 """Comfortable side if only one stage is shown."""
 GAP, GROUP_GAP, EDGE = 16, 28, 12
 LABEL_TOP_MARGIN_PX = 8
-"""Space above the labels of keys; highlighted labels are bold, and therefore longer."""
+"""Space above the key labels; highlighted labels are bold, and therefore longer."""
 HEAD_LABEL_HEIGHT_PX = 20
 """Height of the line with the head's label, above a row of panels without column labels."""
 BOTTOM_MARGIN_PX = 4
 LABEL_LENGTH_WEIGHTS = ((MAX_LABEL_PX, 1.0), (56, 0.93), (36, 0.88))
-"""Maximum label lengths in pixels, and the weight of an arrangement that uses them."""
+"""Maximum label lengths in pixels, each with the weight of an arrangement that uses it."""
 EXTRA_BAND_WEIGHT = 0.8
 """Weight of an arrangement per additional band or group."""
 CURRENT_ARRANGEMENT_WEIGHT = 1.5
@@ -71,7 +71,7 @@ MIN_PAGING_GAIN = 1.3
 """Gain in panel size that justifies fewer heads per page if no arrangement is comfortable."""
 MAX_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
-"""Widths of a feature column: minimum, maximum, and maximum of a single column."""
+"""Width limits of a feature column: minimum, maximum, and maximum if it is the only column."""
 FEATURE_WIDTH_SHARE = 0.6
 """Width of a feature cell relative to a token cell, and of feature panels relative to token
 panels."""
@@ -92,7 +92,7 @@ class PanelArrangement(Struct, frozen=True):
     longest : float
         Width to which labels are shortened.
     side : float
-        Side of a panel that shows all tokens, as far as whole pixels can fill it.
+        Side of a panel that shows all tokens, rounded down to what whole pixels can fill.
     is_paged : bool
         Whether heads are split into pages; otherwise all heads are stacked vertically.
     """
@@ -110,7 +110,7 @@ class PanelArrangement(Struct, frozen=True):
         return -(-self.heads // self.groups)
 
     def has_same_arrangement(self, other: PanelArrangement | None) -> bool:
-        """Whether heads and stages are arranged as in another arrangement, at any size."""
+        """Return whether heads and stages are arranged as in another arrangement, at any size."""
         return other is not None and (self.groups, self.heads, len(self.bands)) == (
             other.groups,
             other.heads,
@@ -207,7 +207,7 @@ class BoardMeasures:
         return [side / ratio for side in sides if side <= most] or [sides[0] / ratio]
 
     def fits(self, one: PanelArrangement, side: float, height: float) -> bool:
-        """Whether panels with this side fit in this arrangement."""
+        """Return whether panels with this side fit in this arrangement."""
         return self.height_of(one, side) <= height and all(
             self.width_of(one, band, side) <= self.width for band in one.bands
         )
@@ -226,7 +226,7 @@ class BoardMeasures:
     def _band_heights(
         self, band: tuple[int, ...], longest: float, side: float
     ) -> tuple[float, float, float, float]:
-        """Return the heights in a band: above the first row, above other rows, cells and head."""
+        """Return a band's heights: above the first row, above other rows, of cells, of heads."""
         key = (band, longest, side)
         found = self._heights_by_band.get(key)
         if found is None:
@@ -276,7 +276,7 @@ class BoardMeasures:
         return max(24 * self.scale, widest + 10 * self.scale, heads + beside)
 
     def head(self, side: float) -> float:
-        """Return the height of column heads, including their notes.
+        """Return the height of the column heads, including their notes.
 
         If panels are pooled, a line is reserved for the note about pooling, which disappears after
         zooming in: content under the pointer must not move.
@@ -286,7 +286,7 @@ class BoardMeasures:
         return (HEAD_HEIGHT_PX + NOTE_HEIGHT_PX * max(self.notes_lines, is_pooled)) * self.scale
 
     def lanes(self, band: tuple[int, ...], rows: int) -> list[tuple[int, ...]]:
-        """Return the lanes of a band: columns placed side by side, each with one or more stages.
+        """Return the lanes of a band, which are side by side and each contain one or more stages.
 
         Neighbouring stages without heads are stacked vertically if there are enough rows.
         """
@@ -405,7 +405,7 @@ class BoardMeasures:
         return tops, y + BOTTOM_MARGIN_PX * self.scale
 
     def below(self, band: tuple[int, ...], side: float) -> float:
-        """Return the height of the cells of a band's rows, including what is drawn below them."""
+        """Return the height of a row's cells in a band, including what is drawn below them."""
         return max(
             side * self.columns[at].rows / self.tokens + self.columns[at].footer_height
             for at in band
@@ -418,7 +418,7 @@ class BoardMeasures:
         return max(len(lane) for lane in self.lanes(band, one.rows))
 
     def above(self, one: PanelArrangement, band: tuple[int, ...], row: int, side: float) -> float:
-        """Return the height above the cells of a row, for the labels of keys and heads."""
+        """Return the height above a row's cells, for the key labels and head labels."""
         line = HEAD_LABEL_HEIGHT_PX * self.scale + label_overhang(side / self.tokens, self.line)
         if not self.has_key_labels(row):
             return line
@@ -430,7 +430,7 @@ class BoardMeasures:
         )
 
     def keys_height(self, one: PanelArrangement, band: tuple[int, ...], side: float) -> float:
-        """Return the height of the labels of a band's keys."""
+        """Return the height of the key labels of a band."""
         cell = side / self.tokens
         return max(
             label_height(column.widest_key, column.is_token, cell, one.longest, self.line)
@@ -438,19 +438,19 @@ class BoardMeasures:
         )
 
     def has_key_labels(self, row: int) -> bool:
-        """Whether keys are labelled above a row: the first, or every row if keys differ."""
+        """Return whether a row has key labels above it: the first row, or any if keys differ."""
         return row == 0 or self.has_other_keys
 
     def has_heads_above(self, band: tuple[int, ...]) -> bool:
-        """Whether head labels are above the labels of keys.
+        """Return whether head labels are above the key labels.
 
-        Otherwise, head labels are to the left of the labels of keys, at the end of the gutter.
+        Otherwise, head labels are to the left of the key labels, at the end of the gutter.
         """
         headed = [at for at in band if self.columns[at].is_headed]
         return bool(headed) and (self.is_grid or headed[0] != band[0])
 
     def has_short_heads(self, one: PanelArrangement) -> bool:
-        """Whether the room next to the keys is sufficient only for head numbers."""
+        """Return whether the room next to the keys is sufficient only for head numbers."""
         if all(self.has_heads_above(band) for band in one.bands):
             return False
         widest = max(column.head_width for column in self.columns)
@@ -466,7 +466,7 @@ class BoardMeasures:
         return max(features, self.tokens)
 
     def spread(self, one: PanelArrangement, side: float) -> dict[int, float]:
-        """Distribute the spare width of each band among its panels of features."""
+        """Distribute the spare width of each band among its feature panels."""
         widths = {at: self.min_width(at, side) for band in one.bands for at in band}
         for band in one.bands:
             spare = self.width - self.left_edges(one, band, side, widths)[1]
@@ -480,7 +480,7 @@ class BoardMeasures:
         return widths
 
     def widest_features(self, at: int) -> float:
-        """Return the maximum width of the cells of a panel of features."""
+        """Return the maximum width of the cells in a feature panel."""
         columns = self.columns[at].columns
         return (WIDEST_ONLY_FEATURE if columns == 1 else WIDEST_FEATURE * columns) * self.scale
 
@@ -533,7 +533,7 @@ class BoardArranger:
         return chosen or self._scrolled_arrangement()
 
     def _best_with_free_height(self) -> PanelArrangement:
-        """Return the best arrangement of any height, in as few bands as are comfortable."""
+        """Return the best arrangement of any height, with as few bands as is comfortable."""
         for height in (self.measures.height, math.inf):
             for bands in range(1, MAX_BANDS + 1):
                 found = self._best_with_heads(self.measures.heads, height, bands)
@@ -579,7 +579,7 @@ class BoardArranger:
         return best
 
     def candidates(self, heads: int) -> Iterator[tuple[PanelArrangement, float]]:
-        """Yield arrangements with `heads` heads per page, with their weight per pixel of side."""
+        """Yield arrangements with `heads` heads per page, and their weights per pixel of side."""
         groups = dict.fromkeys(-(-heads // rows) for rows in range(heads, 0, -1))
         for (longest, named), bands, count in itertools.product(
             LABEL_LENGTH_WEIGHTS, self._band_cuts(), groups
@@ -631,7 +631,7 @@ class BoardArranger:
         return PanelArrangement(one.bands, one.groups, one.heads, one.longest, side, is_paged)
 
     def _scrolled_arrangement(self) -> PanelArrangement:
-        """Return the arrangement that scrolls least, for a canvas that is too small."""
+        """Return the arrangement that needs the least scrolling on a canvas that is too small."""
         side = self._panel_sides[0]
 
         def beyond(one: PanelArrangement) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Positions of a board's panels: pure geometry, shared by the window and exported pictures."""
+"""Positions of a board's panels: pure geometry, shared by the window and exported figures."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class TitlePlacement(StrEnum):
 
     PINNED = "pinned"  # above its column, at the top of the canvas
     OWN = "own"  # above the panel, with its full colour scale
-    LINE = "line"  # above the panel, in one line with the end of its scale
+    LINE = "line"  # above the panel, on the same line as the end of its scale
     NONE = "none"
 
 
 class PlacedPanels(Struct, frozen=True):
-    """Positions of panels, each with the index of its panel, and the total size.
+    """Positions of panels, each with the panel's index, and the total size.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class PlacedPanels(Struct, frozen=True):
     arrangement : PanelArrangement
         Arrangement of stages and heads.
     page : float or None
-        Height of a page of heads, if there are several pages.
+        Height of a page of heads; None if there is only one page.
     """
 
     places: tuple[tuple[int, PanelPosition], ...]
@@ -94,7 +94,7 @@ class PanelPosition(Struct, frozen=True):
     title: TitlePlacement
 
     def slot(self, heatmap: Heatmap) -> PanelSlot:
-        """Return the slot of a panel placed here."""
+        """Return the slot of a panel at this position."""
         (rows, columns), width = heatmap.side, self.width
         cells = QRectF(self.left, self.upper, columns * width, rows * self.height)
         drawn = heatmap.values.shape  # a zoomed panel has fewer, larger cells in the same area
@@ -117,19 +117,19 @@ class PanelSlot(Struct, frozen=True, dict=True):
     cell_width, cell_height : float
         Size of one cell.
     has_row_labels : bool
-        Whether it is the first in its row or of its head; the others share its labels.
+        Whether it is the first panel of its row or head; the others share its labels.
     has_column_labels : bool
-        Whether the keys are labelled above it, rather than above a panel higher up.
+        Whether the keys are labelled above this panel rather than above a panel higher up.
     numbers : CellNumberFormat or None
         Format of its numbers; None if there is no room for them.
     panel_notes : tuple of str
-        Notes below it that the other panels of its column do not share.
+        Notes below the panel that the other panels of its column do not share.
     longest : float
         Width to which its labels are shortened.
     head_at : tuple of float or None
-        Position of its head label, relative to the corner of its cells; None if it has none.
+        Position of its head label, relative to the corner of its cells; None without a label.
     is_head_short : bool
-        Whether there is room for the head number only.
+        Whether there is only room for the head number.
     title : TitlePlacement
         Placement of its title.
     """
@@ -198,7 +198,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
         return self.heatmap.rows.first(row), self.heatmap.columns.first(column)
 
     def _title_width(self) -> float:
-        """Return the width that its head needs."""
+        """Return the width that the column head needs."""
         if self.title is TitlePlacement.LINE:
             return panel_title_width(self.heatmap)
         return min_column_head_width(self.heatmap)
@@ -246,7 +246,7 @@ class FlowTarget(Struct, frozen=True):
 
 
 class LayerCell(Struct, frozen=True):
-    """A weight of a layer above a column of the flow board.
+    """A weight of the layer above a column of the flow board.
 
     Parameters
     ----------
@@ -260,14 +260,14 @@ class LayerCell(Struct, frozen=True):
 
 
 class MenuPlace(Struct, frozen=True):
-    """A place of the board with a context menu.
+    """A place on the board that has a context menu.
 
     Parameters
     ----------
     stage : str
         The stage of a heading; empty elsewhere.
     head : int or None
-        The head of a tab, or of a panel next to whose label the place is.
+        The head of the tab, or of the panel whose label is at the place.
     is_tab : bool
         Whether it is a tab of the flow board.
     token : int or None
@@ -290,11 +290,12 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
     Parameters
     ----------
     slots, operands : tuple of PanelSlot or None
-        Of each column; None if an adjacent spine stands for it, or if there is none.
+        The panel and the operand of each column; None if an adjacent spine represents the
+        column, or if there is no operand.
     thumbnails : tuple of PanelSlot
-        Of each head with a tab.
+        The thumbnail of each head that has a tab.
     earlier : PanelSlot or None
-        The state of a matrix from which playback computes the visible one, in the same place.
+        The state of a matrix from which playback computes the visible state, at the same position.
     """
 
     panels: FlowPanels
@@ -305,12 +306,12 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
     earlier: PanelSlot | None = None
 
     def has_earlier(self, slot: PanelSlot) -> bool:
-        """Whether the earlier state belongs to the matrix of a panel."""
+        """Return whether the earlier state belongs to the matrix of a panel."""
         return self.earlier is not None and self.earlier.cells == slot.cells
 
     @property
     def frame_key(self) -> Hashable:
-        """Everything that is painted around the cells, except headings and scales."""
+        """Key for everything that is painted around the cells, except headings and scales."""
         panels = self.panels
         spines = (at for at, column in enumerate(self.layout.columns) if column.is_spine)
         return (
@@ -324,7 +325,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
 
     @property
     def heading_keys(self) -> tuple[Hashable, ...]:
-        """Everything that the heading of each column shows; a toggled mask changes one."""
+        """Keys for everything that the heading of each column shows."""
         panels = self.panels
         return tuple(
             (titles, column.states.index(panel.stage), operation, panel.colour)
@@ -335,13 +336,13 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
 
     @property
     def legend_key(self) -> Hashable:
-        """Everything that the legend shows: the scale of the weights, and the other map."""
+        """Key for everything that the legend shows: the scale of the weights, and the other map."""
         colours = [panel.colour for panel in self.panels.panels]
         weights = next((colour for colour in colours if not colour.is_signed), None)
         return weights, next((colour.map for colour in colours if colour.is_signed), None)
 
     def spine_title(self, at: int) -> str:
-        """Return the title of a narrow column, and of those to its right that it stands for."""
+        """Return the title of a spine, including the columns to its right that it represents."""
         titles, columns = self.panels.titles, self.layout.columns
         last = at
         while last + 1 < len(columns) and columns[last + 1].is_hidden:
@@ -350,7 +351,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
         return first if last == at else f"{first} … {final}"
 
     def operand_cell_at(self, point: QPointF) -> Cell | None:
-        """Return the cell under a point, among the keys and values above matrices."""
+        """Return the cell under a point in the keys or values above the matrices."""
         for column, slot in zip(self.panels.columns, self.operands, strict=True):
             place = slot.at(point) if slot and column.operand else None
             if slot and place:
@@ -360,7 +361,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
         return None
 
     def layer_cell_at(self, point: QPointF) -> LayerCell | None:
-        """Return the weight of a layer under a point, above a matrix."""
+        """Return the weight under a point in the layers above the matrices."""
         for at, (column, slot) in enumerate(zip(self.panels.columns, self.operands, strict=True)):
             place = slot.at(point) if slot and not column.operand else None
             if place:
@@ -368,14 +369,14 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
         return None
 
     def parameter_of(self, cell: LayerCell) -> ParameterCell:
-        """Return the address of the weight at a place above a column."""
+        """Return the address of the weight at a position above a column."""
         slot = self.operands[cell.at]
         assert slot is not None
         stage = self.panels.columns[cell.at].layer_stage
         return ParameterCell(stage, slot.heatmap.head, cell.row, cell.column)
 
     def place_of(self, parameter: ParameterCell) -> LayerCell | None:
-        """Return where a weight is shown; None if it is not, or in another head."""
+        """Return where a weight is shown; None if it is not shown or belongs to another head."""
         for at, (column, slot) in enumerate(zip(self.panels.columns, self.operands, strict=True)):
             if slot and not column.operand and column.layer_stage == parameter.stage:
                 place = LayerCell(at, parameter.row, parameter.column)
@@ -403,7 +404,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
 
     @property
     def turned_heads(self) -> tuple[int | None, ...]:
-        """The heads to which the turning tabs lead: before and after those with a tab."""
+        """The heads before and after those with a tab, to which the page tabs lead."""
         if not self.layout.tabs.turns:
             return ()
         first = self.panels.first_tab(len(self.layout.tabs.heads))
@@ -419,7 +420,7 @@ class BoardLayout(Struct, frozen=True, dict=True):
     room : int
         Number of drawn cells that fit along a panel's side, in device pixels; 0 without panels.
     place_panels : PlacedPanels, optional
-        The positions that it was created from.
+        The positions from which the layout was created.
     flow : FlowPlacement, optional
         The flow board around the cells.
     """
@@ -433,7 +434,7 @@ class BoardLayout(Struct, frozen=True, dict=True):
     flow: FlowPlacement | None = None
 
     def has_same_positions(self, other: BoardLayout) -> bool:
-        """Whether panels have the same positions as in another layout; False if unknown."""
+        """Return whether panels have the same positions in both layouts; False if unknown."""
         if self.flow and other.flow:
             return self.flow.layout is other.flow.layout
         is_same = self.place_panels is not None and self.place_panels is other.place_panels
@@ -449,12 +450,12 @@ class BoardLayout(Struct, frozen=True, dict=True):
         return tuple(heads.values())
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
-        """Return the panel with cells under a point."""
+        """Return the panel whose cells are under a point."""
         return next((slot for slot in self.slots if slot.cells.contains(point)), None)
 
 
 def choose_number_formats(slots: Sequence[PanelSlot]) -> tuple[PanelSlot, ...]:
-    """Choose the number format of panels; all panels of a stage share it."""
+    """Choose the number formats of panels; all panels of a stage share one format."""
     stages: dict[Hashable, list[PanelSlot]] = {}
     for slot in slots:
         stages.setdefault(slot.heatmap.column, []).append(slot)

@@ -1,7 +1,7 @@
-"""Context menus of the heatmaps: of a cell, a heading, a head and a token.
+"""Context menus of the heatmaps, for cells, headings, heads and tokens.
 
-A menu holds only what works at its place. The menu key opens the menu of the pinned cell, or else
-of the cell under the pointer.
+A menu contains only the commands that work at its place. The menu key opens the menu of the pinned
+cell, or else of the cell under the pointer.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class BoardMenuActions(Struct, frozen=True):
 
 
 class MenuEntry(Struct, frozen=True):
-    """One entry; entries of another group are separated by a line."""
+    """One entry; a separator is shown between groups of entries."""
 
     id: str
     text: str
@@ -79,7 +79,7 @@ class BoardMenuController(QObject):
         board.menuRequested.connect(self.open)
 
     def open(self, place: MenuPlace, at: QPoint) -> None:
-        """Open the menu of a place; a cell is pinned first, so that the menu is about it."""
+        """Open the menu for a place; for a cell, pin it first, because the entries act on it."""
         resolved = self._workspace.wanted_resolved
         if resolved is None:
             return
@@ -184,7 +184,7 @@ def _run_entry(entry: MenuEntry) -> None:
 
 
 def _read_cell(resolved: ResolvedView, cell: Cell) -> tuple[str, tuple[Cell, ...]]:
-    """Return a cell's number as text, and the cells that contribute most to it, one per stage.
+    """Return a cell's number as text, and the cell of each stage that contributes most to it.
 
     Both are empty if the numbers of a served model have not arrived.
     """

@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 MAX_CACHED_LAYOUTS = 8
 """Maximum number of cached layouts; the least recently used one is dropped."""
 MAX_ROW_SPACING_PX = 14
-"""Maximum height added between rows of heads if there is spare height, in pixels."""
+"""Maximum space in pixels that is added between rows of heads if there is spare height."""
 _PLACED_BY_KEY: OrderedDict[Hashable, PlacedPanels] = OrderedDict()
-"""Cached positions, by everything they depend on."""
+"""Cached positions, keyed by everything that they depend on."""
 _LOCK = threading.Lock()
-"""Guards the cache, since figures and films are laid out on their own threads."""
+"""Guards the cache, because figures and films are laid out on other threads."""
 
 
 def lay_out_board(
@@ -58,7 +58,7 @@ def lay_out_board(
     is_paged: bool = False,
     is_height_free: bool = False,
 ) -> BoardLayout:
-    """Place a board's panels in a window of a given size.
+    """Place a board's panels in a window of the given size.
 
     Positions are reused if panels differ only in values, colours and the visible part.
 
@@ -143,7 +143,7 @@ class BoardPlacement:
             for column in measures.columns
         )
         self.cell = max(1, int(one.side * self.pixel_ratio / drawn + 1e-6)) / self.pixel_ratio
-        # Larger if panels are not yet pooled as far as there is room for.
+        # Larger if panels are not pooled to the available room yet.
         self.side = max(one.side, self.cell * drawn)
         self.widths = measures.spread(one, self.side)
         self.gutter = measures.gutter(one.longest)
@@ -190,7 +190,7 @@ class BoardPlacement:
         lanes = measures.lanes(band, one.rows)
         places: list[tuple[int, PanelPosition]] = []
         is_first, before = True, 0
-        is_named = False  # whether the panels of the present group have a head label already
+        is_named = False  # whether the panels of the current group already have a head label
         for (group, at), left in sorted(lefts.items(), key=lambda one: (one[1], one[0])):
             column = measures.columns[at]
             lane = next(lane for lane in lanes if at in lane)
@@ -247,9 +247,9 @@ class BoardPlacement:
         corner : tuple of float
             Left and upper edge of its cells.
         row : tuple
-            Its band, and its row in the band.
+            The band, and the row within the band.
         has_rows, says_whose : bool
-            Whether it shows row labels, and whether it shows its head label.
+            Whether the panel shows row labels, and whether it shows its head label.
         """
         measures, one, (band, number) = self.measures, self.arrangement, row
         column = measures.columns[at]

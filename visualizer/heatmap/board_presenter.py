@@ -1,4 +1,4 @@
-"""Present the board as one value: panels of the shown stages, cursor and highlights."""
+"""Present the board as one value: panels of the visible stages, cursor and highlights."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 PREVIEW_CELLS = 2**23
-"""Approximate number of cells computed before the first picture of a long text is shown."""
+"""Approximate number of cells that are computed before the first image of a long text is shown."""
 CELLS_PER_CHECK = 2**22
-"""Approximate number of cells computed between two checks for a newer request."""
+"""Approximate number of cells that are computed between two checks for a newer request."""
 PROGRESS_STEPS = 1000
-"""Number of steps in which the drawing of a panel reports progress."""
+"""Number of progress steps that are reported while a panel is drawn."""
 
 
 class BoardContents(Struct, frozen=True, eq=False):
@@ -102,12 +102,12 @@ def present_board_contents(
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
-    """Return the tensors that the picture reads."""
+    """Return a key for the tensors from which the panels are drawn."""
     return _panels_key(resolved), id(resolved.comparison) if resolved.comparison else None
 
 
 def prefetch(resolved: ResolvedView, previous: BoardContents | None) -> BoardContents:
-    """Build the picture on the worker, and read the values that hovering may need."""
+    """Build the panels on the worker thread, and read the values that hovering may need."""
     sources = [*_drawn_sources(resolved)]
     for source in sources:
         source.draw_coarse_rows(PREVIEW_CELLS // len(sources))
@@ -117,7 +117,7 @@ def prefetch(resolved: ResolvedView, previous: BoardContents | None) -> BoardCon
 
 
 def has_preview(resolved: ResolvedView) -> bool:
-    """Whether a first picture of the visible part exists, which is exact if that is cheap."""
+    """Return whether the visible part is drawn, exactly if that is cheap, or else as a preview."""
     return all(
         source.exact_row_share == 1
         or (source.drawn_share == 1 and source.max_cells > CELLS_PER_CHECK)
@@ -126,9 +126,9 @@ def has_preview(resolved: ResolvedView) -> bool:
 
 
 def draw_preview(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
-    """Draw a first picture of the visible part of a long text, until `is_over` returns True.
+    """Draw a preview of the visible part of a long text, until `is_over` returns True.
 
-    The picture is exact if that is cheap.
+    The preview is exact if exact values are cheap to compute.
     """
     for source in _drawn_sources(resolved):
         while source.draw_coarse_rows(CELLS_PER_CHECK):
@@ -173,7 +173,7 @@ def draw_panel(source: PanelSource, progress: Progress) -> None:
 
 
 def source_progress(progress: Progress, number: int, count: int) -> Progress:
-    """Return a callback for one of several parts of equal size."""
+    """Return a progress callback for one of several parts of equal size."""
 
     def report_progress(done: int, of: int) -> None:
         progress(number * of + done, count * of)
@@ -182,7 +182,7 @@ def source_progress(progress: Progress, number: int, count: int) -> Progress:
 
 
 def draw_panel_previews(resolved: ResolvedView, room: int, progress: Progress) -> None:
-    """Draw an initial image of all panels for a long text, with `room` cells per side."""
+    """Draw a preview of all panels of a long text, with `room` cells per side."""
     coarse = resolve_view(
         resolved.document, replace(resolved.view, room=room), resolved.run, resolved.computed
     )
@@ -193,15 +193,15 @@ def draw_panel_previews(resolved: ResolvedView, room: int, progress: Progress) -
 
 
 def is_fully_drawn(resolved: ResolvedView) -> bool:
-    """Whether the visible part is drawn exactly."""
+    """Return whether the visible part is drawn exactly."""
     return all(source.exact_row_share == 1 for source in _drawn_sources(resolved))
 
 
 def describe_exactness(resolved: ResolvedView) -> str:
-    """Describe how much of the pictures of a long text is exact; empty if all of it is.
+    """Describe how much of a long text's heatmaps is exact; empty if everything is exact.
 
-    The description is not a note of a panel, because it changes often, and the layout around notes
-    must not move.
+    The description is not a panel note, because it changes often, and a change of notes would move
+    the layout.
     """
     sources = [*_drawn_sources(resolved)]
     share = sum(source.exact_row_share for source in sources) / max(1, len(sources))
@@ -213,14 +213,14 @@ def describe_exactness(resolved: ResolvedView) -> str:
 
 
 def _drawn_sources(resolved: ResolvedView) -> Iterator[PanelSource]:
-    """Yield the panels of a text too long for memory; visible parts are drawn on demand."""
+    """Yield the panels of a text that does not fit in memory; visible parts are drawn on demand."""
     yield from _panel_sources(resolved)
     if resolved.overview and resolved.run.trace.is_blockwise:
         yield head_overview_source(resolved, resolved.overview, resolved.overview_head)
 
 
 def _long_text_thumbnails(resolved: ResolvedView) -> tuple[PanelSource, ...]:
-    """Return the thumbnails of a text too long for memory, which are never drawn exactly."""
+    """Return the thumbnails of a text that does not fit in memory; they are never drawn exactly."""
     is_shown = resolved.flow is not None and resolved.run.trace.is_blockwise
     return thumbnail_sources(resolved) if is_shown else ()
 
@@ -259,7 +259,7 @@ def _board_parts(board: Board) -> tuple[object, ...]:
 
 
 def present_board(resolved: ResolvedView, previous: Board) -> Board:
-    """Present the shown stages; panels that did not change are the same objects."""
+    """Present the visible stages; panels that did not change are the same objects."""
     known = previous.known
     if resolved.flow:
         flow = present_flow(resolved, known)
@@ -291,10 +291,10 @@ def _stage_panel_sources(resolved: ResolvedView, stage: Stage) -> Iterator[Panel
 
 def _panels_key(resolved: ResolvedView) -> Hashable:
     """Return a key for the values that the panels of a view read."""
-    is_late = resolved.run.trace.is_blockwise  # shown immediately, from the part already drawn
+    is_late = resolved.run.trace.is_blockwise  # shown immediately, as far as it is drawn
     shown = () if is_late else resolved.shown_stages
     extents = frozenset(resolved.extent(stage).blocks for stage in shown)
-    # Heads are pooled, and those of a long text drawn, before they are shown.
+    # Heads are pooled before they are shown, and those of a long text are also drawn.
     is_by_head = is_late or any(blocks != (1, 1) for blocks in extents)
     late = (resolved.leading, resolved.heads) if is_by_head else ()
     chosen, pinned = resolved.view.colouring, resolved.pinned
@@ -305,7 +305,7 @@ def _panels_key(resolved: ResolvedView) -> Hashable:
         resolved.view.lens,
         resolved.is_spread,
         resolved.flow,
-        bool(resolved.heads),  # otherwise aggregates only
+        bool(resolved.heads),  # otherwise only aggregates
         frozenset(folds),
         pinned.fold if pinned and pinned.fold not in folds else None,  # only its own value is read
         chosen.limits,
@@ -315,9 +315,9 @@ def _panels_key(resolved: ResolvedView) -> Hashable:
 
 
 def _read_ahead(resolved: ResolvedView) -> None:
-    """Read values that hovering may need: possible minimaps and an aggregated pinned cell.
+    """Read values that hovering may need, for minimaps and for an aggregated pinned cell.
 
-    In a comparison, the numbers shown for a cell include those of its ordinary panel.
+    In a comparison, the numbers shown for a cell include those of its panel without comparison.
     """
     pinned = resolved.pinned
     if resolved.comparison:

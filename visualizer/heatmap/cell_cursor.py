@@ -46,13 +46,13 @@ class CellCursor(Struct, frozen=True):
 
 
 def present_cursor(resolved: ResolvedView) -> CellCursor:
-    """Return the cursor of the hovered cell, otherwise of the pinned one."""
+    """Return the cursor of the hovered cell, or else of the pinned cell."""
     cursor = cursor_on(resolved, resolved.hovered_when_reached, resolved.pinned_when_reached)
     return replace(cursor, pinned_parameter=resolved.view.pinned_parameter)
 
 
 def cursor_on(resolved: ResolvedView, hovered: Cell | None, pinned: Cell | None) -> CellCursor:
-    """Return the cursor of the hovered or else the pinned cell, which must exist in this run."""
+    """Return the cursor of the hovered or else the pinned cell; the cell must exist in this run."""
     cell, tokens_chosen = hovered or pinned, resolved.view.tokens
     count = resolved.run.trace.sides[tokens_chosen.role is TokenRole.KEY]
     chosen = tokens_chosen.trim_to(count)

@@ -55,7 +55,7 @@ def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: 
 def _paint_selected_tokens(
     painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme
 ) -> None:
-    """Highlight the rows and columns of selected tokens; adjacent ones as one band."""
+    """Highlight the rows and columns of selected tokens; adjacent ones are merged into a band."""
     if not cursor.queries and not cursor.keys:
         return
     heatmap, cells = slot.heatmap, slot.cells
@@ -94,7 +94,7 @@ def _token_bands(
 
 @lru_cache(maxsize=16)
 def _drawn_cells(tokens: frozenset[int], seen: range, block: int) -> tuple[range, ...]:
-    """Return the drawn cells that contain tokens, cached since there may be many tokens."""
+    """Return the drawn cells that contain tokens; cached, because there may be many tokens."""
     start = seen.start
     return group_adjacent({(token - start) // block for token in tokens if token in seen})
 
@@ -107,7 +107,7 @@ def _labelled_tokens(tokens: frozenset[int], seen: range) -> frozenset[int]:
 
 
 def _drop_touching_labels(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
-    """Drop tokens whose labels would touch another label or the cursor's; all if many."""
+    """Drop tokens whose labels would touch another one; drop all tokens if there are too many."""
     found: list[int] = []
     line = font_metrics(12).height()
     for token in sorted(tokens) if len(tokens) <= MAX_LABELS else ():
@@ -118,7 +118,7 @@ def _drop_touching_labels(tokens: frozenset[int], lit: int | None, pitch: float)
 
 
 def is_cell_visible(heatmap: Heatmap, cell: Cell) -> bool:
-    """Whether a cell is drawn in a panel."""
+    """Return whether a cell is drawn in a panel."""
     row, column = cell.place[-2:]
     return (
         shows_cell(heatmap, cell)
@@ -136,7 +136,7 @@ def _highlighted_column(heatmap: Heatmap, cursor: CellCursor) -> int | None:
 def paint_frame(
     painter: QPainter, area: QRectF, width: float, theme: Theme, colour: str = ""
 ) -> None:
-    """Draw a frame visible on every colour: the accent, edged with the paper colour."""
+    """Draw a frame that is visible on every colour: the accent, edged with the paper colour."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
     width *= theme.stroke
     for ink, thickness in ((theme.paper, width + 2), (colour or theme.accent, width)):
@@ -151,14 +151,14 @@ def highlight_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: The
     line = panel_margins_paint.label_room(slot.heatmap.rows, slot.cell_height)
     shown = panel_margins_paint.visible_labels(slot.heatmap.rows, slot.cell_height)
     for at in _neighbouring_labels(slot.heatmap.rows, shown, row, slot.cell_height, line):
-        # Otherwise it would stick out under the highlighted label.
+        # Otherwise, it would protrude from under the highlighted label.
         box = panel_margins_paint.row_label_box(slot, at)
         painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
     spare = max(0.0, lit.height() - max(line, slot.cell_height)) / 2
     text = panel_margins_paint.elide_label(slot.heatmap.rows.labels[row], slot.longest, size)
     bold = scaled_font(size, QFont.Weight.DemiBold)
     wider = QFontMetricsF(bold).horizontalAdvance(text) + 1 - lit.width()
-    lit.adjust(min(0.0, -wider), 0, 0, 0)  # a bold label may be wider than the room for plain ones
+    lit.adjust(min(0.0, -wider), 0, 0, 0)  # a bold label may be wider than the room
     painter.fillRect(lit.adjusted(0, spare, 4, -spare), QColor(theme.paper))
     painter.setFont(bold)
     painter.setPen(QColor(theme.accent))
@@ -189,7 +189,7 @@ def highlight_column_label(painter: QPainter, slot: PanelSlot, column: int, them
 def _neighbouring_labels(
     axis: HeatmapAxis, shown: list[tuple[int, str]], lit: int, pitch: float, room: float
 ) -> list[int]:
-    """Return the other shown labels within `room` pixels of a highlighted one."""
+    """Return the other visible labels within `room` pixels of a highlighted label."""
     here = axis.cell(lit)
     return [at for at, _ in shown if at != lit and abs(axis.cell(at) - here) * pitch < room]
 

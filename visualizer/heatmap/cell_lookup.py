@@ -30,14 +30,14 @@ def panel_of_cell(board: Board, cell: Cell) -> Heatmap | None:
 
 
 def shows_cell(heatmap: Heatmap, cell: Cell) -> bool:
-    """Whether a panel shows a cell: its own, or one that it is compared with."""
+    """Return whether a panel shows a cell: its own, or one of a panel highlighted with it."""
     source = (cell.stage, cell.head, cell.fold)
     own = (heatmap.stage, heatmap.head, heatmap.fold)
     return not heatmap.is_only_panel and (source == own or source in heatmap.shared_scale_sources)
 
 
 def belongs_to_panel(heatmap: Heatmap, cell: Cell) -> bool:
-    """Whether a cell belongs to a panel."""
+    """Return whether a cell belongs to a panel."""
     return not heatmap.is_only_panel and cell_at(heatmap, *cell.place[-2:]) == cell
 
 
@@ -50,7 +50,7 @@ def cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:
 def source_cell(
     trace: Trace, leading: LeadingIndex, stage: str, factor: Factor, term: int
 ) -> Cell | None:
-    """Return the cell that a factor of a stage was read from; None for parameters and inputs."""
+    """Return the cell from which a factor of a stage was read; None for parameters and inputs."""
     if factor.name not in trace or factor.name == stage:
         return None
     source, count = factor.source(term), len(trace.axes)
@@ -60,7 +60,7 @@ def source_cell(
 
 
 def displayed_cell(resolved: ResolvedView, board: Board, cell: Cell) -> Cell:
-    """Return the cell that a pooled cell shows: the largest magnitude in its block."""
+    """Return the cell that a pooled cell shows: the one with the largest magnitude in its block."""
     heatmap = panel_of_cell(board, cell)
     if heatmap is None or not heatmap.is_pooled:
         return cell
@@ -86,7 +86,7 @@ def _largest_drawn(
     blocks: tuple[int, int],
     corner: tuple[int, int],
 ) -> Cell:
-    """Return the cell with the largest magnitude in the rows of a block drawn so far.
+    """Return the cell with the largest magnitude in the rows of a block that are drawn so far.
 
     Before any row is drawn, the middle row is used.
     """
@@ -123,7 +123,7 @@ def any_in_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
 def masked_cells(
     masking: MaskingSpec, sides: tuple[int, int], text: int, extent: PoolingExtent
 ) -> np.ndarray:
-    """Return the drawn cells with only forbidden pairs; all panels share one cached array.
+    """Return the drawn cells that contain only forbidden pairs, as an array shared by all panels.
 
     Parameters
     ----------
@@ -142,10 +142,10 @@ def move_cursor(
     right: int,
     asked: frozenset[str] = frozenset(),
 ) -> Cell | None:
-    """Move by drawn cells down or right, across panel edges into the next head or stage.
+    """Move down or right by drawn cells, and across panel edges into the next head or stage.
 
-    Without a cell, or from a panel that is not shown, go to the first visible cell of a stage to
-    predict, otherwise of the first panel.
+    Without a cell, or from a panel that is not shown, go to the first visible cell of the stage to
+    predict, or else of the first panel.
     """
     together = (column for column in board.columns if not column[0].is_only_panel)
     board = Board(tuple(tuple(filter(board.is_current, column)) for column in together))
@@ -176,7 +176,7 @@ def _first_visible_cell(heatmap: Heatmap) -> Cell:
 
 
 def _cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:
-    """Return a cell of a panel, the first of its block; −1 is the last row or column."""
+    """Return the first cell of a drawn cell's block; −1 is the last row or column."""
     rows, columns = heatmap.rows, heatmap.columns
     row %= len(rows.labels)
     column %= len(columns.labels)

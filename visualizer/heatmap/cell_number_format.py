@@ -1,4 +1,4 @@
-"""Number format of cells: as many decimals as fit, the same for all heads of a stage."""
+"""Number format of cells: as many decimals as fit, and the same format for all heads of a stage."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 MAX_DECIMALS = 4
 """Maximum number of decimals, as in the book; exponents are used only at this precision."""
 SMALLEST_PX, MAX_FONT_PX = 9, 18
-"""Font sizes at the default text size."""
+"""Smallest and largest font size in pixels, at the default text size."""
 NUMBER_MARGIN_PX = 2
 """Space between a number and each side of its cell, so that neighbours never touch."""
 MAX_CELL_WIDTH_SHARE = 0.82
-"""Share of the cell's width that the widest number takes, unless that is too large."""
+"""Maximum share of the cell's width that the widest number fills, unless the font is smallest."""
 MEASURING_FONT_PX = 12
 MIN_TWO_DECIMAL_VALUE = 0.005
 MIN_DISPLAYED_VALUE = 9e-30
-"""A number as wide as any with one digit; smaller numbers are rare."""
+"""A number as wide as any one-digit number with an exponent; smaller numbers are rare."""
 MAX_PLAIN_VALUE = 99_999.0
 """Largest number written without an exponent."""
 
@@ -40,7 +40,8 @@ class CellNumberFormat(Struct, frozen=True):
     Parameters
     ----------
     decimals : int
-        From 4 (with exponents for numbers without a nonzero digit among these four) down to 0.
+        Number of decimals, from 0 to 4. With 4, numbers that would be written as 0 have an
+        exponent.
     omits_leading_zero : bool
         Whether numbers between 0 and 1 are written without the leading zero: .16.
     has_one_figure : bool
@@ -77,7 +78,7 @@ class NumberRange(Struct, frozen=True):
     low, high : float
         Smallest and largest number.
     has_exponents : bool
-        Whether a number needs an exponent, since it has no nonzero digit among four decimal places.
+        Whether a number needs an exponent, because its first four decimals are 0.
     is_share : bool
         Whether all numbers are shares of a row, from 0 to 1.
     """
@@ -134,7 +135,7 @@ def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
 
 
 def _candidate_formats(found: NumberRange) -> Iterator[CellNumberFormat]:
-    """Yield the formats in descending preference, except those in which all numbers would be 0."""
+    """Yield the formats, preferred ones first, except those that would write all numbers as 0."""
     most = found.largest_magnitude
     is_below_one = found.is_share or most < 1
     fewest = 2 if is_below_one else 1 if most < 100 else 0
@@ -153,7 +154,7 @@ def _measure_widest(one: CellNumberFormat, found: NumberRange) -> float:
     if one.has_one_figure:
         return _measure_width(one, math.copysign(MIN_DISPLAYED_VALUE, found.low))
     if one.decimals == MAX_DECIMALS:
-        # Larger numbers have an exponent, and may be shorter than some without.
+        # Larger numbers have an exponent, and may be shorter than numbers without an exponent.
         written = [max(-MAX_PLAIN_VALUE, min(end, MAX_PLAIN_VALUE)) for end in written]
         if found.has_exponents:
             written.append(math.copysign(1e-7, found.low))
@@ -161,7 +162,7 @@ def _measure_widest(one: CellNumberFormat, found: NumberRange) -> float:
 
 
 def _measure_width(one: CellNumberFormat, value: float) -> float:
-    """Measure the width of a number in a font of one pixel."""
+    """Return the width of a number in a font with a size of one pixel."""
     measured_px = round(MEASURING_FONT_PX * text_scale())
     return font_metrics(MEASURING_FONT_PX).horizontalAdvance(one.write(value)) / measured_px
 
@@ -174,7 +175,7 @@ def _fit_to_cell(
     Parameters
     ----------
     widest : float
-        Width of the widest number in a font of one pixel.
+        Width of the widest number in a font with a size of one pixel.
     smallest : int
         Minimum font size, in pixels.
     """

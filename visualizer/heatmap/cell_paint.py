@@ -1,7 +1,7 @@
 """Paints cells and hatching as pixels on screen, or as shapes in vector graphics.
 
-Viewers smooth enlarged images, and paper has no pixels. In vector files, cells are therefore
-shapes, and hatching consists of lines that scale with the page.
+Viewers smooth enlarged images, and printed pages have no pixels. In vector files, cells are
+therefore shapes, and hatching consists of lines that scale with the page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_VECTOR_CELLS = 64 * 64
 """Panels with more cells are images even in vector graphics."""
 MIN_IMAGE_SIDE_PX = 512
-"""Minimum side in pixels of a panel's image in vector graphics, to stay sharp when enlarged."""
+"""Minimum side in pixels of a panel's image in vector graphics, so that it stays sharp."""
 HATCH_SPACING_PX = 8
 """Distance between hatching lines in pixels, as in Qt's own pattern."""
 HATCH_WIDTH_PX = 0.9
@@ -32,7 +32,7 @@ _VECTOR_ENGINES = {QPaintEngine.Type.SVG, QPaintEngine.Type.Pdf}
 
 
 def is_vector_painter(painter: QPainter) -> bool:
-    """Whether the painter draws to a vector format."""
+    """Return whether the painter draws to a vector format."""
     return painter.paintEngine().type() in _VECTOR_ENGINES
 
 
@@ -77,14 +77,14 @@ def _paint_shapes(painter: QPainter, area: QRectF, indices: np.ndarray, table: n
 
 
 def true_runs(cells: np.ndarray) -> list[tuple[int, int, int]]:
-    """Return each row's runs of true cells as (row, first column, column after the last)."""
+    """Return the runs of true cells in each row as (row, first column, column after the last)."""
     return list(zip(*(part.tolist() for part in find_run_edges(cells)), strict=True))
 
 
 def find_run_edges(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the rows, the first columns and the columns after the last of all runs."""
     pitch = cells.shape[1] + 1
-    flat = np.zeros((cells.shape[0], pitch), dtype=bool)  # ends each row with False
+    flat = np.zeros((cells.shape[0], pitch), dtype=bool)  # each row ends with False
     flat[:, :-1] = cells
     turns = np.flatnonzero(np.diff(flat.ravel(), prepend=False))
     rows, starts = np.divmod(turns[::2], pitch)
@@ -92,7 +92,7 @@ def find_run_edges(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def paint_hatching(painter: QPainter, areas: list[QRectF], origin: QPointF, colour: str) -> None:
-    """Hatch areas relative to an origin; lines continue across adjacent areas.
+    """Hatch areas relative to an origin, with lines that continue across adjacent areas.
 
     On screen, Qt's pattern is used, which is fast and aligned with device pixels; otherwise, lines
     that scale with the page.
@@ -121,7 +121,7 @@ def paint_hatching(painter: QPainter, areas: list[QRectF], origin: QPointF, colo
 def hatch_lines(
     areas: list[QRectF], origin: QPointF
 ) -> Iterator[tuple[float, float, float, float]]:
-    """Yield the lines, rising to the right, as left, top, right and bottom."""
+    """Yield lines that rise to the right, each as (left, top, right, bottom)."""
     if not areas:
         return
     x, y = origin.x(), origin.y()
@@ -138,7 +138,7 @@ def hatch_lines(
 
 
 def _merge_segments(starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[float, float]]:
-    """Merge touching parts of a line."""
+    """Merge parts of a line that touch."""
     order = np.argsort(starts)
     starts, ends = starts[order], ends[order]
     is_apart = starts[1:] > ends[:-1] + 1e-6

@@ -1,4 +1,4 @@
-"""The scroll area shared by heatmaps and line view: pointing, clicks and arrow keys."""
+"""The scroll area of the heatmaps and the line view, with pointing, clicks and arrow keys."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ ARROW_STEPS = {
 }
 
 LEAVE_DELAY_MS = 50
-"""Delay before the cell that the pointer left is released.
+"""Delay in milliseconds before hovering ends after the pointer has left a cell.
 
-The delay lets a dialog that opens be painted first.
+It gives a dialog that opens time to be painted first.
 """
 
 # Only keyboard focus is shown; a click needs no focus frame.
@@ -39,7 +39,7 @@ KEYBOARD_FOCUS_REASONS = {
 
 
 class _Viewport(QWidget):
-    """The viewport that cells are painted on; it emits `left` when the pointer leaves."""
+    """The viewport on which cells are painted; it emits `left` when the pointer leaves."""
 
     left = Signal()
 
@@ -50,8 +50,8 @@ class _Viewport(QWidget):
 class CellScrollArea(QAbstractScrollArea):
     """Emits hovering, clicks and key moves; subclasses map points to cells.
 
-    `cellHovered` and `cellClicked` carry a `Cell` or None; `moved` carries rows down and columns
-    right.
+    `cellHovered` and `cellClicked` carry a `Cell` or None; `moved` carries the number
+    of rows to move down and of columns to move right.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
@@ -81,7 +81,7 @@ class CellScrollArea(QAbstractScrollArea):
         self._later.timeout.connect(self._hover_again)
 
     def _hover_at(self, point: QPointF) -> None:
-        """Emit the cell under a point of the viewport, if it has changed."""
+        """Emit the cell under a point of the viewport, if it differs from the last one."""
         raise NotImplementedError
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:

@@ -1,4 +1,4 @@
-"""Controls the cell selection: hovering, pinning, marking and moving."""
+"""Controller of the cell selection, by hovering, pinning, marking and moving."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class CellSelectionController(QObject):
         super().__init__(parent)
         self._workspace = workspace
         self._hovered: Cell | None = None
-        """The cell that this controller hovered last."""
+        """The last cell that was hovered through this controller."""
 
     def hover(self, cell: Cell | None) -> None:
-        """Hover a cell; None ends hovering unless another pane has hovered a cell since."""
+        """Hover a cell; None ends hovering unless another pane has since hovered a cell."""
         if cell is None and self._workspace.wanted.hovered != self._hovered:
             return
         self._hovered = self._to_drawn_cell(cell)
         self._workspace.change_view(hovered=self._hovered)
 
     def pin(self, cell: Cell | None) -> None:
-        """Pin a cell, or unpin it if it is pinned; in a covered stage, mark it.
+        """Pin or unpin a cell; in a covered stage, mark it instead.
 
-        Unpinning the target of a link that led to the flow board returns to the origin of the link.
+        If a link led to the flow board, unpinning its target returns to the origin of the link.
         """
         wanted, resolved = self._workspace.wanted, self._workspace.wanted_resolved
         if cell is None and resolved and resolved.is_led_to_flow and -1 in resolved.directions:
@@ -66,7 +66,7 @@ class CellSelectionController(QObject):
         self.pin(None)
 
     def follow_link(self, cell: Cell) -> None:
-        """Pin the target of a link, and add the present cell to the history."""
+        """Pin the target of a link, and add the current cell to the history."""
         self._workspace.request_view(
             self._zoom_to_pinned(replace(pin_cell(self._workspace.wanted, cell), hovered=None))
         )
@@ -80,14 +80,14 @@ class CellSelectionController(QObject):
             )
 
     def mark(self, cell: Cell | None = None) -> None:
-        """Mark a cell, or the pinned one, as a prediction; unmark it if it is marked."""
+        """Mark or unmark a cell, by default the pinned cell, as a prediction."""
         wanted = self._workspace.wanted
         guess, cell = wanted.guess, cell or wanted.pinned
         if guess and cell and not cell.fold:
             self._workspace.change_view(guess=toggle_mark(guess, cell))
 
     def walk(self, down: int, right: int) -> None:
-        """Move the pinned cell by drawn cells, or pin the first one."""
+        """Move the pinned cell by a number of drawn cells, or pin the first cell."""
         screen, wanted = self._workspace.screen, self._workspace.wanted
         picture = screen.panel(BOARD_CONTENTS)
         asked = screen.resolved.hidden_stages if screen.resolved else frozenset()

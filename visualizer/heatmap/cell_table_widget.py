@@ -26,7 +26,7 @@ class CellTable(QAbstractScrollArea):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Table
     pointed = Signal(str)
-    """The description of the hovered cell, or else of the focused one; empty if there is none."""
+    """Emits the description of the hovered or else the focused cell; empty without such a cell."""
     chosen = Signal(int, int)
 
     def __init__(self, name: str, keys: str) -> None:
@@ -102,7 +102,7 @@ class CellTable(QAbstractScrollArea):
         self.pointed.emit(words)
 
     def _focus_cell(self, cell: Any, left: float, top: float) -> None:
-        """Move the keyboard focus to a cell, and scroll it into view from behind the titles."""
+        """Move the keyboard focus to a cell, and scroll it into view."""
         self._focused = cell
         box, view = self._box_of(cell), self.viewport().size()
         for bar, start, end, least, most in (

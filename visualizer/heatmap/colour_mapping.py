@@ -1,4 +1,4 @@
-"""Maps values to colours with tables of 256 entries; the last three mark missing values."""
+"""Maps values to colours in tables of 256 entries; the last three are for missing values."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ TABLE_SIZE = 256
 
 @cache
 def _load_colour_maps() -> dict[tuple[str, bool], np.ndarray]:
-    """Return the colours of all maps, by their ids and whether the background is dark.
+    """Return the colours of all maps, keyed by map id and by whether the background is dark.
 
-    On either background, a themed map is close to the background at 0, so that large magnitudes
-    stand out.
+    A themed map is close to the background colour at 0, so that large magnitudes stand out.
     """
     loaded = json.loads(resource_path("colormaps.json").read_text(encoding="utf-8"))
     maps = {
@@ -48,7 +47,7 @@ def _load_colour_maps() -> dict[tuple[str, bool], np.ndarray]:
 
 
 def _join_stops(stops: list[str]) -> np.ndarray:
-    """Join colours linearly in sRGB."""
+    """Interpolate linearly between colours in sRGB."""
     places = np.linspace(0, len(stops) - 1, TABLE_SIZE)
     words = np.zeros(TABLE_SIZE, dtype=np.uint32)
     for shift in (16, 8, 0):
@@ -113,7 +112,7 @@ def _scale_positions(heatmap: Heatmap) -> np.ndarray:
 
 
 def _mirror_signed(sizes: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Map positive values to the upper half of the scale, negative ones to the lower."""
+    """Map positive values to the upper half of the scale, and negative values to the lower half."""
     return np.asarray((1 + np.sign(values) * sizes) / 2)
 
 
@@ -133,12 +132,12 @@ def _log_positions(
 
 
 def _rank_positions(heatmap: Heatmap) -> np.ndarray:
-    """Return the quantile of each value in its panel or range of its own; ties count half."""
+    """Return the quantile of each value within its panel or its own range; ties count half."""
     sizes = np.abs(heatmap.values) if heatmap.colour.is_signed else heatmap.values
     counts = is_on_scale(sizes, heatmap.marks)
     if heatmap.ends is None:
         return _rank_among(sizes, sizes[counts])
-    if heatmap.ends.shape != (len(sizes), 1):  # transposed: a range of each column
+    if heatmap.ends.shape != (len(sizes), 1):  # transposed: a range per column
         return _rank_rows(sizes.T, counts.T).T
     return _rank_rows(sizes, counts)
 
@@ -168,7 +167,7 @@ def colour_image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
 
 
 def indexed_image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
-    """Create an indexed image with one pixel per cell, for a quarter of the file size."""
+    """Create an indexed image with one pixel per cell, which makes files four times smaller."""
     rows, columns = indices.shape
     words = np.ascontiguousarray(indices)
     made = QImage(words.data, columns, rows, columns, QImage.Format.Format_Indexed8)

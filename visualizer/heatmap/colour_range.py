@@ -1,7 +1,7 @@
-"""The automatic range of a colour scale: one rule for every picture of the same numbers.
+"""The automatic range of a colour scale, with the same rule for all images of the same numbers.
 
-All heads of a layer share a range. The largest number would be a poor end: the first row of a
-causal mask is always 1, and a few outliers would leave all other cells with the same colour.
+All heads of a layer share a range. The largest number would be a poor end: under a causal mask,
+the first weight is always 1, and a few outliers would leave all other cells with the same colour.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ WEIGHT_ENDS = (0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 MAX_EXCEEDING_SHARE = 0.1
 """Maximum share of all allowed weights that exceed the end."""
 MANY_KEYS = 4
-"""Number of allowed keys from which a query's weights are not large merely because they are few."""
+"""Number of allowed keys from which large weights are not merely due to a lack of other keys."""
 MAX_EXCEEDING_SHARE_OF_MANY = 0.02
-"""Maximum share that exceeds the end among the weights of queries with many allowed keys."""
+"""Maximum share of the weights of queries with many allowed keys that exceed the end."""
 PERCENTILE = 98
-"""Percentile of the magnitudes at which the range of other numbers ends."""
+"""Percentile of the magnitudes that is the end of the range for numbers other than weights."""
 MAX_SAMPLED_CELLS = 2**18
-"""Maximum number of cells of a layer that are counted; of more, only evenly spaced rows are."""
+"""Maximum number of cells of a layer that are counted; larger layers are sampled by rows."""
 MIN_SAMPLED_ROWS = 24
-"""Number of rows of each matrix that are counted in any case."""
+"""Minimum number of rows of each matrix that are counted."""
 SHARE_ROUNDING_TOLERANCE = 1e-3
-"""Relative amount by which rounding to 16 bits may lift a share of 1 above 1."""
+"""Maximum relative amount by which rounding to 16 bits may raise a share of 1 above 1."""
 
 
 class RangeSample(Struct, frozen=True, eq=False):
@@ -51,7 +51,7 @@ class RangeSample(Struct, frozen=True, eq=False):
     has_many_keys : numpy.ndarray
         Boolean, [cell]: whether the query of the cell may attend to at least `MANY_KEYS` keys.
     largest : float
-        The largest magnitude, including those of rows that are not in the sample if it is known.
+        The largest known magnitude; it may belong to a row that is not in the sample.
     """
 
     sizes: np.ndarray
@@ -66,7 +66,7 @@ class AutomaticRange(Struct, frozen=True):
     is_exceeded: bool
 
     def __str__(self) -> str:
-        """Format the end; a plus sign stands for the numbers beyond it."""
+        """Format the end, followed by a plus sign if any number exceeds it."""
         end = f"{self.end:g}" if self.end in WEIGHT_ENDS else format_number(self.end, 2)
         return end + "+" * self.is_exceeded
 
@@ -78,7 +78,7 @@ def automatic_range(
     is_share: bool = False,
     smallest: float = 0.0,
 ) -> AutomaticRange:
-    """Return the common range of tensors, cached with the first of them.
+    """Return the common range of tensors, and cache it with the first of them.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def automatic_range(
     leadings : sequence of tuple of int
         The layers and texts that share the range.
     stage : str, optional
-        The stage of weights whose mask determines which cells count; all by default.
+        The stage of weights whose mask determines which cells count; by default, all cells count.
     is_share, smallest : bool and float
         As for `find_range`.
     """
@@ -108,15 +108,15 @@ def find_range(
 ) -> AutomaticRange:
     """Return the common range of all samples.
 
-    Weights end at the smallest of `WEIGHT_ENDS` that at most 10 % of all allowed weights exceed,
-    and at most 2 % of those whose query may attend to at least 4 keys. Other numbers, and weights
-    of which too many exceed 1, end at the 98th percentile of their magnitudes, or at the largest if
-    that is 0.
+    For weights, the range ends at the smallest of `WEIGHT_ENDS` that at most 10 % of all allowed
+    weights exceed, and at most 2 % of the weights whose query may attend to at least 4 keys. For
+    other numbers, and if too many weights exceed 1, it ends at the 98th percentile of the
+    magnitudes, or at the largest magnitude if that percentile is 0.
 
     Parameters
     ----------
     is_share : bool
-        Whether the numbers are weights, as shares of a row.
+        Whether the numbers are weights, which are shares of a row.
     smallest : float
         Only magnitudes above this number count, unless it is 0.
     """
@@ -136,7 +136,7 @@ def find_range(
 
 
 def _is_rarely_exceeded(sizes: np.ndarray, has_many_keys: np.ndarray, end: float) -> bool:
-    beyond = sizes > sizes.dtype.type(highest_within(end))  # rounded likewise, 0.3 is not above 0.3
+    beyond = sizes > sizes.dtype.type(highest_within(end))  # same rounding on both sides
     of_many = np.count_nonzero(beyond & has_many_keys)
     return bool(
         np.count_nonzero(beyond) <= MAX_EXCEEDING_SHARE * len(sizes)
@@ -145,7 +145,7 @@ def _is_rarely_exceeded(sizes: np.ndarray, has_many_keys: np.ndarray, end: float
 
 
 def highest_within(end: float) -> float:
-    """Return the largest number that an end does not cut off: a share of 1 may be rounded up."""
+    """Return the largest number within an end; for an end of 1, rounding is tolerated."""
     return end * (1 + SHARE_ROUNDING_TOLERANCE) if end == WEIGHT_ENDS[-1] else end
 
 
@@ -155,9 +155,9 @@ def _sample_tensor(
     """Sample all heads of a tensor in one layer and text.
 
     A layer with more than `MAX_SAMPLED_CELLS` is estimated from evenly spaced rows, whether its
-    matrices are held or computed block by block. A long text on a model server is estimated from
-    the rows of its coarse preview, in which a block of columns counts as its largest magnitude.
-    Neither depends on the drawn part, so that colours do not change while a picture is refined.
+    matrices are stored or computed block by block. For a long text on a model server, the range is
+    estimated from the rows of the coarse preview, in which a block of columns counts as its largest
+    magnitude. Neither estimate depends on the drawn part, so colours do not change during drawing.
     """
     masking = (MaskingSpec.of(trace.spec_at(leading), stage), trace.cut) if trace else None
 
@@ -180,7 +180,7 @@ def _sample_tensor(
 
 
 def sample_heads(weights: np.ndarray, allowed: np.ndarray) -> RangeSample:
-    """Sample the weights of a layer, [head, query, key], with the same rows as a tensor's.
+    """Sample the weights of a layer, [head, query, key], in the same rows as for a tensor.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def sample_heads(weights: np.ndarray, allowed: np.ndarray) -> RangeSample:
 
 
 def _max_sampled_rows(matrices: int, columns: int) -> int:
-    """Return how many rows of each matrix of a layer are sampled at most."""
+    """Return the maximum number of rows that are sampled per matrix of a layer."""
     return max(MIN_SAMPLED_ROWS, MAX_SAMPLED_CELLS // max(1, matrices * columns))
 
 

@@ -1,4 +1,4 @@
-"""Board of a comparison: both sides next to each other, followed by their difference.
+"""Presents the board of a comparison: both sides next to each other, and their difference.
 
 Also presents the mean of dropout samples, and two heads next to each other.
 """
@@ -53,7 +53,7 @@ class SidePanelSource(PanelSource):
     resolved : ResolvedView
         The resolved view of the panel's run.
     other : Run or None
-        The run that it is compared with; None if the two do not match.
+        The run with which it is compared; None if the two runs do not match.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class ChangePanelSource(PanelSource):
         return np.asarray(np.maximum(super()._row_maxima(), ROUNDING_TOLERANCE * self.size))
 
     def _side_masks(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the cells forbidden in A and those forbidden in B; None if there are none."""
+        """Return the forbidden cells of A and of B; None if neither side has any."""
         kept, where = self.comparison.kept, (self.stage.name, self.leading, self._cut_head)
         traces = [run.trace for run in (kept, self.run) if run]
         if kept is None or not any(trace.is_hatched(*where) for trace in traces):
@@ -181,14 +181,14 @@ class ChangePanelSource(PanelSource):
 
     @property
     def _cut_head(self) -> int | None:
-        """The head to take cut edges from; None for aggregated heads, which have none."""
+        """The head whose cut edges are shown; None for aggregated heads."""
         return None if self.by else self.head
 
     def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
         return forbidden  # included in the masks of both sides
 
     def _shown_masking(self) -> MaskingSpec | None:
-        """Return the mask of both sides; differing cells are compared one by one."""
+        """Return the mask of both sides, cell by cell where it differs."""
         own = MaskingSpec.of(self.spec, self.stage.name) if self._side_masks() else None
         return super()._shown_masking() or own
 
@@ -202,7 +202,7 @@ class ChangePanelSource(PanelSource):
         return uneven if uneven is not None and uneven.any() else None
 
     def _hidden_cells(self) -> np.ndarray | None:
-        """Return cells without a difference, since −∞ has none."""
+        """Return the cells without a difference, such as scores that are −∞ on one side only."""
         hidden, uneven = super()._hidden_cells(), self._uneven_cells()
         return uneven if uneven is not None and not self.stage.is_weights else hidden
 
@@ -225,7 +225,7 @@ class ChangePanelSource(PanelSource):
 def _linked_panels(
     stage: Stage, head: int | None, others: tuple[Stage | int, ...]
 ) -> frozenset[tuple[str, int | None, HeadAggregate | None]]:
-    """Return the panels highlighted together: the same head of other stages, or other heads."""
+    """Return the panels that are highlighted together."""
     return frozenset(
         (stage.name, other, None) if isinstance(other, int) else (other.name, head, None)
         for other in others

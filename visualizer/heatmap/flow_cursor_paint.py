@@ -1,8 +1,9 @@
-"""Paints the cursor of the flow board: a cell, its operands, and ribbons that join them.
+"""Paints the cursor of the flow board: a cell, its operands, and the ribbons between them.
 
-A weight belongs to a chain: its query row and its key column meet in the score, the row of scores
-becomes the row of weights, and each weight takes its share of a value to the context vector. The
-weights of a row leave its right edge stacked, together exactly as high as the row.
+A weight belongs to a chain: the score is computed from its query row and its key column, the row of
+scores becomes the row of weights, and each weight determines the share of a value in the context
+vector. The ribbons of a row of weights are stacked at its right edge, and together they are exactly
+as high as the row.
 """
 
 from __future__ import annotations
@@ -42,21 +43,21 @@ FRAME_PX = 2.0
 CELL_FRAME_PX = 2.5
 BAND_ALPHA, RIBBON_ALPHA, OTHER_RIBBON_ALPHA = 56, 150, 60
 CROSSED_ALPHA = 150
-"""Opacity of the outline of cells that a band leads over."""
+"""Outline opacity of the cells that a band crosses, from 0 to 255."""
 MIN_RIBBON_PX = 0.4
-"""Thinner ribbons are not painted: they would be invisible."""
+"""Minimum height of a ribbon that is painted; thinner ribbons would be invisible."""
 MAX_RIBBONS = 128
 LETTERS_PX = 1.5
-"""Distance of letters from the upper and lower edge of their line."""
+"""Distance between letters and the upper and lower edges of their line."""
 
 
 class ShareRibbon(Struct, frozen=True, eq=False):
-    """A drawn weight's part of the height of its row, and the value that it is the share of.
+    """The ribbon of a drawn weight, which is the share of a value in the context vector.
 
     Parameters
     ----------
     start, end : QRectF
-        Its part of the right edge of the row of weights, and the row of the value.
+        The weight's part of the right edge of its row, and the row of the value.
     """
 
     keys: range
@@ -69,7 +70,7 @@ class ShareRibbon(Struct, frozen=True, eq=False):
 
 
 def _whole_cells(slot: PanelSlot, area: QRectF) -> QRectF:
-    """Return the area of the cells of a panel that an area within it touches."""
+    """Return the area of the cells that an area within a panel touches."""
     corner, wide, high = slot.cells.topLeft(), slot.cell_width, slot.cell_height
     inner = area.adjusted(0.5, 0.5, -0.5, -0.5).translated(-corner)
     left, top = math.floor(inner.left() / wide), math.floor(inner.top() / high)
@@ -79,7 +80,7 @@ def _whole_cells(slot: PanelSlot, area: QRectF) -> QRectF:
 
 
 def row_area(slot: PanelSlot, row: int) -> QRectF | None:
-    """Return the area of a row of a panel; None if it is not visible."""
+    """Return the area of a panel's row; None if it is not visible."""
     if row not in slot.heatmap.rows.visible_range:
         return None
     band = slot.cell(row, slot.heatmap.columns.visible_range.start)
@@ -87,7 +88,7 @@ def row_area(slot: PanelSlot, row: int) -> QRectF | None:
 
 
 def column_area(slot: PanelSlot, column: int) -> QRectF | None:
-    """Return the area of a column of a panel; None if it is not visible."""
+    """Return the area of a panel's column; None if it is not visible."""
     if column not in slot.heatmap.columns.visible_range:
         return None
     band = slot.cell(slot.heatmap.rows.visible_range.start, column)
@@ -114,7 +115,7 @@ class FlowCursor:
                 self.query = row
 
     def _row_is_key(self, at: int) -> bool:
-        """Whether the rows of a column are used as keys: as those of keys and values."""
+        """Return whether the rows of a column are keys, as in the stages of keys and values."""
         states = self._placement.panels.columns[at].states
         return any(column.operand in states for column in self._placement.panels.columns)
 
@@ -149,7 +150,7 @@ class FlowCursor:
         return [slot for slot in slots if slot and slot.numbers]
 
     def _area_without_numbers(self) -> QRegion:
-        """Return the canvas without the panels that show numbers, which bands would cover."""
+        """Return the canvas without the panels whose numbers would be covered by bands."""
         size = self._placement.layout.size
         area = QRegion(0, 0, math.ceil(size.width), math.ceil(size.height))
         for slot in self._numbered_slots:
@@ -157,7 +158,7 @@ class FlowCursor:
         return area
 
     def _crossed_cells(self, bands: list[QPainterPath]) -> Iterator[QRectF]:
-        """Yield the numbered cells that a straight band leads over, which are outlined instead."""
+        """Yield the cells with numbers that a straight band crosses; they are outlined instead."""
         thickness = BAND_PX * text_scale() + 1
         straight = (band.boundingRect() for band in bands)
         areas = [area for area in straight if min(area.width(), area.height()) <= thickness]
@@ -167,7 +168,7 @@ class FlowCursor:
                 if shared.width() > 1 and shared.height() > 1:
                     yield _whole_cells(slot, shared)
 
-    # ------------------------------------------------------------------ places
+    # ------------------------------------------------------------------ areas
 
     def _slot(self, at: int | None) -> PanelSlot | None:
         return None if at is None else self._placement.slots[at]
@@ -177,12 +178,12 @@ class FlowCursor:
         return next((at for at, one in enumerate(columns) if stage in one.states), None)
 
     def _row_area(self, at: int | None, row: int | None) -> QRectF | None:
-        """Return the area of a row of a column."""
+        """Return the area of a row in a column of the board."""
         slot = self._slot(at)
         return None if slot is None or row is None else row_area(slot, row)
 
     def _operand_area(self, at: int | None, along: int | None) -> QRectF | None:
-        """Return the part of an operand: the column of a transposed one, the row of another."""
+        """Return the column of a transposed operand, or the row of any other operand."""
         operand = None if at is None else self._placement.operands[at]
         if operand is None or at is None or along is None:
             return None
@@ -190,7 +191,7 @@ class FlowCursor:
         return column_area(operand, along) if is_transposed else row_area(operand, along)
 
     def _operand_column(self, at: int) -> QRectF | None:
-        """Return the column above a vector's number: of a layer's weights, or of the values."""
+        """Return the column of the operand (layer weights or values) above the cell."""
         operand = self._placement.operands[at]
         return None if operand is None else column_area(operand, self._cell.place[-1])
 
@@ -215,7 +216,7 @@ class FlowCursor:
         return self._at in self._query_key_columns
 
     def _context_column(self) -> int | None:
-        """Return the column that the weights are applied in."""
+        """Return the column in which the weights are applied to the values."""
         columns = self._placement.panels.columns
         found = (
             at for at, one in enumerate(columns) if one.operand and not one.is_operand_transposed
@@ -251,7 +252,7 @@ class FlowCursor:
             yield self._operand_area(at, row)
 
     def _uses_above(self) -> list[int]:
-        """Return the columns below copies of the cell's column."""
+        """Return the columns that have the cell's stage as the operand above them."""
         assert self._at is not None
         columns = self._placement.panels.columns
         states = columns[self._at].states
@@ -316,12 +317,12 @@ class FlowCursor:
             yield from (path for path, is_own in self._shares() if not is_own)
 
     def _shares(self) -> Iterator[tuple[QPainterPath, bool]]:
-        """Yield the ribbons from a row of weights to the values, and whether each is the cell's."""
+        """Yield the ribbons from a row of weights, each with whether it belongs to the cell."""
         for ribbon in self.share_ribbons():
             yield ribbon.path, self.key in ribbon.keys
 
     def share_ribbons(self) -> Iterator[ShareRibbon]:
-        """Yield how a row of weights is divided among the values; together as high as the row."""
+        """Yield the ribbons of a row of weights, which together are as high as the row."""
         context = self._context_column()
         if context is None or self.query is None:
             return
@@ -346,7 +347,7 @@ class FlowCursor:
     # ------------------------------------------------------------------ labels
 
     def paint_labels(self, painter: QPainter, theme: Theme) -> None:
-        """Paint the tokens of the cell in the accent colour, over labels that they touch."""
+        """Paint the cell's tokens in the accent colour, over labels that they touch."""
         labels = [*self._lit_labels()]
         touched = [
             label
@@ -371,7 +372,7 @@ class FlowCursor:
 
 
 def _text_area(label: TokenLabel) -> QRectF:
-    """Return the area of a label, without the space above and below its letters if it is tight."""
+    """Return the area of a label; if there is little room, it is only as high as the letters."""
     line = label.area.width() if label.is_upright else label.area.height()
     margin = LETTERS_PX if label.pitch < line else 0
     across, down = (margin, -1) if label.is_upright else (-1, margin)
@@ -379,7 +380,7 @@ def _text_area(label: TokenLabel) -> QRectF:
 
 
 def translucent(colour: str, alpha: int) -> QColor:
-    """Return a colour with an opacity from 0 to 255."""
+    """Return a copy of a colour with the given opacity, from 0 to 255."""
     made = QColor(colour)
     made.setAlpha(alpha)
     return made
@@ -404,7 +405,7 @@ def _down(above: QRectF, target: QRectF) -> QPainterPath:
 
 
 def _curve(start: QRectF, end: QRectF) -> QPainterPath:
-    """Return a band from the right edge of a row to the left edge of a column above."""
+    """Return a band from the right edge of a row to the left edge of a column above it."""
     thickness = min(BAND_PX * text_scale(), start.height())
     left = QRectF(start.right(), start.center().y() - thickness / 2, 0, thickness)
     right = QRectF(end.left(), end.center().y() - thickness / 2, 0, thickness)
@@ -436,7 +437,7 @@ def paint_flow_cursor(
 def paint_layer_cell(
     painter: QPainter, placement: FlowPlacement, cell: LayerCell, theme: Theme
 ) -> None:
-    """Frame a weight of a layer, and the columns that it joins: of the input and of the product."""
+    """Frame a weight of a layer, and the columns of the input and the product that it connects."""
     operand, slot = placement.operands[cell.at], placement.slots[cell.at]
     columns = placement.panels.columns
     source = (
@@ -460,7 +461,7 @@ def paint_layer_cell(
 def paint_token(
     painter: QPainter, placement: FlowPlacement, token: int, *, is_row: bool, theme: Theme
 ) -> None:
-    """Outline the row of a token in every matrix, or its column if the columns are keys."""
+    """Outline a token's row in every matrix, or its column if the columns are keys."""
     for column, slot, operand in zip(
         placement.panels.columns, placement.slots, placement.operands, strict=True
     ):
@@ -479,19 +480,19 @@ def paint_token(
 def paint_step_labels(
     painter: QPainter, placement: FlowPlacement, cell: Cell | None, theme: Theme
 ) -> None:
-    """Paint the tokens of the cell that a playback step is about in the accent colour."""
+    """Paint the tokens of the playback step's cell in the accent colour."""
     if cell is not None:
         FlowCursor(placement, cell).paint_labels(painter, theme)
 
 
 def panel_highlights(placement: FlowPlacement | None, highlights: Highlights) -> Highlights:
-    """Return the highlights in the panels; on the flow board, ribbons show a cell's operands."""
+    """Return the highlights for the panels; on the flow board, ribbons show a cell's operands."""
     is_joined = placement is not None and not highlights.step
     return replace(highlights, blocks=()) if is_joined else highlights
 
 
 def panel_cursor(placement: FlowPlacement | None, cursor: CellCursor) -> CellCursor:
-    """Return the cursor in the panels; on the flow board, only the tokens selected together."""
+    """Return the cursor for the panels; on the flow board, it only contains the selected tokens."""
     if placement is None:
         return cursor
     return CellCursor(queries=cursor.queries, keys=cursor.keys)

@@ -1,4 +1,4 @@
-"""Places the parts of the flow board's headings: names of states or their dots, and operands."""
+"""Positions of the parts of the flow board's headings: states and operand names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StatePlace(Struct, frozen=True):
     area : QRectF
         The area of its name or dot.
     is_dot : bool
-        Whether a dot stands for it.
+        Whether a dot represents it.
     """
 
     stage: str
@@ -48,7 +48,7 @@ class StatePlace(Struct, frozen=True):
 
 
 def state_places(placement: FlowPlacement, at: int) -> tuple[StatePlace, ...]:
-    """Return the names of a column's states; if they do not fit, the visible one and dots."""
+    """Return the names of a column's states or, if they do not fit, the visible name and dots."""
     column = placement.layout.columns[at]
     if column.is_hidden or column.is_spine:
         return ()
@@ -81,7 +81,7 @@ def state_places(placement: FlowPlacement, at: int) -> tuple[StatePlace, ...]:
 
 
 def _title_room(placement: FlowPlacement, at: int) -> float:
-    """Return the width of a heading, with the gap to the next one where headings may be cut."""
+    """Return the width of a heading, including the next gap at levels where headings may be cut."""
     columns = placement.layout.columns
     own = columns[at].heading
     after = next((one.heading.left for one in columns[at + 1 :] if not one.is_hidden), own.right)
@@ -100,7 +100,7 @@ def state_at(placement: FlowPlacement, point: QPointF) -> StatePlace | None:
 
 
 def operand_name(placement: FlowPlacement, at: int) -> tuple[str, QRectF]:
-    """Return the name of the panel above a column, and the room for it; empty without one."""
+    """Return the name of the panel above a column, and the available area; empty without one."""
     slot = placement.operands[at]
     if slot is None:
         return "", QRectF()
@@ -118,7 +118,7 @@ def operand_name(placement: FlowPlacement, at: int) -> tuple[str, QRectF]:
 
 
 def layer_at(placement: FlowPlacement, point: QPointF) -> int | None:
-    """Return the column of the layer name at a point."""
+    """Return the column whose layer name is at a point."""
     metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
     for at, column in enumerate(placement.panels.columns):
         name, area = operand_name(placement, at)

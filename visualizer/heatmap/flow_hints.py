@@ -1,4 +1,4 @@
-"""Texts for a point of the flow board: tooltips, and captions outside of cells."""
+"""Texts for a point on the flow board: tooltips, and captions outside the cells."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import FlowPlacement, LayerCell, MenuPlace
 
 MAX_NAMED = 3
-"""Maximum number of tokens named for one token."""
+"""Maximum number of other tokens that are named in the description of a token."""
 BEYOND = "Cells with a cut corner are beyond the range."
 
 
 def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str]) -> str:
-    """Return the tooltip at a point; empty without one.
+    """Return the tooltip at a point; empty if there is none.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def token_at(placement: FlowPlacement, point: QPointF) -> MenuPlace | None:
 
 
 def describe_token(placement: FlowPlacement, place: MenuPlace, hidden: Container[str]) -> str:
-    """Return what a token attends to most, or which tokens attend to it most.
+    """Describe which tokens a token attends to most, or which tokens attend to it most.
 
     Parameters
     ----------
@@ -99,19 +99,19 @@ def describe_token(placement: FlowPlacement, place: MenuPlace, hidden: Container
 
 
 def describe_layer(placement: FlowPlacement, at: int) -> str:
-    """Return the name, the shape and the origin of the weights above a column."""
+    """Describe the weights above a column by their name, shape and origin."""
     slot = placement.operands[at]
     assert slot is not None
     heatmap = slot.heatmap
     rows, columns = len(heatmap.rows.labels), len(heatmap.columns.labels)
     return (
-        f"{_layer_name(heatmap)}: {rows:,} × {columns:,} weights, which training adjusts; "
-        f"here {placement.panels.origin}."
+        f"{_layer_name(heatmap)}: {rows:,} × {columns:,} weights, which are adjusted by "
+        f"training; here {placement.panels.origin}."
     )
 
 
 def describe_layer_cell(placement: FlowPlacement, cell: LayerCell) -> str:
-    """Return the sentence of one weight of a layer (HTML)."""
+    """Describe one weight of a layer in a sentence (HTML)."""
     slot, panels = placement.operands[cell.at], placement.panels
     assert slot is not None
     heatmap, column = slot.heatmap, panels.columns[cell.at]
@@ -132,7 +132,7 @@ def _layer_name(heatmap: Heatmap) -> str:
 
 
 def _describe_heading(placement: FlowPlacement, at: int) -> str:
-    """Return the states, the operation and the range of a column."""
+    """Describe the states, the operation and the range of a column."""
     titles, panel = placement.panels.titles[at], placement.panels.panels[at]
     operation = placement.panels.operations[at]
     states = f" (states: {' › '.join(titles)})" if len(titles) > 1 else ""
@@ -147,7 +147,7 @@ def _range_text(panel: Heatmap) -> str:
 
 
 def _describe_scales(placement: FlowPlacement) -> str:
-    """Return the range of the colours of each matrix."""
+    """Describe the colour range of each matrix."""
     panels = placement.panels
     shown = {}
     for column, titles, panel in zip(panels.columns, panels.titles, panels.panels, strict=True):

@@ -1,4 +1,4 @@
-"""The labels of tokens on the flow board: words, every n-th word, or in long texts positions."""
+"""The token labels on the flow board: words, every n-th word or, in long texts, positions."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 POSITION_STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000)
 MIN_UPRIGHT_PX = 30
-"""Minimum height of upright words; with less room, positions are shown."""
+"""Minimum height of upright words; if there is less room, positions are shown."""
 WIDE_ROW_PX, MIN_SMALL_LABEL_PX = 16, 12
-"""Distances of rows from which their words are large and small, rather than tiny."""
+"""Minimum row heights for large and for small words; in lower rows, words are tiny."""
 
 
 class TokenLabel(Struct, frozen=True):
@@ -55,7 +55,7 @@ class TokenLabel(Struct, frozen=True):
     is_upright : bool
         Whether it is written from bottom to top.
     pitch : float
-        Distance to the label of the next row or column.
+        Distance to the label of the next row or column in pixels.
     """
 
     text: str
@@ -88,7 +88,7 @@ def paint_label(
 
 
 _LABELS: WeakKeyDictionary[FlowPlacement, tuple[TokenLabel, ...]] = WeakKeyDictionary()
-"""Labels of the boards that exist, since every frame asks which ones the cursor's would touch."""
+"""Cached labels of each board; every frame checks which of them the cursor's labels touch."""
 
 
 def board_labels(placement: FlowPlacement) -> tuple[TokenLabel, ...]:
@@ -99,7 +99,7 @@ def board_labels(placement: FlowPlacement) -> tuple[TokenLabel, ...]:
 
 
 def _board_labels(placement: FlowPlacement) -> Iterator[TokenLabel]:
-    """Yield the labels of the rows, and of the keys in focus and above the scores."""
+    """Yield the labels of the rows, and of the keys above the scores and the matrix in focus."""
     slot = row_label_slot(placement)
     if slot:
         for cell, text, is_word in _axis_labels(
@@ -113,14 +113,14 @@ def _board_labels(placement: FlowPlacement) -> Iterator[TokenLabel]:
 
 
 def row_label_slot(placement: FlowPlacement) -> PanelSlot | None:
-    """Return the panel with the row labels on the left: the first one with queries as rows."""
+    """Return the panel whose row labels are on the left: the first one with queries as rows."""
     slots = [slot for slot in placement.slots if slot]
     queries = (slot for slot in slots if slot.heatmap.rows.name == "query")
     return next(queries, slots[0] if slots else None)
 
 
 def key_label_slots(placement: FlowPlacement) -> Iterator[tuple[PanelSlot, PanelSlot]]:
-    """Yield the panels with labels of keys, and what these labels are above."""
+    """Yield the panels with key labels, each with the panel above which the labels are drawn."""
     for at, column in enumerate(placement.panels.columns):
         slot, operand = placement.slots[at], placement.operands[at]
         if slot is None or not slot.heatmap.columns.is_token:
@@ -134,7 +134,7 @@ def key_label_slots(placement: FlowPlacement) -> Iterator[tuple[PanelSlot, Panel
 def row_label(
     placement: FlowPlacement, slot: PanelSlot, cell: int, text: str, *, is_word: bool
 ) -> TokenLabel:
-    """Return the label of a drawn row, as wide as its text."""
+    """Return the label of a drawn row; its area is as wide as its text."""
     scale, room = text_scale(), placement.layout.row_labels
     height = slot.cell_height
     size = _word_size(height) if is_word else OPERATION_PX
@@ -151,13 +151,13 @@ def row_label(
 
 
 def _word_size(pitch: float) -> int:
-    """Return the size of words at a distance."""
+    """Return the text size of words for a distance between labels."""
     return SMALL_LABEL_PX if pitch >= MIN_SMALL_LABEL_PX * text_scale() else TINY_LABEL_PX
 
 
 @lru_cache(maxsize=64)
 def shown_positions(seen: range, pitch: float, room: float) -> tuple[int, ...]:
-    """Return the indices of the tokens with room for their positions: 1, 5, 10 and so on.
+    """Return the indices of the tokens whose position labels fit: positions 1, 5, 10 and so on.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def shown_positions(seen: range, pitch: float, room: float) -> tuple[int, ...]:
 def _axis_labels(
     axis: HeatmapAxis, pitch: float, room: float, *, is_words: bool = True
 ) -> Iterator[tuple[int, str, bool]]:
-    """Yield the cell, the text and whether it is a word, of the labels that fit.
+    """Yield the labels that fit, each as its cell, its text and whether it is a word.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def _axis_labels(
 
 
 def key_labels(slot: PanelSlot, over: PanelSlot) -> Iterator[TokenLabel]:
-    """Yield the labels of the columns of a panel, above the cells of `over`."""
+    """Yield the column labels of a panel, above the cells of `over`."""
     axis, pitch = slot.heatmap.columns, slot.cell_width
     last = f"{axis.visible_range.stop:,}"
     room = font_metrics(OPERATION_PX).horizontalAdvance(last) + 8
@@ -208,7 +208,7 @@ def key_labels(slot: PanelSlot, over: PanelSlot) -> Iterator[TokenLabel]:
 
 
 def key_label_at(slot: PanelSlot, over: PanelSlot, key: int) -> TokenLabel:
-    """Return the label of one key in words, which covers those that it touches."""
+    """Return the label of one key as a word, which covers the labels that it touches."""
     axis = slot.heatmap.columns
     upright = any(label.is_upright for label in key_labels(slot, over))
     cell = axis.cell(key)
@@ -248,7 +248,7 @@ def _key_label(
 
 
 def menu_place_of_flow(placement: FlowPlacement, point: QPointF) -> MenuPlace | None:
-    """Return the heading, the tab or the label of a token under a point of the flow board."""
+    """Return the heading, the tab or the token label under a point on the flow board."""
     target = placement.target_at(point)
     if target and target.column is not None:
         return MenuPlace(stage=placement.panels.panels[target.column].stage)
@@ -267,7 +267,7 @@ def menu_place_of_flow(placement: FlowPlacement, point: QPointF) -> MenuPlace | 
 
 
 def menu_place_of_labels(slot: PanelSlot, point: QPointF) -> MenuPlace | None:
-    """Return the label of a token left of the cells of a panel or above them."""
+    """Return the token label to the left of a panel's cells or above them."""
     cells, heatmap = slot.cells, slot.heatmap
     is_beside = cells.top() <= point.y() < cells.bottom() and point.x() < cells.left()
     if is_beside and heatmap.rows.is_token:

@@ -1,10 +1,10 @@
 """Places the matrices of the flow board on a canvas: pure arithmetic, without Qt.
 
-All matrices of tokens share one row height and the tops of their rows: a token is one horizontal
-line. The matrix in focus therefore changes only the widths of cells. Where the canvas is too
-narrow, details are given up in a fixed order: gaps, widths of context, decimals, numbers, and
-then whole matrices, which become narrow spines. In a short text, the matrices outside the head
-become spines before the numbers in focus are given up.
+In all matrices, the rows of tokens have the same height and the same vertical positions, so that
+each token is one horizontal line. A change of focus therefore only changes the widths of cells. If
+the canvas is too narrow, details are given up in a fixed order: gaps, the widths of other cells,
+decimals, numbers, and then whole matrices, which become narrow spines. For a short text, the
+matrices outside the head become spines before the numbers in focus are given up.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 HEADING_PX = 50
 """Height of the headings: name, operation and line."""
 CARD_PADDING_PX, CARD_FOOT_PX = 12, 16
-"""Inside the card; below the rows, there is room for the name of the keys."""
+"""Padding inside the card, and the space below the rows for the name of the keys."""
 CARD_TOP_PX = 6
 EDGE_PX = 16
 """Distance from the edges of the canvas."""
 STACK_EDGE_PX = 5
-"""Offset of the edge of each further head behind the card."""
+"""Distance between the edges of successive heads behind the card."""
 MAX_STACK_EDGES = 3
 OPERAND_SHARE = 0.15
 MIN_OPERAND_PX, MAX_OPERAND_PX = 52, 132
@@ -41,22 +41,22 @@ PAGE_ROW_PX = 24
 TAB_SHARE = 0.14
 MIN_TAB_PX, MAX_TAB_PX, LOW_TAB_PX = 98, 142, 72
 MIN_TAB_WIDTH_PX = 68
-"""Room for the name of a head, if there are few."""
+"""Minimum width of a tab with the name of its head, if there are few heads."""
 MIN_TAB_PITCH_PX = 30
-"""Distance of tabs below which only some heads have one, with tabs to turn to the others."""
+"""Minimum distance between tabs; if all heads do not fit, the tabs are divided into pages."""
 ALL_HEADS_TAB_PX = 60
 TAB_GAP_PX = 6
 LOW_WINDOW_PX = 560
 LEGEND_PX = 44
-"""Height below a single head, which has no tabs."""
+"""Height of the legend below a single head, which has no tabs."""
 MIN_LEGEND_PX, MAX_LEGEND_PX = 84, 110
 RAIL_PX = 40
 GAP_PX, NARROW_GAP_PX, MIN_GAP_PX, MAX_GAP_PX = 26, 16, 11, 48
 NARROW_WINDOW_PX = 1300
 MIN_SCORES_GAP_PX = 28
-"""Room for the symbol of the transposed keys."""
+"""Minimum gap before the scores, for the symbol of the transposed keys."""
 CONTEXT_GAP_FACTOR, CONTEXT_GAP_PX = 2.6, 14
-"""Gap before a matrix that ribbons lead to, relative to the others."""
+"""Gap before a matrix to which ribbons lead: factor relative to other gaps, and added width."""
 GAP_SHARES = (1.0, 0.8, 0.65)
 NUMBER_WIDTHS = (46, 38)
 FOCUS_WIDTHS = (46, 38, 32, 23)
@@ -65,21 +65,21 @@ MAX_FOCUS_PX = 84
 MAX_FOCUS_RATIO = 1.3
 """Maximum width of a cell in focus, relative to the row height."""
 MAX_PATTERN_PX, MIN_PATTERN_FOCUS_PX, SMALL_PATTERN_FOCUS_PX = 40, 14, 2.5
-"""Cells in focus without numbers; the smallest ones only before headings are cut."""
+"""Widths of focus cells without numbers: maximum, minimum, and minimum before headings are cut."""
 CONTEXT_WIDTHS = (22.0, 20.0, 17.0, 14.0, 12.0, 10.0, 8.0, 6.5, 5.0, 4.0, 3.0)
 MIN_CELL_PX = 2.5
 POOLED_WIDTHS = (1.5, 1.0)
-"""Widths of cells that are tried before headings are cut."""
+"""Cell widths that are tried before headings are cut."""
 MAX_STAGE_PX, MAX_TOKEN_STAGE_PX = 104, 150
 SPINE_PX = 22
 FOLD_LEVELS = range(7)
 CUT_TITLES_LEVEL = 6
-"""From this level, headings may be cut."""
+"""First level at which headings may be cut."""
 MERGED_SPINES_LEVEL = 4
-"""From this level, adjacent spines are one."""
+"""First level at which adjacent spines are merged."""
 NARROWEST_FOCUS_PX = 1.0
 MIN_READ_ROW_PX, NUMBERED_LEVELS = 32, range(4)
-"""Height of rows with readable numbers, and levels that are tried before numbers are given up."""
+"""Minimum height of rows with readable numbers, and the levels that keep numbers if possible."""
 
 
 class ColumnSize(Struct, frozen=True):
@@ -88,21 +88,21 @@ class ColumnSize(Struct, frozen=True):
     Parameters
     ----------
     cells : int
-        Number of drawn cells across.
+        Number of drawn cells per row.
     title_width : float
         Width of its heading.
     operand_rows : int
-        Rows of the operand above it; 0 if there is none.
+        Number of rows in the operand above it; 0 if there is none.
     is_source : bool
         Whether the matrix in focus is computed from it.
     fold_level : int
         Level of sacrifice at which it becomes a spine; 0 for never.
     has_ribbons : bool
-        Whether ribbons lead to it from the left, which need a wide gap.
+        Whether ribbons lead to it from the left; these need a wide gap.
     sums_width : float
-        Room for the sums of the rows, right of the cells.
+        Width of the row sums to the right of the cells.
     states_width : float
-        Additional width of the heading for the dots and the longest title of all its states.
+        Additional width of the heading for the dots and the longest title of its states.
     """
 
     cells: int
@@ -124,17 +124,17 @@ class FlowSize(Struct, frozen=True):
     Parameters
     ----------
     row_label_width : float
-        Width of the longest label of a row.
+        Width of the longest row label.
     key_label_height : float
         Height of the labels above the matrix in focus.
     has_residual : bool
-        Whether a line of the residual stream is below the columns.
+        Whether there is a line for the residual stream below the columns.
     is_page : bool
-        Whether nothing on it can be clicked, so that it has no tab of all heads.
+        Whether the board is a figure, which cannot be clicked and has no tab for all heads.
     scale : float
-        Size of the text relative to the normal one.
+        Text size relative to the normal size.
     upright_label_height : float
-        Height of the upright words above the keys, if the cells are too narrow for level words.
+        Height of upright words above the keys, if the cells are too narrow for horizontal words.
     """
 
     width: float
@@ -171,7 +171,7 @@ class Box(Struct, frozen=True):
         return self.left + self.width / 2, self.top + self.height / 2
 
     def contains(self, x: float, y: float) -> bool:
-        """Whether a point is inside."""
+        """Return whether a point is inside."""
         return self.left <= x < self.right and self.top <= y < self.bottom
 
 
@@ -181,13 +181,13 @@ class PlacedColumn(Struct, frozen=True):
     Parameters
     ----------
     cells : Box
-        Its cells; of no width if an adjacent spine stands for it.
+        Its cells; their width is 0 if an adjacent spine represents it.
     operand : Box or None
         The operand above it.
     heading : Box
         Its heading with the line.
     is_spine : bool
-        Whether it is too narrow to see its numbers.
+        Whether it is too narrow to show its cells.
     """
 
     cells: Box
@@ -198,7 +198,7 @@ class PlacedColumn(Struct, frozen=True):
 
     @property
     def is_hidden(self) -> bool:
-        """Whether an adjacent spine stands for it."""
+        """Whether an adjacent spine represents it."""
         return self.cells.width == 0
 
 
@@ -208,11 +208,11 @@ class TabPlaces(Struct, frozen=True):
     Parameters
     ----------
     heads : tuple of Box
-        A thumbnail for each head, or for each head of a page if they are too many.
+        A thumbnail for each head, or for each head of a page if there are too many heads.
     turns : tuple of Box
-        The tabs that turn to the page before and after; empty if there is one page.
+        The tabs for the previous and the next page; empty if there is only one page.
     all_heads : Box or None
-        The tab of all heads; None on a printed page.
+        The tab for all heads; None in a figure.
     """
 
     heads: tuple[Box, ...] = ()
@@ -232,11 +232,11 @@ class FlowLayout(Struct, frozen=True):
     Parameters
     ----------
     row_labels : Box
-        Room for the labels of the rows, aligned with them.
+        Area for the row labels, aligned with the rows.
     card : Box or None
-        Surrounds the matrices of a head.
+        Area around the matrices of a head.
     legend : Box
-        Room for the colour scales; of no width if there is none.
+        Area for the colour scales; its width is 0 if there is no room.
     residual_line : float or None
         Vertical position of the residual stream.
     """
@@ -258,7 +258,7 @@ class FlowLayout(Struct, frozen=True):
 
     @property
     def bottom(self) -> float:
-        """Lower edge of everything."""
+        """Lower edge of the board's content."""
         line = 0.0 if self.residual_line is None else self.residual_line
         legend = self.legend.bottom if self.legend.width else 0.0
         edges = (self.row_labels.bottom, legend, line, *(tab.bottom for tab in self.tabs.boxes))
@@ -266,7 +266,7 @@ class FlowLayout(Struct, frozen=True):
 
 
 class _Widths(Struct, frozen=True):
-    """Widths of cells and gaps, with the level of sacrifice."""
+    """Cell widths and the gap, with their level of sacrifice."""
 
     level: int
     gap: float
@@ -283,11 +283,11 @@ class FlowArranger:
         self.label_width = size.row_label_width + 8 * size.scale
         self.row_height, self.rows_top = self._rows()
 
-    # ------------------------------------------------------------------ down
+    # ------------------------------------------------------------------ vertical positions
 
     @property
     def operand_height(self) -> float:
-        """Height of the zone of operands, and of the labels above the matrix in focus."""
+        """Height of the area for operands and for the labels above the matrix in focus."""
         most = max((column.operand_rows for column in self._columns), default=0)
         share = min(MAX_OPERAND_PX * self._scale, OPERAND_SHARE * self._size.height)
         zone = max(MIN_OPERAND_PX * self._scale, share) if most else 0.0
@@ -296,7 +296,7 @@ class FlowArranger:
 
     @property
     def tab_height(self) -> float:
-        """Height of the tabs of the heads, or of the legend."""
+        """Height of the head tabs or the legend."""
         if not self.has_tabs:
             return LEGEND_PX * self._scale
         if self._size.height < LOW_WINDOW_PX * self._scale:
@@ -306,7 +306,7 @@ class FlowArranger:
 
     @property
     def has_tabs(self) -> bool:
-        """Whether there are several heads to choose from."""
+        """Whether there is more than one head."""
         return self._size.heads > 1 and self._has_card
 
     @property
@@ -317,12 +317,12 @@ class FlowArranger:
         return below + (RAIL_PX * scale if self._size.has_residual else 0)
 
     def _transposed_height(self, rows: int) -> float:
-        """Return the height of the transposed keys that leaves room for upright words above."""
+        """Return the height of the transposed keys if there are upright words above them."""
         room = self.operand_height + (OPERAND_TITLE_PX + CARD_TOP_PX) * self._scale
         return max(MIN_WHOLE_ROW_PX * self._scale * rows, room - self._size.upright_label_height)
 
     def _rows(self) -> tuple[float, float]:
-        """Return the height of a row and the top of the first."""
+        """Return the row height and the top of the first row."""
         scale, size = self._scale, self._size
         above = (HEADING_PX + CARD_TOP_PX + CARD_PADDING_PX + OPERAND_TITLE_PX) * scale
         top = above + self.operand_height + OPERAND_GAP_PX * scale
@@ -331,10 +331,10 @@ class FlowArranger:
         height = min(largest, free / size.rows)
         return float(int(height)) if height >= MIN_WHOLE_ROW_PX else height, top
 
-    # ------------------------------------------------------------------ across
+    # ------------------------------------------------------------------ horizontal positions
 
     def widths(self) -> _Widths:
-        """Return the widths with the fewest sacrifices that fit."""
+        """Return the widths that fit with the fewest sacrifices."""
         found = next(self._fitting_widths(), None)
         return self._grow(found or self._narrowest())
 
@@ -355,7 +355,7 @@ class FlowArranger:
                 yield from self._patterns(level, gap)
 
     def _all_numbered(self, level: int, gap: float) -> Iterator[_Widths]:
-        """Yield widths with numbers in all cells, or in those of the focus and its sources."""
+        """Yield widths with numbers in all cells, or only in the focus and its sources."""
         scale = self._scale
         for width in NUMBER_WIDTHS:
             cells = [self._limited(at, width * scale, level, is_capped=False) for at in self._all]
@@ -374,14 +374,14 @@ class FlowArranger:
     def _context_widths(
         self, level: int, gap: float, focus: float, source: float | None, others: Sequence[float]
     ) -> Iterator[_Widths]:
-        """Yield widths that fit, those with the widest context cells first.
+        """Yield widths that fit, in descending order of the context cells' width.
 
         The narrowest context is tried first, because in most cases not even that fits.
 
         Parameters
         ----------
         source : float or None
-            Width of the cells of the sources; that of the context cells if None.
+            Width of the source cells; None for the width of the context cells.
         """
         roles = [(focus, source or other, other) for other in others]
         if self._fits(level, gap, self._by_role(level, *roles[-1])):
@@ -410,7 +410,7 @@ class FlowArranger:
         return next((column.cells for column in self._columns if column.is_focus), 1)
 
     def _narrowest(self) -> _Widths:
-        """Return widths that share what the spines and gaps leave, however little."""
+        """Return widths that divide the space left by the spines and gaps, however small."""
         level, gap = FOLD_LEVELS[-1], MIN_GAP_PX * self._scale
         cells = self._by_role(level, NARROWEST_FOCUS_PX, MIN_CELL_PX, MIN_CELL_PX)
         nothing = [0.0] * len(cells)
@@ -439,7 +439,7 @@ class FlowArranger:
         return widths
 
     def _limited(self, at: int, width: float, level: int, *, is_capped: bool) -> float:
-        """Return the width of a cell, limited by that of its column; of a spine, what it is."""
+        """Return the width of a cell within the limits of its column; a spine has a fixed width."""
         column = self._columns[at]
         if self.is_spine(at, level):
             return SPINE_PX * self._scale / column.cells
@@ -450,12 +450,12 @@ class FlowArranger:
         return max(min(width, most / column.cells), min(width, MIN_CELL_PX * self._scale))
 
     def is_spine(self, at: int, level: int) -> bool:
-        """Whether a column is a spine at a level of sacrifice."""
+        """Return whether a column is a spine at the given level of sacrifice."""
         column = self._columns[at]
         return not column.is_focus and 0 < column.fold_level <= level
 
     def is_hidden(self, at: int, level: int) -> bool:
-        """Whether the spine to the left of a column stands for it as well."""
+        """Return whether the spine to the left of a column also represents it."""
         if level < MERGED_SPINES_LEVEL or at == 0 or not self.is_spine(at, level):
             return False
         is_same_part = self._columns[at].part is self._columns[at - 1].part
@@ -499,7 +499,7 @@ class FlowArranger:
         return gap
 
     def margins(self) -> tuple[float, float]:
-        """Return the margins left and right of the columns."""
+        """Return the margins to the left and right of the columns."""
         scale, columns = self._scale, self._columns
         left = EDGE_PX * scale + self.label_width
         right = EDGE_PX * scale
@@ -517,7 +517,7 @@ class FlowArranger:
         return sum(self.margins()) + columns
 
     def _grow(self, found: _Widths) -> _Widths:
-        """Widen the focus to its limit, and then the gaps; other cells fill the headings."""
+        """Widen the focus to its limit, then the gaps; other cells fill their headings."""
         scale = self._scale
         spare = self._size.width - self._total(found.level, found.gap, found.cells)
         cells = [
@@ -535,7 +535,7 @@ class FlowArranger:
         return _Widths(found.level, gap, tuple(cells))
 
     def _heading_share(self, at: int, level: int, cell: float) -> float:
-        """Return the width that cells can have without widening their column."""
+        """Return the width that a column's cells can have without widening the column."""
         column = self._columns[at]
         if self.is_spine(at, level) or not column.cells:
             return cell
@@ -585,7 +585,7 @@ class FlowArranger:
     ) -> PlacedColumn:
         column, is_spine = self._columns[at], self.is_spine(at, level)
         shown = 0.0 if self.is_hidden(at, level) else cell * column.cells
-        if not shown:  # on the spine that stands for it
+        if not shown:  # on the spine that represents it
             left -= SPINE_PX * self._scale / 2
         cells = Box(left, self.rows_top, shown, self.row_height * self._size.rows)
         operand = None
@@ -613,7 +613,7 @@ class FlowArranger:
         return Box(left, top, right - left, bottom + CARD_FOOT_PX * self._scale - top)
 
     def _tabs(self, card: Box | None) -> TabPlaces:
-        """Return equal tabs below the card, as wide as they are high or narrower."""
+        """Return tabs of equal size below the card, at most as wide as they are high."""
         if card is None or not self.has_tabs:
             return TabPlaces()
         scale, heads, size = self._scale, self._size.heads, self._size
@@ -639,7 +639,7 @@ class FlowArranger:
         )
 
     def _legend(self, bottom: float, card: Box | None, tabs: TabPlaces) -> Box:
-        """Return the room for the scales: left of the tabs, right of them, or a line below."""
+        """Return the area for the scales: to the left or right of the tabs, or below them."""
         scale = self._scale
         left, top = EDGE_PX * scale, bottom + 2 * CARD_PADDING_PX * scale
         if not tabs.heads or card is None:
@@ -662,12 +662,12 @@ class FlowArranger:
 
 @lru_cache(maxsize=8)
 def lay_out_flow(columns: tuple[ColumnSize, ...], size: FlowSize) -> FlowLayout:
-    """Place the columns of the flow on a canvas; cached, since most changes move nothing."""
+    """Place the columns of the flow on a canvas; cached, because most changes do not move them."""
     return FlowArranger(columns, size).layout()
 
 
 def page_height(columns: Sequence[ColumnSize], size: FlowSize) -> float:
-    """Return the height of a page on which rows of text can be read."""
+    """Return the height of a figure in which the rows are readable."""
     arranger = FlowArranger(columns, size)
     rows = size.rows * PAGE_ROW_PX * size.scale
     return arranger.rows_top + rows + arranger.below_rows

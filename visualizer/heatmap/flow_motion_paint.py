@@ -1,7 +1,7 @@
-"""Motion of a playback step on the flow board: operands move, and their numbers meet on a card.
+"""Motion of a playback step on the flow board: operands move, and a card shows the calculation.
 
-Everything is a function of the time since the step began. No panel moves: the cells are dimmed, the
-operands are pictures of their cells, and the result appears last.
+Everything is a function of the time since the step began. Panels do not move: their cells are
+dimmed, images of the operands' cells move over them, and the result appears last.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
     class CopyCells(Protocol):
-        """Returns a picture of an area of the board, without highlights."""
+        """Returns an image of an area of the board, without highlights."""
 
         def __call__(self, area: QRectF, *, is_earlier: bool = False) -> QImage: ...
 
 
 DIMMED_ALPHA = 173
-"""Opacity of the dimming at its most: 68 per cent towards the card."""
+"""Maximum opacity of the dimming, from 0 to 255."""
 LIFT_PX = 4
 MARGIN_PX = 12
-"""Maximum extent of lifted operands, frames and shadows beyond the areas that they belong to."""
+"""Maximum distance by which lifted operands, frames and shadows extend beyond their areas."""
 SPLIT_WIDTH_PX = 10
 TAB_LABEL_PX = 24
-"""Height of the name of a head above its thumbnail."""
+"""Height of a head's name above its thumbnail."""
 SPLIT_TEXT = "= 1 row"
 TRAVEL_PHASES = {
     MotionKind.MOVE: Phase.TRAVEL,
@@ -71,7 +71,7 @@ VANISHING_PHASES = {
     MotionKind.SCORE: Phase.MEET,
     MotionKind.SOFTMAX: Phase.EXPONENTIATE,
 }
-"""The phase in which the numbers of the operands take their place."""
+"""The phase in which the images of the operands fade out."""
 
 
 class FlowMotion(Struct, frozen=True, eq=False):
@@ -80,19 +80,19 @@ class FlowMotion(Struct, frozen=True, eq=False):
     Parameters
     ----------
     operands : tuple of MovingCells
-        Pictures of the operands, from their cells to the result.
+        Images of the operands, which move from their cells to the result.
     result : MovingCells
-        Picture of the computed cells, which do not move.
+        Image of the computed cells, which does not move.
     before : MovingCells or None
-        Colours of the row of scores in the place of the result, which fade to its own.
+        Colours of the row of scores at the position of the result; they fade to the result's own.
     strips : tuple of MovingCells
-        Pictures of the values, from their rows to their shares of the result.
+        Images of the values, which move from their rows to their shares of the result.
     ribbons : tuple of ShareRibbon
-        Shares of a row of weights.
+        Ribbons of a row of weights.
     chosen : int
-        Key of the share that is drawn in the accent colour.
+        Key of the ribbon that is drawn in the accent colour.
     step_ms : float or None
-        How long the step is shown; None if it is not played.
+        How long the step is shown, in milliseconds; None if it is not played.
     """
 
     placement: FlowPlacement
@@ -113,7 +113,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
 
     @property
     def dimmed_slots(self) -> list[PanelSlot]:
-        """The panels, which are dimmed while the operands move."""
+        """The panels that are dimmed while the operands move."""
         return [slot for slot in (*self.placement.slots, *self.placement.operands) if slot]
 
     def progress(self, share: float, phase: Phase) -> float:
@@ -121,11 +121,11 @@ class FlowMotion(Struct, frozen=True, eq=False):
         return phase_progress(self.kind, share, phase, self.duration_ms)
 
     def dimming(self, share: float) -> float:
-        """Return how far everything but the operands is dimmed after a fraction of the motion."""
+        """Return how much the rest of the board is dimmed after a fraction of the motion."""
         return dimming(self.kind, share, self.duration_ms)
 
     def painted_region(self, share: float) -> QRegion:
-        """Return the panels, with the space between them, and the card."""
+        """Return the region of the panels, the space between them, and the card."""
         areas = [slot.cells for slot in self.dimmed_slots]
         if self.card:
             areas.append(self.card.area)
@@ -157,12 +157,12 @@ class FlowMotion(Struct, frozen=True, eq=False):
         painter.restore()
 
     def operand_areas(self, share: float) -> tuple[QRectF, ...]:
-        """Return where the operands are after a fraction of the motion, without their lift."""
+        """Return the operands' areas after a fraction of the motion, without their lift."""
         way = self.progress(share, TRAVEL_PHASES[self.kind])
         return tuple(one.at(way) for one in self.operands)
 
     def _paint_operands(self, painter: QPainter, share: float) -> None:
-        """Paint the operands while they are lifted and travel."""
+        """Paint the operands while they lift and travel."""
         lift = LIFT_PX * text_scale() * self.dimming(share)
         painter.setOpacity(1 - self.progress(share, VANISHING_PHASES[self.kind]))
         for one, area in zip(self.operands, self.operand_areas(share), strict=True):
@@ -172,7 +172,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         painter.setOpacity(1)
 
     def _paint_shares(self, painter: QPainter, share: float) -> None:
-        """Paint the shares of a row of weights as they travel, and the stack of values."""
+        """Paint the shares of a row of weights while they travel, and the stack of values."""
         split, flow = self.progress(share, Phase.SPLIT), self.progress(share, Phase.FLOW)
         painter.setOpacity(1 - self.progress(share, Phase.LAND))
         for one in self.operands:
@@ -195,7 +195,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
     def _paint_ribbon(
         self, painter: QPainter, ribbon: ShareRibbon, split: float, flow: float
     ) -> None:
-        """Paint a share: a part of the row's edge, and the ribbon as far as it has come."""
+        """Paint a share: its part of the row's edge, and the ribbon up to its current length."""
         is_chosen = self.chosen in ribbon.keys
         ink = self.theme.accent if is_chosen else self.theme.quiet
         colour = translucent(ink, RIBBON_ALPHA if is_chosen else OTHER_RIBBON_ALPHA)
@@ -214,7 +214,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         painter.restore()
 
     def _paint_split_text(self, painter: QPainter) -> None:
-        """Label the shares as being together as high as the row, if the label fits."""
+        """Label the shares to show that they add up to the row's height, if the label fits."""
         first, last = self.ribbons[0], self.ribbons[-1].start
         scale, middle = text_scale(), (first.start.top() + last.bottom()) / 2
         left = first.start.left() + (SPLIT_WIDTH_PX + 6) * scale
@@ -249,7 +249,7 @@ def flow_motion(
     built = build(motion, slot, computation, highlights, seen, copy) if build else None
     if built:
         return built
-    if placement.has_earlier(slot):  # the numbers change where they are
+    if placement.has_earlier(slot):  # the numbers change in place
         return replace(
             motion, operands=(MovingCells(copy(target, is_earlier=True), target, target),)
         )
@@ -266,7 +266,7 @@ def _score_motion(
     seen: QRectF,
     copy: CopyCells,
 ) -> FlowMotion | None:
-    """A query comes from the left and keys from above; their products are added up."""
+    """Create the motion of a score: a query and a key move to it and are multiplied."""
     step, leading = highlights.step, highlights.leading
     at = motion.placement.slots.index(slot)
     operand, column = motion.placement.operands[at], motion.placement.panels.columns[at]
@@ -338,7 +338,7 @@ def _softmax_motion(
     seen: QRectF,
     copy: CopyCells,
 ) -> FlowMotion | None:
-    """A row of scores becomes bars, which are divided by their sum."""
+    """Create the motion of a softmax: the scores become bars, which are divided by their sum."""
     step = highlights.step
     areas = [_shown_area(motion.placement, block) for block in computation.inputs]
     target = motion.result.end
@@ -353,7 +353,7 @@ def _softmax_motion(
 def _score_colours(
     motion: FlowMotion, slot: PanelSlot, computation: BlockComputation, target: QRectF
 ) -> MovingCells | None:
-    """Return the colours of a row of scores in the place of its weights."""
+    """Return the colours of a row of scores at the position of its weights."""
     slots = (one for one in motion.placement.slots if one)
     (block, *_), row = computation.inputs, computation.result.rows[0]
     scores = next((one for one in slots if is_block_shown(one, block)), None)
@@ -372,7 +372,7 @@ def _context_motion(
     seen: QRectF,
     copy: CopyCells,
 ) -> FlowMotion | None:
-    """A row of weights splits, and each share takes its value to the row of the result."""
+    """Create the motion of a weighted sum: each share of a row moves its value to the result."""
     step, result, target = highlights.step, computation.result, motion.result.end
     operand = motion.placement.operands[motion.placement.slots.index(slot)]
     head = () if result.head is None else (result.head,)
@@ -412,7 +412,7 @@ def _moving_layer_columns(
     copy: CopyCells,
     target: QRectF,
 ) -> tuple[MovingCells, ...]:
-    """Return the columns of a layer's weights above the result, which come down to it."""
+    """Return the columns of a layer's weights that move down to the result."""
     at = placement.slots.index(slot)
     operand, column = placement.operands[at], placement.panels.columns[at]
     if operand is None or column.layer_stage != result.stage:
@@ -422,7 +422,7 @@ def _moving_layer_columns(
 
 
 def _occupied_areas(placement: FlowPlacement, highlights: Highlights) -> list[QRectF]:
-    """Return the areas of computed cells and of the tabs of the heads."""
+    """Return the areas of computed cells and of the head tabs."""
     rows = {extent.stage: extent.rows for extent in highlights.computed_extents}
     tab = TAB_LABEL_PX * text_scale()
     areas = [slot.cells.adjusted(0, -tab, 0, 0) for slot in placement.thumbnails]

@@ -1,4 +1,4 @@
-"""Paints the flow board around its cells: headings, labels, operands, the card and the tabs."""
+"""Paints the flow board around its cells: headings, labels, operands, card and tabs."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ RESIDUAL_TEXTS = (
 )
 WEIGHTS_LEGEND = "Weights"
 OTHERS_LEGEND = ("Other matrices, each with its own range", "Other matrices")
-"""In a row, and stacked."""
+"""Names of the colour scale of the other matrices, when side by side and when stacked."""
 
 
 def paint_board(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint everything but the cells of the columns."""
+    """Paint everything except the cells of the columns."""
     paint_frame(painter, placement, theme)
     paint_headings(painter, placement, range(len(placement.panels.columns)), theme)
     paint_legend(painter, placement, theme)
@@ -70,7 +70,7 @@ def paint_board(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
 
 
 def paint_frame(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint what does not depend on the numbers: see `FlowPlacement.frame_key`."""
+    """Paint everything that does not depend on the numbers; see `FlowPlacement.frame_key`."""
     _paint_card(painter, placement, theme)
     for at, column in enumerate(placement.layout.columns):
         if column.is_spine and not column.is_hidden:
@@ -87,9 +87,9 @@ def paint_frame(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
 def paint_headings(
     painter: QPainter, placement: FlowPlacement, columns: Iterable[int], theme: Theme
 ) -> None:
-    """Paint the headings of some columns over earlier ones."""
+    """Paint the headings of the given columns over earlier headings."""
     for at in columns:
-        area = _rect(placement.layout.columns[at].heading).toAlignedRect()  # edges of lines too
+        area = _rect(placement.layout.columns[at].heading).toAlignedRect()  # with line edges
         painter.fillRect(area, QColor(theme.paper))
         _paint_heading(painter, placement, at, theme)
 
@@ -97,7 +97,7 @@ def paint_headings(
 def paint_uncomputed(
     painter: QPainter, placement: FlowPlacement, highlights: Highlights, theme: Theme
 ) -> None:
-    """Blank the operands and thumbnails that playback has not reached or a prediction covers."""
+    """Blank operands and thumbnails that playback has not reached or a prediction covers."""
     for column, slot in zip(placement.panels.columns, placement.operands, strict=True):
         if slot and column.operand:
             is_transposed = column.is_operand_transposed
@@ -114,7 +114,7 @@ def _paint_uncomputed(
     theme: Theme,
     is_transposed: bool,
 ) -> None:
-    """Blank the rows of a stage, or its columns if it is transposed, that are not computed."""
+    """Blank the uncomputed rows of a stage, or its uncomputed columns if it is transposed."""
     axis = slot.heatmap.columns if is_transposed else slot.heatmap.rows
     reached = (reach.rows for reach in highlights.computed_extents if reach.stage == stage)
     rows = 0 if stage in highlights.hidden_stages else next(reached, len(axis.labels))
@@ -142,7 +142,7 @@ def paint_earlier(
     Returns
     -------
     Highlights
-        Those that remain to be painted.
+        The highlights that remain to be painted.
     """
     stage = slot.heatmap.stage
     for reach in (one for one in highlights.computed_extents if one.stage == stage):
@@ -178,7 +178,7 @@ def _paint_card(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
 
 
 def _paint_head_edge(painter: QPainter, outline: QPainterPath, head: int, theme: Theme) -> None:
-    """Paint the left edge of the card, and of its tab if it is there, in the head's colour."""
+    """Paint the left edges of the card and of its tab, if it has one, in the head's colour."""
     left = outline.boundingRect().left()
     edge = QPainterPath()
     edge.addRect(QRectF(left, outline.boundingRect().top(), LINE_PX, 1e4))
@@ -188,7 +188,7 @@ def _paint_head_edge(painter: QPainter, outline: QPainterPath, head: int, theme:
 
 
 def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
-    """Paint the names of the states, the operation, and the line of the timeline."""
+    """Paint the names of the states, the operation, and the timeline."""
     column = placement.layout.columns[at]
     if column.is_hidden:
         return
@@ -224,7 +224,7 @@ def _paint_spine_title(painter: QPainter, placement: FlowPlacement, at: int, the
 
 
 def _paint_states(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
-    """Paint the names of the states if they fit, otherwise that of the visible one with dots."""
+    """Paint the names of the states or, if they do not fit, the visible name and dots."""
     strong, plain = scaled_font(TITLE_PX, QFont.Weight.DemiBold), scaled_font(TITLE_PX)
     radius, end = DOT_RADIUS_PX * text_scale(), None
     for place in state_places(placement, at):
@@ -246,7 +246,7 @@ def _paint_states(painter: QPainter, placement: FlowPlacement, at: int, theme: T
 def _draw_text(
     painter: QPainter, x: float, area: QRectF, text: str, font: QFont, ink: str
 ) -> float:
-    """Draw a text at a position of a line and return where it ends."""
+    """Draw text at a position on a line, and return the position of its end."""
     painter.setFont(font)
     painter.setPen(QColor(ink))
     width = QFontMetricsF(font).horizontalAdvance(text)
@@ -255,7 +255,7 @@ def _draw_text(
 
 
 def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
-    """Paint the operation and the range of the colours, as far as they fit."""
+    """Paint the operation and the colour range, as far as they fit."""
     scale, panel = text_scale(), placement.panels.panels[at]
     operation = placement.panels.operations[at]
     box, font = placement.layout.columns[at].heading, scaled_font(OPERATION_PX)
@@ -291,9 +291,9 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
 
 
 def _fitting_operation(operation: str, room: float, metrics: QFontMetricsF) -> str:
-    """Return an operation, shortened by whole words if it must be.
+    """Return an operation, shortened by whole words if necessary.
 
-    A product first loses its bias, and then the matrix on the left.
+    If a product does not fit, its bias is omitted first, and then the matrix on the left.
     """
     texts, (left, sign, layer) = [operation], operation.partition(OPERATION_SIGN)
     if sign:
@@ -323,8 +323,8 @@ def _paint_operand_name(painter: QPainter, placement: FlowPlacement, at: int, th
 
 
 def _paint_name(painter: QPainter, area: QRectF, name: str) -> None:
-    """Paint the name of a matrix; what follows an underscore is a subscript."""
-    is_weight = name.startswith("W_")  # other layers keep the names that their model gives them
+    """Paint the name of a matrix; the text after an underscore is a subscript."""
+    is_weight = name.startswith("W_")  # other layers have the names from their model
     base, _, below = name.partition("_") if is_weight else (name, "", "")
     strong, small = painter.font(), scaled_font(SUBSCRIPT_PX, QFont.Weight.DemiBold)
     width = QFontMetricsF(strong).horizontalAdvance(base)
@@ -340,7 +340,7 @@ def _paint_name(painter: QPainter, area: QRectF, name: str) -> None:
 
 
 def _paint_axis_names(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint the name of the rows above their labels, and that of the keys below each matrix."""
+    """Paint the name of the rows above their labels, and the name of the keys below each matrix."""
     slot, labels, scale = row_label_slot(placement), placement.layout.row_labels, text_scale()
     metrics, font = font_metrics(OPERATION_PX), scaled_font(OPERATION_PX)
     if slot:
@@ -361,7 +361,7 @@ def _paint_axis_names(painter: QPainter, placement: FlowPlacement, theme: Theme)
 
 
 def _paint_concat_heads(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint the colours of the heads above their columns of Concat, and next to rows of W_o."""
+    """Paint the heads' colours above their columns in Concat, and next to their rows in W_o."""
     heads, columns = placement.panels.heads, placement.panels.columns
     if heads < 2:
         return
@@ -420,7 +420,7 @@ def _paint_tabs(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
 
 
 def _tab_names(placement: FlowPlacement) -> tuple[list[str], bool]:
-    """Return the names of the tabs and whether dots precede them, as the narrowest one allows."""
+    """Return the tab names that fit into the narrowest tab, and whether dots precede them."""
     metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
     panels = [slot.heatmap for slot in placement.thumbnails]
     numbers = [panel.label if panel.head is None else str(panel.head + 1) for panel in panels]
@@ -447,7 +447,7 @@ def _paint_head_dot(painter: QPainter, left: float, middle: float, head: int, th
 
 
 def _paint_front_tab(painter: QPainter, area: QRectF, theme: Theme) -> None:
-    """Paint the tab of the head in front as a part of its card."""
+    """Paint the front head's tab as a part of its card."""
     radius = CARD_RADIUS_PX * text_scale()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(QPen(QColor(theme.hairline), 1))
@@ -459,7 +459,7 @@ def _paint_front_tab(painter: QPainter, area: QRectF, theme: Theme) -> None:
 
 
 def _paint_all_heads_tab(painter: QPainter, area: QRectF, theme: Theme) -> None:
-    """Paint nine squares over the name of the view of all heads."""
+    """Paint nine squares above the name of the tab for all heads."""
     scale, pitch = text_scale(), 6 * text_scale()
     left = area.center().x() - 1.5 * pitch
     top = area.top() + 28 * scale
@@ -474,9 +474,9 @@ def _paint_all_heads_tab(painter: QPainter, area: QRectF, theme: Theme) -> None:
 
 
 def paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint the scales of the weights and of the others over earlier ones.
+    """Paint the colour scales of the weights and the other matrices over earlier scales.
 
-    They are stacked next to the tabs, or in a row.
+    They are stacked next to the tabs, or side by side.
     """
     scale, box = text_scale(), placement.layout.legend
     painter.fillRect(_rect(box), QColor(theme.paper))
@@ -514,7 +514,7 @@ def _scale_ends(panel: Heatmap | None) -> tuple[str, str]:
 
 
 def _paint_residual_line(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint the residual stream below the columns, and the additions to it."""
+    """Paint the residual stream and the additions to it below the columns."""
     y = placement.layout.residual_line
     if y is None:
         return
@@ -560,7 +560,7 @@ def _paint_residual_line(painter: QPainter, placement: FlowPlacement, theme: The
 def _paint_sum(
     painter: QPainter, y: float, bottom: float, middle: float, branch: float | None, theme: Theme
 ) -> None:
-    """Paint where a column is added to the stream, and the line from its source."""
+    """Paint the point where a column is added to the stream, and the line to this point."""
     scale = text_scale()
     if branch is not None:
         painter.setPen(QPen(QColor(theme.border), 1.5))

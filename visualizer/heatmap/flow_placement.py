@@ -1,4 +1,4 @@
-"""Places the panels of the flow board, and finds what is under a point."""
+"""Places the panels of the flow board."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ TITLE_PX, OPERATION_PX, LABEL_PX, SMALL_LABEL_PX, TINY_LABEL_PX = 14, 11, 13, 11
 MAX_ROW_LABEL_PX, MAX_KEY_LABEL_PX = 120, 72
 INDEX_LABEL_PX = 28
 DOTS_GAP_PX, DOT_PITCH_PX, DOT_RADIUS_PX = 9, 9, 2.5
-"""Dots after the title of a matrix with several states: distance from it, pitch and size."""
+"""Dots after the title of a matrix with several states: gap to the title, pitch and radius."""
 MAX_LABEL_SHARE = 0.2
-"""Maximum width of the labels of the rows, relative to the canvas."""
+"""Maximum width of the row labels, relative to the canvas."""
 MIN_LABELLED_CELL_PX = 10
-"""Minimum distance of words, in the smallest text."""
+"""Minimum distance between words in the smallest font size."""
 MAX_LABELLED_TOKENS = 64
-"""Maximum number of tokens that are labelled by words although not all words fit."""
+"""Maximum number of tokens that are labelled by words even if only some words fit."""
 MIN_ROOM_CELLS = 16
 PAGE_ASPECT_RATIO = 0.62
-"""Height of a board on a page relative to its width, unless it needs less or more."""
+"""Default ratio of height to width for a board on a page."""
 MIN_WHOLE_BOARD_PX = 480
-"""Width from which a board shows all columns."""
+"""Minimum width of a board that shows all columns."""
 KEY_LABEL_MARGIN_PX = 4
 
 
@@ -57,7 +57,7 @@ class FlowSlot(PanelSlot, frozen=True, dict=True):
 
     @property
     def whole_area(self) -> QRectF:
-        """The cells with their outline and the sums of their rows."""
+        """The area of the cells, their outline and the row sums."""
         return self.cells.adjusted(-1, -1, 1 + row_sums_width(self.heatmap), 1)
 
 
@@ -77,9 +77,9 @@ def place_flow(
     ratio : float
         Device pixels per logical pixel.
     is_page : bool
-        Whether nothing on it can be clicked, as on a page and in an animation.
+        Whether it cannot be clicked, because it is on a page or in an animation.
     is_height_free : bool
-        Whether the board may be lower than the height, as on a page that is as high as its figure.
+        Whether the board may be lower than `height`, on a page whose height follows its figure.
     """
     flow = board.flow
     assert flow is not None
@@ -130,7 +130,7 @@ def place_flow(
 
 
 def _essential_columns(flow: FlowPanels) -> FlowPanels:
-    """Return the columns that are never given up: those of the head with their operands."""
+    """Return the columns that never become spines: those of the head and its operands."""
     kept = [
         at for at, one in enumerate(flow.columns) if at == flow.focus or not fold_level(flow, one)
     ]
@@ -149,7 +149,7 @@ def _essential_columns(flow: FlowPanels) -> FlowPanels:
 
 
 def _earlier_slot(flow: FlowPanels, slots: tuple[PanelSlot | None, ...]) -> PanelSlot | None:
-    """Return the earlier state of a matrix, in the place of the visible one."""
+    """Return the slot of a matrix's earlier state, at the position of the visible state."""
     states = (column.states for column in flow.columns)
     placed = zip(states, slots, strict=True)
     stage = flow.earlier.stage if flow.earlier else ""
@@ -160,7 +160,7 @@ def _earlier_slot(flow: FlowPanels, slots: tuple[PanelSlot | None, ...]) -> Pane
 
 
 def thumbnail_area(tab: Box, panel: Heatmap, scale: float) -> Box:
-    """Return the area of the cells in a tab, below its name and as large as fits."""
+    """Return the area of the cells in a tab: below the name, and as large as possible."""
     rows, columns = panel.values.shape
     line, margin = 22 * scale, min(8 * scale, tab.width / 10)
     cell = min((tab.width - 2 * margin) / columns, (tab.height - line - margin) / rows)
@@ -169,7 +169,7 @@ def thumbnail_area(tab: Box, panel: Heatmap, scale: float) -> Box:
 
 
 def _slot(panel: Heatmap, area: Box, drawn: int, rows: int = 0) -> PanelSlot:
-    """Return a slot; a panel with fewer rows than the others ends higher."""
+    """Return a slot; a panel with fewer rows than the others is less high."""
     height = area.height * (drawn / (rows or drawn))
     cells = QRectF(area.left, area.top, area.width, height)
     count = panel.values.shape
@@ -207,9 +207,9 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
 
 
 def fold_level(flow: FlowPanels, column: FlowColumn) -> int:
-    """Return the level of sacrifice at which a column becomes a spine; 0 for never.
+    """Return the level of sacrifice at which a column becomes a spine; 0 if it never does.
 
-    Keys and values can be folded because copies of them are above other columns.
+    Keys and values can become spines, because copies of them are above other columns.
     """
     if column.is_query_key:
         return 0
@@ -229,7 +229,7 @@ def title_width(title: str) -> float:
 
 
 def dots_width(states: int) -> float:
-    """Return the width of the dots of a number of states; 0 for a single one."""
+    """Return the width of the dots for a number of states; 0 for a single state."""
     width = DOTS_GAP_PX + DOT_PITCH_PX * (states - 1) + DOT_RADIUS_PX
     return width * text_scale() if states > 1 else 0.0
 
@@ -250,18 +250,18 @@ def _row_labels(flow: FlowPanels) -> tuple[str, ...]:
 
 
 def shows_words(count: int, pitch: float) -> bool:
-    """Whether tokens are labelled by words, of which every n-th may fit, not by positions.
+    """Return whether tokens are labelled by words, possibly only every n-th, not by positions.
 
     Parameters
     ----------
     pitch : float
-        Distance between two tokens; at most, if it is not known yet.
+        Distance between two tokens, or an upper limit if it is not known yet.
     """
     return count <= MAX_LABELLED_TOKENS or pitch >= MIN_LABELLED_CELL_PX * text_scale()
 
 
 def _row_label_width(labels: tuple[str, ...], height: float) -> float:
-    """Return the width of the labels of rows that together are at most as high as `height`."""
+    """Return the width of the row labels, for rows with a total height of at most `height`."""
     scale = text_scale()
     if not shows_words(len(labels), height / max(1, len(labels))):
         last = (f"{len(labels):,}",)
@@ -271,9 +271,9 @@ def _row_label_width(labels: tuple[str, ...], height: float) -> float:
 
 
 def _key_label_height(flow: FlowPanels, width: float) -> float:
-    """Return the height of upright words above the keys; a line if they are positions.
+    """Return the height of upright words above the keys, or of a line if there are positions.
 
-    It is the same whatever is in focus, so that a change of focus never moves the rows.
+    The height does not depend on the focus, so that a change of focus never moves the rows.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def _key_label_height(flow: FlowPanels, width: float) -> float:
 
 
 def _upright_label_height(flow: FlowPanels, width: float) -> float:
-    """Return the height of small upright words above the keys; 0 if they are positions."""
+    """Return the height of small upright words above the keys; 0 if there are positions."""
     keys = _key_words(flow, width)
     if not keys:
         return 0.0
@@ -297,7 +297,7 @@ def _upright_label_height(flow: FlowPanels, width: float) -> float:
 
 
 def _key_words(flow: FlowPanels, width: float) -> tuple[str, ...]:
-    """Return the words above the keys; empty if these are labelled by their positions."""
+    """Return the words above the keys; empty if the keys are labelled by their positions."""
     labelled = (panel.columns.labels for panel in flow.panels if panel.columns.is_token)
     keys = next(labelled, ())
     return keys if keys and shows_words(len(keys), width / len(keys)) else ()

@@ -40,7 +40,7 @@ MAX_OPERAND_ROWS = 64
 MAX_THUMBNAIL_CELLS = 64
 TOKEN_VECTORS = "token vectors"
 OPERATION_SIGN = " · "
-"""Between a matrix and the layer that it is multiplied by."""
+"""Sign between a matrix and the layer by which it is multiplied."""
 BIAS_TEXT = " + bias"
 SIDE_BY_SIDE = "heads side by side"
 OPERATION_TEXTS = {
@@ -48,13 +48,13 @@ OPERATION_TEXTS = {
     Operation.MASK_BEFORE_SOFTMAX: "−∞ where masked",
     Operation.CAPTURED: "recorded from the model",
 }
-"""Descriptions of operations with symbols that need an explanation."""
+"""Descriptions of the operations whose symbols need an explanation."""
 SHORTER_TEXTS = {TOKEN_VECTORS: ("vectors",), SIDE_BY_SIDE: ("side by side", "heads")}
 """Shorter descriptions, for narrow headings."""
 
 
 def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> FlowPanels:
-    """Present the panels of the head in front, with their operands and the thumbnails."""
+    """Present the panels and operands of the head in front, and the thumbnails."""
     flow = resolved.flow
     assert flow is not None
     panels = [_panel(resolved, name, flow.head, known) for name in flow.stages]
@@ -95,12 +95,12 @@ def _titles(resolved: ResolvedView, flow: FlowView) -> tuple[tuple[str, ...], ..
 
 
 def short_title(stage: Stage) -> str:
-    """Return the symbol of a stage if it is one letter, else its title."""
+    """Return the symbol of a stage if it is a single letter, otherwise the title."""
     return stage.symbol if len(stage.symbol) == 1 else stage.title
 
 
 def _operation(resolved: ResolvedView, column: FlowColumn, panel: Heatmap) -> str:
-    """Return how the visible state of a column is computed, in a few words."""
+    """Describe in a few words how the visible state of a column is computed."""
     trace = resolved.run.trace
     stage = trace.stage_at(panel.stage, resolved.leading)
     if stage.name == column.layer_stage and stage.reads:
@@ -113,7 +113,7 @@ def _operation(resolved: ResolvedView, column: FlowColumn, panel: Heatmap) -> st
 
 
 def _has_bias(trace: Trace, stage: Stage) -> bool:
-    """Whether a bias is added to the product of a layer."""
+    """Return whether a layer adds a bias to its product."""
     if isinstance(stage.step, LinearLayer):
         return stage.step.has_bias
     names = (name for layer in stage.parameters for name in parameter_names(trace.spec, layer))
@@ -121,12 +121,12 @@ def _has_bias(trace: Trace, stage: Stage) -> bool:
 
 
 class ThumbnailSource(PanelSource):
-    """The weights of a head in its tab, where neither row sums nor notes are shown."""
+    """Builds the thumbnail of a head's weights, without row sums and notes."""
 
     def _read_values(self) -> np.ndarray:
         if self.head is None or self.tensor.is_blockwise:
             return super()._read_values()
-        # All heads are shown, and pooling them at once takes half the time.
+        # All heads are shown, and pooling all of them together takes half the time.
         own = slice(self.head, self.head + 1)
         values: np.ndarray = self.tensor.read_pooled(*self.extent.blocks, (*self.leading, own))[0]
         return values
@@ -139,7 +139,7 @@ class ThumbnailSource(PanelSource):
 
 
 def thumbnail_sources(resolved: ResolvedView) -> tuple[PanelSource, ...]:
-    """Return the sources of the weights of each head and aggregate; none for a single head."""
+    """Return a thumbnail source per head and aggregate; none if there is only one head."""
     trace = resolved.run.trace
     heads = trace.spec_at(resolved.leading).heads
     if heads == 1:
@@ -170,7 +170,7 @@ def _stage_operand(
     panel: Heatmap,
     known: dict[Hashable, Heatmap],
 ) -> Heatmap:
-    """Return a stage above a column: the transposed keys, or the values."""
+    """Return the stage above a column: the transposed keys, or the values."""
     trace = resolved.run.trace
     stage = trace.stage(column.operand)
     rows, columns = trace.shape(stage.name)[-2:]
@@ -195,10 +195,10 @@ def _stage_operand(
 def _layer_weights_panel(
     resolved: ResolvedView, column: FlowColumn, panel: Heatmap, known: dict[Hashable, Heatmap]
 ) -> Heatmap | None:
-    """Return the weights of a layer, of the head in front, as rows that the input is times."""
+    """Return a layer's weights for the head in front, with one row per column of the input."""
     trace = resolved.run.trace
     stage = trace.stage_at(column.layer_stage, resolved.leading)
-    # A run with another mask has the same parameters.
+    # Runs that differ only in the mask have the same parameters.
     held = (*trace.parameters.values(), *trace.model_weights.values())
     weights = tuple(map(IdentityKey, held))
     diverging = resolved.view.colouring.diverging
@@ -241,9 +241,9 @@ def _layer_weights_panel(
 
 
 def _layer_weights(resolved: ResolvedView, stage: Stage, head: int | None) -> np.ndarray | None:
-    """Return the weights of a layer that a matrix uses [input, column]; None if not a matrix.
+    """Return the layer weights that a matrix uses, [input, column]; None if not a matrix.
 
-    The explanations of its first and its last cell name them, whatever the arrangement of heads.
+    They are found in the explanations of the first and the last cell, for any head arrangement.
     """
     trace = resolved.run.trace
     last = trace.shape(stage.name)[-1] - 1
@@ -262,7 +262,7 @@ def _layer_weights(resolved: ResolvedView, stage: Stage, head: int | None) -> np
 def layer_weight_factor(
     resolved: ResolvedView, stage: Stage, index: tuple[int, ...]
 ) -> Factor | None:
-    """Return the column of a layer's weights from which a cell is computed."""
+    """Return the factor that holds the layer weights from which a cell is computed."""
     trace = resolved.run.trace
     found = (
         factor
@@ -274,7 +274,7 @@ def layer_weight_factor(
 
 
 def _pool(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """Return the number of largest magnitude in each block."""
+    """Return the number with the largest magnitude in each block."""
     if (rows, columns) == (1, 1):
         return values
     height, width = (

@@ -1,6 +1,6 @@
 """The timeline of the flow board: the lines below its headings, with a knob during playback.
 
-Each line belongs to the stages of its column, in equal parts.
+Each line is divided equally among the stages of its column.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def heading_line(placement: FlowPlacement, at: int) -> QRectF:
 
 
 class FlowTimeline(Struct, frozen=True):
-    """Where the stages are on the lines of a board."""
+    """Positions of the stages on the lines of a board."""
 
     placement: FlowPlacement
 
     def stages_of(self, at: int) -> tuple[str, ...]:
-        """Return the stages of a line: those of its column, and of hidden columns after it."""
+        """Return the stages of a line: those of its column and of the hidden columns after it."""
         columns, layout = self.placement.panels.columns, self.placement.layout.columns
         states, last = [*columns[at].states], at + 1
         while last < len(columns) and layout[last].is_hidden:
@@ -55,7 +55,7 @@ class FlowTimeline(Struct, frozen=True):
         }
 
     def x_of(self, stage: str, share: float) -> float | None:
-        """Return the position of a fraction of a stage; None if the board does not show it."""
+        """Return the x coordinate of a fraction of a stage; None if the stage is not shown."""
         for at, line in self.lines.items():
             stages = self.stages_of(at)
             if stage in stages:
@@ -63,7 +63,7 @@ class FlowTimeline(Struct, frozen=True):
         return None
 
     def stage_at(self, x: float) -> tuple[str, float]:
-        """Return the stage nearest to a position, and the fraction of it there."""
+        """Return the stage nearest to a position, and its fraction at that position."""
         at, line = min(
             self.lines.items(), key=lambda one: max(one[1].left() - x, x - one[1].right(), 0)
         )
@@ -88,7 +88,7 @@ def computed_share(placement: FlowPlacement, highlights: Highlights, stage: str)
 def paint_flow_timeline(
     painter: QPainter, placement: FlowPlacement, highlights: Highlights, theme: Theme
 ) -> None:
-    """Paint how far playback has come, and the knob; nothing outside playback."""
+    """Paint the progress of playback and the knob; paint nothing outside playback."""
     if not highlights.step:
         return
     timeline = FlowTimeline(placement)

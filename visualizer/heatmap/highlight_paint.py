@@ -33,7 +33,7 @@ CROSS_STROKES: SymbolStrokes = ((-0.6, -0.6, 0.5, 0.5), (-0.6, 0.5, 0.5, -0.6))
 def paint_prediction_marks(
     painter: QPainter, slot: PanelSlot, highlights: Highlights, theme: Theme
 ) -> None:
-    """Paint the marked cells or, once the stage is revealed, which of them are right."""
+    """Paint the marked cells and, once the stage is revealed, which of them are correct."""
     if highlights.verdict is None:
         for cell in highlights.marks:
             _paint_mark(painter, slot, cell, theme)
@@ -89,7 +89,7 @@ def _paint_sign(
 
 
 def _draw_outlined(painter: QPainter, lines: list[QLineF], colour: str, theme: Theme) -> None:
-    """Draw lines visible on every colour."""
+    """Draw lines that are visible on every colour."""
     for ink, width in ((theme.paper, 5.0), (colour, 2.5)):
         painter.setPen(QPen(QColor(ink), width, c=Qt.PenCapStyle.RoundCap))
         painter.drawLines(lines)
@@ -98,11 +98,11 @@ def _draw_outlined(painter: QPainter, lines: list[QLineF], colour: str, theme: T
 MIN_GRID_CELL_PX = 8
 MIN_UNDERLINED_CELL_PX = 20
 MIN_CELL_WITH_GAP_PX = 20
-"""Minimum size of cells that are separated by a gap."""
+"""Minimum size in pixels of cells that are separated by a gap."""
 COMPUTED_WIDTH, INPUT_WIDTH = 3.0, 1.5
 """Frame widths of computed cells and of inputs."""
 BAR_EXTRA_WIDTH_PX = 1.5
-"""Additional width of bars next to rows or columns, compared with a frame."""
+"""Additional width of bars next to rows or columns, compared with frames."""
 
 
 def paint_highlights(
@@ -118,7 +118,7 @@ def paint_highlights(
     lit = [block for block in highlights.blocks if is_block_shown(slot, block)]
     for block in lit:
         _paint_lit_labels(painter, slot, block, theme)
-    for block in lit:  # over the background of the labels
+    for block in lit:  # over the label background
         _paint_bars(painter, slot, block, theme)
     if (
         highlights.leading
@@ -140,7 +140,7 @@ def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def uncomputed_areas(slot: PanelSlot, reach: ComputedExtent) -> tuple[QRectF, ...]:
-    """Return the cells that are not computed yet: the rest of a row, and all rows after it."""
+    """Return the areas that are not computed yet: the rest of a row, and all rows after it."""
     cells, heatmap = slot.cells, slot.heatmap
     rows = _computed_rows(slot, reach)
     if rows >= heatmap.values.shape[0]:
@@ -165,7 +165,7 @@ def _computed_rows(slot: PanelSlot, reach: ComputedExtent) -> float:
 
 
 def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, theme: Theme) -> None:
-    """Blank the cells that are not computed yet, and the sums of their rows."""
+    """Blank the cells that are not computed yet, and their row sums."""
     areas, cells = uncomputed_areas(slot, reach), slot.cells
     if not areas:
         return
@@ -196,14 +196,14 @@ def _paint_grid(painter: QPainter, slot: PanelSlot, first: int, theme: Theme) ->
 
 
 def is_block_shown(slot: PanelSlot, block: HighlightBlock) -> bool:
-    """Whether a panel shows the values of a block."""
+    """Return whether a panel shows the values of a block."""
     heatmap = slot.heatmap
     is_own = block.stage == heatmap.stage and block.head == heatmap.head
     return is_own and not heatmap.fold and not heatmap.is_only_panel
 
 
 def visible_cells(slot: PanelSlot, block: HighlightBlock) -> QRectF | None:
-    """Return the rectangle of a block in a panel, or None if none of its cells is visible."""
+    """Return the rectangle of a block in a panel; None if none of its cells is visible."""
     rows = _intersect_ranges(block.rows, slot.heatmap.rows.visible_range)
     columns = _intersect_ranges(block.columns, slot.heatmap.columns.visible_range)
     if not rows or not columns:
@@ -254,7 +254,7 @@ def _paint_bars(painter: QPainter, slot: PanelSlot, block: HighlightBlock, theme
 
 
 def _frame_edges(area: QRectF, width: float) -> tuple[QRectF, QRectF, QRectF, QRectF]:
-    """Return the top, bottom, left and right edges of a frame; the first two have the corners."""
+    """Return the top, bottom, left and right edges of a frame; the corners are in the first two."""
     left, top, right, bottom = area.left(), area.top(), area.right(), area.bottom()
     across = right - left + 2 * width
     return (
@@ -270,7 +270,7 @@ def _intersect_ranges(one: range, other: range) -> range:
 
 
 def _paint_underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
-    """Underline the number that the step's explanation refers to, visible on every colour."""
+    """Underline the number to which the step's explanation refers, visibly on every colour."""
     thickness = 2.5 * theme.stroke
     line = QRectF(place.left() + 6, place.bottom() - 4.5 - thickness, place.width() - 12, thickness)
     painter.fillRect(line.adjusted(-1, -1, 1, 1), QColor(theme.paper))
@@ -280,7 +280,7 @@ def _paint_underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
 def paint_mask_changes(
     painter: QPainter, slot: PanelSlot, fresh: PendingCells, theme: Theme
 ) -> None:
-    """Mark newly masked cells, blank newly allowed ones; fill tiny cells with the accent."""
+    """Mark newly masked cells and blank newly allowed ones; tiny cells are filled instead."""
     if fresh.forbidden.shape != slot.heatmap.values.shape:
         return  # belongs to a pending board of a different size
     is_tiny = min(slot.cell_width, slot.cell_height) < MIN_STRUCK_CELL_PX

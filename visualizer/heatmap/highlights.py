@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 MAX_MOTION_TERMS = 128
-"""Maximum number of keys of a row that are shown one by one in a motion."""
+"""Maximum number of keys per row that are shown one by one in a motion."""
 MAX_FORM_DECIMALS = 3
 
 
@@ -62,7 +62,7 @@ class HighlightBlock(Struct, frozen=True):
 
 
 class BlockComputation(Struct, frozen=True):
-    """A block that a step computes in one head, and its input blocks."""
+    """A block that a step computes in one head, and the blocks of its inputs."""
 
     result: HighlightBlock
     inputs: tuple[HighlightBlock, ...]
@@ -74,13 +74,13 @@ class StepTerms(Struct, frozen=True):
     Parameters
     ----------
     names : tuple of str
-        The key of each term; empty if terms do not belong to keys.
+        The key token of each term; empty if terms do not belong to keys.
     factors : tuple of tuple of float
-        The numbers read for each factor of the terms.
+        The numbers of each factor, one per term.
     chosen : int
         Index of the term that belongs to the cell, or of the largest.
     form : str
-        The terms in words, such as "exp(score − 0.5)"; empty for products.
+        The form of the terms, such as "exp(score − 0.5)"; empty for products.
     """
 
     names: tuple[str, ...]
@@ -100,7 +100,7 @@ class HighlightedStep(Struct, frozen=True):
         Index on the timeline.
     ms : float or None
         Display time in milliseconds; None while playback is paused, and 0 for the quick rows of a
-        tour, during which its full row is highlighted.
+        tour, during which the tour's full row remains highlighted.
     kind : MotionKind
         How the inputs become the result.
     terms : StepTerms or None
@@ -115,7 +115,7 @@ class HighlightedStep(Struct, frozen=True):
 
 
 MAX_SEARCHED_CELLS = 256
-"""Maximum size of a block that is searched for inputs if its corners have none."""
+"""Maximum number of cells of a block that is searched for inputs if its corners have none."""
 
 
 def computed_extents(timeline: Timeline, place: PlaybackPosition) -> tuple[ComputedExtent, ...]:
@@ -171,7 +171,7 @@ def _input_blocks(trace: Trace, step: Step, before: tuple[int, ...]) -> list[Hig
     is_hollow = not any(factors) and 1 < count <= MAX_SEARCHED_CELLS
     if is_hollow or len({tuple(one.name for one in each) for each in factors}) > 1:
         # For example, the context vectors of an edited head do not belong to any stage, and
-        # without scores, masked weights at the corners are computed from nothing.
+        # without scores, masked weights at the corners have no inputs.
         return [block for half in _split_step(step) for block in _input_blocks(trace, half, before)]
     found = []
     for low, high in zip(factors[0], factors[-1], strict=True):
@@ -189,13 +189,13 @@ def _first_columns_of_heads(trace: Trace, step: Step) -> range:
 
 
 def _input_factors(trace: Trace, stage: str, index: tuple[int, ...]) -> list[Factor]:
-    """Return a cell's inputs except constants; a rotation negates only one half."""
+    """Return a cell's inputs except constants."""
     groups = explain(trace, stage, index).groups
     return [one for group in groups for one in group.factors if one.name in trace]
 
 
 def _split_step(step: Step) -> tuple[Step, Step]:
-    """Split a step of several cells in half, by columns if possible, otherwise by rows."""
+    """Split a step of several cells into halves, by columns if possible, otherwise by rows."""
     name = "columns" if len(step.columns) > 1 else "rows"
     cells = getattr(step, name)
     middle = len(cells) // 2
@@ -224,9 +224,9 @@ class Highlights(Struct, frozen=True):
     computed_extents : tuple of ComputedExtent
         Computed part of each stage; empty if everything is computed.
     leading : Cell or None
-        Cell that the step's explanation refers to.
+        Cell to which the step's explanation refers.
     step : HighlightedStep or None
-        The step that the blocks belong to.
+        The step to which the blocks belong.
     hidden_stages : frozenset of str
         Stages that the user predicts, or that would reveal the predicted values.
     marks : tuple of Cell
@@ -245,7 +245,7 @@ class Highlights(Struct, frozen=True):
 
 
 def before_step(highlights: Highlights) -> Highlights:
-    """Return highlights without the result of their step among the computed cells."""
+    """Return highlights in which the result of the step is not computed yet."""
     if highlights.step is None:
         return highlights
     result = highlights.step.computations[0].result
@@ -276,7 +276,7 @@ def present_highlights(resolved: ResolvedView) -> Highlights:
 
 
 def _step_terms(resolved: ResolvedView, step: Step) -> StepTerms | None:
-    """Return the terms that the motion of a step shows; None for whole stages and long rows."""
+    """Return the terms that a step's motion shows; None for whole stages and long rows."""
     trace, cell = resolved.run.trace, resolved.step_cell
     is_shown = trace.stage(step.stage).operation in MOTION_KINDS and len(step.rows) == 1
     if cell is None or not is_shown or trace.sides[1] > MAX_MOTION_TERMS:
@@ -326,7 +326,7 @@ def _prediction_highlights(resolved: ResolvedView, guess: Prediction) -> Highlig
 
 
 def _snap_to_drawn_cells(resolved: ResolvedView, guess: Prediction) -> Prediction:
-    """Replace each marked cell with the drawn cell: the largest one in its block."""
+    """Replace each marked cell with the cell of the largest magnitude in its block."""
     blocks = resolved.extent(resolved.run.trace.stage(guess.stage)).blocks
     if blocks == (1, 1):
         return guess

@@ -28,17 +28,17 @@ class LabelledCells(Struct, frozen=True, eq=False):
     rows, columns : tuple of str
         Titles of the rows and columns.
     low, high : float
-        The values of the first and the last colour.
+        The values at the first and the last colour.
     map_name : str
         The colour map.
     unit : str
-        What the values are, for the colour bar.
+        Description of the values for the colour bar.
     words : tuple
         Text of the cells, [row][column]; empty if cells have no text.
     marked : frozenset of RowColumnIndex
-        Cells with a frame.
+        Cells that are framed.
     highlighted_row : int or None
-        The row with the marked title.
+        The row whose title is highlighted.
     with_head_axis : int
         The column preceded by a gap; 0 for none.
     separate_upper_limit : float
@@ -86,6 +86,6 @@ class LabelledCells(Struct, frozen=True, eq=False):
 
 
 def max_magnitude(values: np.ndarray) -> float:
-    """Return the largest absolute value, the end of a scale centred at 0; 1 if all are 0."""
+    """Return the largest absolute value, for a scale centred at 0; 1 if all values are 0."""
     known = np.abs(values[np.isfinite(values)])
     return float(known.max()) if known.size and known.max() > 0 else 1.0

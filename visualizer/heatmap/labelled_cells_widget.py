@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.labelled_cells import LabelledCells, RowColumnIndex
 
 TEXT_CELL_WIDTHS, CELL_WIDTHS = (46, 96), (7, 26)
-"""Minimum and maximum width of a cell, with and without text in it."""
+"""Minimum and maximum width of a cell with text, and of a cell without text."""
 CELL_HEIGHT_RANGE_PX = (7, 22)
 """Minimum and maximum height of a cell without text."""
 GAP_PX = 6
@@ -49,7 +49,7 @@ ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
 def _cells_between(start: float, end: float, size: float, count: int) -> range:
-    """Return the cells of an axis between two positions on it, to a whole pixel."""
+    """Return the cells of an axis between two positions on the axis, to the nearest pixel."""
     return range(max(0, int((start - 1) // size)), min(count, int((end + 1) // size) + 1))
 
 
@@ -61,7 +61,7 @@ class LabelledCellsView(CellTable):
         self.cells: LabelledCells | None = None
         self._focused = (0, 0)
         self._side = self._top = self._width = self._height = self._gap = 0.0
-        """Measured once for each table and size, since they determine the place of every cell."""
+        """Measured once per table and size, because they determine the position of every cell."""
 
     def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
         """Show a table, or nothing."""
@@ -78,12 +78,12 @@ class LabelledCellsView(CellTable):
             self._hovered = None
         self._update_scroll_ranges()
         if cells is not None and cells.words and cells.columns != before:
-            bar = self.horizontalScrollBar()  # the end of the text is of most interest
+            bar = self.horizontalScrollBar()  # the end of the text matters most
             bar.setValue(bar.maximum())
         self._announce_cell()
         self.viewport().update()
 
-    # ------------------------------------------------------------------ places
+    # ------------------------------------------------------------------ geometry
 
     def _measure_title_width(self) -> float:
         """Return the width of the row titles."""
@@ -259,7 +259,7 @@ class LabelledCellsView(CellTable):
                 painter.drawText(box, ALIGN_CENTRE | Qt.TextFlag.TextDontClip, title)
 
     def _is_under_last_title(self, column: int) -> bool:
-        """Whether the title of the separate column needs the room above another column."""
+        """Return whether the title of the separate column needs the room above another column."""
         cells = self.cells
         if cells is None or not cells.with_head_axis:
             return False
@@ -269,7 +269,7 @@ class LabelledCellsView(CellTable):
         return self._column_left(column) + self._width > last
 
     def _titled_rows(self, cells: LabelledCells) -> list[int]:
-        """Return the rows with titles: the marked row, the last row, and others at a distance."""
+        """Return the rows with titles: the highlighted, the last, and others at equal distances."""
         every = max(1, math.ceil(0.8 * font_metrics(10).height() / self._height))
         fixed = [len(cells.rows) - 1]
         if cells.highlighted_row is not None:
@@ -306,7 +306,7 @@ class LabelledCellsView(CellTable):
 
 
 class CellColourBar(QWidget):
-    """The colours of a table from its lowest to its highest value, with the unit of the values."""
+    """The colours of a table from its lowest to its highest value, and the unit of the values."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
@@ -321,7 +321,7 @@ class CellColourBar(QWidget):
         return QSize(round(120 * text_scale()), round(2 * font_metrics(10).height()) + 4)
 
     def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
-        """Show the scale of a table."""
+        """Show the colour scale of a table."""
         self._cells, self._theme = cells, theme
         self.setVisible(cells is not None)
         if cells is not None:

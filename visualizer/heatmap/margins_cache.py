@@ -1,6 +1,6 @@
-"""Cached pixmaps of the surroundings of panels' cells: labels and ends of colour scales.
+"""Cached pixmaps of the areas around panels' cells: labels and ends of colour scales.
 
-While only values change, as during training, redrawing all labels would take most of the time.
+If only the values change, as during training, redrawing all labels would take most of the time.
 Panels that differ only in their values share a pixmap.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 PLACEMENTS_ABOVE_PANEL = {TitlePlacement.OWN, TitlePlacement.LINE}
 MAX_CACHED_PANELS, MAX_CACHED_TITLES = 48, 8
-"""Maximum numbers of cached pixmaps: of panels, and of column titles.
+"""Maximum numbers of cached pixmaps for panels and for column titles.
 
 The least recently used ones are dropped.
 """
@@ -47,7 +47,7 @@ class PanelPixmap(Struct, frozen=True, eq=False):
     Parameters
     ----------
     margins : hashable
-        Key of the surroundings of its cells, independent of their values.
+        Key of the area around its cells, which is independent of their values.
     """
 
     heatmap: Heatmap
@@ -56,12 +56,12 @@ class PanelPixmap(Struct, frozen=True, eq=False):
 
     @property
     def pixmap_without_panel(self) -> SparePixmap:
-        """The pixmap without the panel, as a reference to the panel would keep its values alive."""
+        """The pixmap without the panel; a reference to the panel would keep its values alive."""
         return self.pixmap, self.margins if self.heatmap.sums is None else None
 
 
 class PanelMarginsPixmapCache:
-    """Pixmaps of panels without their values."""
+    """Cache of panel pixmaps without values."""
 
     def __init__(self) -> None:
         self._frames: OrderedDict[Hashable, QPixmap] = OrderedDict()
@@ -70,12 +70,12 @@ class PanelMarginsPixmapCache:
     def cached_pixmap(
         self, spare: list[SparePixmap], slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float
     ) -> PanelPixmap:
-        """Return a pixmap of a panel's frame and head label, to paint its values on.
+        """Return a pixmap with a panel's frame and head label, on which its values can be painted.
 
         Parameters
         ----------
         spare : list of SparePixmap
-            Unused pixmaps. One may be reused, preferably one with the same margins.
+            Unused pixmaps. One of them may be reused, preferably one with the same margins.
             Painting on any of them takes a tenth of the time of a new one, since its memory is
             already allocated.
         whole : QRectF
@@ -108,7 +108,7 @@ class PanelMarginsPixmapCache:
         return PanelPixmap(heatmap, picture, margins)
 
     def titles(self, layout: BoardLayout, width: float, theme: Theme, ratio: float) -> QPixmap:
-        """Return a pixmap of the stage names, of the given width and as high as the headings."""
+        """Return a pixmap of the stage names, with the given width and the headings' height."""
         heads = layout.column_heads
         shown = tuple(
             (_column_head_key(head.heatmap), head.left, head.width, head.notes) for head in heads
@@ -138,10 +138,10 @@ class PanelMarginsPixmapCache:
 
 
 class FlowPixmapCache:
-    """The pixmap of everything on the flow board except the cells of its columns.
+    """Cached pixmap of everything on the flow board except the cells of its columns.
 
-    Painting all texts takes longer than painting the numbers, and most changes are of numbers, so
-    only the parts that changed are painted again.
+    Painting all texts takes longer than painting the numbers, and usually only numbers change, so
+    only the parts that have changed are painted again.
     """
 
     def __init__(self) -> None:
@@ -151,10 +151,10 @@ class FlowPixmapCache:
         self._legend_key: Hashable = None
         self._pictures: tuple[Heatmap, ...] = ()
         self.are_thumbnails_later = False
-        """Whether earlier thumbnails are returned for now, if only numbers changed."""
+        """Whether earlier thumbnails may be returned for one frame if only numbers have changed."""
 
     def pixmap(self, flow: FlowPlacement, size: QSize, theme: Theme, ratio: float) -> QPixmap:
-        """Return the pixmap for a viewport of a size."""
+        """Return the pixmap for a viewport of the given size."""
         if (self._pixmap.size(), self._pixmap.devicePixelRatio()) != (size * ratio, ratio):
             self._pixmap = QPixmap(size * ratio)
             self._pixmap.setDevicePixelRatio(ratio)

@@ -46,12 +46,12 @@ class MinimapWidget(QWidget):
         return QSize(side, side)
 
     def show_board(self, board: Board, highlights: Highlights, theme: Theme) -> None:
-        """Show the map of a zoomed board; hide without a zoom."""
+        """Show the map of a zoomed board; hide the widget if the board is not zoomed."""
         if board is self._board and highlights is self._highlights and theme is self._theme:
             return
         self._board, self._highlights, self._theme = board, highlights, theme
         if self._picture and self._picture[0] is not board.overview:
-            self._picture = None  # otherwise it would keep the numbers of a discarded text
+            self._picture = None  # otherwise, it would keep the values of a closed text alive
         self.setVisible(board.overview is not None)
         if board.zoom:
             queries, keys = board.zoom.queries, board.zoom.keys
@@ -90,7 +90,7 @@ class MinimapWidget(QWidget):
         )
 
     def _is_complete(self, heatmap: Heatmap) -> bool:
-        """Whether the whole panel is computed, and not covered for a prediction."""
+        """Return whether the whole panel is computed and not covered by a prediction."""
         rows = {reach.stage: reach.rows for reach in self._highlights.computed_extents}
         is_whole = rows.get(heatmap.stage, len(heatmap.rows.labels)) >= len(heatmap.rows.labels)
         return is_whole and heatmap.stage not in self._highlights.hidden_stages

@@ -1,4 +1,4 @@
-"""Cards on which the numbers of a playback step meet: products and their sum, or a softmax row."""
+"""Cards that show the calculation of a playback step: products and their sum, or a softmax row."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 DECIMALS = 3
 MAX_PRODUCTS, MAX_BARS = 6, 8
-"""Maximum numbers of terms shown one by one; the smallest others are added up."""
+"""Maximum numbers of terms that are shown one by one; the smallest terms are added up."""
 LINE_PX, PADDING_PX, RADIUS_PX, NUMBER_PX = 22, 10, 6, 54
 NAME_PX, BAR_PX = 76, 92
 TARGET_GAP_PX = 10
 SHADOW_PX = 6
 APPEARANCE_SHARE = 0.3
-"""Part of a phase in which a card appears."""
+"""Fraction of a phase during which a card appears."""
 
 
 class MotionCard(Protocol):
@@ -42,14 +42,14 @@ class MotionCard(Protocol):
 
     @property
     def area(self) -> QRectF:
-        """The area that it covers, without its shadow."""
+        """The area that the card covers, without its shadow."""
 
     def paint(self, painter: QPainter, progress: PhaseProgress, theme: Theme) -> None:
-        """Paint the card; nothing before its first and after its last phase."""
+        """Paint the card; paint nothing before its first and after its last phase."""
 
 
 class CardTerms(Struct, frozen=True):
-    """The terms that a card shows: all if they fit, otherwise the largest and the sum of others.
+    """The terms that a card shows: all terms, or the largest ones and the sum of the others.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class CardTerms(Struct, frozen=True):
     others : int
         Number of the terms that are added up.
     rest : float
-        Their sum.
+        Sum of these other terms.
     """
 
     order: tuple[int, ...]
@@ -67,7 +67,7 @@ class CardTerms(Struct, frozen=True):
 
     @classmethod
     def of(cls, terms: StepTerms, most: int) -> CardTerms:
-        """Choose the terms; that of the cell is always shown."""
+        """Choose the terms; the term of the explained cell is always shown."""
         values = np.array(terms.terms)
         order = [*range(len(values))]
         if len(values) > most:
@@ -82,12 +82,12 @@ def place_card(
 ) -> QRectF:
     """Place a card next to its target, where it covers as little as possible.
 
-    A card of a wide target is rather below it, others rather on its right.
+    A position below is preferred for a wide target, and a position to the right for others.
 
     Parameters
     ----------
     occupied : sequence of QRectF
-        Areas with numbers; the card covers its target only if there is no other room.
+        Areas with numbers. The card covers its target only if there is no room elsewhere.
     """
     gap = TARGET_GAP_PX * text_scale()
     below = QRectF(target.center().x() - width / 2, target.bottom() + gap, width, height)
@@ -108,7 +108,7 @@ def place_card(
 
 
 def _shared_px(one: QRectF, other: QRectF) -> int:
-    """Return the size of the area that two areas have in common, in square pixels."""
+    """Return the overlap of two areas in square pixels."""
     shared = one.intersected(other)
     return round(shared.width() * shared.height())
 
@@ -124,12 +124,12 @@ def _move_into(area: QRectF, seen: QRectF) -> QRectF:
 
 
 class ScoreCard(Struct, frozen=True, eq=False):
-    """The products of a query and a key, and their sum, which counts up product by product.
+    """The products of a query and a key, and their sum, to which the products are added one by one.
 
     Parameters
     ----------
     target : QRectF
-        The cell to which the sum goes.
+        The cell to which the sum moves.
     colours : tuple of tuple of CellColours
         Colours of the numbers of each factor, as on the board; empty without colours.
     """
@@ -157,7 +157,7 @@ class ScoreCard(Struct, frozen=True, eq=False):
         return cls(terms, shown, area, target, colours)
 
     def sum_at(self, progress: float) -> float:
-        """Return the sum of the products shown at a progress from 0 to 1; at 1, the value."""
+        """Return the sum of the products shown at a progress from 0 to 1; at 1, the score."""
         if progress >= 1:
             return self.terms.value
         count = self._count_at(progress)
@@ -179,12 +179,12 @@ class ScoreCard(Struct, frozen=True, eq=False):
         at = QRectF(self.area.left(), top + (len(names) + 1) * line, self.area.width(), line)
         self._paint_sum(painter, at, met, theme)
         painter.setOpacity(1 - landed)
-        if landed:  # the sum goes to its cell
+        if landed:  # the sum moves to its cell
             self._paint_landing_value(painter, at, landed, theme)
         painter.setOpacity(1)
 
     def _paint_line(self, painter: QPainter, row: int, name: str, count: int, theme: Theme) -> None:
-        """Paint one line: a factor of each term, or the products computed so far."""
+        """Paint one line: one factor of each term, or the products computed so far."""
         scale, factors = text_scale(), self.terms.factors
         is_product = row == len(factors)
         top = self.area.top() + (PADDING_PX + row * LINE_PX) * scale
@@ -209,7 +209,7 @@ class ScoreCard(Struct, frozen=True, eq=False):
             _draw(painter, cell, rest, theme.quiet, ALIGN_CENTRE)
 
     def _paint_sum(self, painter: QPainter, line: QRectF, met: float, theme: Theme) -> None:
-        """Paint the sum so far as a number and as a bar; all terms fill the bar."""
+        """Paint the sum so far as a number and as a bar, which is full when all terms are added."""
         scale = text_scale()
         left = line.left() + PADDING_PX * scale
         _draw(painter, QRectF(left, line.top(), 18 * scale, line.height()), "Σ", theme.quiet,
@@ -262,11 +262,11 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
 
     @property
     def total(self) -> float:
-        """The sum of all exponentials, by which each is divided."""
+        """The sum of all exponentials, by which each exponential is divided."""
         return sum(self.terms.terms)
 
     def bar_length(self, term: float, growth: float, normalization: float) -> float:
-        """Return the length of a bar, from 0 to 1: as a share of the largest, then of their sum.
+        """Return the length of a bar, from 0 to 1: a share of the largest number, then of the sum.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         return min(1.0, max(0.0, grown * rows - row))
 
     def divisor(self, normalization: float) -> float:
-        """Return what the exponentials are divided by: first 1, and finally their sum."""
+        """Return the divisor of the exponentials, which is first 1 and finally their sum."""
         return 1 + ((self.total or 1.0) - 1) * normalization
 
     def sum_at(self, grown: float, normalization: float) -> float:

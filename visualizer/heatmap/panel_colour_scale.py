@@ -1,4 +1,4 @@
-"""The colour scale of a panel: its colour map, its curve, and the values at its two ends."""
+"""The colour scale of a panel: colour map, curve, and the values at the two ends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ColourScale(Struct, frozen=True):
     limits : ColourLimits
         The resolved limits; shared if they are from 0 to 1.
     low, high : float
-        The values at the two ends; for a scale by row, bounds of all rows.
+        The values at the two ends; for a scale by row, these are bounds for all rows.
     is_exceeded : bool
         Whether numbers lie beyond automatic limits.
     """
@@ -47,7 +47,7 @@ class ColourScale(Struct, frozen=True):
 
     @property
     def is_signed(self) -> bool:
-        """Whether 0 is the middle of the scale."""
+        """Whether 0 is in the middle of the scale."""
         return self.low < 0
 
 
@@ -112,9 +112,9 @@ def _max_possible_weight(shown: Sequence[tuple[Trace, CachedTensor]], farthest: 
 
 
 def _typed_ends(chosen: ColourOptions, stage: Stage, is_signed: bool) -> tuple[float, float] | None:
-    """Return the typed ends, clipped at 0 on an unsigned scale; None if nothing is left.
+    """Return the entered ends, clipped at 0 on an unsigned scale; None if nothing is left.
 
-    They may have been typed for a signed scale.
+    They may have been entered for a signed scale.
     """
     ends = chosen.ends(stage.name)
     if ends is None or is_signed:
@@ -137,7 +137,7 @@ def choose_difference_scale(
 ) -> ColourScale:
     """Choose the colour scale of a difference, centred at 0.
 
-    Automatic limits are those of the numbers that have changed.
+    Automatic limits are computed from the numbers that have changed.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def choose_difference_scale(
 def limit_masks(
     values: np.ndarray, marks: Iterable[np.ndarray | None], colour: ColourScale
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the masks of values below and above the ends; None if no value can be beyond them.
+    """Return the masks of the values below and above the ends; None if no value can be beyond them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Space required around a panel's cells: for labels, row sums, colour bar and notes."""
+"""Space that is required around a panel's cells for labels, row sums, colour bar and notes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 MIN_GUTTER_PX = 72
 MAX_LABEL_PX = 88
 HEAD_HEIGHT_PX = 42
-"""Height of a column's head: its title, and its colour scale below."""
+"""Height of a column's head, which consists of its title and the colour scale below it."""
 NOTE_HEIGHT_PX = 16
 """Height of a line of notes."""
 MAX_COMPACT_WIDTH_PX = 150
-"""Width below which a signed scale shows its end only once: ±2.08."""
+"""Width below which a signed scale shows its end only once, for example as ±2.08."""
 MIN_RAMP_PX = 28
 """Width of the shortest colour ramp."""
 HEAD_MARK_WIDTH_PX = 13
@@ -35,24 +35,24 @@ RAMP_MARGIN_PX = 5
 
 
 def footer_height(heatmap: Heatmap, notes: int = 0) -> float:
-    """Return the height below a panel's cells, for the ends of its own scale and its own notes.
+    """Return the height below a panel's cells for the ends of its own scale and its own notes.
 
     Parameters
     ----------
     notes : int
-        Number of notes of the panel that its column does not share.
+        Number of notes that the panel does not share with its column.
     """
     is_own = heatmap.layer is None and heatmap.colour.limits is ColourLimits.PANEL
     return (4 + NOTE_HEIGHT_PX * (notes + is_own)) * text_scale()
 
 
 def notes_height(heatmap: Heatmap) -> float:
-    """Return the height of the notes and the layer's name above a layer's panel."""
+    """Return the height of the layer's name and the notes above a layer's panel."""
     return 16 * max(1, len(heatmap.notes)) * text_scale()
 
 
 def min_column_head_width(heatmap: Heatmap) -> float:
-    """Return the width that a column's head needs for its title, its scale and its notes.
+    """Return the width that a column's head needs for its title, scale and notes.
 
     A layer's panel has no scale of its own, and its notes are elided, so only its title counts.
     """
@@ -77,7 +77,7 @@ def _min_head_width(
     # Cached because every frame compares the size of every panel.
     colour, _, title, _ = shown
     if max(blocks) > 1:
-        # Reserve room for the note on pooling of the whole panel when zoomed in also: content under
+        # Even when zoomed in, reserve room for the pooling note of the whole panel: content under
         # the pointer must not move.
         notes = (*notes, pooling_note(colour.is_signed, *blocks))
     ends = _compact_texts(_scale_texts(*shown), colour.is_signed)
@@ -93,13 +93,13 @@ def fit_note(note: str, width: float) -> str:
 
 
 def panel_title_width(heatmap: Heatmap) -> float:
-    """Return the width of a panel's title in one line with the end of its scale."""
+    """Return the width of a panel's title on the same line as the end of its scale."""
     title = _measure_text(heatmap.title, system_font()) * 1.1
     return title + 8 * text_scale() + _line_width(format_scale_end(heatmap))
 
 
 def format_scale_end(heatmap: Heatmap) -> str:
-    """Format a scale in one line with the title."""
+    """Format a scale for the same line as the title."""
     low, high = format_compact_scale(heatmap)
     return f"{low} to {high}" if low else high
 
@@ -145,7 +145,7 @@ def _measure_text(text: str, font: QFont) -> float:
 
 
 def format_limits(heatmap: Heatmap) -> tuple[str, str, str]:
-    """Format the texts below a colour bar: at its low end, middle and high end."""
+    """Format the texts below a colour bar: at the low end, in the middle and at the high end."""
     return _format_limits(heatmap.colour, heatmap.unit)
 
 
@@ -173,7 +173,7 @@ def _format_ends(colour: ColourScale) -> tuple[str, str]:
 
 
 def label_overhang(cell: float, line: float | None = None) -> float:
-    """Return how far the label of the first row extends above its cell, if cells are small.
+    """Return how far the first row's label extends above its cell if cells are small.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def row_sums_width(heatmap: Heatmap) -> float:
 
 
 def has_vertical_labels(widest: float, cell: float, line: float | None = None) -> bool:
-    """Whether column labels of tokens are vertical because they do not fit side by side.
+    """Return whether column labels of tokens are vertical because they do not fit side by side.
 
     Single characters are never vertical, since that saves no room.
     """
@@ -218,7 +218,7 @@ def label_height(
 
 
 def short_head_label(heatmap: Heatmap) -> str:
-    """Return the label of a head if there is little room: its number."""
+    """Return the short label of a head, which is its number."""
     last = heatmap.label.split()[-1:]
     return last[0] if last and last[0].isdigit() else heatmap.label
 
@@ -234,7 +234,7 @@ def head_label_width(heatmap: Heatmap, is_short: bool) -> float:
 
 
 def widest_label(labels: tuple[str, ...]) -> float:
-    """Return the width of the widest of the first labels; the others are elided if needed."""
+    """Return the width of the widest label among the first ones; others are elided if necessary."""
     return _measure_widest(labels[:MAX_MEASURED_LABELS], system_font())
 
 
@@ -247,9 +247,9 @@ def widest_row_label(axis: HeatmapAxis) -> float:
 
 
 MIN_POSITION_TOKENS = 100
-"""Number of tokens below which positions take no more room than the minimum gutter."""
+"""Number of tokens below which positions fit into the minimum gutter."""
 MAX_MEASURED_LABELS = 200
-"""Number of labels measured.
+"""Maximum number of labels that are measured.
 
 Comparing all labels of a long text, as a cache key, takes longer than measuring these.
 """

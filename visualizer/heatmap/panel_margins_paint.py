@@ -49,7 +49,7 @@ LABEL, SMALL_LABEL = 12, 10
 MAX_LABEL_OVERHANG_PX = 8
 """Maximum distance by which a position label may extend beyond the panel."""
 MIN_LABEL_DENSITY = 8
-"""Positions replace labels if fewer than one token in this many has room for its label."""
+"""Positions replace labels if fewer than one in this number of tokens has room for its label."""
 
 
 def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -81,13 +81,13 @@ def label_size(axis: HeatmapAxis, cell: float) -> int:
 
 
 def are_labels_vertical(slot: PanelSlot) -> bool:
-    """Whether the tokens above a panel's columns are vertical; positions never are."""
+    """Return whether the column labels of a panel are vertical; positions never are."""
     columns = slot.heatmap.columns
     return columns.is_token and has_vertical_labels(widest_label(columns.labels), slot.cell_width)
 
 
 def shows_positions(axis: HeatmapAxis, cell: float) -> bool:
-    """Whether positions replace the labels of tokens, since too few labels would fit."""
+    """Return whether positions replace the labels of tokens, since too few labels would fit."""
     return axis.is_token and _label_step(axis, cell, label_room(axis, cell)) > MIN_LABEL_DENSITY
 
 
@@ -157,12 +157,12 @@ def visible_labels(
     first = 0 if is_named else step - 1
     first += (
         math.ceil((axis.visible_range.start - first) / step) * step
-    )  # the same ones while the panel is panned
+    )  # the same labels while the panel is panned
     return [(at, axis.labels[at]) for at in range(first, axis.visible_range.stop, step)]
 
 
 def label_room(axis: HeatmapAxis, cell: float) -> float:
-    """Return the room per label; every token has a label if its cell is large enough to read it."""
+    """Return the room per label: the cell if a label is readable in it, otherwise a line."""
     every = axis.is_token and font_metrics(label_size(axis, cell)).ascent() <= cell
     return cell if every else font_metrics(LABEL).height()
 
@@ -203,7 +203,7 @@ def paint_head_label(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float:
-    """Draw a head's mark at the start of a line; return the left edge of the remaining line."""
+    """Draw a head's mark at the start of a line, and return the left edge of the remaining line."""
     dot = 8 * text_scale()
     place = QRectF(box.left(), box.center().y() - dot / 2, dot, dot)
     paint_head_mark(painter, place, head, theme)
@@ -217,7 +217,7 @@ def _foot_line_box(slot: PanelSlot, line: int, width: float) -> QRectF:
 
 
 def paint_own_scale(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw the ends of a panel's own scale below it, if panels do not share one."""
+    """Draw the ends of a panel's scale below it if the panels do not share a scale."""
     heatmap = slot.heatmap
     if heatmap.layer is not None or heatmap.colour.limits is not ColourLimits.PANEL:
         return
@@ -236,7 +236,7 @@ def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) 
 
 
 def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw the notes that a panel does not share below it; a layer's notes are above it, elided."""
+    """Draw the notes of a single panel below it; a layer's notes are elided and above it."""
     heatmap, line = slot.heatmap, NOTE_HEIGHT_PX * text_scale()
     notes = heatmap.notes if heatmap.layer is not None else slot.panel_notes
     if not notes:
@@ -268,7 +268,7 @@ def _elide_note(note: str, weight: QFont.Weight, width: float, font: QFont) -> s
 
 
 def paint_column_heads(painter: QPainter, heads: tuple[ColumnHead, ...], theme: Theme) -> None:
-    """Draw the stages' names above their columns, with the scale that their panels share."""
+    """Draw the stages' names above their columns, and the scale that their panels share."""
     for head in heads:
         heatmap, line = head.heatmap, 20 * text_scale()
         beside = _paint_title(painter, QPointF(head.left, 0), heatmap, 14, theme)
@@ -283,7 +283,7 @@ def paint_column_heads(painter: QPainter, heads: tuple[ColumnHead, ...], theme: 
 
 
 def paint_panel_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw a panel's title and its scale above it, if they are not pinned at the top."""
+    """Draw a panel's title and scale above it if they are not pinned at the top."""
     if slot.title is TitlePlacement.OWN:
         head, top = slot.column_head, slot.whole_area.top()
         beside = _paint_title(painter, QPointF(head.left, top), head.heatmap, 14, theme)
@@ -305,7 +305,7 @@ def paint_panel_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 def _paint_title(
     painter: QPainter, at: QPointF, heatmap: Heatmap, size: int, theme: Theme
 ) -> float:
-    """Draw a title; return the left edge of the remaining line."""
+    """Draw a title, and return the left edge of the remaining line."""
     scale = text_scale()
     painter.setFont(scaled_font(size, QFont.Weight.DemiBold))
     width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
@@ -324,12 +324,12 @@ def _format_axes(heatmap: Heatmap) -> str:
 def _paint_axes_and_scale(
     painter: QPainter, head: ColumnHead, axes: str, top: float, beside: float, theme: Theme
 ) -> None:
-    """Draw the names of a column's axes next to its title, and its scale and notes below."""
+    """Draw the axis names of a column next to its title, and its scale and notes below."""
     scale, heatmap = text_scale(), head.heatmap
     painter.setFont(scaled_font(12))
     painter.setPen(QColor(theme.quiet))
     if beside + font_metrics(12).horizontalAdvance(axes) <= head.left + head.width:
-        # On the title's own line, slightly lower, since its letters are smaller.
+        # On the line of the title, but slightly lower, because the letters are smaller.
         painter.drawText(QRectF(beside, top + scale, 300, 20 * scale), ALIGN_LEFT, axes)
     below = QRectF(head.left, top + 20 * scale, head.width, NOTE_HEIGHT_PX * scale)
     _paint_scale(painter, below, heatmap, theme)

@@ -1,6 +1,6 @@
 """Draws one panel: cells, numbers, marks and labels.
 
-The window and every exported picture use these functions.
+The window and all exported figures use these functions.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 MIN_NOTCHED_CELL_PX = 8
 NOTCH_SHARE, NOTCH_SIZE_LIMITS_PX = 0.22, (2.5, 8.0)
-"""Size of the notch of cells beyond the range, in cells and in pixels."""
+"""Size of the notch in cells beyond the range: share of the cell, and limits in pixels."""
 NOTCH_OPACITY, ZERO_OPACITY = 0.7, 0.6
 LARGE_CELL_PX = 20
 MIN_STRUCK_CELL_PX = 8
-"""Minimum side of masked cells with a line of their own."""
+"""Minimum side of masked cells that have a line of their own."""
 MASK_LINE_SHARE = 0.26
-"""Part of the line of a masked cell on each side of its number."""
+"""Share of a masked cell's line that is drawn on each side of its number."""
 
 
 def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -90,7 +90,7 @@ def _paint_cells(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme:
         painter.drawLines([QLineF(cells.left(), y, cells.right(), y) for y in across])
         painter.drawLines([QLineF(x, cells.top(), x, cells.bottom()) for x in down])
     cell_paint.paint_outline(painter, slot.cells, theme.hairline)
-    if slot.heatmap.is_marked:  # two lines in the ink colour, outside of the cells
+    if slot.heatmap.is_marked:  # two lines in the ink colour, outside the cells
         for away in (0, 1):
             around = slot.cells.adjusted(-away, -away, away, away)
             cell_paint.paint_outline(painter, around, theme.ink)
@@ -117,10 +117,10 @@ def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def paint_mask(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Theme) -> None:
-    """Tint masked cells, with a diagonal line in each, so that none looks like a number near 0.
+    """Tint masked cells and draw a diagonal line in each, so that none looks like a number near 0.
 
-    Cells too small for a line of their own share a sparse pattern. The line leaves out a written
-    number, which is −∞.
+    Cells that are too small for a line of their own share a sparse pattern. The line is interrupted
+    at the number −∞ if it is shown.
     """
     areas, ink = cell_areas(slot, cells), mix_with_background(theme.hatch, theme.mask)
     painter.save()
@@ -140,11 +140,11 @@ def paint_mask(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: The
 
 
 def _mask_lines(slot: PanelSlot, cells: np.ndarray) -> Iterator[QLineF]:
-    """Yield the lines of masked cells, relative to the panel, rising to the right."""
+    """Yield the lines of masked cells, which rise to the right, relative to the panel."""
     width, height = slot.cell_width, slot.cell_height
     has_numbers = slot.numbers is not None
     for row, column in np.argwhere(cells).tolist():
-        left, bottom = column * width + 1, (row + 1) * height - 1  # no pixel outside of the cell
+        left, bottom = column * width + 1, (row + 1) * height - 1  # no pixel outside the cell
         line = QLineF(left, bottom, left + width - 2, bottom - height + 2)
         if has_numbers and slot.heatmap.values[row, column] == -math.inf:
             yield QLineF(line.p1(), line.pointAt(MASK_LINE_SHARE))
@@ -154,7 +154,7 @@ def _mask_lines(slot: PanelSlot, cells: np.ndarray) -> Iterator[QLineF]:
 
 
 def cell_areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
-    """Return the areas of cells within a panel, with adjacent cells of a row merged."""
+    """Return the areas of cells within a panel, in which adjacent cells of a row are merged."""
     return [*_cached_areas(IdentityKey(cells), slot.cell_width, slot.cell_height)]
 
 
@@ -162,7 +162,7 @@ def cell_areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
 def _cached_areas(
     cells: IdentityKey[np.ndarray], width: float, height: float
 ) -> tuple[QRectF, ...]:
-    """Return the areas of cells, cached because panels mark the same cells repeatedly."""
+    """Return the areas of cells; cached, because panels mark the same cells repeatedly."""
     rows, starts, ends = cell_paint.find_run_edges(cells.held)
     lefts, tops = starts * width, rows * height
     sizes = ((ends - starts) * width).tolist()
@@ -170,7 +170,7 @@ def _cached_areas(
 
 
 def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme: Theme) -> None:
-    """Hatch cells that only one side forbids: along the bottom, if their numbers are readable."""
+    """Hatch cells that only one side forbids; only along the bottom if numbers are readable."""
     share = 0.25 if slot.cell_height >= LARGE_CELL_PX else 1
     feet = [
         area.adjusted(0, (1 - share) * area.height(), 0, 0) for area in cell_areas(slot, uneven)
@@ -181,7 +181,7 @@ def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme:
 def _paint_out_of_range(
     painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme
 ) -> None:
-    """Cut a corner of cells beyond the range: the upper one above it, the lower one below it."""
+    """Cut the upper corner of cells above the range, and the lower corner of cells below it."""
     heatmap = slot.heatmap
     found = limit_masks(heatmap.values, heatmap.marks, heatmap.colour)
     side = min(slot.cell_width, slot.cell_height)
@@ -205,7 +205,7 @@ def _paint_out_of_range(
 
 
 def paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
-    """Write the numbers of cells in the ink that is readable on their colours."""
+    """Write the numbers of cells in a text colour that is readable on the cell's colour."""
     heatmap, numbers = slot.heatmap, slot.numbers
     if numbers is None:
         return
@@ -219,7 +219,7 @@ def paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme
     ):
         for column, (value, index) in enumerate(zip(values, entries, strict=True)):
             is_blank = index >= colour_mapping.DROPPED
-            if is_blank and value != -math.inf:  # the mark shows it
+            if is_blank and value != -math.inf:  # shown by the mark
                 continue
             ink, text = None if is_blank else highlights[index], numbers.write(value)
             is_zero = heatmap.is_share and not text.strip("0.")

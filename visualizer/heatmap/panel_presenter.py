@@ -41,11 +41,11 @@ class PanelSource:
     Parameters
     ----------
     leading : tuple of int, optional
-        The leading index of its layer and text; the selected one by default.
+        The leading index of its layer and text; by default, that of the selected ones.
     extent : PoolingExtent, optional
-        The drawn part; the visible part shared by all panels by default.
+        The drawn part; by default, the visible part shared by all panels.
     lens : WeightTransform, optional
-        The transformation of weights; the selected one by default.
+        The transformation of weights; by default, the selected one.
     """
 
     part = ComparedSide.PLAIN
@@ -86,7 +86,7 @@ class PanelSource:
         self.whole_area = (*self.index, *self.extent.cells)
 
     def heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
-        """Build the panel, or return a known one built from the same inputs."""
+        """Build the panel, or return a known panel that was built from the same inputs."""
         stage, masking = self.stage, self._shown_masking()
         before = self._before_dropout()
         colour = self._choose_colours()
@@ -117,20 +117,20 @@ class PanelSource:
         return self.tensor.read_pooled(*self.extent.blocks, self.whole_area)
 
     def draw_coarse_rows(self, most_cells: int | None = None) -> bool:
-        """Draw a first picture on the worker; see `CachedTensor.draw_coarse_rows`."""
+        """Draw coarse rows on the worker thread; see `CachedTensor.draw_coarse_rows`."""
         part = (*self.extent.blocks, self.whole_area)
         made = [tensor.draw_coarse_rows(*part, most_cells) for tensor in self._read_tensors]
         return any(made)
 
     def draw(self, is_over: Callable[[], bool]) -> bool:
-        """Draw the exact picture; see `CachedTensor.draw`."""
+        """Draw the exact values; see `CachedTensor.draw`."""
         return all(
             tensor.draw(*self.extent.blocks, self.whole_area, is_over)
             for tensor in self._read_tensors
         )
 
     def drop(self) -> None:
-        """Discard its picture if it is drawn in tiles because it does not fit in memory."""
+        """Discard the drawn values of a tensor that is drawn in tiles to save memory."""
         for tensor in self._read_tensors:
             tensor.drop(*self.extent.blocks)
 
@@ -152,7 +152,7 @@ class PanelSource:
 
     @property
     def sampled_rows(self) -> int:
-        """Number of rows per sampled row, if the picture is not exact."""
+        """Number of rows per sampled row, if the drawn values are not exact."""
         return max(
             tensor.rows_per_sample(*self.extent.blocks, self.whole_area)
             for tensor in self._read_tensors
@@ -160,14 +160,14 @@ class PanelSource:
 
     @property
     def max_cells(self) -> int:
-        """Maximum number of cells computed to make it exact; a row reads all its columns."""
+        """Maximum number of cells to compute for exact values; a row needs all of its columns."""
         *_, rows, columns = self.tensor.shape
         seen = rows if self.extent.rows is None else len(self.extent.rows)
         return seen * max(rows, columns) * len(self._read_tensors)
 
     @property
     def _read_tensors(self) -> tuple[CachedTensor, ...]:
-        """The tensors that its picture reads: its own values, and those before dropout."""
+        """The tensors from which it is drawn: its own values, and those before dropout."""
         before = (
             None if self.by or self.lens is not WeightTransform.PLAIN else self._before_dropout()
         )
@@ -183,14 +183,14 @@ class PanelSource:
         return MaskingSpec.of(self.spec, name) if is_hatched(self.spec, name) else None
 
     def _before_dropout(self) -> CachedTensor | None:
-        """Return the tensor before dropout, if dropped cells are to be marked."""
+        """Return the tensor before dropout if dropped cells are marked, otherwise None."""
         before = self.trace.before_dropout(self.stage.name)
         return self.trace.cached_stage(before) if before else None
 
     def _choose_colours(self) -> ColourScale:
-        """Choose the colours, the same for all panels that share them."""
+        """Choose the colour scale, which is the same for all panels that share it."""
         shown = ((self.trace, self.tensor), *self.beside)
-        if self.by and self.chosen.limits is ColourLimits.AUTO:  # those of the single heads
+        if self.by and self.chosen.limits is ColourLimits.AUTO:  # of the single heads
             shown = tuple(
                 (trace, trace.displayed_stage(self.stage.name, self.requested_transform))
                 for trace, _ in shown
@@ -221,7 +221,7 @@ class PanelSource:
         return float(self._row_maxima().max())
 
     def _row_maxima(self) -> np.ndarray:
-        """Return the maximum of each row over everything that shares its colours."""
+        """Return the maximum of each row over all panels that share its colours."""
         ends = self.tensor.row_magnitudes(self.index)
         for _, other in self.beside:
             ends = np.maximum(ends, other.row_magnitudes(self.index))
@@ -232,7 +232,7 @@ class PanelSource:
         if block > 1:
             ends = np.maximum.reduceat(ends, np.arange(0, len(ends), block))
         shown: np.ndarray = ends[self.extent.cells[0]][:, None]
-        if self.tensor.is_blockwise:  # rows that were not read have values of a coarser picture
+        if self.tensor.is_blockwise:  # rows that were not read contain coarse values
             sizes = np.abs(values)
             largest = sizes.max(-1, initial=0, where=np.isfinite(sizes), keepdims=True)
             shown = np.maximum(shown, largest)
@@ -242,7 +242,7 @@ class PanelSource:
         return masked_cells(masking, self.trace.sides, self.text, self.extent)
 
     def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
-        """Add the cells that are cut only in this head to the forbidden ones."""
+        """Add the cells that are cut only in this head to the forbidden cells."""
         cut = self.trace.cut_cells(self.stage.name, self.leading, self.head)
         if cut is None or self.by is not None:
             return forbidden
@@ -263,7 +263,7 @@ class PanelSource:
     def _add_unknown_cells(
         self, hidden: np.ndarray | None, values: np.ndarray
     ) -> np.ndarray | None:
-        """Add the cells of a long text that have no picture yet."""
+        """Add the cells of a long text that are not drawn yet."""
         if not self.tensor.is_blockwise or self.drawn_share == 1:
             return hidden
         unknown: np.ndarray = np.isnan(values)
@@ -354,7 +354,7 @@ OVERVIEW_SIDE_CELLS = 96
 def present_minimap(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> Heatmap | None:
     """Return the whole panel of queries and keys for the minimap, if the others are zoomed.
 
-    It shows the pinned cell's head, otherwise the first.
+    It shows the head of the pinned cell, or else the first head.
     """
     if resolved.overview is None:
         return None

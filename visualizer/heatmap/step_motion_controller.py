@@ -1,6 +1,6 @@
 """Animates the inputs of a playback step, which move to the cells computed from them.
 
-Cause comes before effect: the cells that are computed stay empty until their inputs have arrived.
+The computed cells stay empty until their inputs have arrived.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
     BoardScene = tuple[tuple[PanelSlot, ...], QRectF, Theme]
-    """Panels with cells that may move, visible part of the board, and theme."""
+    """Panels whose cells may move, the visible part of the board, and the theme."""
 
 
 class StepMotionController(QObject):
-    """Starts an animation when a frame of its step is painted; other changes end it."""
+    """Starts an animation when a frame of its step is painted; any other change ends it."""
 
     began = Signal()
     ended = Signal()
     resultShown = Signal()
-    """The result of a step is shown, after a motion or without one."""
+    """Emitted when the result of a step is shown, after a motion or without one."""
     repaintRequested = Signal(QRegion)
     """Emits the part of the board that the moving cells cover or have covered."""
 
@@ -77,7 +77,7 @@ class StepMotionController(QObject):
         return self._is_due or self.is_moving
 
     def show_highlights(self, highlights: Highlights) -> None:
-        """End the animation of another step; that of this step starts when it is painted."""
+        """End the animation of any other step; that of this step starts when it is painted."""
         before, self._step = self._step, highlights.step
         if ends_motion(before, self._step):
             self.skip_step()
@@ -105,7 +105,7 @@ class StepMotionController(QObject):
         self.end()
 
     def end(self) -> None:
-        """Remove the moving cells; an animation that has not started yet still starts."""
+        """Remove the moving cells; an animation that has not started yet will still start."""
         if self._motion:
             self._motion = None
             self.animation.stop()
@@ -114,7 +114,7 @@ class StepMotionController(QObject):
             self.ended.emit()
 
     def _show_targets(self) -> None:
-        """Request a repaint of the cells that were empty."""
+        """Request a repaint of the cells that were painted as empty."""
         area = QRegion()
         for target in self._targets:
             area += painted_area(target)
@@ -123,7 +123,7 @@ class StepMotionController(QObject):
         self.resultShown.emit()
 
     def paint(self, painter: QPainter) -> None:
-        """Paint the cells that are not computed yet as empty, and what moves over them."""
+        """Paint the cells that are not computed yet as empty, and the moving cells over them."""
         if not self._step or not (self._is_due or self._motion):
             return
         slots, seen, theme = self._scene()
@@ -139,7 +139,7 @@ class StepMotionController(QObject):
         return self.animation.currentTime() / max(1, self.animation.duration())
 
     def _request_paint(self) -> None:
-        """Request a repaint of the areas covered before and now."""
+        """Request a repaint of the areas that are or were covered."""
         before, self._painted = self._painted, QRegion()
         if self._motion:
             self._painted = self._motion.painted_region(self._share)

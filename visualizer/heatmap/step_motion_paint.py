@@ -62,7 +62,7 @@ def painted_area(area: QRectF) -> QRect:
 def moving_cells(
     slots: Iterable[PanelSlot], step: HighlightedStep, theme: Theme, seen: QRectF | None = None
 ) -> tuple[MovingCells, ...]:
-    """Return the cells that move between panels, except those of panels not shown.
+    """Return the cells that move between panels, except cells of panels that are not shown.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def target_areas(
 
 
 def paint_empty_targets(painter: QPainter, areas: Iterable[QRectF], theme: Theme) -> None:
-    """Paint cells that are not computed yet: empty, with a dashed outline."""
+    """Paint cells that are not computed yet as empty, with a dashed outline."""
     painter.save()
     painter.setBrush(QColor(theme.paper))
     painter.setPen(QPen(QColor(theme.accent), 1.5, Qt.PenStyle.DashLine))
@@ -133,7 +133,7 @@ def paint_empty_targets(painter: QPainter, areas: Iterable[QRectF], theme: Theme
 def _path_slots(
     slots: tuple[PanelSlot, ...], path: MotionPath
 ) -> list[tuple[PanelSlot, PanelSlot]]:
-    """Return the source and target panels of a path; both on one side of a comparison."""
+    """Return the source and target panels of a path, both on the same side of a comparison."""
     return [
         (source, target)
         for source in slots
@@ -144,7 +144,7 @@ def _path_slots(
 
 
 def _is_whole(heatmap: Heatmap, block: HighlightBlock) -> bool:
-    """Whether the pooled cells of a block represent no numbers outside it."""
+    """Return whether the pooled cells of a block do not represent any numbers outside the block."""
     return all(
         span.start % axis.block == 0
         and (span.stop % axis.block == 0 or span.stop == len(axis.labels))

@@ -1,7 +1,7 @@
 """Motion paths of a playback step: source and target blocks, independent of positions and images.
 
-A path follows the axes that a stage shares by name with its input: a key's row moves to the key's
-column of the scores, and a query's row to the query's row of scores.
+A path follows the axes whose names a stage shares with its input: the row of a key moves to the
+column of that key in the scores, and the row of a query to the row of that query.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from visualizer.heatmap.step_motion_phases import MotionKind
 
 MOTION_MS = 200
-"""Minimum duration of a motion in milliseconds; quicker steps have none."""
+"""Minimum duration of a motion in milliseconds; quicker steps have no motion."""
 MAX_MOTION_SHARE = 0.8
-"""Part of a step during which its inputs move, unless that is shorter than a motion."""
+"""Maximum share of a step's display time during which its inputs move."""
 MAX_SLOWDOWN = 2
-"""Maximum duration of a motion in a played step, as a multiple of that in a step by hand.
+"""Maximum duration of a motion during playback, as a multiple of the duration in a single step.
 
-A motion with a card may take longer, because its card is to be read.
+A motion with a card may take longer, so that the card can be read.
 """
 
 MAX_BLOCK_PARTS = 16
@@ -52,14 +52,15 @@ class MotionPath(Struct, frozen=True):
 
 
 def motion_duration_ms(step_ms: float | None, kind: MotionKind) -> int:
-    """Return how long the inputs of a step move: shorter or longer than by hand if it is played.
+    """Return how long the inputs of a step move.
 
-    If steps follow quickly, there is less time; in a long one, there is time to read the numbers.
+    During playback, the motion is shorter for quick steps, and longer for slow steps, in which
+    there is time to read the numbers.
 
     Parameters
     ----------
     step_ms : float or None
-        How long the step is shown; None if it is not played.
+        How long the step is shown, in milliseconds; None if it is not played.
     """
     full_ms = total_ms(kind)
     if step_ms is None:
@@ -69,7 +70,7 @@ def motion_duration_ms(step_ms: float | None, kind: MotionKind) -> int:
 
 
 def starts_motion(before: HighlightedStep | None, after: HighlightedStep | None) -> bool:
-    """Whether a new step is shown that should be animated.
+    """Return whether a new step is shown that should be animated.
 
     During playback, it must last long enough; while paused, it must be the next step.
     """
@@ -81,7 +82,7 @@ def starts_motion(before: HighlightedStep | None, after: HighlightedStep | None)
 
 
 def ends_motion(before: HighlightedStep | None, after: HighlightedStep | None) -> bool:
-    """Whether another step is shown, or playback has been paused."""
+    """Return whether another step is shown, or playback has been paused."""
     if before is None or after is None or before.position != after.position:
         return True
     return before.ms is not None and after.ms is None
@@ -105,7 +106,7 @@ def motion_paths(
 def _pair_blocks(
     computation: BlockComputation,
 ) -> Iterator[tuple[HighlightBlock, HighlightBlock]]:
-    """Pair inputs with the cells computed from them; a concatenated head with its columns."""
+    """Pair inputs with the cells computed from them, and heads with their concatenated columns."""
     result = computation.result
     for source in computation.inputs:
         heads = [block for block in computation.inputs if block.stage == source.stage]
@@ -133,7 +134,7 @@ def _split_path(path: MotionPath, axes: Mapping[str, AxisNames]) -> Iterator[Mot
 
 
 def _shared_axes(path: MotionPath, axes: Mapping[str, AxisNames]) -> list[tuple[int, int]]:
-    """Return pairs of shared source and target axes; 0 for rows, 1 for columns."""
+    """Return pairs of shared source and target axes, where 0 is for rows and 1 for columns."""
     source, target = path.source, path.target
     own, others = axes[source.stage], axes[target.stage]
     return [

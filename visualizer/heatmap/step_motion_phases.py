@@ -1,7 +1,7 @@
-"""Phases of the motion of a playback step: pure functions of the time since the step began.
+"""Phases of a playback step's motion: pure functions of the time since the step began.
 
-Cause comes before effect: operands lift and travel, then their numbers meet, and only the last
-phase shows the result.
+The operands lift and travel, then their numbers are combined, and only the last phase shows the
+result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Phase(StrEnum):
     FLOW = auto()
     STACK = auto()
     LAND = auto()
-    """The last phase of every motion; only here the result is painted."""
+    """The last phase of every motion, and the only one in which the result is painted."""
 
 
 PHASES_MS = {
@@ -51,18 +51,18 @@ READ_PHASES = {
 }
 """Phases after which a long motion pauses, so that its card can be read."""
 MAX_READ_SLOWDOWN = 1.25
-"""How much slower the phases of a motion with pauses become; the rest of its time is for pauses."""
+"""Maximum factor by which phases of a motion with pauses slow down; pauses take the other time."""
 
 MOTION_KINDS = {
     Operation.DOT_PRODUCT: MotionKind.SCORE,
     Operation.SCORES_TO_WEIGHTS: MotionKind.SOFTMAX,
     Operation.WEIGHTED_SUM: MotionKind.CONTEXT,
 }
-"""The motion of each operation; operands of others only move."""
+"""The motion for each operation; in all other operations, the operands only move."""
 
 
 def total_ms(kind: MotionKind) -> int:
-    """Return the duration of a motion in milliseconds."""
+    """Return the duration of a motion without pauses in milliseconds."""
     return sum(PHASES_MS[kind].values())
 
 
@@ -93,7 +93,7 @@ def phase_progress(
 
 
 def dimming(kind: MotionKind, share: float, duration_ms: float | None = None) -> float:
-    """Return how far everything but the operands is dimmed, from 0 to 1."""
+    """Return how much everything except the operands is dimmed, from 0 to 1."""
     first, last = (
         phase_progress(kind, share, phase, duration_ms)
         for phase in (next(iter(PHASES_MS[kind])), Phase.LAND)
@@ -102,5 +102,5 @@ def dimming(kind: MotionKind, share: float, duration_ms: float | None = None) ->
 
 
 def ease(share: float) -> float:
-    """Return the eased progress after a fraction of a duration: cubic, in and out."""
+    """Return the progress after a fraction of a duration, with cubic easing in and out."""
     return 4 * share**3 if share < 0.5 else 1 - (2 - 2 * share) ** 3 / 2

@@ -1,4 +1,4 @@
-"""Widget that shows the heatmaps: layout, cached pixmaps, and mouse, wheel and keyboard events."""
+"""Widget that shows the heatmaps; it manages layout, cached pixmaps and user input."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ if TYPE_CHECKING:
 
 
 PANEL_MARGIN_PX = 500
-"""Maximum distance in pixels of a panel's labels and titles from its cells."""
+"""Maximum distance in pixels between a panel's cells and its labels and titles."""
 
 
 class BoardCanvas(CellScrollArea):
     """Shows all panels of a board, with highlights, cursor and minimap."""
 
     roomChanged = Signal(int)
-    """Number of cells that fit along the side of a panel, and of one next to a large panel."""
+    """Emits the number of cells that fit along the side of a panel."""
     arranged = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -117,7 +117,7 @@ class BoardCanvas(CellScrollArea):
         """The weight of a layer or the label of a token under the pointer."""
         self._is_stale = self._is_to_arrange = False
         self._held_focus: int | None = None
-        """The column that stays in focus while a heading is dragged."""
+        """The column that stays in focus while a heading is dragged; None otherwise."""
         self.board_layout = BoardLayout((), 0, 0, 0)
         self._seen = QSize()
         self._stages: list[Hashable] = []
@@ -141,7 +141,7 @@ class BoardCanvas(CellScrollArea):
     def show_board(
         self, board: Board, cursor: CellCursor, highlights: Highlights, theme: Theme, message: str
     ) -> None:
-        """Show panels, cursor and highlights, or `message` if there are no panels."""
+        """Show panels, cursor and highlights, or a message if there are no panels."""
         is_newly_pinned = cursor.pinned is not None and cursor.pinned != self.cell_cursor.pinned
         self.cell_cursor, before = cursor, self.cell_cursor
         self.highlights, highlights_before = highlights, self.highlights
@@ -160,15 +160,15 @@ class BoardCanvas(CellScrollArea):
             self._reveal_if_hidden(highlights.leading)
 
     def show_mask_changes(self, fresh: Mapping[DrawnStage, PendingCells]) -> None:
-        """Show cells with a changed mask and pending values."""
+        """Mark the cells whose mask has changed and whose new values are not computed yet."""
         if fresh or self._fresh:
             self._fresh = fresh
             self._schedule_paint()
 
     def repaint_immediately(self) -> None:
-        """Repaint changes immediately: the user is looking at them.
+        """Repaint changes immediately, because the user is looking at them.
 
-        The thumbnails of the flow board follow in the next frame.
+        The thumbnails of the flow board are updated in the next frame.
         """
         if self._is_stale and self.isVisible():
             self._flow_pixmaps.are_thumbnails_later = True
@@ -192,12 +192,12 @@ class BoardCanvas(CellScrollArea):
         return flow_motion(flow, self.highlights, theme, seen, self._copy_cells) if flow else None
 
     def _copy_cells(self, area: QRectF, *, is_earlier: bool = False) -> QImage:
-        """Return a picture of an area of the flow board, without highlights.
+        """Return an image of an area of the flow board, without highlights.
 
         Parameters
         ----------
         is_earlier : bool
-            Whether to show the earlier state of the matrix in playback.
+            Whether to show the state of the matrix from which playback computes the visible one.
         """
         flow, ratio = self.board_layout.flow, self.devicePixelRatioF()
         assert flow is not None
@@ -218,7 +218,7 @@ class BoardCanvas(CellScrollArea):
         return image
 
     def _show_result_in_copies(self) -> None:
-        """Repaint the thumbnails and the operands, which show the result of a step too."""
+        """Repaint the thumbnails and the operands, which also show the result of a step."""
         flow = self.board_layout.flow
         for slot in (*flow.thumbnails, *flow.operands) if flow else ():
             if slot:
@@ -260,7 +260,7 @@ class BoardCanvas(CellScrollArea):
         if layout.room:
             self.roomChanged.emit(layout.room)
         if self.board is not board:
-            return  # the signal has already replaced the board by one with this many cells
+            return  # the signal has already replaced the board by one with this number of cells
         self._stages = [column[0].column for column in self.board.columns]
         old = {id(slot.heatmap): slot for slot in self.board_layout.slots}
         self.board_layout, self._marked_place = layout, None
@@ -301,7 +301,7 @@ class BoardCanvas(CellScrollArea):
         self.minimap.move(corner - self.minimap.rect().bottomRight())
 
     def _canvas_size(self) -> tuple[int, int]:
-        # Always excludes the scroll bar; otherwise, showing or hiding it would move everything.
+        # The scroll bar is always excluded; otherwise, showing or hiding it would move everything.
         size = self.maximumViewportSize()
         return size.width() - self.verticalScrollBar().sizeHint().width(), size.height()
 
@@ -339,11 +339,11 @@ class BoardCanvas(CellScrollArea):
 
     @property
     def _page_height(self) -> float | None:
-        """Height of a page of heads; None without pages."""
+        """Height of a page of heads; None if there are no pages."""
         return self.board_layout.place_panels.page if self.board_layout.place_panels else None
 
     def turn_page(self, pages: int) -> None:
-        """Turn by a number of pages of heads."""
+        """Move by a number of pages of heads."""
         if self._page_height:
             bar = self.verticalScrollBar()
             bar.setValue(
@@ -438,7 +438,7 @@ class BoardCanvas(CellScrollArea):
             paint_flow_cursor(painter, flow, cell, self._theme)
 
     def _pinned_layer_cell(self, flow: FlowPlacement) -> LayerCell | None:
-        """Return the pinned weight of a layer, unless a cell or a token is under the pointer."""
+        """Return the pinned layer weight; None while a cell or a token is under the pointer."""
         pinned = self.cell_cursor.pinned_parameter
         is_elsewhere = self.cell_cursor.hovered or self._marked_place
         return flow.place_of(pinned) if pinned and not is_elsewhere else None
@@ -468,7 +468,7 @@ class BoardCanvas(CellScrollArea):
             )
 
     def _whole_pixels(self, area: QRectF) -> QRectF:
-        """Align an area with device pixels; otherwise, cells would straddle two pixels."""
+        """Align an area with device pixels; otherwise, the edges of cells would straddle pixels."""
         ratio = self.devicePixelRatioF()
         left, top = (math.floor(edge * ratio) / ratio for edge in (area.left(), area.top()))
         return QRectF(left, top, area.right() - left, area.bottom() - top)
@@ -504,9 +504,9 @@ class BoardCanvas(CellScrollArea):
         return self._pictures[key].pixmap
 
     def _appearance_key(self, slot: PanelSlot) -> tuple[object, ...]:
-        """Return everything that determines a slot's picture, except its panel and position.
+        """Return everything that determines a slot's image, except its panel and position.
 
-        Where its cells are between whole pixels belongs to it: letters are smoothed accordingly.
+        The subpixel offset of its cells is included, because letters are smoothed accordingly.
         """
         offset = slot.cells.topLeft() - self._whole_pixels(slot.whole_area).topLeft()
         return (offset, slot.cell_width, slot.cell_height, slot.top, slot.gutter, slot.numbers,
@@ -520,7 +520,7 @@ HEAD_KEYS = {
     Qt.Key.Key_0: ALL_HEADS,
     **{Qt.Key(Qt.Key.Key_1 + head): head for head in range(9)},
 }
-"""Keys of the flow board, with the head that each brings to the front."""
+"""Keys of the flow board, each with the head that it brings to the front."""
 TARGET_CURSORS = (Qt.CursorShape.ArrowCursor, Qt.CursorShape.PointingHandCursor)
 """Mouse cursors next to and over headings and tabs of the flow board."""
 WHEEL_ZOOM_FACTOR = 1.25
@@ -536,7 +536,7 @@ class BoardView(BoardCanvas):
     leadingHovered = Signal(tuple)
     """Emits the leading index of the hovered panel, if it differs from the current one."""
     zoomed = Signal(float, str, float, float)
-    """Emits the zoom factor, and the stage with the fractional row and column to zoom at."""
+    """Emits the zoom factor, the stage, and the fractional row and column at which to zoom."""
     enlarged = Signal(object)
     """Emits a cell of the panel to enlarge, on double-click or Enter."""
     pageChanged = Signal(str, int)
@@ -547,9 +547,9 @@ class BoardView(BoardCanvas):
     """Emits the head to bring to the front of the flow board."""
     allHeadsRequested = Signal()
     menuRequested = Signal(object, QPoint)
-    """Emits the place of a context menu, and where to open it on the screen."""
+    """Emits the place of a context menu, and the position on the screen at which to open it."""
     stageFocused = Signal(str)
-    """Emits the stage to show as large as fits on the flow board."""
+    """Emits the stage to show as large as possible on the flow board."""
     tokenChosen = Signal(int, TokenRole)
     """Emits a token whose label was clicked, and its role."""
     layerChosen = Signal(str)
@@ -560,7 +560,7 @@ class BoardView(BoardCanvas):
     described = Signal()
     """Emitted when `description` changes."""
     scrubbed = Signal(str, float)
-    """Emits a stage and the fraction of it to seek to, while a heading is dragged."""
+    """Emits a stage and the fraction of the stage to seek to, while a heading is dragged."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -572,7 +572,7 @@ class BoardView(BoardCanvas):
         self._wheel = WheelNotches()
         self._pending_notches, self._zoom_point = 0, QPointF()
         self.zoom_timer = QTimer(self, singleShot=True, interval=0)
-        """Active until pending events are handled: wheel events may arrive faster than frames."""
+        """Active while events are pending, because wheel events may arrive faster than frames."""
         self.zoom_timer.timeout.connect(self._emit_zoom)
         self.verticalScrollBar().valueChanged.connect(self._report_page)
         self.arranged.connect(self._later.start)  # a different cell may be under the pointer
@@ -590,7 +590,7 @@ class BoardView(BoardCanvas):
     def _hover_at(self, point: QPointF) -> None:
         cell = self.cell_at(point)
         self._report_leading(self.slot_at(point))
-        # While the mask is edited, the cursor is that of the brush.
+        # While the mask is edited, the cursor shows the brush.
         if self.board_layout.flow and self.viewport().cursor().shape() in TARGET_CURSORS:
             self.viewport().setCursor(TARGET_CURSORS[self._is_target(point)])
         self._mark_place(point if cell is None else None)
@@ -603,7 +603,7 @@ class BoardView(BoardCanvas):
         super().forget_pointed()
 
     def _is_target(self, point: QPointF) -> bool:
-        """Whether a click at a point of the flow board chooses something other than a cell."""
+        """Return whether a click on the flow board would choose something other than a cell."""
         flow = self.board_layout.flow
         is_target = self._flow_target(point) is not None
         return is_target or (
@@ -626,7 +626,7 @@ class BoardView(BoardCanvas):
 
     @property
     def description(self) -> str:
-        """The sentence about the weight or the token under the pointer (HTML); usually empty."""
+        """Description of the weight or the token under the pointer (HTML); empty otherwise."""
         flow, place = self.board_layout.flow, self._marked_place
         if flow is None or place is None:
             return ""
@@ -674,7 +674,7 @@ class BoardView(BoardCanvas):
         return flow.target_at(point) if flow else None
 
     def _choose_text(self, point: QPointF) -> bool:
-        """Choose the token or the layer that a text names; return whether there is one."""
+        """Choose the token or the layer whose name is at a point; return whether there is one."""
         flow = self.board_layout.flow
         token = token_at(flow, point) if flow else None
         named = layer_at(flow, point) if flow else None
@@ -685,9 +685,9 @@ class BoardView(BoardCanvas):
         return token is not None or named is not None
 
     def _choose_target(self, target: FlowTarget, point: QPointF) -> None:
-        """Bring a head to the front, show all heads, or enlarge a matrix or its next state.
+        """Bring a head to the front, show all heads, or enlarge a matrix or show its next state.
 
-        The name or the dot of a state shows that state.
+        On the name or the dot of a state, show that state.
         """
         flow = self.board_layout.flow
         assert flow is not None
@@ -822,7 +822,7 @@ class BoardView(BoardCanvas):
         )
 
     def _queue_zoom(self, point: QPointF, turned: float) -> None:
-        """Zoom by whole notches; those of events that arrive before the next frame are added up."""
+        """Zoom by whole notches, and add up events that arrive before the next frame."""
         self._pending_notches += self._wheel.count(turned)
         self._zoom_point = point
         if not self.zoom_timer.isActive():

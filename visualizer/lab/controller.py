@@ -66,7 +66,7 @@ class LabStateController(QObject):
         self.opening_failure: RunFailure | None = None
         """The reason why a run could not be opened."""
         self._started_folders: set[Path] = set()
-        """Folders of the runs that were started here; their processes create them after a delay."""
+        """Folders of the runs that this controller started; they may not exist yet."""
         self.training: TrainingProcess | None = None
         """The process of the open run."""
         self._pending_messages: list[tuple[str, dict[str, Any]]] = []

@@ -291,7 +291,7 @@ def _restore_optimiser(training: Trainer, tensors: dict[str, Tensor]) -> None:
 
 
 def _checked_randomness(states: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the generator states; raise `RuntimeError` if torch rejects the state of the CPU."""
+    """Return the generator states; raise `RuntimeError` if torch rejects the CPU state."""
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(states["cpu"])
     return states

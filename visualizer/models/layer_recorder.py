@@ -53,7 +53,7 @@ class LayerInput(Struct, frozen=True, eq=False):
 def record_layer_inputs(
     model: nn.Module, layers: Collection[str]
 ) -> Iterator[tuple[dict[str, ModuleCall], dict[str, LayerInput]]]:
-    """Record the arguments of some layers, by path, and the shapes of all recorded vectors.
+    """Record the arguments of the given layers by their paths, and the shapes of all vectors.
 
     Yields
     ------

@@ -208,7 +208,7 @@ def unedited_context(at: LayerPass) -> Tensor:
 
 
 def sink_kept_share(at: LayerPass) -> Tensor:
-    """Return the share of each row that the head's sink leaves to the keys, [head, query].
+    """Return the share of each row that the keys have after the head's sink, [head, query].
 
     This is the total weight of the keys in a softmax that includes the logit of the sink.
     """

@@ -37,10 +37,11 @@ ATTENTION_ONLY_NOTICE = (
     "Only attention is shown. The other stages are not available for a text of this length."
 )
 OWN_ATTENTION_ERROR = (
-    "This model uses its own attention implementation, so its weights cannot be computed in tiles."
+    "This model uses its own attention implementation, so its attention weights cannot be computed "
+    "in tiles."
 )
 MASK_INSPECTION_ERROR = (
-    "This model inspects its attention mask, so its weights cannot be computed in tiles."
+    "This model inspects its attention mask, so its attention weights cannot be computed in tiles."
 )
 
 

@@ -94,14 +94,16 @@ def build_meta_model(
                 )
     except _TooLargeError:
         sentence = (
-            f"The config.json of {folder.name} does not match its files: it describes more than "
-            f"{limit:,} modules and tensors, but the files contain "
+            f"The config.json in {folder.name} does not match the other files in the folder: it "
+            f"describes more than {limit:,} modules and tensors, but the files contain "
             f"{format_count(len(tensors), 'tensor')} with {folder.parameters:,} elements."
         )
         raise InputError("model", sentence) from None
     if wrong := _describe_mismatch(model, found):
         raise InputError(
-            "model", f"The config.json of {folder.name} does not match its files. {wrong}"
+            "model",
+            f"The config.json in {folder.name} does not match the other files in the folder. "
+            f"{wrong}",
         )
     _check_size(model, folder)
     return model
@@ -159,8 +161,9 @@ def _check_size(model: Any, folder: ModelFolder) -> None:
     parameters = sum(each.numel() for each in model.parameters())
     if parameters > MAX_NUMBERS_PER_BYTE * folder.bytes:
         sentence = (
-            f"The config.json of {folder.name} does not match its files: it describes "
-            f"{parameters:,} parameters, but the files contain only {format_size(folder.bytes)}."
+            f"The config.json in {folder.name} does not match the other files in the folder: it "
+            f"describes {parameters:,} parameters, but the files contain only "
+            f"{format_size(folder.bytes)}."
         )
         raise InputError("model", sentence)
     buffers = {name: each.nbytes for name, each in model.named_buffers()}

@@ -437,7 +437,7 @@ def test_a_broken_lesson_is_named_and_the_others_are_there(tmp_path: Path) -> No
         ("e.toml", 0),
     ]
     assert "UTF-8" in errors[1].sentence
-    assert errors[2].sentence == "Cannot read it: it is not a file, but a folder."
+    assert errors[2].sentence == "Cannot read the lesson: it is not a file, but a folder."
     assert str(errors[3]) == "e.toml: The file is larger than the maximum of 1 MB."
 
 
@@ -458,7 +458,7 @@ def test_a_folder_that_may_not_be_looked_into_is_named(
     monkeypatch.setattr(Path, "glob", refuse)
     lessons, errors = load_lessons([tmp_path], PRINTED)
     assert lessons == ()
-    assert [error.sentence for error in errors] == ["Cannot read it: Permission denied."]
+    assert [error.sentence for error in errors] == ["Cannot read the folder: Permission denied."]
 
 
 def test_a_file_that_may_not_be_looked_at_is_named(
@@ -468,7 +468,8 @@ def test_a_file_that_may_not_be_looked_at_is_named(
 
     monkeypatch.setattr(lesson_file, "open_regular_file", refuse)
     _, errors = load_lessons([tmp_path], PRINTED)
-    assert [str(error) for error in errors] == ["a.toml: Cannot read it: Permission denied."]
+    expected = "a.toml: Cannot read the lesson: Permission denied."
+    assert [str(error) for error in errors] == [expected]
 
 
 def test_all_pages_together_have_a_limit() -> None:
@@ -499,7 +500,7 @@ def test_a_file_that_fails_in_any_way_is_named_and_the_others_are_there(
     monkeypatch.setattr(lesson_file, "read_lesson", fail)
     lessons, errors = load_lessons([tmp_path], PRINTED)
     assert [lesson.name for lesson in lessons] == ["b.toml"]
-    assert [str(error) for error in errors] == ["a.toml: Cannot read it: MemoryError."]
+    assert [str(error) for error in errors] == ["a.toml: Cannot read the lesson: MemoryError."]
 
 
 def test_a_window_that_no_control_could_show_is_refused() -> None:

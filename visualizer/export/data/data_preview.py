@@ -169,7 +169,7 @@ def _describe_estimate(snapshot: Snapshot, settings: ExportSettings) -> str:
     if size < LARGE_FILE_BYTES:
         return f"About {format_size(size)}"
     return (
-        f"About {format_size(size)}, which is slow to write and read. As NPZ, all "
+        f"About {format_size(size)}. A file of this size is slow to write and read. As NPZ, all "
         f"stages take {format_size(arrays)}."
     )
 

@@ -1,8 +1,8 @@
 """Python source lines that compute a spec's stages, in one of three dialects.
 
 The lines are derived only from the stage table, with one expression writer per operation. A script
-consists of the same lines, so each line runs as shown; `stage_code_lines` lists the names that
-they need.
+consists of the same lines, so each line can be run as shown; `stage_code_lines` lists the names
+that they need.
 
 Sources: Raschka 2024, "Build a Large Language Model (From Scratch)", chapter 3, for the book's
 names; Karpathy 2023, "Let's build GPT", for the lecture's; the documentation of
@@ -53,7 +53,7 @@ def stage_code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLin
     They need torch, ``nn``, ``F``, ``inputs`` and the layers; depending on the spec, they also need
     ``position_table`` or ``sinusoids``, ``own_mask``, ``lengths`` and ``kept``.
     """
-    # Custom numbers can be large and lines refer to them by name: keep them out of the cache.
+    # Custom numbers can be large, and lines refer to them by name, so they are not cached.
     return _code_lines(replace(spec, own_input=None, own_weights=()), dialect)
 
 
@@ -141,7 +141,7 @@ def _fused_call(context: ExpressionContext) -> str:
 
 
 def _pop_helpers(text: str, waiting: dict[str, str]) -> Iterator[CodeLine]:
-    """Yield the helper lines that a line needs and that no line before it needed."""
+    """Yield the helper lines that a line needs and that no earlier line needed."""
     for name in [name for name in waiting if re.search(rf"\b{name}\b", text)]:
         if helper := waiting.pop(name, ""):
             yield from _pop_helpers(helper.partition(" = ")[2], waiting)
@@ -149,7 +149,7 @@ def _pop_helpers(text: str, waiting: dict[str, str]) -> Iterator[CodeLine]:
 
 
 def _helper_lines(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
-    """Return the helper lines by the name they define."""
+    """Return the helper lines, keyed by the name that they define."""
     tokens, x = words.tokens, words.names[Role.INPUT]
     helpers = {tokens: f"*{words.batch}, {tokens}, {words.width} = {x}.shape"}
     for stage in stages(spec):
@@ -172,7 +172,7 @@ ITEMS_PER_LINE = 8
 
 
 def format_array_literal(array: np.ndarray, indent: int = 0) -> str:
-    """Format an array as nested list literals, with the fewest digits its dtype needs."""
+    """Format an array as nested list literals, with as few digits as its dtype needs."""
     if array.ndim == 1:
         return format_list_literal([str(number) for number in array], indent)
     inner = " " * (indent + 4)

@@ -1,4 +1,4 @@
-"""The code in the Explain pane: the lines of Python that compute the run or run the model."""
+"""The code in the Explain pane: Python lines that compute the run's values or run the model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ATTENTIONS: dict[str, str] = {
 }
 """Output attribute for each attention kind of an encoder-decoder model."""
 _VISION = "vision_model"
-"""Name of the vision submodule in a model that also reads text."""
+"""Name of the vision submodule in a model that also takes text."""
 
 
 def model_script_lines(
@@ -53,13 +53,13 @@ def model_script_lines(
         has_decoder = reading.second is SecondTextUse.DECODER
         kind = dict(reading.parts).get(reading.part, "") if has_decoder else ""
         weights = f"seen.{_ATTENTIONS.get(kind, 'attentions')}[{layer}][0, {head}]"
-    yield f"# layer {layer + 1}, head {head + 1}; here both count from 0"
+    yield f"# layer {layer + 1}, head {head + 1}; both are counted from 0 here"
     yield f"weights = {weights}"
     yield from _edit_comments(reading)
 
 
 def _transformers_lines(model: ModelSource, reading: ModelReading, text: str) -> Iterator[str]:
-    """Yield the lines that run a model with its attention weights as output."""
+    """Yield the lines that run a model and output its attention weights."""
     kind = "AutoModel" if reading.no_next_token else "AutoModelForCausalLM"
     preparation = "AutoImageProcessor" if model.image else "AutoTokenizer"
     yield "import torch"
@@ -91,7 +91,7 @@ def _folder_lines(model: ModelSource) -> tuple[str, ...]:
     server = parse_server_address(model.folder)
     if not server:
         return (f"folder = {model.folder!r}",)
-    return f"# its folder on the machine that serves it at {server}", f"folder = {model.name!r}"
+    return f"# folder on the machine that serves the model at {server}", f"folder = {model.name!r}"
 
 
 def _input_lines(model: ModelSource, reading: ModelReading) -> Iterator[str]:
@@ -164,7 +164,7 @@ CODE_PANEL: PanelId[CodePanel | None] = PanelId("Code")
 
 
 def present_code(resolved: ResolvedView) -> CodePanel:
-    """Present the code; the highlighted line computes the current stage, else the cell's stage."""
+    """Present the code, and highlight the line of the current stage or else the cell's stage."""
     model, reading, dialect = resolved.document.model, resolved.run.reading, resolved.view.dialect
     if model and reading:
         layer = reading.layers[resolved.run.trace.axis_position("layer", resolved.leading)]

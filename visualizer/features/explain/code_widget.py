@@ -1,4 +1,4 @@
-"""The code below an explanation: the current lines, all lines, a dialect and a copy button."""
+"""The code below an explanation, with a choice of dialect and a copy button."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LINE_INDENT = "  "
 
 
 class CodeTextView(QPlainTextEdit):
-    """A read-only code view; the current lines have a bar on their left."""
+    """A read-only code view with a bar to the left of the current lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,9 +70,9 @@ class CodeTextView(QPlainTextEdit):
         current = tuple(number for number, line in enumerate(lines) if line.is_highlighted)
         changed = sorted({*self._current} ^ {*current}) if is_same else list(range(len(lines)))
         if not is_same:
-            self._replace_text(lines)  # before the state is updated: this may run out of memory
+            self._replace_text(lines)  # first, because this may run out of memory
         self._lines, self._current, self._theme = lines, current, theme
-        together = QTextCursor(self.document())  # one edit block, so that the text is laid out once
+        together = QTextCursor(self.document())  # one edit block, to lay out the text once
         together.beginEditBlock()
         for number in changed:
             self._format_line(number)
@@ -83,7 +83,7 @@ class CodeTextView(QPlainTextEdit):
             self.viewport().update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the text, and the bars next to the current lines."""
+        """Paint the text and the bars next to the current lines."""
         super().paintEvent(event)
         painter = QPainter(self.viewport())
         for number in self._current:
@@ -112,7 +112,7 @@ class CodeTextView(QPlainTextEdit):
             bar.setValue(place)
 
     def _format_line(self, number: int) -> None:
-        """Format a line: comments subdued, current lines bold."""
+        """Format a line, with subdued comments and with bold text for current lines."""
         line = self._lines[number]
         start = self.document().findBlockByNumber(number).position()
         code = 0 if line.is_comment else len(line.text)
@@ -144,7 +144,7 @@ class CodeTextView(QPlainTextEdit):
 
 
 class CodeSection(QWidget):
-    """The current line of code, and on request all of it, with a dialect and a copy button.
+    """The current line or all lines of code, with a choice of dialect and a copy button.
 
     `dialectChosen` carries a `CodeDialect`; `scriptRequested` requests a copy of the whole script.
     """
@@ -228,7 +228,7 @@ class CodeSection(QWidget):
 
     def _choose_dialect(self, index: int) -> None:
         panel = self._shown[0] if self._shown else None
-        if panel:  # until the next screen confirms the choice
+        if panel:  # until the next update confirms the choice
             self.box.setCurrentIndex([*DIALECT_TITLES].index(panel.dialect))
         self.dialectChosen.emit([*DIALECT_TITLES][index])
 

@@ -139,7 +139,7 @@ def _describe_samples(
 
 
 class CellTextPiece(Struct, frozen=True):
-    """A formatted number, the cell from which it was read, if any, and the sign before it."""
+    """A formatted number, the sign before it, and the cell from which it was read, if any."""
 
     text: str
     source: Cell | None = None
@@ -152,7 +152,7 @@ class TermLine(Struct, frozen=True):
     Parameters
     ----------
     share : float
-        Value relative to the largest magnitude of the terms, from −1 to 1: the length of its bar.
+        Length of its bar, from −1 to 1: the value relative to the largest magnitude of the terms.
     """
 
     name: str
@@ -176,7 +176,7 @@ class CellPanel(Struct, frozen=True):
     Parameters
     ----------
     sentence : str
-        The explanation in one sentence, with the tokens in bold (HTML).
+        The explanation in one sentence with the tokens in bold (HTML).
     closing : str
         How the terms combine into the value.
     rest : str
@@ -184,7 +184,7 @@ class CellPanel(Struct, frozen=True):
     additional_sentences : tuple of str
         The cell's numbers on the compared sides.
     equation : Equation or None
-        The calculation in one line; None if the value is covered.
+        The calculation on one line; None if the value is covered.
     next_cells : tuple of NextCell
         Cells that are computed from the value.
     """
@@ -221,14 +221,14 @@ class CellPanel(Struct, frozen=True):
 def head_cell_panel(
     resolved: ResolvedView, cell: Cell, is_pinned: bool, *, names_head: bool = False
 ) -> CellPanel:
-    """Explain a cell of one head, which the sentence names if several heads are shown."""
+    """Explain a cell of one head; the sentence names the head if several heads are shown."""
     run = resolved.run
     explanation = explain(run.trace, cell.stage, (*resolved.leading, *cell.place))
     info = CellInfo(run, resolved.leading, cell, explanation)
     order, rest = _choose_terms(explanation)
     text = EXPLAINERS[explanation.stage.operation]
     sentence = text.explain_cell(info)
-    is_computed = explanation.stage.operation is not Operation.CAPTURED  # else read from a file
+    is_computed = explanation.stage.operation is not Operation.CAPTURED  # else from a file
     return CellPanel(
         heading=_cell_heading(info),
         sentence=info.with_head(sentence) if names_head else sentence,
@@ -244,7 +244,7 @@ def head_cell_panel(
 
 
 def parameter_panel(resolved: ResolvedView, parameter: ParameterCell) -> CellPanel | None:
-    """Explain a weight of a layer: its value, its origin and the numbers that it connects."""
+    """Explain a layer weight: its value, its origin and the numbers that it connects."""
     run, head = resolved.run, parameter.head
     stage = run.trace.stage_at(parameter.stage, resolved.leading)
     before = () if head is None else (head,)
@@ -272,9 +272,9 @@ def parameter_panel(resolved: ResolvedView, parameter: ParameterCell) -> CellPan
 
 
 def selected_token_panel(resolved: ResolvedView) -> CellPanel | None:
-    """List the largest weights of the only selected token; None without one.
+    """List the largest weights of the selected token; None unless exactly one token is selected.
 
-    For a query, they are those of its row; for a key, those of its column.
+    For a query, these are the weights of its row, and for a key, those of its column.
     """
     run, tokens = resolved.run, resolved.view.tokens
     stage = run.trace.stage(resolved.weights_stage(None))
@@ -307,7 +307,7 @@ def selected_token_panel(resolved: ResolvedView) -> CellPanel | None:
         heading=f"{stage.title} · selected {tokens.role.value} {at + 1:,}",
         sentence=f"{token} {verb} <b>{escape(terms[0].name)}</b>{where}.",
         value="",
-        formula=f"weight of each {other}, the largest first",
+        formula=f"weight of each {other}, in descending order",
         terms=tuple(terms),
         rest=format_count(rest, "smaller weight") if rest else "",
         closing="",
@@ -330,7 +330,7 @@ def _cell_heading(info: CellInfo) -> str:
 
 
 def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
-    """Choose the terms to show: all if they fit, otherwise the largest in their original order.
+    """Choose the terms to show: all terms if they fit, or else the largest in their original order.
 
     Masked keys, which add exactly 0 to a softmax, and values with a weight of 0 are only counted.
     """
@@ -349,7 +349,7 @@ def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
 
 
 def _masked_terms(explanation: Explanation) -> np.ndarray:
-    """Return which terms are of masked keys or have a weight of 0, but not the explained one."""
+    """Return which terms belong to masked keys or have a weight of 0, except the explained term."""
     factor, count = explanation.groups[0].factors[0], len(explanation.terms)
     none = np.zeros(count, bool)
     if len(explanation.groups) != 1:
@@ -370,7 +370,7 @@ def _is_weight(factor: Factor) -> bool:
 
 
 def _masked_term_lines(count: int, explanation: Explanation) -> list[str]:
-    """Describe the number of terms that are 0 because of a mask or a weight of 0."""
+    """State how many terms are 0 because of a mask or a weight of 0."""
     if not count:
         return []
     words = format_count(count, "masked token")
@@ -397,7 +397,7 @@ def _build_term(info: CellInfo, position: int) -> TermLine:
         for number, (text, factor) in enumerate(zip(texts, group.factors, strict=True))
     )
     is_chosen = explanation.rule is not CombinationRule.SUM and position == explanation.chosen
-    # Terms are float64. If there is only one, it is the value, so it is rounded like the value.
+    # Terms are float64. A single term is equal to the value, so it is rounded like the value.
     with np.errstate(over="ignore"):
         term = group.terms[at].astype(info.run.trace.spec.dtype.value)
     name = EXPLAINERS[explanation.stage.operation].term_name(info, position)
@@ -418,7 +418,7 @@ def _format_factor(factor: Factor, at: int) -> str:
 
 
 def _format_other_factor(factor: Factor, at: int) -> str:
-    """Format a factor after the first; a division sign stands before a divisor."""
+    """Format a factor after the first one; a divisor is preceded by a division sign."""
     is_divisor = factor.form == DIVISOR_FORM
     return _format_factor(replace(factor, form="{}") if is_divisor else factor, at)
 
@@ -440,7 +440,7 @@ def _term_name(info: CellInfo, group: TermGroup, at: int) -> str:
         return trace.stage(factor.name).title
     if rule is CombinationRule.CHOICE:
         return "else"
-    if factor.name in trace.model_weights:  # a row of one of the model's tables
+    if factor.name in trace.model_weights:  # a row of a table in the model
         return factor.name.split(".")[-2]
     is_norm = step is not None  # a norm that subtracts the mean
     return "mean" if is_norm and not factor.name else "position"
@@ -461,7 +461,7 @@ def _closing_text(explanation: Explanation) -> str:
         return "no allowed keys: 0"
     if explanation.rule is CombinationRule.SUM and len(explanation.terms) > 1:
         return f"sum = {value}"
-    if explanation.rule is not CombinationRule.SHARE:  # the value of the only or the chosen term
+    if explanation.rule is not CombinationRule.SHARE:  # of the only or the chosen term
         return f"= {value}"
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(explanation.terms.sum())
@@ -546,7 +546,7 @@ def _aggregate_sentence(
 
 
 def _compare_to_others(resolved: ResolvedView, cell: Cell, numbers: np.ndarray) -> str:
-    """Describe whether other heads share the largest number, unless every head masks the cell."""
+    """State whether other heads have the same largest number; empty if all mask the cell."""
     trace, (row, column) = resolved.run.trace, cell.place
     is_masked = trace.is_hatched(cell.stage, resolved.leading)
     if is_masked and not trace.allowed(cell.stage, resolved.leading, queries=row)[column]:
@@ -567,7 +567,7 @@ def _describe_rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
 
 
 def explain_transform(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
-    """Explain how the transformed number of a cell derives from its weight."""
+    """Explain how the transformed number of a cell is computed from its weight."""
     run, view = resolved.run, resolved.view
     is_shown = run.trace.stage(cell.stage).is_weights and view.lens is not WeightTransform.PLAIN
     if not is_shown or cell.head is None:
@@ -599,7 +599,7 @@ EXPLAIN_PANE = "Explain"
 def present_cell(
     resolved: ResolvedView, board: Board, previous: CellPanel | None
 ) -> CellPanel | None:
-    """Explain the hovered cell, else the pinned one, the cell of the step or the selected token."""
+    """Explain the hovered cell, the pinned cell, the step's cell or the selected token."""
     cell, parameter = resolved.pointed or resolved.step_cell, resolved.parameter
     panel = None
     if parameter and not resolved.hovered_when_reached:

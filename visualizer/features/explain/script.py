@@ -1,6 +1,6 @@
 """Export of a run as a self-contained torch script that recomputes and asserts its numbers.
 
-A script holds the run's inputs (vectors, seeded or custom weights, masks, the cells kept by
+A script contains the run's inputs (vectors, seeded or custom weights, masks, the cells kept by
 dropout), runs the lines of the code, and asserts the results.
 """
 
@@ -55,17 +55,17 @@ ASSERTED_ROWS = 16
 FLOAT32_ROUNDING_UNIT = 2.0**-23  # the unit roundoff of float32
 FLOAT64_ROUNDING_UNIT = 2.0**-40  # float64 has 2**-52; this is strict enough
 DEFAULT_ROUNDING_UNITS = 84  # 1e-5 in float32
-MAX_ROUNDING_UNITS = 335  # 4e-5: less than any change of a fourth digit
+MAX_ROUNDING_UNITS = 335  # 4e-5: less than any change in the fourth digit
 DEVICE_FACTOR = 4  # factor on the tolerance: a GPU sums in a different order
 NEGLIGIBLE_SIZE = 1e-30
 
 
 _AFTER_ATTENTION = (Role.OUTPUT, "attended", "normed_attended", "up", "feed_forward")
-"""The stages after a module's attention that sum terms, if present."""
+"""The stages after a module's attention that sum terms, if they are present."""
 
 
 class Tolerance(Struct, frozen=True):
-    """The allowed deviation from an expected number: a relative and an absolute part."""
+    """The allowed deviation from an expected number, with a relative and an absolute part."""
 
     relative: float
     absolute: float
@@ -76,7 +76,7 @@ class Tolerance(Struct, frozen=True):
 
 
 def assertion_lines(run: Run, dialect: CodeDialect) -> Iterator[str]:
-    """Yield the assertions for the weights, if the dialect has them, and for the last stage."""
+    """Yield the assertions for the last stage and, if the dialect computes them, the weights."""
     names = DIALECTS[dialect].names
     for stage in _asserted_stages(run, dialect):
         name, numbers = names[stage], read_asserted_rows(run, stage)
@@ -90,7 +90,7 @@ def assertion_lines(run: Run, dialect: CodeDialect) -> Iterator[str]:
 
 
 def is_non_finite(run: Run, dialect: CodeDialect) -> bool:
-    """Whether an asserted number is not finite."""
+    """Return whether an asserted number is not finite."""
     return not all(
         np.isfinite(read_asserted_rows(run, stage)).all()
         for stage in _asserted_stages(run, dialect)
@@ -98,12 +98,12 @@ def is_non_finite(run: Run, dialect: CodeDialect) -> bool:
 
 
 def is_asserted_by_rows(run: Run, stage: str) -> bool:
-    """Whether a stage is not stored, so that only a few of its rows are asserted."""
+    """Return whether a stage is not stored, so that only a few of its rows are asserted."""
     return run.trace.cached_stage(stage).is_blockwise
 
 
 def asserted_rows(run: Run, stage: str) -> tuple[int, ...]:
-    """Return the asserted rows of a stage that is not stored, spread evenly over all rows."""
+    """Return the asserted rows of a stage that is not stored; they are evenly spaced."""
     rows = np.linspace(0, run.trace.shape(stage)[-2] - 1, ASSERTED_ROWS).round().astype(int)
     return tuple(np.unique(rows).tolist())
 
@@ -118,7 +118,7 @@ def read_asserted_rows(run: Run, stage: str) -> np.ndarray:
 
 
 def _value_limits(run: Run, stage: str) -> tuple[float, float]:
-    """Return the smallest and largest finite number of a stage, or of its asserted rows."""
+    """Return the smallest and the largest finite number in a stage or its asserted rows."""
     if not is_asserted_by_rows(run, stage):
         return run.trace.limits(stage)
     numbers = read_asserted_rows(run, stage)
@@ -127,7 +127,7 @@ def _value_limits(run: Run, stage: str) -> tuple[float, float]:
 
 
 def tolerance_note(run: Run, dialect: CodeDialect) -> Iterator[str]:
-    """Yield the lines of the heading that state the tolerance and when it may be exceeded."""
+    """Yield the lines of the heading that state the tolerance and the reasons to exceed it."""
     spec = run.trace.spec
     found = stage_tolerance(run, dialect, run.trace.output_stage_name)
     yield (
@@ -186,7 +186,7 @@ def stage_tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
 
 
 def _largest_term(run: Run) -> float:
-    """Return the largest term of any sum after the weights; it limits the error of the sums."""
+    """Return the largest term of all sums after the weights, which limits their errors."""
     summed = (Role.VALUES, Role.CONTEXT, *_AFTER_ATTENTION, run.trace.output_stage_name)
     limits = (_value_limits(run, stage) for stage in summed if stage in run.trace)
     largest = max(max(-low, high) for low, high in limits) * _norm_magnification(run)
@@ -208,7 +208,7 @@ def _norm_magnification(run: Run) -> float:
 def rounding_unit(spec: AttentionSpec) -> float:
     """Return the unit roundoff of a spec's numbers.
 
-    Weights are drawn in float32 for every dtype, and processors may round them differently.
+    Weights are sampled in float32 for every dtype, and processors may round them differently.
     """
     is_exact = spec.dtype is Dtype.FLOAT64 and not spec.weight_names
     return FLOAT64_ROUNDING_UNIT if is_exact else FLOAT32_ROUNDING_UNIT
@@ -271,7 +271,7 @@ def sinusoids(tokens, d_in):
 
 
 def write_script(run: Run, dialect: CodeDialect) -> str:
-    """Return a script that recomputes a run using only torch and asserts its numbers.
+    """Return a script that recomputes a run with torch only, and asserts its numbers.
 
     Raises
     ------
@@ -308,7 +308,7 @@ def _too_large_error(size: int) -> InputError:
 
 
 def _min_size(run: Run) -> int:
-    """Return a lower bound of the script's size in bytes, known before any number is read."""
+    """Return a lower bound of the script's size in bytes without reading any numbers."""
     spec, tokens = run.trace.spec, run.trace.tokens
     vectors = tokens if spec.own_input else len({word for text in run.texts for word in text})
     numbers = vectors * spec.d_in
@@ -341,7 +341,7 @@ def _import_lines(run: Run, dialect: CodeDialect) -> str:
 
 
 def _input_vectors(run: Run) -> str:
-    """Return the input vectors: all, or one per distinct token if equal tokens have equal ones."""
+    """Return the input vectors: all, or one per distinct token if this is sufficient."""
     first = run.trace.stages[0]  # the input stage
     vectors = run.trace.read(first.name)
     dims = " ".join((*run.trace.axes, "token d_in"))
@@ -370,7 +370,7 @@ def _token_lists(run: Run) -> str:
 
 
 def _other_tensors(run: Run) -> Iterator[str]:
-    """Yield the other tensors that the lines of this spec need."""
+    """Yield the other tensors that the spec's lines need."""
     spec, trace = run.trace.spec, run.trace
     if spec.lengths:
         literal = format_list_literal([*map(str, spec.lengths)])
@@ -392,7 +392,7 @@ def _other_tensors(run: Run) -> Iterator[str]:
 
 
 def _weight_lines(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[str]:
-    """Yield lines that initialize the layers as the run did: same seed, same order, in float32."""
+    """Yield lines that initialize the layers as in the run: same seed and order, in float32."""
     lines = [*_layer_lines(spec, words)] if spec.has_projection else []
     if spec.output_projection:
         width = spec.width
@@ -424,7 +424,7 @@ def _layer_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
 
 
 def _block_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
-    """Yield lines that create the layers of a block; its norms draw no random numbers."""
+    """Yield lines that create the layers of a block; norms do not use random numbers."""
     for layer in BLOCK_LAYERS if spec.has_block else ():
         sizes = spec.block_sizes[f"{layer}.weight"]
         made = f"Linear({sizes[1]}, {sizes[0]})" if len(sizes) > 1 else f"LayerNorm({sizes[0]})"
@@ -438,7 +438,7 @@ def _is_stacked(spec: AttentionSpec) -> bool:
 def _custom_weight_lines(
     spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndarray
 ) -> str:
-    """Return lines that replace initialized weights by custom ones."""
+    """Return lines that replace initialized weights with custom weights."""
     if name in OWN_BIASES:
         return _custom_bias_lines(spec, words, name, matrix)
     if name in NORM_LAYERS:

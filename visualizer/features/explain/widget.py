@@ -1,4 +1,4 @@
-"""The Explain pane: the sentence, the number, the terms that make it up, and the code."""
+"""The Explain pane: the sentence, the number, the terms from which it is computed, and the code."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ EMPTY_MESSAGE = (
 )
 PANE_WIDTH_PX, TRAIL_BUTTON_PX = 280, 22
 SIGN_MARGIN_PX = 2
-"""Pixels on each side of the sign of a multiplication or division."""
+"""Space on each side of a multiplication or division sign, in pixels."""
 COLUMN_GAP_PX = 5
-"""Pixels between a name, its factors and its value."""
+"""Space between a name, its factors and its value, in pixels."""
 LINE_MARGIN_PX = 4
-"""Pixels above a line."""
+"""Space above a line, in pixels."""
 FACTOR_INDENT_PX = 12
-"""Pixels before factors that are on a line below their name."""
+"""Indentation of factors on a line below their name, in pixels."""
 SENTENCE_SIZE_PX, VALUE_SIZE_PX, CLOSING_SIZE_PX = 16, 30, 14
 BAR_GAP_PX, BAR_HEIGHT_PX, MIN_BAR_WIDTH_PX = 8, 8, 20
 MIN_EXPLANATION_PX = 110
-"""Height that the placeholder needs, whatever its width."""
+"""Height in pixels that is sufficient for the placeholder at any width."""
 FORMULA_LINES = 1
-"""Lines above the first term."""
+"""Number of lines above the first term."""
 
 
 class TermLayout(Struct, frozen=True):
@@ -69,7 +69,7 @@ class TermLayout(Struct, frozen=True):
     Parameters
     ----------
     factors : tuple of int
-        Widths of three columns per factor: the multiplication sign, the number and the closing
+        Widths of three columns per factor, for the multiplication sign, the number and the closing
         bracket; 0 if no term has text in the column.
     """
 
@@ -89,7 +89,7 @@ class TermLayout(Struct, frozen=True):
         return max(self.names, FACTOR_INDENT_PX + sum(self.factors) + COLUMN_GAP_PX + self.values)
 
     def factor_ends(self, room: float) -> tuple[int, ...]:
-        """Return the end positions of the factor columns for a given width in pixels."""
+        """Return the end positions of the factor columns for the given width in pixels."""
         end = self.names + COLUMN_GAP_PX if self.side_by_side_width <= room else FACTOR_INDENT_PX
         return tuple(
             (end := end + width) - SIGN_MARGIN_PX * _is_sign(column)
@@ -98,7 +98,7 @@ class TermLayout(Struct, frozen=True):
         )
 
     def html(self, theme: Theme, room: float) -> str:
-        """Format the lines for a given width in pixels; the last tab leads to the right edge."""
+        """Format the lines for the given width in pixels; the last tab stop is the right edge."""
         below = "" if self.side_by_side_width <= room else f"</p>{_paragraph_start(above=0)}"
         return "".join(
             f"{_paragraph_start(LINE_MARGIN_PX)}{_marked_html(term.name, term, theme)}{below}"
@@ -107,7 +107,7 @@ class TermLayout(Struct, frozen=True):
         )
 
     def _format_factors(self, number: int, term: TermLine, theme: Theme) -> str:
-        """Format a term's factors, each number that was read as a link, and its value."""
+        """Format a term's factors and value; each number that was read from a cell is a link."""
         texts = []
         for at in range(len(self.factors) // 3):
             sign, figure, bracket = map(escape, _column_texts(term, at))
@@ -120,7 +120,7 @@ class TermLayout(Struct, frozen=True):
 
 
 def measure_terms(terms: Sequence[TermLine], font: QFont) -> TermLayout:
-    """Measure the columns of terms; the chosen term is bold, except its factors."""
+    """Measure the columns of terms; the chosen term is bold, except for its factors."""
     bold_font = QFont(font)
     bold_font.setBold(True)
     plain, bold = QFontMetricsF(font), QFontMetricsF(bold_font)
@@ -144,14 +144,14 @@ def measure_terms(terms: Sequence[TermLine], font: QFont) -> TermLayout:
 
 
 def _is_sign(column: int) -> bool:
-    """Whether a column holds multiplication signs; the first factor has none."""
+    """Return whether a column contains multiplication signs; the first factor has no sign."""
     return column > 0 and column % 3 == 0
 
 
 def _column_texts(term: TermLine, at: int) -> tuple[str, str, str]:
-    """Return the sign before a factor, the factor, and the bracket after a negative one.
+    """Return the sign before a factor, the factor, and the bracket after a negative factor.
 
-    The bracket has a column of its own; in the number's column it would misalign the digits.
+    The bracket has its own column; in the number's column, it would misalign the digits.
     """
     if at >= len(term.pieces):
         return "", "", ""
@@ -171,9 +171,9 @@ def _marked_html(text: str, term: TermLine, theme: Theme) -> str:
 
 
 class _ScrolledColumn(QWidget):
-    """The scrolled content, as high as its labels are at their current width.
+    """The scrolled content, with the height that its labels need at their current width.
 
-    Qt's own hint also lays out all labels at their smallest width, which they never have.
+    Qt's own size hint also lays out all labels at their minimum width, which they never have.
     """
 
     def sizeHint(self) -> QSize:
@@ -181,9 +181,9 @@ class _ScrolledColumn(QWidget):
 
 
 class _TermsLabel(WrappingLabel):
-    """Label for tab-separated texts: right-aligned columns, and one more at its right edge.
+    """Label for tab-separated text with right-aligned columns, the last one at its right edge.
 
-    Parsing and laying out such lines takes a quarter of the time of a table.
+    Such lines are parsed and laid out in a quarter of the time that a table takes.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.StaticText
@@ -202,7 +202,7 @@ class _TermsLabel(WrappingLabel):
         self._set_tabs()
 
     def show_bars(self, lines: TermLayout, room: float, theme: Theme) -> None:
-        """Show a bar per term between its factors and its value, as long as its share."""
+        """Show a bar for each term between its factors and its value; its length is the share."""
         self._bars, self._theme = lines, theme
         self._lines_per_term = 1 if lines.side_by_side_width <= room else 2
         self.update()
@@ -239,7 +239,7 @@ class _TermsLabel(WrappingLabel):
 
     def _set_tabs(self) -> None:
         document = self.findChild(QTextDocument)
-        if document is None:  # there is none before the first text
+        if document is None:  # there is no document before the first text
             return
         right = QTextOption.TabType.RightTab
         tabs = [QTextOption.Tab(end, right) for end in (*self._column_ends, self.width())]
@@ -251,9 +251,9 @@ class _TermsLabel(WrappingLabel):
 
 
 class ExplainPane(QWidget):
-    """Explanation of one cell; each number that was read links to the cell it was read from.
+    """Explanation of one cell, in which each number links to the cell from which it was read.
 
-    The line that combines the terms, and the code, stay visible while the terms scroll.
+    The line that combines the terms and the code stay visible while the terms scroll.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -293,7 +293,7 @@ class ExplainPane(QWidget):
         self.onward.linkActivated.connect(self._follow_next)
         self.code_section = CodeSection()
         whole = column_layout(self, (0, 0, 0, 0), spacing=0)
-        # The sum follows the terms; it stays in sight if only some of them fit.
+        # The sum follows the terms; it stays visible if only some of them fit.
         whole.addWidget(self.scroll_area, 100)
         whole.addWidget(self.closing)
         whole.addWidget(self.onward)
@@ -309,14 +309,14 @@ class ExplainPane(QWidget):
         QTimer.singleShot(0, self, self._lay_out_again)
 
     def _lay_out_again(self) -> None:
-        """Lay out the pane again, because Qt keeps the old width when a window is first mapped."""
+        """Lay out the pane again, because Qt keeps the old width when a window is first shown."""
         self._write_terms()
         self._column.invalidate()
         self._column.activate()
         self._fit_height()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() is QEvent.Type.LayoutRequest:  # texts or their font have changed
+        if event.type() is QEvent.Type.LayoutRequest:  # the texts or their font have changed
             self._fit_height()
         return False
 
@@ -325,7 +325,7 @@ class ExplainPane(QWidget):
         self.scroll_area.setMaximumHeight(max(least, self._inner.sizeHint().height()))
 
     def add_history_buttons(self, *actions: QAction) -> None:
-        """Add buttons next to the heading that go back and forward through the followed cells."""
+        """Add buttons next to the heading to go back and forward through the followed links."""
         for action in actions:
             button = QToolButton()
             button.setDefaultAction(action)
@@ -349,7 +349,7 @@ class ExplainPane(QWidget):
 
     @property
     def is_pinned_shown(self) -> bool:
-        """Whether the pane shows that its cell is pinned."""
+        """Whether the pane shows its cell as pinned."""
         return self._unpin is not None and self._unpin.isVisibleTo(self)
 
     def _follow_link(self, link: str) -> None:
@@ -400,7 +400,7 @@ class ExplainPane(QWidget):
         self._write_terms()
 
     def _write_terms(self) -> None:
-        """Format the terms to fit next to a scroll bar, whether or not it is visible."""
+        """Format the terms to fit next to a scroll bar, even if the scroll bar is not visible."""
         panel, theme = self._panel, self._theme
         if panel is None:
             return

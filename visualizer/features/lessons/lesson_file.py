@@ -469,7 +469,9 @@ class PageParser(Struct, frozen=True):
         self.source.check((*self.path, *path), table, _TICK, ("text",))
         classes = document.tokens()[0]
         if compared != (len(classes),) * 2:
-            sentence = "Cross-entropy needs one row and one column per token of the page."
+            sentence = (
+                "Cross-entropy needs a matrix with one row and one column per token on the page."
+            )
             raise self._error(sentence, *path)
         tokens = tokenize(table["text"], document.tokenizer)
         unknown = [token for token in tokens if token not in classes]
@@ -532,9 +534,8 @@ def load_lessons(
         try:
             paths = sorted(folder.glob("*.toml"))
         except OSError as error:
-            errors.append(
-                LessonError(folder.name, 0, f"Cannot read it: {system_error_reason(error)}.")
-            )
+            sentence = f"Cannot read the folder: {system_error_reason(error)}."
+            errors.append(LessonError(folder.name, 0, sentence))
             continue
         for path in paths:
             try:
@@ -542,7 +543,7 @@ def load_lessons(
             except LessonError as error:
                 errors.append(error)
             except Exception as error:  # noqa: BLE001 - no file may prevent the window from opening
-                sentence = f"Cannot read it: {str(error) or type(error).__name__}."
+                sentence = f"Cannot read the lesson: {str(error) or type(error).__name__}."
                 errors.append(LessonError(path.name, 0, sentence))
     return tuple(lessons), tuple(errors)
 
@@ -552,7 +553,8 @@ def _read_text(path: pathlib.Path) -> str:
         with open_regular_file(path) as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise LessonError(path.name, 0, f"Cannot read it: {system_error_reason(error)}.") from error
+        sentence = f"Cannot read the lesson: {system_error_reason(error)}."
+        raise LessonError(path.name, 0, sentence) from error
     if len(content) > MAX_FILE_BYTES:
         raise LessonError(path.name, 0, "The file is larger than the maximum of 1 MB.")
     try:

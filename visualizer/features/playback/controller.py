@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 TICK_MS = 8
 MAX_TICK_S = 0.5
-"""Maximum time that one tick counts, so that playback does not jump after a stall."""
+"""Maximum time in seconds that one tick counts, so that playback does not jump after a stall."""
 
 
 class PlaybackController(QObject):
-    """Controller that moves the playhead of a workspace; each public method is one user intent."""
+    """Moves the playhead of a workspace, with one public method per user action."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
@@ -35,7 +35,7 @@ class PlaybackController(QObject):
         self._timer.timeout.connect(self._on_tick)
         self._last_tick = 0.0
         self._shown_ms = 0.0
-        """How long the step has been shown, at normal speed."""
+        """How long the step has been shown, converted to normal playback speed."""
 
     def follow_bar(self, bar: PlaybackBar) -> None:
         """Connect the playback bar."""
@@ -50,7 +50,7 @@ class PlaybackController(QObject):
 
     @property
     def place(self) -> PlaybackPosition | None:
-        """The position that the timeline shows: the playhead, or the stage under prediction."""
+        """The position on the timeline: the playhead, or the stage that is predicted."""
         resolved = self._workspace.wanted_resolved
         guess = resolved.prediction if resolved else None
         return PlaybackPosition(guess.stage) if guess else self.playhead.place
@@ -67,12 +67,12 @@ class PlaybackController(QObject):
     # ------------------------------------------------------------------ playing
 
     def toggle(self) -> None:
-        """Play or pause; at the end of the run or of a lesson's span, restart it."""
+        """Play or pause; at the end of the run or of a lesson's span, start again."""
         timeline = self.timeline
         if timeline is None:
             return
         if self.playhead.is_playing:
-            # The text stays as it is; between the rows of a tour, it is that of the full row.
+            # The text remains unchanged; between the rows of a tour, it describes the full row.
             place = timeline.nearest(self.playhead.place)
             place = timeline.described_place(place) if place else None
             self._change_playhead(place=place, is_playing=False)
@@ -95,7 +95,7 @@ class PlaybackController(QObject):
         self._advance_playhead(1000 * elapsed * self.playhead.speed)
 
     def _advance_playhead(self, ms: float) -> None:
-        """Advance by a time at normal speed: slow frames drop steps and do not slow playback."""
+        """Advance by the given time at normal speed; after slow frames, steps are skipped."""
         timeline = self.timeline
         if timeline is None:
             return
@@ -118,7 +118,7 @@ class PlaybackController(QObject):
         self._workspace.change_view(playhead=playhead, zoom=self._zoom_at(place, is_playing))
 
     def _played_span(self, timeline: Timeline, now: int) -> tuple[int, int]:
-        """Return the first and last step to play: those of the lesson's span or of the run."""
+        """Return the first and the last step to play, in the lesson's span or in the whole run."""
         if self.playhead.span:
             place, stage = self.playhead.span
             first, last = timeline.position(place), timeline.last_step_index(stage)
@@ -129,7 +129,7 @@ class PlaybackController(QObject):
     # ------------------------------------------------------------------ seeking
 
     def step(self, steps: int) -> None:
-        """Step forward or back, and pause; a step forward from the end goes to the start."""
+        """Step forward or back, and pause; a step forward from the end leads to the start."""
         timeline = self.timeline
         if timeline is None:
             return
@@ -164,7 +164,7 @@ class PlaybackController(QObject):
             self._go_to(self.timeline.place(0))
 
     def go_to_end(self) -> None:
-        """Go to the end, where all stages are shown as computed."""
+        """Go to the end, at which all stages are computed."""
         self._go_to(None, is_playing=False)
 
     def _go_to(self, place: PlaybackPosition | None, **changes: Any) -> None:
@@ -174,7 +174,7 @@ class PlaybackController(QObject):
         self._workspace.change_view(playhead=playhead, guess=None, zoom=zoom)
 
     def _zoom_at(self, place: PlaybackPosition | None, is_playing: bool) -> ZoomRange | None:
-        """Return the zoom, panned just far enough to show the row or cell of the step."""
+        """Return the zoom, panned as little as possible to show the step's row or cell."""
         run, zoom, grain = self._workspace.run, self._workspace.wanted.zoom, self.playhead.grain
         timeline = self.timeline
         if run is None or timeline is None or place is None or grain is StepSize.STAGE:
@@ -188,7 +188,7 @@ class PlaybackController(QObject):
     # ------------------------------------------------------------------ options
 
     def set_grain(self, grain: StepSize) -> None:
-        """Set the step size; the position is kept."""
+        """Set the step size, and keep the position."""
         self._change_playhead(grain=StepSize(grain))
 
     def set_speed(self, speed: float) -> None:
@@ -209,7 +209,7 @@ class PlaybackController(QObject):
     # ------------------------------------------------------------------ predictions
 
     def predict(self, stage: str = "") -> None:
-        """Start a prediction of a stage, by default the current one, or end the one in progress."""
+        """Start a prediction of a stage (default: the current stage), or end a prediction."""
         run, wanted = self._workspace.run, self._workspace.wanted
         if run is None:
             return

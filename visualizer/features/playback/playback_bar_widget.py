@@ -1,4 +1,4 @@
-"""The playback bar: transport buttons, caption and equation in one row.
+"""The playback bar: playback buttons, caption and equation in one row.
 
 The headings of the flow board are the timeline.
 """
@@ -51,7 +51,7 @@ ROW_HEIGHT_PX, PLAY_BUTTON_PX, ICON_PX, PLAY_ICON_PX = 94, 38, 20, 18
 SENTENCE_PX, EQUATION_PX = (17, 15, 13), (13,)
 SENTENCE_LINES = 2
 HINT = "Point at a number to see how it is computed. Press Space to play the computation."
-"""Text while there is nothing to describe."""
+"""Text that is shown if there is nothing to describe."""
 ALL_COMPUTED = "all steps computed"
 GRAIN_LABELS = {
     StepSize.TOUR: "Tour",
@@ -66,9 +66,9 @@ QUESTION_LABELS = {
 
 
 class PlaybackBar(QWidget):
-    """Controls to play, pause and step; caption and equation of the cell or the step.
+    """Playback buttons, and the caption and equation of the cell or the step.
 
-    Its height is reserved, so that no text moves the heatmaps.
+    The height is fixed, so that texts do not move the heatmaps.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
@@ -82,7 +82,7 @@ class PlaybackBar(QWidget):
         self.setAccessibleName("Playback")
         self.shown: tuple[PlaybackBarState, Theme] | None = None
         self._cell: tuple[str, Equation | None] | None = None
-        """Caption and equation of the hovered or pinned cell; None without such a cell."""
+        """Caption and equation of the hovered or pinned cell; None if there is no such cell."""
         self.caption = CaptionLabel("Step description", SENTENCE_PX, SENTENCE_LINES)
         self.equation = CaptionLabel("Step equation", EQUATION_PX)
         self.where = PlainLabel()
@@ -132,7 +132,7 @@ class PlaybackBar(QWidget):
         return row
 
     def _build_right_column(self, actions: Mapping[str, QAction]) -> QVBoxLayout:
-        """Build the number of the step, with the commands for looping and predicting below."""
+        """Build the step number, with the commands for looping and predicting below it."""
         column = column_layout(margins=(0, 8, 0, 8), spacing=4)
         self.where.setProperty("role", "quiet")
         column.addWidget(self.where, 0, Qt.AlignmentFlag.AlignRight)
@@ -148,7 +148,7 @@ class PlaybackBar(QWidget):
 
     @property
     def readers(self) -> tuple[QWidget, ...]:
-        """Focusable widgets that leave the playback keys to the window."""
+        """Focusable widgets that do not handle the playback keys."""
         return self.caption, self.equation
 
     # ------------------------------------------------------------------ showing
@@ -164,7 +164,7 @@ class PlaybackBar(QWidget):
     def _show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
         if self.shown == (bar, theme):
             return
-        bar = replace(bar, made_of=None)  # it would keep the run alive until the bar changes
+        bar = replace(bar, made_of=None)  # it would keep the run alive
         self.shown = (bar, theme)
         self.play.show_playback(bar.playhead.is_playing, theme)
         state = "Playing" if bar.playhead.is_playing else "Paused"
@@ -175,7 +175,7 @@ class PlaybackBar(QWidget):
         self.reveal.setVisible(bar.question is not None and not bar.is_revealed)
 
     def show_cell(self, caption: str = "", equation: Equation | None = None) -> None:
-        """Describe the hovered or pinned cell, except during a prediction and while playing.
+        """Describe the hovered or pinned cell, except during predictions and playback.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class PlaybackBar(QWidget):
         self._show_texts()
 
     def _show_texts(self) -> None:
-        """Show the text of the prediction or the step that plays, else of the cell or the step."""
+        """Show the text of the prediction or the playing step, or else of the cell or the step."""
         if self.shown is None:
             return
         bar, theme = self.shown
@@ -209,7 +209,7 @@ class PlaybackBar(QWidget):
     # ------------------------------------------------------------------ user input
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Play or pause on Space if a list has the focus; an open list receives its own keys."""
+        """Play or pause on Space if a list has the focus; open lists receive their own keys."""
         if (
             isinstance(event, QKeyEvent)
             and event.type() == QEvent.Type.KeyPress
@@ -231,7 +231,7 @@ class PlaybackBar(QWidget):
 
 
 class PlayButton(QToolButton):
-    """Round button in the text colour that plays or pauses."""
+    """Round button that plays or pauses, in the text colour."""
 
     def __init__(self, action: QAction) -> None:
         super().__init__()
@@ -270,7 +270,7 @@ def _create_button(action: QAction) -> QToolButton:
     button.setDefaultAction(action)
     button.setAutoRaise(True)
     button.setIconSize(_icon_size())
-    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # each has a shortcut
+    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # each button has a shortcut
     return button
 
 

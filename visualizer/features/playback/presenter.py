@@ -1,4 +1,4 @@
-"""Presenter of the playback bar: position, caption and equation of the step."""
+"""Presenter of the playback bar: the position, the caption and the equation of the step."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ PLAYBACK_PANEL: PanelId[PlaybackBarState] = PanelId("Playback")
 def present_playback(
     resolved: ResolvedView, previous: PlaybackBarState, highlights: Highlights
 ) -> PlaybackBarState:
-    """Return the contents of the bar; the same object as before if nothing changed."""
+    """Return the contents of the bar, or the same object as before if nothing changed."""
     if previous.made_of == resolved.step_key:
         return previous
     guess, place, timeline = resolved.prediction, resolved.place, resolved.timeline
@@ -146,7 +146,7 @@ def format_step_count(bar: PlaybackBarState) -> str:
 
 
 def equation_to_html(equation: Equation | None, theme: Theme) -> tuple[str, str]:
-    """Format an equation as HTML with its operands in the accent colour, and its result."""
+    """Format an equation and its result as HTML, with the operands in the accent colour."""
     if equation is None:
         return "", ""
     parts = "".join(

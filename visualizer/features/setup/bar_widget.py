@@ -81,7 +81,7 @@ class MaskMatrixControl(SettingControl):
         self._shown = value
         text, hint = format_mask(value)
         self.box.setPlaceholderText(hint)
-        # Typed text may differ in spaces.
+        # The text in the box may differ in spaces.
         if _bare_rows(text) != _bare_rows(self.box.toPlainText()):
             with QSignalBlocker(self.box):
                 self.box.setPlainText(text)
@@ -91,7 +91,7 @@ class MaskMatrixControl(SettingControl):
 
 
 class CustomValuesControl(SettingControl):
-    """Summary of custom values set elsewhere, with a button to use random values instead."""
+    """Summary of custom values that are set elsewhere, with a button to discard them."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -127,12 +127,12 @@ CHIP_TEXT_PX = 13
 ARROW_GAP_PX, ARROW_PX = 3, 12
 SENTENCE_WIDTH_PX = 220
 MAX_TEXT_SHARE = 0.45
-"""Share of the bar's width that the text may take from the buttons."""
+"""Maximum share of the bar's width for the text if the buttons need the rest."""
 MODEL_CHIP_LETTERS = 24
 
 
 class ChipButton(QToolButton):
-    """A button with a quiet name, a value in bold, and an arrow; it marks a problem."""
+    """A button with a quiet name, a bold value and an arrow; it also indicates a problem."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ class ChipButton(QToolButton):
         self.show_value(name, "")
 
     def show_value(self, name: str, value: str, problem: str = "") -> None:
-        """Set the name, the value and the problem of its settings."""
+        """Show the name, the value and the problem of its settings."""
         if (name, value, problem) == (self._name, self._value, self._problem) and self.text():
             return
         self._name, self._value, self._problem = name, value, problem
@@ -158,7 +158,7 @@ class ChipButton(QToolButton):
         self.update()
 
     def add_to_menu(self, menu: QMenu) -> None:
-        """Add an entry that opens the editor, for a row without room for the button."""
+        """Add a menu entry that opens the editor if there is no room for the button."""
         menu.addAction(self.text()).triggered.connect(self.click)
 
     def _fonts(self) -> tuple[QFont, QFont]:
@@ -166,7 +166,7 @@ class ChipButton(QToolButton):
         return scaled_font(CHIP_TEXT_PX), scaled_font(CHIP_TEXT_PX, weight)
 
     def _widths(self) -> tuple[float, float]:
-        """Return the width of the name with the space after it, and of the value."""
+        """Return the widths of the name, including the space after it, and of the value."""
         name = f"{self._name} " if self._name and self._value else self._name
         plain, bold = map(QFontMetricsF, self._fonts())
         return plain.horizontalAdvance(name), bold.horizontalAdvance(self._value)
@@ -211,7 +211,7 @@ class ChipButton(QToolButton):
 
 
 class CapturedNotice(QWidget):
-    """Notice about captured attention and what it lacks; `left` requests a return to a module."""
+    """Notice about captured attention and missing data; `left` requests a return to a module."""
 
     left = Signal()
 
@@ -294,9 +294,9 @@ class SettingsBar(QWidget):
         self._share_width()
 
     def _share_width(self) -> None:
-        """Give the text the width of its first line, up to a share; the buttons get the rest.
+        """Give the text the width of its first line, up to a maximum, and the buttons the rest.
 
-        Buttons without room move to the menu at the end of the row.
+        Buttons that do not fit move to the menu at the end of the row.
         """
         layout = self.layout()
         assert layout
@@ -389,7 +389,7 @@ class SettingsBar(QWidget):
         return button
 
     def _create_editor(self, chip: SettingChip) -> QWidget:
-        """Create a column with the settings of a chip; the last one also has those of the text."""
+        """Create a column with the settings of a chip; the last chip also has the text settings."""
         editor = QWidget()
         column = column_layout(editor, (14, 12, 14, 14), spacing=10)
         if not chip.shown:
@@ -451,7 +451,7 @@ class SettingsBar(QWidget):
             for button in (self.source_chip, self.panes_chip, *self.chips.values()):
                 button.show_theme(theme)
             for row in self.rows.values():
-                row.problem.clear()  # links keep the colour of the theme in which they were set
+                row.problem.clear()  # links keep the colour of an earlier theme
                 row.control.show_theme(theme)
 
     def _show_text(self, setup: SetupPanel) -> None:
@@ -481,7 +481,7 @@ class SettingsBar(QWidget):
             self.image_problem.show_problem(field.problem.sentence, field.problem.remedy_text)
 
     def _show_chips(self, setup: SetupPanel) -> None:
-        """Show the values of a module's settings; for captured attention, its source."""
+        """Show the values of a module's settings, or the source of captured attention."""
         values, has_module = setup.by_name(), not setup.captured
         for chip in CHIPS:
             self.chips[chip.settings[0]].show_value(
@@ -510,7 +510,7 @@ class SettingsBar(QWidget):
         self._share_width()
 
     def _show_parts(self, parts: AttentionKinds) -> None:
-        """Show the kinds of attention if there are several."""
+        """Show the kinds of attention if there is more than one."""
         if parts.choices != tuple(
             (self.part.itemData(at), self.part.itemText(at)) for at in range(self.part.count())
         ):
@@ -525,7 +525,7 @@ class SettingsBar(QWidget):
         self._share_width()
 
     def _show_place(self, resolved: ResolvedView | None) -> None:
-        """Show which text of a batch, or which layer, is current."""
+        """Show which text of a batch or which layer is current."""
         axes = resolved.run.trace.axes if resolved else ()
         if resolved and axes:
             self.text_number.setText(resolved.leading_description.capitalize())
@@ -538,7 +538,7 @@ class SettingsBar(QWidget):
     # ------------------------------------------------------------------ user input
 
     def reveal(self, widget: QWidget) -> None:
-        """Open the editor that holds a control, if any does, and scroll to it."""
+        """Open the editor that contains a control, if there is one, and scroll to the control."""
         for popover in self.popovers:
             if popover.isAncestorOf(widget):
                 popover.reveal(widget)

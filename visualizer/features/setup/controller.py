@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SetupController(QObject):
-    """Controller that changes the settings of a workspace's document."""
+    """Changes the settings of a workspace's document."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
@@ -43,7 +43,7 @@ class SetupController(QObject):
             self._workspace.set(name, value, is_continued_edit=is_continued_edit, is_seen=is_seen)
 
     def _set_mask(self, text: str) -> None:
-        """Set the custom mask from rows of 0s and 1s; each valid mask is one undo step."""
+        """Set the custom mask from rows of 0s and 1s; each valid mask is an undo step."""
         try:
             mask = parse_mask(text)
         except InputError as refused:
@@ -77,7 +77,7 @@ class SetupController(QObject):
             self._workspace.set_text(text)
 
     def report_long_text(self, sentence: str, first_part: str, name: str = "text") -> None:
-        """Report that a text is too long and offer its first part; the current text remains."""
+        """Report that a text is too long, and offer its first part; keep the current text."""
         remedy = (FIRST_CHARACTERS, first_part)
         self._workspace.show_error(InputError(name, sentence, remedy))
 
@@ -94,7 +94,7 @@ class SetupController(QObject):
 
     @property
     def can_keep_weights(self) -> bool:
-        """Whether the weights of the current module are available to be fixed."""
+        """Whether the weights of the current module can be fixed."""
         workspace, document = self._workspace, self._workspace.document
         has_weights = bool(document.spec.weight_names) and document.has_module
         return workspace.run is not None and workspace.computed == document and has_weights
@@ -122,6 +122,6 @@ class SetupController(QObject):
         self._workspace.set("causal", not is_causal, is_seen=True)
 
     def toggle_mode(self) -> None:
-        """Toggle between training and evaluation mode of dropout."""
+        """Toggle between the training and evaluation modes of dropout."""
         trains = self._workspace.document.spec.mode is DropoutMode.TRAIN
         self._workspace.set("mode", DropoutMode.EVAL if trains else DropoutMode.TRAIN)

@@ -1,4 +1,4 @@
-"""Presenter of the settings bar: settings and text of the document, with their errors."""
+"""Presenter of the settings bar: the document's settings and text, with their errors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class AttentionKinds(Struct, frozen=True):
     Parameters
     ----------
     choices : tuple of (name, words)
-        Named by their location in the model.
+        The kinds of attention; each name is a path in the model.
     shown : str
         The name of the current kind.
     """
@@ -99,7 +99,7 @@ class SettingChip(Struct, frozen=True):
     hides_idle : bool
         Whether settings without an effect are hidden instead of disabled.
     rank : int
-        Chips with a high rank move to the menu first if there is no room for all.
+        Chips with a high rank move to the menu first if there is not enough room.
     """
 
     name: str
@@ -146,7 +146,7 @@ There is no control for a causal mask, because that is one of the choices of the
 
 
 def describe_value(state: SettingState) -> str:
-    """Return a value as in its control, in lower case unless it is a title."""
+    """Return a value as its control shows it, but in lower case unless it is a title."""
     setting, value = state.setting, state.value
     if setting.kind is SettingKind.CHOICE:
         words: str = dict(setting.choices)[value]
@@ -193,7 +193,7 @@ VECTORS_NOTE = "Queries, keys and values are shown after positional encoding and
 def present_setup(
     document: Document, refused: InputError | None, reading: ModelReading | None = None
 ) -> SetupPanel:
-    """Present the settings of a document, with each error at its setting.
+    """Present the settings of a document, and each error at the setting that causes it.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def present_setup(
 def _second_text_field(
     document: Document, problem: Problem | None, reading: ModelReading | None
 ) -> SecondTextField | None:
-    """Return the field if the model takes a second text, or one is set or required."""
+    """Return the field if the model takes a second text, or if such a text is set or required."""
     if document.model is None or document.takes_image:
         return None
     kind = reading.second if reading else SecondTextUse.NONE

@@ -1,4 +1,4 @@
-"""Text box for the input text: one or two lines high, without an undo history of its own."""
+"""Text box for the input text, one or two lines high and without its own undo history."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 TEXT_PLACEHOLDER = "Type or paste text"
 LABELS_PLACEHOLDER = "Type or paste tokens"
-"""Placeholders of the text box; captured attention has token labels instead of a text."""
+"""Placeholder of the text box for captured attention, which has token labels instead of a text."""
 KEYS_TIP = "Enter goes to the heatmaps. Shift+Enter begins a new line"
 MAX_TEXT_LINES = 2
 MAX_MEASURED_LETTERS = 400
 CURSOR_PX = 6
 BOX_PADDING_PX = 3
-"""Space between the frame of the text box and its document, with the frame."""
+"""Width of the text box's frame and the space between the frame and the document, in pixels."""
 MAX_UNBROKEN_WORD_LENGTH = 4_000
-"""Length in characters up to which words stay unbroken; longer ones wrap anywhere."""
+"""Maximum length of words that are not broken, in characters; longer words wrap anywhere."""
 
 # Qt replaces these characters when it returns the text.
 DISPLAY_REPLACEMENTS = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
 
 def has_longer_word(text: str, length: int) -> bool:
-    """Whether a word is longer than `length`; fast for texts with short words only."""
+    """Return whether any word is longer than `length`; fast for texts with only short words."""
     half = max(1, length // 2)
-    # A longer word fills at least one whole part of half the length.
+    # A longer word fills at least one whole chunk of half the length.
     parts = (text[start : start + half] for start in range(0, len(text), half))
     may_have = any(part.split(None, 1)[:1] == [part] for part in parts if len(part) == half)
     return may_have and max(map(len, text.split()), default=0) > length
 
 
 def _position_after(text: str) -> int:
-    """Return the cursor position after a text. Qt counts characters beyond U+FFFF as two."""
+    """Return the cursor position after a text; Qt counts characters beyond U+FFFF as two."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -90,10 +90,11 @@ class InputTextEdit(QPlainTextEdit):
         else:
             if event.key() == Qt.Key.Key_Escape:
                 self.left.emit()
-            super().keyPressEvent(event)  # Esc also ends what it ends elsewhere in the window
+            super().keyPressEvent(event)  # Esc also has its effect elsewhere in the window
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        return not source.hasUrls() and super().canInsertFromMimeData(source)  # files are opened
+        # Dropped files are opened instead.
+        return not source.hasUrls() and super().canInsertFromMimeData(source)
 
     def insertFromMimeData(self, source: QMimeData) -> None:
         text, cursor = self.toPlainText(), self.textCursor()
@@ -122,13 +123,13 @@ class InputTextEdit(QPlainTextEdit):
         self._fit_height()
 
     def natural_width(self) -> int:
-        """Return the width at which the first line, or the beginning of it, is not wrapped."""
+        """Return the width at which the first line, or its beginning, is not wrapped."""
         start = self.document().firstBlock().text()[:MAX_MEASURED_LETTERS]
         sides = 2 * round(self.document().documentMargin()) + 2 * BOX_PADDING_PX
         return self.fontMetrics().horizontalAdvance(start) + sides + CURSOR_PX
 
     def _fit_height(self) -> None:
-        """Make the box as high as its lines, up to `MAX_TEXT_LINES`; a longer text scrolls."""
+        """Make the box as high as its text, up to `MAX_TEXT_LINES` lines; longer texts scroll."""
         count = round(self.document().size().height())
         lines = min(MAX_TEXT_LINES, max(1, count))
         margins = 2 * round(self.document().documentMargin()) + 2 * BOX_PADDING_PX
@@ -142,7 +143,7 @@ class InputTextEdit(QPlainTextEdit):
     def _adapt_wrap_mode(self, text: str) -> Iterator[None]:
         """Wrap at words, unless a word is so long that Qt would search for its end for seconds.
 
-        The wrap mode is changed before or after the text, so such a word is never searched.
+        The wrap mode is changed before or after the text, so that such a word is never searched.
         """
         is_endless = has_longer_word(text, MAX_UNBROKEN_WORD_LENGTH)
         if is_endless:
@@ -164,7 +165,7 @@ class InputTextEdit(QPlainTextEdit):
         if shown == before:
             return
         place = _position_after(shown[: find_changed_span(before, shown)[1]])
-        # Signals are blocked, as characters that Qt replaces would otherwise count as an edit.
+        # Signals are blocked, because characters that Qt replaces would otherwise count as an edit.
         with self._adapt_wrap_mode(text), QSignalBlocker(self):
             self.setPlainText(text)
         cursor = self.textCursor()

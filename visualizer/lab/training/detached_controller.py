@@ -173,7 +173,7 @@ class BackgroundTrainingWatcher(QObject):
     """
 
     runReleased = Signal(bool)
-    """The run is no longer locked; carries whether it was being trained until then."""
+    """Emitted when the run is no longer locked; emits whether it was being trained until then."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
