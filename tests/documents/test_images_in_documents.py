@@ -73,7 +73,7 @@ def test_a_backslash_is_part_of_a_name() -> None:
 )
 def test_an_image_that_does_not_fit_its_tokens_is_refused(patches: ImagePatches) -> None:
     assert SEEN.captured
-    with pytest.raises(InputError, match="image of patches"):
+    with pytest.raises(InputError, match="image of the patches"):
         read_again(replace(SEEN, captured=replace(SEEN.captured, patches=patches)))
 
 

@@ -37,6 +37,8 @@ MAX_CELL_PX = 88
 MIN_SIDE_PX = 130
 MARGIN, GAP = 16, 16
 MAX_NOTE_LINES, NAME_GAP_PX = 2, 6
+ROUNDING_PX = 1e-6
+"""Length by which the sum of lengths may exceed a whole number of device pixels by rounding."""
 MIN_PATTERN_SIDE_PX = 64
 """Minimum side length, in pixels, of a panel at which a pattern is visible."""
 
@@ -120,8 +122,8 @@ class LayerPlacement:
         for layer in range(len(self.columns[0])):
             top = self.notes + above * (layer == 0)
             for at, column in enumerate(self.columns):
-                left = self._round_to_pixel(MARGIN + self.gutter + at * step)
-                cells = QRectF(left, self._round_to_pixel(bottom + top), *(2 * [self.rows * cell]))
+                left = self._round_up_to_pixel(MARGIN + self.gutter + at * step)
+                cells = QRectF(left, self._round_up_to_pixel(bottom + top), *(2 * [self.rows * cell]))
                 slots.append(PanelSlot(
                     column[layer], cells, cell, cell, top, self.gutter, at == 0,
                     has_column_labels=layer == 0,
@@ -132,5 +134,5 @@ class LayerPlacement:
         right = max(slot.whole_area.right() for slot in slots) + MARGIN
         return BoardLayout(choose_number_formats(slots), right, bottom, HEAD_HEIGHT_PX * self.scale)
 
-    def _round_to_pixel(self, length: float) -> float:
-        return round(length * self.pixel_ratio) / self.pixel_ratio
+    def _round_up_to_pixel(self, length: float) -> float:
+        return math.ceil(length * self.pixel_ratio - ROUNDING_PX) / self.pixel_ratio
