@@ -49,6 +49,7 @@ from visualizer.session.view import View
 from visualizer.shell.autosave_controller import AutosaveController
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.buttons import SoloToggleButton
+from visualizer.widgets.popover import Popover
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,8 +68,8 @@ AWAY = QPoint(-20_000, -20_000)
 PLAIN = (bool, str, Enum, Path, type(None))
 """Types of attributes that are compared; others are visible, or are counted or measured elsewhere.
 """
-ASIDE = (AutosaveController, PreviewController, NewestRequestWorker)
-"""Types outside the comparison; after first use, they keep a file, a result or an idle thread."""
+ASIDE = (AutosaveController, PreviewController, NewestRequestWorker, Popover)
+"""Types that are not compared as children; most keep a file, a result or an idle thread."""
 BARE = {
     QAbstractItemDelegate,
     QBoxLayout,
@@ -309,6 +310,12 @@ def set_back(window: MainWindow, start: Start) -> bool:
         come_to_rest(window)
         if _restore_panes(window, start):
             come_to_rest(window)
+        if window.workspace.wanted.room != start.view.room:
+            # A scroll bar that is needed only because it takes room stays until the next layout.
+            window.resize(SIZE[0], 2 * SIZE[1])
+            QApplication.processEvents()
+            window.resize(*SIZE)
+            come_to_rest(window)
     except TimeoutError:
         return False
     window.board.clearFocus()  # removes the focus frame
@@ -373,6 +380,10 @@ def traits(window: MainWindow) -> Traits:
         "style": (window.styleSheet(), QApplication.font().toString()),
     }
     waiting: list[tuple[str, QObject, bool]] = [("window", window, False)]
+    # An open one is a child of the window, and a closed one of its button until it is first opened.
+    waiting += (
+        (f"popover {at}", each, False) for at, each in enumerate(window.settings_bar.popovers)
+    )
     while waiting:
         name, thing, is_within_hidden = waiting.pop()
         kind = KINDS[type(thing)]
