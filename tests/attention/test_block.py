@@ -213,7 +213,7 @@ def test_by_hand_in_float64() -> None:
 def test_the_block_leaves_the_other_weights_and_stages_as_they_are(case: Case) -> None:
     alone = replace(case.spec, block=BlockKind.NONE)
     drawn, without = initialize_parameters(case.spec, 3, CPU), initialize_parameters(alone, 3, CPU)
-    assert list(without) == [name for name in drawn if name not in case.spec.block_sizes]
+    assert list(without) == [name for name in drawn if name not in case.spec.block_parameter_shapes]
     assert all(torch.equal(drawn[name], tensor) for name, tensor in without.items())
     names = [stage.name for stage in stages(case.spec)]
     around = {*BEFORE, *AFTER}
@@ -226,7 +226,9 @@ def test_the_block_leaves_the_other_weights_and_stages_as_they_are(case: Case) -
 def test_the_weights_are_those_of_plain_modules_in_their_order(case: Case) -> None:
     spec = replace(case.spec, own_weights=(), dtype=Dtype.FLOAT32)
     drawn = initialize_parameters(spec, 3, CPU)
-    assert {name: tuple(drawn[name].shape) for name in spec.block_sizes} == spec.block_sizes
+    assert {
+        name: tuple(drawn[name].shape) for name in spec.block_parameter_shapes
+    } == spec.block_parameter_shapes
     if spec.projection is not Projection.LINEAR or spec.arrangement is Arrangement.STACKED:
         return
     torch.manual_seed(spec.seed)

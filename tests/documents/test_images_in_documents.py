@@ -18,7 +18,7 @@ from visualizer.errors import InputError
 from visualizer.file_opening import read_file
 from visualizer.models.model_source import ImageFile
 from visualizer.session.document import Document
-from visualizer.session.model_opening import OpenedSource
+from visualizer.session.model_opening import OpenedModelSource
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -92,9 +92,11 @@ def test_of_undo_the_pixels_count() -> None:
 
 def test_another_vision_model_reads_the_same_image() -> None:
     other = replace(SOURCE, folder="/models/other", image=ImageFile())
-    assert switch_to_model(SEEN, OpenedSource(other, "", None)).document.get("image") == IMAGE
+    assert switch_to_model(SEEN, OpenedModelSource(other, "", None)).document.get("image") == IMAGE
     text_model = replace(other, image=None)
-    assert switch_to_model(SEEN, OpenedSource(text_model, "", None)).document.get("image") is None
+    assert (
+        switch_to_model(SEEN, OpenedModelSource(text_model, "", None)).document.get("image") is None
+    )
 
 
 def test_a_text_is_not_opened_for_a_vision_model(tmp_path: Path) -> None:

@@ -306,17 +306,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     for chip in (window.settings_bar.source_chip, *window.settings_bar.chips.values()):
         chip.setChecked(False)
     window.panes["Explain"].code_section.show_all.setChecked(False)
-    try:
-        come_to_rest(window)
-        if _restore_panes(window, start):
-            come_to_rest(window)
-        if window.workspace.wanted.room != start.view.room:
-            # A scroll bar that is needed only because it takes room stays until the next layout.
-            window.resize(SIZE[0], 2 * SIZE[1])
-            QApplication.processEvents()
-            window.resize(*SIZE)
-            come_to_rest(window)
-    except TimeoutError:
+    if not _settle(window, start):
         return False
     window.board.clearFocus()  # removes the focus frame
     window.board.setFocus()
@@ -336,6 +326,23 @@ def set_back(window: MainWindow, start: Start) -> bool:
     if is_as_new:
         start.alike.add(bytes(window.saveState().data()))
     return is_as_new
+
+
+def _settle(window: MainWindow, start: Start) -> bool:
+    """Wait until panes and heatmaps have their initial sizes; return False if that takes long."""
+    try:
+        come_to_rest(window)
+        if _restore_panes(window, start):
+            come_to_rest(window)
+        if window.workspace.wanted.room != start.view.room:
+            # A scroll bar that is needed only because it takes room stays until the next layout.
+            window.resize(SIZE[0], 2 * SIZE[1])
+            QApplication.processEvents()
+            window.resize(*SIZE)
+            come_to_rest(window)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _close_what_is_in_front(window: MainWindow) -> None:

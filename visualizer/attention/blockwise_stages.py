@@ -468,7 +468,7 @@ def _apply_dropout(
     return weights.masked_fill_(~torch.from_numpy(_keep_mask(blocks, place, rows, columns)), 0)
 
 
-def _imply_weights(
+def _compute_implied_weights(
     blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     queries, others, normalizer = (blocks.read_head(name, place) for name in row.reads)
@@ -504,7 +504,7 @@ _CELLS: dict[Operation, Callable[[MatrixBlocks, Stage, LeadingIndices, Tensor, s
     Operation.MASK_AFTER_SOFTMAX: _zero_masked,
     Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise_rows,
     Operation.DROPOUT: _apply_dropout,
-    Operation.IMPLIED_WEIGHTS: _imply_weights,
+    Operation.IMPLIED_WEIGHTS: _compute_implied_weights,
 }
 
 

@@ -234,7 +234,7 @@ class Run(Struct, frozen=True, eq=False):
         return (*words[: patches.first], *patches.labels) if patches else words
 
     @property
-    def max_full_tokens(self) -> int:
+    def max_full_matrix_tokens(self) -> int:
         """Approximate number of tokens up to which this run's matrices would be held in full."""
         trace, (queries, keys) = self.trace, self.trace.sides
         if self.reading:  # for models, only the weights are counted

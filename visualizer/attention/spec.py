@@ -341,7 +341,7 @@ class AttentionSpec(Struct, frozen=True):
         return self.d_ff or FEED_FORWARD_FACTOR * self.d_in
 
     @property
-    def block_sizes(self) -> dict[str, tuple[int, ...]]:
+    def block_parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of a block's weights and biases, by their names in a ``state_dict``."""
         if not self.has_block:
             return {}

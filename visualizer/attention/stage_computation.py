@@ -283,7 +283,7 @@ def divide_by_normalizer(x: Tensor, normalizer: Tensor) -> Tensor:
     return x / normalizer.masked_fill(normalizer == 0, 1)
 
 
-def _imply_weights(
+def _compute_implied_weights(
     work: StageInputs, stage: Stage, queries: Tensor, keys: Tensor, normalizer: Tensor
 ) -> Tensor:
     weights = divide_by_normalizer(queries @ keys.mT, normalizer)  # head query key
@@ -324,7 +324,7 @@ COMPUTATIONS: dict[Operation, Callable[..., Tensor]] = {
     Operation.NORMALIZER: lambda work, stage, queries, sums: (queries * sums).sum(
         -1, keepdim=True
     ),  # head query 1
-    Operation.IMPLIED_WEIGHTS: _imply_weights,  # head query key
+    Operation.IMPLIED_WEIGHTS: _compute_implied_weights,  # head query key
     Operation.LINEAR_CONTEXT: _mix_sums,  # head query d_head
     Operation.CONCAT_HEADS: lambda work, stage, context: context.transpose(-3, -2).flatten(-2),
     Operation.OUTPUT_PROJECTION: _project_out,  # query d_out

@@ -771,7 +771,7 @@ def estimate_bytes(
     sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in rows]
     layer = spec.d_in * spec.width if spec.has_projection else 0
     output = spec.width * (spec.width + 1) if spec.output_projection else 0
-    around = [math.prod(size) for size in spec.block_sizes.values()]
+    around = [math.prod(size) for size in spec.block_parameter_shapes.values()]
     output += sum(around)
     room = 2 * max(*sizes, layer, output)
     has_matrix = spec.is_masked and (not by_blocks or spec.mask is MaskKind.OWN)

@@ -312,7 +312,7 @@ def convert_export_path(text: str) -> Path:
     return Path(text)
 
 
-def read_vectors(name: str) -> NumberMatrix:
+def read_vectors(filename: str) -> NumberMatrix:
     """Read the token vectors [token, d_in].
 
     Raises
@@ -320,10 +320,10 @@ def read_vectors(name: str) -> NumberMatrix:
     InputError
         If the file does not contain exactly one matrix of numbers.
     """
-    return _read_matrix(_single_matrix_entry(name))
+    return _read_matrix(_single_matrix_entry(filename))
 
 
-def read_mask(name: str) -> BooleanMatrix:
+def read_mask(filename: str) -> BooleanMatrix:
     """Read a [query, key] matrix of 0s and 1s from a text file or an array file.
 
     Raises
@@ -331,16 +331,16 @@ def read_mask(name: str) -> BooleanMatrix:
     InputError
         If the file does not contain such a matrix.
     """
-    path = Path(name)
+    path = Path(filename)
     if path.suffix.lower() in TEXT_SUFFIXES:
         return parse_mask(read_text_file(path))
-    array = _single_matrix_entry(name).read()
+    array = _single_matrix_entry(filename).read()
     if not np.isin(array, (0, 1)).all():
         raise _open_error(f"“{path.name}” contains numbers other than 0 and 1.")
     return BooleanMatrix.of(array != 0)
 
 
-def list_weights(name: str) -> FileContents:
+def list_weight_arrays(filename: str) -> FileContents:
     """List the arrays of a weights file; their values are read later, with the document.
 
     Raises
@@ -348,11 +348,11 @@ def list_weights(name: str) -> FileContents:
     InputError
         If the file contains neither custom weights nor the weights of a module.
     """
-    contents = _list_arrays(name)
+    contents = _list_arrays(filename)
     if not (_has_only_own_weights(contents) or contains_module(contents)):
         advice = f"Name the arrays {', '.join(OWN_LAYERS)}, or save a module's state_dict."
         raise _open_error(
-            f"“{Path(name).name}” does not contain weights. {contents.description} {advice}"
+            f"“{Path(filename).name}” does not contain weights. {contents.description} {advice}"
         )
     return contents
 
@@ -370,19 +370,19 @@ def _has_only_own_weights(contents: FileContents) -> bool:
     return bool(contents.entries) and all(entry.name in _OWN for entry in contents.entries)
 
 
-def _list_arrays(name: str) -> FileContents:
+def _list_arrays(filename: str) -> FileContents:
     from visualizer.attention.importers.readers import list_arrays  # loads torch
 
-    return list_arrays(Path(name))
+    return list_arrays(Path(filename))
 
 
-def _single_matrix_entry(name: str) -> ArrayEntry:
-    contents = _list_arrays(name)
+def _single_matrix_entry(filename: str) -> ArrayEntry:
+    contents = _list_arrays(filename)
     if len(contents.entries) != 1:
         raise _open_error(
-            f"“{Path(name).name}” must contain exactly one matrix. {contents.description}"
+            f"“{Path(filename).name}” must contain exactly one matrix. {contents.description}"
         )
-    return _as_matrix(Path(name).name, contents.entries[0])
+    return _as_matrix(Path(filename).name, contents.entries[0])
 
 
 def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:

@@ -170,7 +170,7 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
         ),
     ),
     "own_weights": (
-        option_parser.list_weights,
+        option_parser.list_weight_arrays,
         (
             "file with weights, instead of random ones: the state_dict of a module, or "
             f"any of the matrices {', '.join(OWN_LAYERS)}, applied as x @ W; in "

@@ -396,7 +396,7 @@ def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ..
     if spec.output_projection:
         width = spec.width
         found |= {"out_proj.weight": (width, width), "out_proj.bias": (width,)}
-    found |= spec.block_sizes
+    found |= spec.block_parameter_shapes
     for name in parameter_names(spec, "position"):
         found[name] = (tokens, spec.d_in)
     return found

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.session.document import Document
-    from visualizer.session.model_opening import OpenedSource
+    from visualizer.session.model_opening import OpenedModelSource
 
 MAX_PICTURE_BYTES = 2**28
 """Maximum size, in bytes, of an exported picture that is searched for a document."""
@@ -144,7 +144,7 @@ class DocumentChange(Struct, frozen=True):
         return replace(self, document=replace(now, **changed))
 
 
-def switch_to_model(document: Document, opened: OpenedSource) -> DocumentChange:
+def switch_to_model(document: Document, opened: OpenedModelSource) -> DocumentChange:
     """Return the change that runs a model on a document's text, or on a replacement text.
 
     A vision model uses the image of the previous model.

@@ -81,7 +81,7 @@ class ExportController(QObject):
         self.exporter.failed.connect(self.failed)
 
     @cached_property
-    def previewer(self) -> PreviewController:
+    def preview_controller(self) -> PreviewController:
         """The preview controller, created for the first export."""
         from visualizer.export.dialog.preview_widget import PreviewController
 
@@ -117,7 +117,9 @@ class ExportController(QObject):
         if self._stage:
             snapshot = replace(snapshot, view=self._view_of_stage(snapshot.view))
             settings = replace(settings, look=replace(settings.look, extent=FigureExtent.PANEL))
-        dialog = ExportDialog(snapshot, settings, self._theme, self.previewer, self._window)
+        dialog = ExportDialog(
+            snapshot, settings, self._theme, self.preview_controller, self._window
+        )
         dialog.settingsChanged.connect(self._remember_settings)
         dialog.saveRequested.connect(self._ask_for_path)
         dialog.copyRequested.connect(self._copy_figure)
@@ -159,8 +161,8 @@ class ExportController(QObject):
         self._is_closed = True
         self._loader.leave()
         self.exporter.close()
-        if "previewer" in vars(self):
-            self.previewer.close()
+        if "preview_controller" in vars(self):
+            self.preview_controller.close()
 
     # ------------------------------------------------------------------ dialog
 

@@ -28,7 +28,7 @@ from visualizer.lab.loss_plot.widget import PlotPane
 from visualizer.lab.runs.controller import RunController
 from visualizer.lab.runs.export_controller import RunExportController
 from visualizer.lab.runs.widget import RunsPane
-from visualizer.lab.settings.preview_controller import TextSampleController
+from visualizer.lab.settings.preview_controller import TextPreviewController
 from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.bar_widget import RunNotices, TrainingBar
@@ -91,7 +91,7 @@ class LabWindow(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.lab = LabStateController(command, self)
         self.probe_controller = ProbeController(self.lab)
-        self.text_sample_controller = TextSampleController(self.lab)
+        self.text_sample_controller = TextPreviewController(self.lab)
         self.menus = CommandMenus(self, LAB_COMMANDS)
         self.settings_pane = settings_pane or SettingsPane()
         self.runs_pane = RunsPane(self._actions_by_name(RUN_COMMANDS))

@@ -299,16 +299,16 @@ class TrainingServer:
         self.state = "paused"
         self._save_checkpoint(FINAL_RETRY_NOTICE)
 
-    def _save_checkpoint(self, then: str) -> None:
+    def _save_checkpoint(self, retry_notice: str) -> None:
         if self.opened and self.opened.running and self.opened.is_locked:
-            self.opened.running.retry_notice = then
+            self.opened.running.retry_notice = retry_notice
             self.opened.running.save()
 
-    def _save_if_needed(self, then: str) -> None:
+    def _save_if_needed(self, retry_notice: str) -> None:
         """Write a checkpoint if there may be steps after the last one."""
         running = self.opened.running if self.opened else None
         if self.state in {"running", "paused"} or (running and running.notice):
-            self._save_checkpoint(then)  # retried, because disk space may have been freed
+            self._save_checkpoint(retry_notice)  # retried, because disk space may have been freed
 
     def _resume_step(self) -> int:
         return (self.opened and self.opened.folder.checkpoint_step()) or 0

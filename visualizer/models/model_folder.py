@@ -67,7 +67,7 @@ _LIMITS = (
     (re.compile("|".join(map(re.escape, VOCABULARY_FILES))), MAX_VOCABULARY_BYTES),
 )  # fmt: skip
 _LAYER_COUNT = re.compile(r"(num|n|encoder|decoder)_(\w+_)?(layers?|blocks?)|(num_)?depth")
-_LAYER_LISTS = ("depths", "block_sizes", "attention_types", "stage_num_blocks")
+_LAYER_LISTS = ("depths", "block_parameter_shapes", "attention_types", "stage_num_blocks")
 """Names of settings that list the number of layers in each part of a model."""
 
 

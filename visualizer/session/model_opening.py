@@ -46,7 +46,7 @@ class DeviceChoice(Struct, frozen=True):
     room: int
 
 
-class OpenedSource(Struct, frozen=True, eq=False):
+class OpenedModelSource(Struct, frozen=True, eq=False):
     """A model that was opened to run on a text.
 
     Parameters
@@ -70,7 +70,7 @@ def open_model_source(
     progress: Progress = no_progress,
     *,
     is_from_disk: bool = False,
-) -> OpenedSource:
+) -> OpenedModelSource:
     """Open a model to run it on a text.
 
     Parameters
@@ -155,7 +155,7 @@ class ServerChoice(Struct, frozen=True):
 
 def connect_to_model(
     server: ServerChoice, text: str, progress: Progress = no_progress
-) -> OpenedSource:
+) -> OpenedModelSource:
     """Connect to a model on a server to run it on a text.
 
     Raises
@@ -168,7 +168,7 @@ def connect_to_model(
     return run_in_thread(partial(_connect_to_server, server, text, progress), can_abandon=True)
 
 
-def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> OpenedSource:
+def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> OpenedModelSource:
     from visualizer.models.model_client.ssh_server import SshServer
     from visualizer.models.model_client.token_store import forget_token, store_token
 
@@ -190,7 +190,7 @@ def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> O
         keep = partial(store_token, token=token) if server.is_kept else forget_token
         # Access to a locked keyring blocks until the user unlocks it.
         Thread(target=keep, args=(model.server,), daemon=True).start()
-    return OpenedSource(model.source, model.fallback_text(text), model)
+    return OpenedModelSource(model.source, model.fallback_text(text), model)
 
 
 def stored_server_token(host: str, port: int) -> str:
@@ -249,7 +249,7 @@ def _resolve_device_choices() -> dict[tuple[Device, Dtype], DeviceChoice]:
 
 def _open_source(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress, is_from_disk: bool
-) -> OpenedSource:
+) -> OpenedModelSource:
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import read_model_folder
     from visualizer.models.tokenizer_process import tokenizer_process
@@ -265,7 +265,7 @@ def _open_source(
     from visualizer.models.text_reading import open_source, replacement_text
 
     source, model = open_source(path, device, dtype, progress, is_from_disk=is_from_disk)
-    return OpenedSource(source, replacement_text(model, text), model)
+    return OpenedModelSource(source, replacement_text(model, text), model)
 
 
 def _import_library(progress: Progress) -> None:

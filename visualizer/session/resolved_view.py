@@ -603,7 +603,7 @@ def not_comparable_reason(run: Run, comparison: Comparison) -> str:
     kept = comparison.kept
     for name, side in (("The text", run), ("The text of A", kept)):
         if side is not None and side.trace.is_blockwise:
-            most = format_count(side.max_full_tokens, "token")
+            most = format_count(side.max_full_matrix_tokens, "token")
             return (
                 f"{name} is too long to compare: its matrices are not kept in memory. "
                 f"Use at most about {most}."

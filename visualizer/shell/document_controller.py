@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from visualizer.documents.recovery_file import RecoveredDocument
     from visualizer.features.lessons.lesson import LessonState
     from visualizer.session.document import Document
-    from visualizer.session.model_opening import OpenedSource
+    from visualizer.session.model_opening import OpenedModelSource
     from visualizer.session.view import View
     from visualizer.session.view_options import ColourOptions
     from visualizer.session.workspace import Workspace
@@ -261,7 +261,7 @@ class DocumentController(QObject):
         self._workspace.open(saved.document, saved.view, partial(self.program.restore, saved))
         self.changed.emit()
 
-    def use_model(self, opened: OpenedSource, device: Device, dtype: Dtype, read: str) -> None:
+    def use_model(self, opened: OpenedModelSource, device: Device, dtype: Dtype, read: str) -> None:
         """Set an opened model as the document's source, as one undoable change.
 
         Parameters

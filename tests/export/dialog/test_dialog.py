@@ -71,7 +71,7 @@ def opened(hand: Hand) -> ExportDialog:
 
 def seen(hand: Hand, dialog: ExportDialog) -> QImage | None:
     """Wait until the preview shows the current settings."""
-    hand.until(lambda: not hand.window.controllers.export_controller.previewer.is_working)
+    hand.until(lambda: not hand.window.controllers.export_controller.preview_controller.is_working)
     QApplication.processEvents()  # process the result, which is queued
     hand.until(lambda: dialog.pane.shown is not None)
     assert dialog.pane.shown
@@ -352,7 +352,7 @@ def test_an_animation_is_chosen_and_played_before_it_is_written(hand: Hand) -> N
     hand.until(lambda: "about" in dialog.film.description.text())
     assert dialog.film.description.text().startswith("42 steps · 6 s · about ")
     frames: list[int] = []
-    hand.window.controllers.export_controller.previewer.rendered.connect(
+    hand.window.controllers.export_controller.preview_controller.rendered.connect(
         lambda made: frames.append(made.frame)
     )
     hand.until(lambda: len(frames) > 3)
@@ -396,7 +396,7 @@ def test_an_animation_ends_with_the_dialog(hand: Hand) -> None:
     projector = dialog.film_player
     hand.key(Qt.Key.Key_Escape)
     assert not projector.is_playing
-    hand.until(lambda: not hand.window.controllers.export_controller.previewer.is_working)
+    hand.until(lambda: not hand.window.controllers.export_controller.preview_controller.is_working)
 
 
 def test_an_animation_may_play_when_the_window_is_closed(hand: Hand) -> None:

@@ -55,14 +55,14 @@ class ExportDialog(QDialog):
         snapshot: Snapshot,
         settings: ExportSettings,
         theme: Theme,
-        previewer: PreviewController,
+        preview_controller: PreviewController,
         parent: QWidget,
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Export")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.snapshot, self.settings = snapshot, settings
-        self._theme, self._previewer = theme, previewer
+        self._theme, self._preview_controller = theme, preview_controller
         self.format, self.figure, self.pane = QComboBox(), FigureOptionsWidget(), PreviewPane()
         self.film, self.film_player = FilmOptionsWidget(), FilmPreviewPlayer(self)
         self.size_, self.problem = PlainLabel(), PlainLabel()
@@ -157,8 +157,8 @@ class ExportDialog(QDialog):
         self.pane.resized.connect(self._request_resized_preview)
         self.film_player.frameRequested.connect(self._request_frame)
         self.finished.connect(self.stop)
-        self._previewer.rendered.connect(self.show_preview)
-        self._previewer.refused.connect(self.show_error)
+        self._preview_controller.rendered.connect(self.show_preview)
+        self._preview_controller.refused.connect(self.show_error)
         self.buttons.accepted.connect(self.saveRequested)
         self.buttons.rejected.connect(self.reject)
         self.copy.clicked.connect(self.copyRequested)
@@ -185,7 +185,9 @@ class ExportDialog(QDialog):
     def _request_preview(self) -> None:
         """Request a preview; the previous one stays visible until it arrives."""
         self.film_player.stop()
-        self._previewer.request_preview(self.pane.preview_renderer(self.snapshot, self.settings))
+        self._preview_controller.request_preview(
+            self.pane.preview_renderer(self.snapshot, self.settings)
+        )
 
     def _request_resized_preview(self) -> None:
         """Request a preview of a different size; an animation that is playing continues."""
@@ -196,7 +198,7 @@ class ExportDialog(QDialog):
             self._request_preview()
 
     def _request_frame(self, animation: AnimationFrames, frame: int) -> None:
-        self._previewer.request_preview(self.pane.frame_renderer(animation, frame))
+        self._preview_controller.request_preview(self.pane.frame_renderer(animation, frame))
 
     def show_preview(self, preview: ExportPreview) -> None:
         self.pane.show_preview(preview, self._theme)
@@ -210,7 +212,7 @@ class ExportDialog(QDialog):
         """Stop all background work for the preview."""
         self._is_over = True
         self.film_player.stop()
-        self._previewer.cancel_request()
+        self._preview_controller.cancel_request()
         self.film.stop()
 
     def show_error(self, sentence: str) -> None:

@@ -426,7 +426,7 @@ def _layer_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
 def _block_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
     """Yield lines that create the layers of a block; norms do not use random numbers."""
     for layer in BLOCK_LAYERS if spec.has_block else ():
-        sizes = spec.block_sizes[f"{layer}.weight"]
+        sizes = spec.block_parameter_shapes[f"{layer}.weight"]
         made = f"Linear({sizes[1]}, {sizes[0]})" if len(sizes) > 1 else f"LayerNorm({sizes[0]})"
         yield f"{words.layers[layer]} = nn.{made}.to(dtype)"
 

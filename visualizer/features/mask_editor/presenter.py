@@ -132,7 +132,9 @@ def present_mask_edit(
     tokens = run.trace.tokens if is_shown else document.max_text_tokens
     if run.trace.is_blockwise or tokens > MAX_MASK_TOKENS:
         most = (
-            min(MAX_MASK_TOKENS, run.max_full_tokens) if run.trace.is_blockwise else MAX_MASK_TOKENS
+            min(MAX_MASK_TOKENS, run.max_full_matrix_tokens)
+            if run.trace.is_blockwise
+            else MAX_MASK_TOKENS
         )
         note = TEXT_TOO_LONG_ERROR.format(most=format_count(most, "token"))
         return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, is_too_long=True)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import Device, Dtype
     from visualizer.features.model_chooser.dialog import ModelChooserDialog
     from visualizer.progress import Progress
-    from visualizer.session.model_opening import DeviceChoice, OpenedSource
+    from visualizer.session.model_opening import DeviceChoice, OpenedModelSource
     from visualizer.session.workspace import Workspace
 
 CLEARED_OFFER: Mapping[str, object] = {"problem": "", "on_disk": None, "estimate": ""}
@@ -57,7 +57,7 @@ class _ModelListing(Struct, frozen=True):
 
 
 class _OpenResult(Struct, frozen=True):
-    opened: OpenedSource
+    opened: OpenedModelSource
     device: Device
     dtype: Dtype
     text: str
@@ -79,8 +79,8 @@ class ModelChooserController(QObject):
     """Controller that opens the model dialog and runs the chosen actions, one at a time."""
 
     opened = Signal(object, object, object, str)
-    """The `OpenedSource` of a model, the chosen device and data type, and the text for which the
-    model was opened."""
+    """The `OpenedModelSource` of a model, the chosen device and data type, and the text for which
+    the model was opened."""
     failed = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:

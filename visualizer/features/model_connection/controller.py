@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
     from visualizer.features.model_connection.dialog import ModelConnectionDialog
-    from visualizer.session.model_opening import OpenedSource, ServerChoice
+    from visualizer.session.model_opening import OpenedModelSource, ServerChoice
     from visualizer.session.workspace import Workspace
 
 
@@ -38,7 +38,7 @@ the user at each lookup."""
 
 
 class _ConnectionResult(Struct, frozen=True):
-    opened: OpenedSource
+    opened: OpenedModelSource
     text: str
 
 
@@ -59,7 +59,7 @@ class ModelConnectionController(QObject):
     """Controller that opens the connection dialog and connects to the chosen server."""
 
     opened = Signal(object, object, object, str)
-    """The `OpenedSource` of a model, the document's device and data type, and its text."""
+    """The `OpenedModelSource` of a model, the document's device and data type, and its text."""
     failed = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:

@@ -123,7 +123,9 @@ class LayerPlacement:
             top = self.notes + above * (layer == 0)
             for at, column in enumerate(self.columns):
                 left = self._round_up_to_pixel(MARGIN + self.gutter + at * step)
-                cells = QRectF(left, self._round_up_to_pixel(bottom + top), *(2 * [self.rows * cell]))
+                cells = QRectF(
+                    left, self._round_up_to_pixel(bottom + top), *(2 * [self.rows * cell])
+                )
                 slots.append(PanelSlot(
                     column[layer], cells, cell, cell, top, self.gutter, at == 0,
                     has_column_labels=layer == 0,

@@ -25,7 +25,7 @@ MAX_GENERATED_SAMPLE_TOKENS = 5_000_000
 """Maximum number of tokens that are generated for a sample, which takes one or two seconds."""
 
 
-class TextSampleController(QObject):
+class TextPreviewController(QObject):
     """Shows the beginning of the text while the settings are edited."""
 
     failed = Signal(str)

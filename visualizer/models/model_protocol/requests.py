@@ -72,7 +72,7 @@ class KnownAblationResults(Struct, frozen=True, forbid_unknown_fields=True):
     changes: Annotated[tuple[tuple[float | None, ...], ...], Meta(max_length=MAX_ROWS)]
 
 
-class AnswerRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class QuestionRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Answer a question about a run; an ablation continues from the known results."""
 
     run: Count
@@ -156,7 +156,7 @@ class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
 JOB_REQUESTS: dict[str, type[Struct]] = {
     "names": NamesRequest,
     "read": ReadRequest,
-    "answer": AnswerRequest,
+    "answer": QuestionRequest,
     "next_token": NextTokenRequest,
     "measures": MeasuresRequest,
 }

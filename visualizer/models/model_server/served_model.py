@@ -67,10 +67,10 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
     from visualizer.models.model_protocol.requests import (
-        AnswerRequest,
         BlocksRequest,
         MeasuresRequest,
         NextTokenRequest,
+        QuestionRequest,
         ReadRequest,
         StageRequest,
         TokensRequest,
@@ -243,7 +243,7 @@ class ServedModel:
         return msgspec.to_builtins(ReadResponse(sent, number, owners=owners)), arrays
 
     def answer(
-        self, request: AnswerRequest, progress: Progress, report: Callable[[Response], object]
+        self, request: QuestionRequest, progress: Progress, report: Callable[[Response], object]
     ) -> Response:
         """Answer a question about a processed text."""
         reading = self._find_run(request.run).reading
