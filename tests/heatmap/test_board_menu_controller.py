@@ -1,4 +1,4 @@
-"""The context menus of the heatmaps hold what works at their place, and do it."""
+"""The context menus of the heatmaps contain the commands for their place, and run them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MenuHand:
-    """Opens the menus of a board and chooses in them."""
+    """Opens the menus of a board and chooses entries."""
 
     def __init__(self, hand: Hand) -> None:
         self.hand, self.board = hand, hand.board
@@ -111,7 +111,7 @@ def _slot(menus: MenuHand, stage: str) -> PanelSlot:
 # ------------------------------------------------------------------ cells
 
 
-def test_a_cell_is_pinned_and_its_number_copied(flow_menus: MenuHand) -> None:
+def test_cell_menu_pins_a_cell_and_copies_its_number(flow_menus: MenuHand) -> None:
     cell = Cell("weights", (0, 3, 1))
     entries = flow_menus.open_on(cell)
     assert entries >= {"copy_value", "explain", "toggle_pair", "export_stage", "follow masked"}
@@ -138,7 +138,9 @@ def test_a_pinned_cell_stays_pinned(flow_menus: MenuHand) -> None:
         (Cell("scaled", (0, 3, 1)), "follow scores", Cell("scores", (0, 3, 1))),
     ],
 )
-def test_a_number_is_followed_back(menus: MenuHand, cell: Cell, entry: str, source: Cell) -> None:
+def test_cell_menu_follows_a_number_back_to_its_source(
+    menus: MenuHand, cell: Cell, entry: str, source: Cell
+) -> None:
     menus.hand.window.controllers.cell_selection_controller.pin(cell)
     menus.hand.settle()
     menus.open_by_key()
@@ -146,7 +148,7 @@ def test_a_number_is_followed_back(menus: MenuHand, cell: Cell, entry: str, sour
     assert menus.board.cell_cursor.pinned == source
 
 
-def test_a_pair_is_masked_and_unmasked(flow_menus: MenuHand) -> None:
+def test_cell_menu_masks_and_unmasks_a_pair(flow_menus: MenuHand) -> None:
     cell, workspace = Cell("weights", (0, 3, 1)), flow_menus.hand.window.workspace
     flow_menus.open_on(cell)
     flow_menus.choose("toggle_pair")
@@ -157,7 +159,7 @@ def test_a_pair_is_masked_and_unmasked(flow_menus: MenuHand) -> None:
     assert workspace.run.trace.read("weights", cell.place) > 0
 
 
-def test_numbers_that_are_no_pairs_cannot_be_masked(flow_menus: MenuHand) -> None:
+def test_only_pairs_can_be_masked(flow_menus: MenuHand) -> None:
     entries = flow_menus.open_on(Cell("queries", (0, 3, 0)))
     assert "copy_value" in entries
     assert "toggle_pair" not in entries
@@ -185,7 +187,7 @@ def test_a_covered_cell_can_only_be_marked(flow_menus: MenuHand) -> None:
 # ------------------------------------------------------------------ headings, heads and tokens
 
 
-def test_a_heading_enlarges_and_covers_its_stage(flow_menus: MenuHand) -> None:
+def test_heading_menu_enlarges_and_covers_its_stage(flow_menus: MenuHand) -> None:
     assert "enlarge" not in flow_menus.open_at(_heading(flow_menus, "weights"))
     flow_menus.close()
     flow_menus.open_at(_heading(flow_menus, "context"))
@@ -200,14 +202,14 @@ def test_a_heading_enlarges_and_covers_its_stage(flow_menus: MenuHand) -> None:
     assert resolved.prediction.stage == "context"
 
 
-def test_a_heading_shows_its_stage_for_all_heads(flow_menus: MenuHand) -> None:
+def test_heading_menu_shows_its_stage_for_all_heads(flow_menus: MenuHand) -> None:
     flow_menus.open_at(_heading(flow_menus, "queries"))
     flow_menus.choose("show_in_all_heads")
     shown = [(panel.stage, panel.head) for panel in flow_menus.board.board.heatmaps]
     assert shown == [("queries", 0), ("queries", 1)]
 
 
-def test_the_stage_of_a_heading_is_exported(flow_menus: MenuHand) -> None:
+def test_heading_menu_exports_its_stage(flow_menus: MenuHand) -> None:
     flow_menus.open_at(_heading(flow_menus, "queries"))
     flow_menus.choose("export_stage")
     controller = flow_menus.hand.window.controllers.export_controller
@@ -219,7 +221,9 @@ def test_the_stage_of_a_heading_is_exported(flow_menus: MenuHand) -> None:
     assert flow_menus.board.board.flow is not None
 
 
-def test_a_tab_brings_its_head_to_the_front_or_shows_it_alone(flow_menus: MenuHand) -> None:
+def test_tab_menu_brings_its_head_to_the_front_or_shows_only_this_head(
+    flow_menus: MenuHand,
+) -> None:
     assert "show_head" not in flow_menus.open_at(_tab(flow_menus, 0))
     flow_menus.close()
     flow_menus.open_at(_tab(flow_menus, 1))
@@ -231,7 +235,7 @@ def test_a_tab_brings_its_head_to_the_front_or_shows_it_alone(flow_menus: MenuHa
     assert {panel.head for panel in flow_menus.board.board.heatmaps} == {0}
 
 
-def test_a_token_is_selected_by_its_label(flow_menus: MenuHand) -> None:
+def test_label_menu_selects_its_token(flow_menus: MenuHand) -> None:
     labels, slot = _placement(flow_menus).layout.row_labels, _slot(flow_menus, "weights")
     row = QPointF(labels.right - 4, slot.cell(2, 0).center().y()).toPoint()
     assert flow_menus.open_at(row) == {"select_token"}
@@ -245,7 +249,7 @@ def test_a_token_is_selected_by_its_label(flow_menus: MenuHand) -> None:
     assert (selection.chosen, selection.role) == (frozenset({4}), TokenRole.KEY)
 
 
-def test_the_grid_has_menus_of_headings_heads_and_tokens(menus: MenuHand) -> None:
+def test_the_grid_has_menus_for_headings_heads_and_tokens(menus: MenuHand) -> None:
     head = menus.board.board_layout.column_heads[-1]
     stage = QPointF(head.left + 10, menus.board.board_layout.head / 2).toPoint()
     assert {"show_in_all_heads", "predict", "export_stage"} <= menus.open_at(stage)
@@ -257,7 +261,7 @@ def test_the_grid_has_menus_of_headings_heads_and_tokens(menus: MenuHand) -> Non
     assert menus.board.board.flow is not None
 
 
-def test_while_the_mask_is_painted_the_right_button_paints(flow_menus: MenuHand) -> None:
+def test_the_right_button_paints_while_the_mask_is_edited(flow_menus: MenuHand) -> None:
     flow_menus.hand.window.controllers.mask_edit_controller.toggle()
     flow_menus.hand.settle()
     assert flow_menus.open_on(Cell("weights", (0, 3, 1))) == set()

@@ -93,7 +93,7 @@ def test_panels_never_overlap(board: Board, width: float, height: float, ratio: 
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
-def test_cells_are_whole_pixels_of_the_screen(
+def test_cells_measure_whole_screen_pixels(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
     for slot in lay_out_board(board, width, height, ratio).slots:
@@ -105,7 +105,7 @@ def test_cells_are_whole_pixels_of_the_screen(
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
-def test_cells_are_square_where_columns_are_tokens(
+def test_cells_are_square_if_columns_are_tokens(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
     slots = lay_out_board(board, width, height, ratio).slots
@@ -117,12 +117,12 @@ def test_cells_are_square_where_columns_are_tokens(
             assert slot.cell_width == slot.cell_height
         else:
             assert slot.cell_width <= max(64.0, 96.0 / columns)
-            assert slot.cells.width() >= MIN_GUTTER_PX - columns / ratio  # no sliver
+            assert slot.cells.width() >= MIN_GUTTER_PX - columns / ratio  # not too narrow
     assert len({slot.cell_height for slot in slots}) == 1
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS, st.data())
-def test_a_cells_centre_finds_the_cell(
+def test_a_cell_is_found_at_its_centre(
     board: Board, width: float, height: float, ratio: float, data: st.DataObject
 ) -> None:
     layout = lay_out_board(board, width, height, ratio)
@@ -145,7 +145,7 @@ def test_the_outermost_edges_belong_to_the_outermost_cells(
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
-def test_beside_the_cells_there_is_no_cell(
+def test_no_cell_is_found_outside_the_cells(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
     for slot in lay_out_board(board, width, height, ratio).slots:
@@ -164,13 +164,13 @@ WINDOWS = st.tuples(st.integers(300, 2600), st.integers(250, 1500))
 
 
 class Sketch(NamedTuple):
-    """A board as the program makes them: stages with and without heads, of any text."""
+    """A board as the program creates it: stages with and without heads, for any text."""
 
     heads: int
     tokens: int
     word: str
     stages: list[tuple[str, int, str, bool]]
-    """Of each, its kind, its columns where they are no tokens, its title, and whether signed."""
+    """For each stage: kind, number of columns without tokens, title, and whether it is signed."""
 
     def board(self) -> Board:
         stages = sorted(self.stages, key=lambda stage: KINDS.index(stage[0]))
@@ -215,7 +215,7 @@ SKETCHES = st.builds(
 
 
 def pooled_to(board: Board, room: int) -> Board:
-    """Pool panels that have more rows or columns than there is room for."""
+    """Pool panels that have more rows or columns than fit."""
 
     def fitted(one: Heatmap) -> Heatmap:
         blocks = [-(-len(side.labels) // room) for side in (one.rows, one.columns)]
@@ -230,7 +230,7 @@ def pooled_to(board: Board, room: int) -> Board:
 
 
 def texts(slot: PanelSlot) -> list[QRectF]:
-    """Give the places of all that is written around a panel's cells."""
+    """Return the areas of all texts around a panel's cells."""
     found = []
     if slot.has_row_labels:
         small = label_size(slot.heatmap.rows, slot.cell_height)
@@ -265,15 +265,15 @@ def texts(slot: PanelSlot) -> list[QRectF]:
 
 
 def faults(sketch: Sketch, window: tuple[int, int], ratio: float) -> list[tuple[QRectF, ...]]:
-    """Find texts and panels that are cut, and those that stand over others."""
+    """Return the texts and panels that are cut, and those that overlap others."""
     board = sketch.board()
     layout = lay_out_board(board, *window, ratio, is_paged=True)
-    for _ in range(3):  # notes on pooling take room, too
+    for _ in range(3):  # notes on pooling also need room
         layout = lay_out_board(pooled_to(board, layout.room), *window, ratio, is_paged=True)
     assert layout.place_panels
     page = layout.place_panels.page
     if page is None and (layout.width > window[0] or layout.height > window[1]):
-        return []  # no room for the smallest one: it is scrolled to
+        return []  # no room for the smallest one: the board scrolls
     height = page or window[1]
     by_page: dict[int, list[QRectF]] = {}
     for slot in layout.slots:
@@ -299,7 +299,7 @@ ANY_WINDOW = given(SKETCHES, WINDOWS, st.sampled_from([1.0, 1.25, 2.0]))
 
 
 @ANY_WINDOW
-def test_in_any_window_no_text_is_cut_and_none_over_another(
+def test_texts_are_neither_cut_nor_overlapping_in_any_window(
     sketch: Sketch, window: tuple[int, int], ratio: float
 ) -> None:
     assert faults(sketch, window, ratio) == []
@@ -308,7 +308,7 @@ def test_in_any_window_no_text_is_cut_and_none_over_another(
 @pytest.mark.slow
 @examples(20)  # 4,000 before a release
 @ANY_WINDOW
-def test_in_no_window_of_thousands_a_text_is_cut(
+def test_texts_are_never_cut_in_thousands_of_windows(
     sketch: Sketch, window: tuple[int, int], ratio: float
 ) -> None:
     assert faults(sketch, window, ratio) == []
@@ -316,10 +316,10 @@ def test_in_no_window_of_thousands_a_text_is_cut(
 
 @examples(1)
 @given(SKETCHES, WINDOWS, st.sampled_from([1.0, 1.25, 2.0]), st.data())
-def test_in_any_window_panels_are_as_large_as_the_room_allows(
+def test_panels_are_as_large_as_possible_in_any_window(
     sketch: Sketch, window: tuple[int, int], ratio: float, data: st.DataObject
 ) -> None:
-    """Compare the arrangement with another, tried with every size."""
+    """Compare the arrangement with an exhaustive search over all sizes."""
     measures = BoardMeasures(sketch.board(), *window, ratio)
     arranger = BoardArranger(measures)
     chosen = arranger.best
@@ -381,14 +381,14 @@ def test_panels_grow_with_the_window() -> None:
     assert sizes[0] < sizes[1] <= MAX_CELL_PX
 
 
-def test_heads_that_do_not_fit_are_turned_like_pages() -> None:
+def test_heads_that_do_not_fit_are_on_further_pages() -> None:
     layout = lay_out_board(a_board(3, 6, 12), 800, 640, is_paged=True)
     page = layout.place_panels.page if layout.place_panels else None
     assert page == 640
     pages = [int(slot.cells.top() // page) for slot in layout.slots]
     assert max(pages) >= 1
     assert layout.height == (max(pages) + 1) * page
-    for number in set(pages):  # alike on all pages
+    for number in set(pages):  # the same on all pages
         places = {
             (slot.cells.left(), slot.cells.top() - number * page)
             for slot, at in zip(layout.slots, pages, strict=True)
@@ -407,7 +407,7 @@ def test_heads_that_do_not_fit_are_turned_like_pages() -> None:
         )
 
 
-def test_stages_wrap_into_bands_where_that_makes_cells_larger() -> None:
+def test_stages_wrap_into_bands_if_that_makes_cells_larger() -> None:
     layout = lay_out_board(a_board(4, 1, 8), 700, 900, is_paged=True)
     assert len({slot.cells.top() for slot in layout.slots}) == 2
     below = [slot for slot in layout.slots if slot.title is TitlePlacement.OWN]
@@ -415,7 +415,7 @@ def test_stages_wrap_into_bands_where_that_makes_cells_larger() -> None:
     assert all(slot.has_column_labels for slot in layout.slots)
 
 
-def test_heads_stand_in_groups_side_by_side_in_a_wide_window() -> None:
+def test_groups_of_heads_are_side_by_side_in_a_wide_window() -> None:
     layout = lay_out_board(a_board(3, 8, 64, columns=2), 1373, 933, is_paged=True)
     first = [slot for slot in layout.slots if slot.heatmap.stage == "stage0"]
     assert len({slot.cells.left() for slot in first}) == 2
@@ -424,7 +424,7 @@ def test_heads_stand_in_groups_side_by_side_in_a_wide_window() -> None:
     assert len(layout.column_heads) == 6
 
 
-def test_the_present_arrangement_stays_unless_another_gains_half_as_much_again() -> None:
+def test_the_arrangement_stays_unless_another_is_one_and_a_half_times_as_good() -> None:
     board = a_board(4, 1, 8)
     wide = lay_out_board(board, 1400, 900, is_paged=True)
     assert wide.place_panels
@@ -456,13 +456,13 @@ def test_neighbouring_stages_without_heads_share_a_column() -> None:
     assert output.cells.top() == second.cells.top()  # level with the second head
 
 
-def test_all_heads_are_seen_at_once_while_numbers_can_be_read() -> None:
+def test_all_heads_are_visible_while_numbers_are_readable() -> None:
     slots = lay_out_board(a_board(3, 3, 6), 1280, 800).slots
     assert slots[-1].whole_area.bottom() <= 800
     assert all(slot.numbers for slot in slots)
 
 
-def test_keys_are_named_once_unless_they_differ() -> None:
+def test_keys_are_labelled_once_unless_they_differ() -> None:
     same = a_board(2, 3, 6)
     assert [slot.has_column_labels for slot in lay_out_board(same, 700, 1300).slots] == [
         *(True, True), *(False, False), *(False, False),
@@ -482,7 +482,7 @@ def test_keys_are_named_once_unless_they_differ() -> None:
         )
 
 
-def test_notes_that_panels_share_stand_once_over_them() -> None:
+def test_shared_notes_appear_once_above_the_panels() -> None:
     panels = a_board(2, 2, 6, notes=("kept ×2",)).columns
     shared = lay_out_board(Board(panels), 1280, 800)
     assert [head.notes for head in shared.column_heads] == [("kept ×2",)] * 2
@@ -494,18 +494,18 @@ def test_notes_that_panels_share_stand_once_over_them() -> None:
     assert [own[one] for one in first] == [("kept ×2",), ("◥ 3 above",)]
 
 
-def test_few_columns_are_no_sliver() -> None:
+def test_panels_with_few_columns_are_not_too_narrow() -> None:
     slots = lay_out_board(a_board(2, 8, 64, columns=2), 1280, 800).slots
     assert min(slot.cells.width() for slot in slots) >= MIN_GUTTER_PX
 
 
-def test_what_has_no_room_is_scrolled_to() -> None:
+def test_panels_without_room_are_scrolled_to() -> None:
     narrow = lay_out_board(a_board(6, 1, 12), 150, 120, is_paged=True)
     assert narrow.height > 120
     assert narrow.slots[0].cells.width() >= MIN_SIDE_PX
 
 
-def test_pooled_cells_stand_for_their_first() -> None:
+def test_a_pooled_cell_is_found_as_the_first_cell_of_its_block() -> None:
     board = a_board(1, 1, 4)
     heatmap = board.heatmaps[0]
     pooled = type(heatmap)(
@@ -520,30 +520,30 @@ def test_pooled_cells_stand_for_their_first() -> None:
     assert slot.at(slot.cell(3, 6).center()) == (2, 6)
 
 
-def test_a_heads_row_is_named_by_its_first_panel_with_heads() -> None:
+def test_the_first_panel_with_heads_has_the_head_label() -> None:
     without, heads = a_board(1, 1, 6).columns[0][0], a_board(2, 3, 6).columns
     board = Board(((replace(without, stage="input", head=None, label=""),), *heads))
     slots = lay_out_board(board, 1280, 1300).slots
     rows = [slot.heatmap.head for slot in slots if slot.has_row_labels]
-    assert rows == [None, 1, 2]  # beside the input, and where it is no more
+    assert rows == [None, 1, 2]  # next to the input, and where it does not continue
     whose = [slot for slot in slots if slot.head_at]
     assert [slot.heatmap.head for slot in whose] == [0, 1, 2]
     assert len({slot.cells.left() for slot in whose}) == 1
 
 
-def test_nothing_takes_no_room() -> None:
+def test_an_empty_board_needs_no_room() -> None:
     layout = lay_out_board(Board(), 1280, 800)
     assert (layout.slots, layout.width, layout.height) == ((), 0, 0)
 
 
 def pooled(heatmap: Heatmap) -> Heatmap:
-    """The same panel in blocks of two by two."""
+    """Return the same panel in blocks of 2 × 2."""
     axes = {name: replace(getattr(heatmap, name), block=2) for name in ("rows", "columns")}
     return replace(heatmap, values=heatmap.values[::2, ::2], **axes)
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.floats(1, 9999), HEIGHTS, RATIOS)
-def test_room_does_not_depend_on_what_was_pooled(
+def test_room_does_not_depend_on_pooling(
     stages: int, heads: int, width: float, height: float, ratio: float
 ) -> None:
     board = a_board(stages, heads, 64)
@@ -563,7 +563,7 @@ def test_room_does_not_depend_on_what_was_pooled(
     ],
     ids=str,
 )
-def test_the_texts_of_a_scale_have_room(colour: ColourScale) -> None:
+def test_there_is_room_for_the_texts_of_a_scale(colour: ColourScale) -> None:
     layout = lay_out_board(Board(((a_heatmap([[0.5]], colour=colour),),)), 1280, 800)
     (head,) = layout.column_heads
     texts = [text for text in format_compact_scale(head.heatmap) if text]
@@ -572,11 +572,11 @@ def test_the_texts_of_a_scale_have_room(colour: ColourScale) -> None:
     assert head.left + head.width <= layout.width
 
 
-# ------------------------------------------------------------------------------------ of a part
+# ------------------------------------------------------------------------------------ zoomed
 
 
 def part_of(heatmap: Heatmap, first: float, share: float) -> Heatmap:
-    """Look at some tokens of a panel, from one on."""
+    """Return the panel with only some of its tokens visible, starting at a given one."""
 
     def seen(axis: HeatmapAxis) -> HeatmapAxis:
         if not axis.is_token:
@@ -592,7 +592,7 @@ def part_of(heatmap: Heatmap, first: float, share: float) -> Heatmap:
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS, st.floats(0, 1), st.floats(0.01, 1))
-def test_a_part_takes_no_more_room_than_the_whole(
+def test_a_zoomed_panel_needs_no_more_room_than_the_whole_panel(
     board: Board, width: float, height: float, ratio: float, first: float, share: float
 ) -> None:
     columns = (tuple(part_of(one, first, share) for one in column) for column in board.columns)
@@ -612,7 +612,7 @@ def test_a_part_takes_no_more_room_than_the_whole(
 @pytest.mark.parametrize(
     "notes", [(), ("kept ×1.25",), ("largest: 0.1", "light hatching: forbidden in A only")]
 )
-def test_a_foot_has_room_for_letters_that_reach_below_the_line(notes: tuple[str, ...]) -> None:
+def test_the_footer_has_room_for_descenders(notes: tuple[str, ...]) -> None:
     colour = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.PANEL, 0.0, 1.0)
     panels = (a_heatmap([[0.5]], notes=notes, colour=colour), a_heatmap([[0.5]], notes=("other",)))
     slot = lay_out_board(Board((panels,)), 1280, 800).slots[0]
@@ -628,7 +628,7 @@ def test_a_foot_has_room_for_letters_that_reach_below_the_line(notes: tuple[str,
     assert {below.pixel(x, y) & 0xFFFFFF for x in range(1280) for y in range(30)} == {0xFFFFFF}
 
 
-def test_another_thread_may_drop_kept_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_thread_may_drop_cached_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_placement, "MAX_CACHED_LAYOUTS", 1)
     board, widths = a_board(stages=1, heads=1, tokens=2), (400, 500, 600)
     expected = {width: lay_out_board(board, width, 300).slots[0].whole_area for width in widths}

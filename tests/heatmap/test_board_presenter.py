@@ -64,7 +64,7 @@ def test_a_causal_mask_forbids_above_the_diagonal() -> None:
     assert heatmap.values[0].tolist() == [1, 0, 0]
 
 
-def test_vectors_have_a_row_a_token_and_a_column_a_number() -> None:
+def test_vectors_have_a_row_per_token_and_a_column_per_number() -> None:
     computed = a_run("a b c", d_in=5, d_out=4)
     shapes = {shown.stage: shown.values.shape for shown in board(computed).heatmaps}
     assert shapes["input"] == (3, 5)
@@ -76,7 +76,7 @@ def test_vectors_have_a_row_a_token_and_a_column_a_number() -> None:
     np.testing.assert_array_equal(context.values, computed.trace.read("context", (1,)))
 
 
-def test_a_column_a_stage_and_a_row_a_head() -> None:
+def test_each_stage_is_a_column_and_each_head_is_a_row() -> None:
     shown = board(a_run(heads=2), stages=frozenset({"scores", "weights", "output"}))
     stages = [[heatmap.stage for heatmap in column] for column in shown.columns]
     assert stages == [["scores", "scores"], ["weights", "weights"], ["output"]]
@@ -92,7 +92,7 @@ def test_a_column_a_stage_and_a_row_a_head() -> None:
 
 @pytest.mark.parametrize("route", MaskRoute)
 @pytest.mark.parametrize("mask", [MaskKind.CAUSAL, MaskKind.WINDOW])
-def test_hatched_are_exactly_the_forbidden_cells(mask: MaskKind, route: MaskRoute) -> None:
+def test_exactly_the_forbidden_cells_are_hatched(mask: MaskKind, route: MaskRoute) -> None:
     computed = a_run("a b c d", mask=mask, window=2, route=route, **HALF)
     distance = np.arange(4)[:, None] - np.arange(4)
     forbidden = (distance < 0) | (distance >= (2 if mask is MaskKind.WINDOW else 4))
@@ -109,14 +109,14 @@ def test_nothing_is_hatched_without_a_mask() -> None:
     assert [heatmap.stage for heatmap in heatmaps if heatmap.forbidden is not None] == []
 
 
-def test_an_own_matrix_is_hatched_as_written() -> None:
+def test_a_custom_mask_is_hatched_as_written() -> None:
     allowed = np.array([[1, 0], [1, 1]], dtype=bool).T
     heatmap = panel(a_run("a b", mask=MaskKind.OWN, own_mask=BooleanMatrix.of(allowed)), "weights")
     assert heatmap.forbidden is not None
     assert heatmap.forbidden.tolist() == [[0, 0], [1, 0]]
 
 
-def test_padding_is_hatched_in_its_own_text() -> None:
+def test_padding_is_hatched_only_in_its_text() -> None:
     computed = a_run("a b c", "d", mask=MaskKind.NONE)
     whole, padded = (panel(computed, "weights", text=text) for text in (0, 1))
     assert whole.forbidden is not None
@@ -129,7 +129,7 @@ def test_padding_is_hatched_in_its_own_text() -> None:
 # -------------------------------------------------------------------------------------- marks
 
 
-def test_dropped_cells_are_those_that_were_something() -> None:
+def test_dropped_cells_had_a_weight_before_dropout() -> None:
     computed = a_run(**HALF)
     for head in (0, 1):
         heatmap = panel(computed, "dropped", head)
@@ -143,7 +143,7 @@ def test_dropped_cells_are_those_that_were_something() -> None:
     assert panel(computed, "weights").dropped is None
 
 
-def test_what_was_nothing_before_is_not_dropped() -> None:
+def test_cells_that_were_0_before_dropout_are_not_dropped() -> None:
     computed = a_run(mask=MaskKind.NONE, temperature=1e-4, **HALF)
     heatmap, weights = panel(computed, "dropped"), computed.trace.read("weights", (0,))
     assert heatmap.dropped is not None
@@ -151,11 +151,11 @@ def test_what_was_nothing_before_is_not_dropped() -> None:
     assert not heatmap.dropped[weights == 0].any()
 
 
-def test_in_evaluation_nothing_is_dropped() -> None:
+def test_no_cell_is_dropped_in_evaluation_mode() -> None:
     assert "dropped" not in a_run(mode=DropoutMode.EVAL, **HALF).trace
 
 
-def test_row_sums_stand_only_where_they_are_not_1() -> None:
+def test_row_sums_are_shown_only_if_they_are_not_1() -> None:
     assert panel(a_run(), "weights").sums is None
     assert panel(a_run(**AFTER), "unmasked").sums is None
     cut = panel(a_run(**AFTER), "weights")
@@ -171,7 +171,7 @@ def test_row_sums_stand_only_where_they_are_not_1() -> None:
 # ------------------------------------------------------------------------------------- pooling
 
 
-def test_what_is_pooled_is_the_largest_of_each_block_and_says_so() -> None:
+def test_pooled_cells_show_the_largest_magnitude_and_a_note() -> None:
     computed = a_run("a b c d e f g", d_in=3, d_out=2)
     whole, pooled = panel(computed, "weights"), panel(computed, "weights", room=4)
     assert pooled.values.shape == (4, 4)
@@ -190,7 +190,7 @@ def test_a_pooled_cell_is_hatched_when_all_of_it_is_forbidden() -> None:
     np.testing.assert_array_equal(pooled.forbidden, ~np.tri(4, dtype=bool))
 
 
-def test_long_and_narrow_is_pooled_in_one_direction() -> None:
+def test_a_long_narrow_panel_is_pooled_in_one_direction() -> None:
     pooled = panel(a_run("a b c d e f g"), "context", room=3)
     assert pooled.values.shape == (3, 1)
     assert pooled.notes == ("each cell: largest magnitude of 3 × 1",)
@@ -228,7 +228,7 @@ def test_weights_below_0_have_a_signed_scale() -> None:
     assert colour.low == -colour.high < 0
 
 
-def test_zeros_alone_have_a_scale() -> None:
+def test_a_panel_of_zeros_has_a_scale() -> None:
     colour = panel(a_run(f"{PADDING_LABEL}", mask=MaskKind.NONE), "scores").colour
     assert colour.low < colour.high
 
@@ -236,7 +236,7 @@ def test_zeros_alone_have_a_scale() -> None:
 @pytest.mark.parametrize("curve", ColourCurve)
 @pytest.mark.parametrize("limits", [ColourLimits.ROW, ColourLimits.PANEL, ColourLimits.SHARED])
 @pytest.mark.parametrize("stage", ["scores", "weights", "context"])
-def test_chosen_colours_are_those_of_every_panel(
+def test_the_chosen_colour_map_applies_to_every_panel(
     curve: ColourCurve, limits: ColourLimits, stage: str
 ) -> None:
     computed = a_run()
@@ -249,7 +249,7 @@ def test_chosen_colours_are_those_of_every_panel(
         assert colour.low == (0 if stage == "weights" else -colour.high)
 
 
-def test_typed_ends_are_those_of_their_stage_and_what_is_beyond_is_counted() -> None:
+def test_entered_limits_apply_to_their_stage_and_cells_beyond_them_are_counted() -> None:
     computed = a_run()
     typed = ColourOptions(
         limits=ColourLimits.TYPED, typed=(("weights", 0.2, 0.5), ("scores", -0.1, 0.3))
@@ -265,10 +265,10 @@ def test_typed_ends_are_those_of_their_stage_and_what_is_beyond_is_counted() -> 
     assert panel(computed, "context", colouring=typed).colour.limits is ColourLimits.SHARED
 
 
-# ------------------------------------------------------------------------------ what is kept
+# ------------------------------------------------------------------------------ cached panels
 
 
-def test_panels_that_did_not_change_are_the_very_same() -> None:
+def test_unchanged_panels_are_the_same_objects() -> None:
     first = a_run(mask=MaskKind.NONE)
     before = board(first)
     after = board(a_run(mask=MaskKind.CAUSAL, previous=first), before)
@@ -278,7 +278,7 @@ def test_panels_that_did_not_change_are_the_very_same() -> None:
     assert anew == {"masked", "weights", "context", "concat", "output"}
 
 
-def test_another_text_or_scale_gives_other_panels() -> None:
+def test_panels_change_with_the_text_and_the_scale() -> None:
     computed = a_run("a b", "c d")
     before = board(computed)
     assert not set(board(computed, before, text=1).heatmaps) & set(before.heatmaps)
@@ -290,7 +290,7 @@ def test_another_text_or_scale_gives_other_panels() -> None:
     assert set(board(computed, before).heatmaps) == set(before.heatmaps)
 
 
-def test_other_tokens_with_the_same_numbers_have_their_own_labels() -> None:
+def test_labels_change_with_the_tokens_even_if_the_numbers_are_equal() -> None:
     first = a_run("z x", normalisation=NormalisationKind.UNIFORM, mask=MaskKind.NONE)
     second = a_run(
         "y x", normalisation=NormalisationKind.UNIFORM, mask=MaskKind.NONE, previous=first
@@ -300,18 +300,18 @@ def test_other_tokens_with_the_same_numbers_have_their_own_labels() -> None:
     assert {heatmap.rows.labels for heatmap in shown.heatmaps} == {("y", "x")}
 
 
-def test_stages_that_a_spec_has_not_are_left_out() -> None:
+def test_stages_that_a_spec_does_not_have_are_omitted() -> None:
     assert {heatmap.stage for heatmap in board(a_run()).heatmaps} == set(a_run().trace.names)
     alone = board(a_run(), stages=frozenset({"dropped", "scores"}))
     assert {heatmap.stage for heatmap in alone.heatmaps} == {"scores"}
 
 
-def test_there_is_always_something_to_look_at() -> None:
+def test_the_board_is_never_empty() -> None:
     left = board(a_run(), stages=frozenset({"dropped"}))
     assert {heatmap.stage for heatmap in left.heatmaps} == {"weights"}
 
 
-def test_what_was_warmed_need_not_be_pooled_again() -> None:
+def test_prefetched_panels_are_not_pooled_again() -> None:
     computed, view = a_run(), View(room=2)
     warm(computed, view)
     held = computed.trace.cached_stage("weights")

@@ -22,7 +22,7 @@ THREE = board(a_run("a b c"), stages=frozenset({"input", "scores", "weights"}))
 
 @pytest.mark.parametrize("stage", ["weights", "scores", "masked", "context", "input"])
 @pytest.mark.parametrize("text", [0, 1])
-def test_a_pooled_cell_is_the_one_that_gave_its_colour(stage: str, text: int) -> None:
+def test_a_pooled_cell_is_the_cell_that_determines_its_colour(stage: str, text: int) -> None:
     run = a_run("a b c d e f g", "h i j k l m n", d_in=7, d_out=14)
     view = View(stages=EVERYTHING, room=4, text=text)
     pooled = board(run, room=4, text=text)
@@ -38,7 +38,7 @@ def test_a_pooled_cell_is_the_one_that_gave_its_colour(stage: str, text: int) ->
             assert numbers[down, right] == heatmap.values[row, column]
 
 
-def test_a_pooled_cell_that_is_no_number_is_one_that_is_none() -> None:
+def test_a_pooled_cell_without_a_number_is_a_cell_without_a_number() -> None:
     naive = NormalisationKind.NAIVE_SOFTMAX
     run = a_run("a b c d e f g", mask=MaskKind.NONE, normalisation=naive, temperature=1e-4)
     pooled = board(run, room=4)
@@ -51,14 +51,14 @@ def test_a_pooled_cell_that_is_no_number_is_one_that_is_none() -> None:
         assert np.isnan(run.trace.read("weights", cell.place))
 
 
-def test_what_is_not_pooled_or_not_shown_stands_for_itself() -> None:
+def test_a_cell_that_is_not_pooled_or_not_shown_represents_itself() -> None:
     cell = Cell("weights", (1, 3, 2))
     assert displayed_cell(resolved(SEVEN, View()), board(SEVEN), cell) == cell
     assert displayed_cell(resolved(SEVEN, View(room=4)), Board(), cell) == cell
     assert panel_of_cell(Board(), cell) is None
 
 
-def test_the_heading_says_how_many_cells_were_pooled() -> None:
+def test_the_heading_contains_the_number_of_pooled_cells() -> None:
     cell = Cell("weights", (0, 3, 2))
     one, many = (
         present(Document(), View(hovered=cell, room=room), SEVEN, None, False, None).panel(
@@ -89,14 +89,14 @@ def test_the_heading_says_how_many_cells_were_pooled() -> None:
         (("input", 2, 0), 1, 0, ("input", 2, 0)),
     ],
 )
-def test_over_an_edge_is_the_next_head_or_stage(
+def test_movement_across_an_edge_leads_to_the_next_head_or_stage(
     start: tuple[str, *tuple[int, ...]], down: int, right: int, end: tuple[str, *tuple[int, ...]]
 ) -> None:
     cell = move_cursor(THREE, Cell(start[0], start[1:]), down, right)
     assert cell == Cell(end[0], end[1:])
 
 
-def test_one_walks_from_drawn_cell_to_drawn_cell() -> None:
+def test_arrow_keys_move_by_drawn_cells() -> None:
     pooled = board(SEVEN, room=4, stages=frozenset({"weights"}))
     assert move_cursor(pooled, Cell("weights", (0, 3, 3)), 1, 0) == Cell("weights", (0, 4, 2))
     assert move_cursor(pooled, Cell("weights", (0, 6, 1)), 1, 0) == Cell("weights", (1, 0, 0))
@@ -104,7 +104,7 @@ def test_one_walks_from_drawn_cell_to_drawn_cell() -> None:
 
 
 @pytest.mark.parametrize("within", [0, 1])
-def test_the_last_cell_is_walked_to_though_fewer_are_pooled_in_it(within: int) -> None:
+def test_the_last_drawn_cell_is_reached_although_its_block_is_smaller(within: int) -> None:
     pooled = board(SEVEN, room=4, stages=frozenset({"weights"}))
     start, back = Cell("weights", (0, 4 + within, 4 + within)), Cell("weights", (0, 6, 6))
     assert move_cursor(pooled, start, 1, 0) == Cell("weights", (0, 6, 4))
@@ -113,18 +113,18 @@ def test_the_last_cell_is_walked_to_though_fewer_are_pooled_in_it(within: int) -
 
 
 @pytest.mark.parametrize("cell", [None, Cell("context", (0, 0, 0))])
-def test_from_what_is_not_shown_one_starts_at_the_first_cell(cell: Cell | None) -> None:
+def test_movement_from_a_hidden_cell_starts_at_the_first_cell(cell: Cell | None) -> None:
     assert move_cursor(THREE, cell, 0, 1) == Cell("input", (0, 0))
     assert move_cursor(Board(), cell, 0, 1) is None
 
 
-def test_one_starts_where_something_is_asked() -> None:
+def test_movement_starts_in_the_stage_to_predict() -> None:
     asked = frozenset({"scores"})
     assert move_cursor(THREE, None, 0, 1, asked) == Cell("scores", (0, 0, 0))
     assert move_cursor(THREE, Cell("input", (1, 1)), 0, 1, asked) == Cell("input", (1, 2))
 
 
-def test_one_starts_at_the_first_cell_that_is_seen() -> None:
+def test_movement_starts_at_the_first_visible_cell() -> None:
     zoom = ZoomRange(range(2, 5), range(1, 4))
     near = board(SEVEN, stages=frozenset({"weights"}), zoom=zoom)
     assert move_cursor(near, None, 0, 1) == Cell("weights", (0, 2, 1))

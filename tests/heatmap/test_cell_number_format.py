@@ -59,13 +59,13 @@ def test_a_larger_cell_never_has_fewer_decimals(numbers: list[float]) -> None:
     found = [cell_number_format(panels, cell, cell) for cell in range(9, 140)]
     decimals = [-1 if one is None else one.decimals for one in found]
     assert decimals == sorted(decimals)
-    if 0 < max(map(abs, numbers)) < MIN_TWO_DECIMAL_VALUE:  # by one figure, and then by four
+    if 0 < max(map(abs, numbers)) < MIN_TWO_DECIMAL_VALUE:  # one decimal, and then four
         assert set(decimals) <= {-1, 0, 3, 4}
     assert decimals[-1] == 4 or max(map(abs, numbers)) > 100
 
 
 @given(st.floats(-1e5, 1e5, width=32), st.integers(0, 3))
-def test_what_is_written_is_the_number_rounded(number: float, decimals: int) -> None:
+def test_written_numbers_are_rounded_values(number: float, decimals: int) -> None:
     text = CellNumberFormat(decimals).write(number)
     assert float(text.replace("−", "-")) == float(f"{number:.{decimals}f}")
     assert not (text.startswith("−") and not text.strip("−0."))
@@ -75,7 +75,7 @@ def test_what_is_written_is_the_number_rounded(number: float, decimals: int) -> 
     ("value", "text"),
     [(0.1649, ".16"), (0.0, ".00"), (0.004, ".00"), (0.994, ".99"), (0.996, "1.0"), (1.0, "1.0")],
 )
-def test_shares_drop_the_zero_last(value: float, text: str) -> None:
+def test_shares_omit_the_leading_zero_only_as_a_last_resort(value: float, text: str) -> None:
     assert CellNumberFormat(2, omits_leading_zero=True).write(value) == text
 
 
@@ -85,7 +85,7 @@ def formats(values: object, **fields: object) -> list[CellNumberFormat]:
     return list(dict.fromkeys(unsized))
 
 
-def test_only_numbers_below_one_drop_the_zero() -> None:
+def test_only_numbers_below_1_omit_the_leading_zero() -> None:
     four, three, two, one = (CellNumberFormat(decimals) for decimals in (4, 3, 2, 1))
     bare = CellNumberFormat(2, omits_leading_zero=True)
     assert formats([[0.25, 0.75]], is_share=True) == [bare, two, three, four]
@@ -97,7 +97,7 @@ def test_only_numbers_below_one_drop_the_zero() -> None:
         two,
         three,
         four,
-    ]  # as dropout leaves them
+    ]  # as after dropout
 
 
 def test_large_numbers_need_fewer_decimals() -> None:
@@ -115,7 +115,7 @@ def test_numbers_that_would_all_be_zero_are_not_shortened() -> None:
     ("value", "text"),
     [(7.4e-6, "7e-6"), (-7.4e-6, "−7e-6"), (0.0, "0"), (0.0042, "4e-3"), (1e-12, "1e-12")],
 )
-def test_of_small_numbers_one_figure_is_written(value: float, text: str) -> None:
+def test_small_numbers_are_written_with_one_digit(value: float, text: str) -> None:
     assert ONE_FIGURE.write(value) == text
 
 
@@ -144,7 +144,7 @@ def test_masked_and_pooled_cells_do_not_count() -> None:
     assert cell_number_format([a_heatmap([[math.nan]])], 99, 99) is None
 
 
-def test_heads_of_a_stage_are_written_alike() -> None:
+def test_all_heads_of_a_stage_have_the_same_number_format() -> None:
     board = a_board(2, 3, 5)
     for column in board.columns:
         column[1].values[:] = -1234.5
@@ -153,7 +153,7 @@ def test_heads_of_a_stage_are_written_alike() -> None:
         assert len({slot.numbers for slot in slots if slot.heatmap in column}) == 1
 
 
-def test_numbers_are_as_large_as_other_text_before_they_have_many_decimals(
+def test_numbers_reach_the_normal_text_size_before_they_have_many_decimals(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("visualizer.heatmap.cell_number_format.text_scale", lambda: 1.5)
@@ -165,4 +165,4 @@ def test_numbers_are_as_large_as_other_text_before_they_have_many_decimals(
     assert min(small.pixel_size, large.pixel_size) >= 13
     tiny = cell_number_format([panel], 18, 18)
     assert tiny
-    assert tiny.omits_leading_zero  # the shortest, where none is as large
+    assert tiny.omits_leading_zero  # the shortest format if none is as large

@@ -34,7 +34,7 @@ def pinned(window: MainWindow) -> Cell | None:
         Cell("context", (1, 3, 0)),
     ],
 )
-def test_the_cell_under_the_pointer_is_the_one_that_is_told(hand: Hand, cell: Cell) -> None:
+def test_the_cell_under_the_pointer_is_explained(hand: Hand, cell: Cell) -> None:
     hand.hover(cell)
     assert hand.window.workspace.view.hovered == cell
     readout = hand.window.workspace.screen.panel(CELL_PANEL)
@@ -46,7 +46,7 @@ def test_the_cell_under_the_pointer_is_the_one_that_is_told(hand: Hand, cell: Ce
     assert float(readout.value.replace("−", "-")) == pytest.approx(shown, abs=5.1e-5)
 
 
-def test_pointing_lights_the_tokens_and_leaving_lets_go(hand: Hand) -> None:
+def test_hovering_highlights_the_tokens_until_the_pointer_leaves(hand: Hand) -> None:
     hint = hand.caption
     hand.hover(JOURNEY)
     assert (hand.said, hand.caption) == (SENTENCE, SENTENCE)
@@ -81,7 +81,7 @@ def has_colour(hand: Hand, colour: str, stage: str) -> bool:
     )
 
 
-def test_a_click_keeps_a_cell(hand: Hand) -> None:
+def test_a_click_pins_a_cell(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
     hand.leave()
     assert (hand.said, hand.caption) == (SENTENCE, SENTENCE)
@@ -93,7 +93,7 @@ def test_a_click_keeps_a_cell(hand: Hand) -> None:
     assert hand.said == SENTENCE
 
 
-def test_a_second_click_lets_go(hand: Hand) -> None:
+def test_a_second_click_unpins_the_cell(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
     hand.click_cell(JOURNEY)
     hand.leave()
@@ -101,7 +101,7 @@ def test_a_second_click_lets_go(hand: Hand) -> None:
     assert "Point at a cell" in hand.said
 
 
-def test_escape_lets_go(hand: Hand) -> None:
+def test_escape_unpins_the_cell(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
     hand.leave()
     assert hand.board.hasFocus()
@@ -110,7 +110,7 @@ def test_escape_lets_go(hand: Hand) -> None:
     assert "Point at a cell" in hand.said
 
 
-def test_so_does_its_action_wherever_the_focus_is(hand: Hand) -> None:
+def test_the_unpin_action_works_wherever_the_focus_is(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
     hand.leave()
     hand.sentence.setFocus()
@@ -118,7 +118,7 @@ def test_so_does_its_action_wherever_the_focus_is(hand: Hand) -> None:
     assert pinned(hand.window) is None
 
 
-def test_arrow_keys_walk_from_cell_to_cell_and_over_edges(hand: Hand) -> None:
+def test_arrow_keys_move_from_cell_to_cell_and_across_edges(hand: Hand) -> None:
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Down)
     assert pinned(hand.window) == Cell("scores", (0, 0, 0))
@@ -142,7 +142,7 @@ def test_arrow_keys_walk_from_cell_to_cell_and_over_edges(hand: Hand) -> None:
     assert pinned(hand.window) == Cell("scores", (1, 0, 5))
 
 
-def test_walking_scrolls_to_the_cell(hand: Hand) -> None:
+def test_movement_scrolls_to_the_cell(hand: Hand) -> None:
     hand.type_number("d_out", "6")
     hand.type_number("heads", "6")
     hand.settle()
@@ -160,14 +160,14 @@ def test_walking_scrolls_to_the_cell(hand: Hand) -> None:
     assert hand.window.workspace.view.hovered == Cell("weights", (5, 1, 0))
 
 
-def test_beside_the_cells_there_is_nothing_to_tell(hand: Hand) -> None:
+def test_nothing_is_explained_outside_the_cells(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
     corner = hand.board.viewport().rect().bottomRight() - QPoint(3, 3)
     hand.click(hand.board.viewport(), corner)
     assert pinned(hand.window) is None
 
 
-def test_a_pinned_cell_that_a_shorter_text_has_not_comes_back(hand: Hand) -> None:
+def test_a_pinned_cell_beyond_a_shorter_text_is_restored_by_a_longer_text(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 5, 5)))
     hand.leave()
     hand.type_sentence("a b")
@@ -193,7 +193,7 @@ def test_a_very_long_word_leaves_room_for_its_number(hand: Hand) -> None:
     assert hand.window.width() == width
 
 
-def test_what_is_told_of_usual_cells_fits_the_pane(hand: Hand) -> None:
+def test_explanations_of_typical_cells_fit_in_the_pane(hand: Hand) -> None:
     hand.type_number("dropout", "0.5")
     hand.settle()
     run = hand.window.workspace.run
@@ -208,12 +208,12 @@ def test_what_is_told_of_usual_cells_fits_the_pane(hand: Hand) -> None:
         assert pane.scroll_area.horizontalScrollBar().maximum() == 0, stage.name
 
 
-def test_a_forbidden_cell_says_so(hand: Hand) -> None:
+def test_the_explanation_states_that_a_cell_is_forbidden(hand: Hand) -> None:
     hand.hover(Cell("weights", (0, 0, 3)))
     assert hand.said.startswith("In head 1, Your (query 1) may not attend to with (key 4)")
 
 
-def test_a_cell_can_be_copied(hand: Hand) -> None:
+def test_the_explanation_of_a_cell_can_be_copied(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
     hand.press(Qt.Key.Key_C, CONTROL | SHIFT)
     copied = QApplication.clipboard().text().splitlines()
@@ -239,7 +239,7 @@ def test_the_menu_shows_and_hides_stages(hand: Hand) -> None:
     assert [title for title, is_shown in read.items() if is_shown] == ["Scaled", "Weights"]
 
 
-def test_the_last_stage_stays(hand: Hand) -> None:
+def test_the_last_visible_stage_cannot_be_hidden(hand: Hand) -> None:
     for stage in ("scores", "context", "weights", "weights"):
         hand.toggle_stage(stage)
     hand.settle()
@@ -247,7 +247,7 @@ def test_the_last_stage_stays(hand: Hand) -> None:
     assert hand.read_menu(hand.window.view_bar.stages_button)["Weights"]
 
 
-def test_the_last_stage_stays_when_a_mask_takes_others_away(hand: Hand) -> None:
+def test_the_last_stage_remains_visible_if_a_mask_removes_others(hand: Hand) -> None:
     hand.toggle_stage("masked")
     for stage in ("scores", "context", "weights"):
         hand.toggle_stage(stage)

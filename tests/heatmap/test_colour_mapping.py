@@ -45,7 +45,7 @@ OWN = frozenset({"blue-gold-dark"})
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK, PRINT], ids=lambda theme: theme.name)
 ROW = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.ROW, 0.0, 1.0)
 JUST_SEEN = 0.02
-"""In Oklab, the smallest difference that is seen side by side."""
+"""The smallest difference in Oklab that is visible side by side."""
 
 
 def channels(words: np.ndarray) -> np.ndarray:
@@ -55,7 +55,7 @@ def channels(words: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------- tables
 
 
-def test_every_map_has_its_colours_and_all_colours_are_a_maps() -> None:
+def test_colours_and_colour_maps_correspond() -> None:
     for kind, names in zip(MapKind, (SEQUENTIAL, DIVERGING), strict=True):
         assert sorted(MAPS[kind]) == sorted(names)
         assert {len(colours) for colours in MAPS[kind].values()} == {256}
@@ -65,7 +65,7 @@ def test_every_map_has_its_colours_and_all_colours_are_a_maps() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SEQUENTIAL + DIVERGING if name not in OWN])
-def test_our_tables_are_pyqtgraphs(name: str) -> None:
+def test_our_tables_match_pyqtgraph(name: str) -> None:
     ours = MAPS["sequential"].get(name) or MAPS["diverging"][name]
     theirs = pyqtgraph.colormap.get(name).getLookupTable(nPts=256)
     assert ours == [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in theirs[:, :3]]
@@ -74,7 +74,7 @@ def test_our_tables_are_pyqtgraphs(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "theme"), [*((name, LIGHT) for name in SEQUENTIAL), ("plum", LIGHT), ("plum", DARK)]
 )
-def test_more_is_lighter_or_darker_all_along_a_sequential_map(name: str, theme: Theme) -> None:
+def test_lightness_is_monotonic_along_a_sequential_map(name: str, theme: Theme) -> None:
     steps = np.diff(lightness(channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1])))
     ups = steps if steps.sum() > 0 else -steps
     assert (ups > -0.15).all()  # the tables are rounded to 8 bits
@@ -103,32 +103,34 @@ def test_a_diverging_map_is_lightest_or_darkest_at_0(name: str, theme: Theme, ey
 
 
 @SIGNED_MAPS
-def test_the_sides_of_a_diverging_map_are_as_far_from_0(name: str, theme: Theme) -> None:
+def test_the_sides_of_a_diverging_map_are_symmetric(name: str, theme: Theme) -> None:
     along = lightness(shades(name, theme))
     assert np.abs(along - along[::-1]).max() < 3
 
 
 @SIGNED_MAPS
 @pytest.mark.parametrize("eyes", EYES)
-def test_the_sides_of_a_diverging_map_are_told_apart(name: str, theme: Theme, eyes: str) -> None:
+def test_the_sides_of_a_diverging_map_are_distinguishable(
+    name: str, theme: Theme, eyes: str
+) -> None:
     seen = oklab(shades(name, theme), eyes)
     apart = np.linalg.norm(seen - seen[::-1], axis=1)[
         MAX_COLOUR_INDEX // 2 :: -1
-    ]  # from 0 outwards
+    ]  # outwards from 0
     assert (np.diff(apart) > -0.005).all()
     assert apart[MAX_COLOUR_INDEX // 8] > 0.05
     assert apart[-1] > 0.25
 
 
 @THEMES
-def test_0_is_near_the_paper(theme: Theme) -> None:
+def test_0_is_close_to_the_paper_colour(theme: Theme) -> None:
     along = lightness(shades(AUTOMATIC_MAP, theme))
     paper = lightness(rgb(theme.paper))
     assert abs(along - paper).argmin() == pytest.approx(MAX_COLOUR_INDEX / 2, abs=2)
 
 
 def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The contrast of colours by WCAG 2, from 1 to 21."""
+    """Return the contrast of colours according to WCAG 2, from 1 to 21."""
     first, second = (relative_luminance(colour) + 0.05 for colour in (one, other))
     return np.maximum(first, second) / np.minimum(first, second)
 
@@ -139,7 +141,7 @@ def relative_luminance(colours: np.ndarray) -> np.ndarray:
     return np.asarray(linear @ np.array([0.2126, 0.7152, 0.0722]))
 
 
-def test_in_the_dark_half_of_the_range_is_seen() -> None:
+def test_half_of_the_range_is_visible_on_a_dark_background() -> None:
     along = shades(AUTOMATIC_MAP, DARK)
     middle = MAX_COLOUR_INDEX // 2
     for half in (middle // 2, middle + (MAX_COLOUR_INDEX - middle) // 2 + 1):
@@ -148,7 +150,7 @@ def test_in_the_dark_half_of_the_range_is_seen() -> None:
 
 @THEMES
 @pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, *THEMED])
-def test_numbers_are_read_on_every_colour(name: str, theme: Theme) -> None:
+def test_the_contrast_of_numbers_is_sufficient_on_every_colour(name: str, theme: Theme) -> None:
     light = dark_text_entries(name, theme)[: MAX_COLOUR_INDEX + 1]
     ink = np.where(light[:, None], 0, 255) * np.ones(3)
     assert contrast(shades(name, theme), ink).min() >= 4.5
@@ -156,7 +158,7 @@ def test_numbers_are_read_on_every_colour(name: str, theme: Theme) -> None:
 
 @THEMES
 @pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, *THEMED])
-def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) -> None:
+def test_missing_values_have_a_theme_colour(name: str, theme: Theme) -> None:
     words = colour_table(name, theme)
     assert len(words) == 256
     assert (words >> 24 == 255).all()
@@ -171,7 +173,7 @@ def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) ->
 @THEMES
 @pytest.mark.parametrize("eyes", EYES)
 @pytest.mark.parametrize("name", [*SEQUENTIAL, "plum"])
-def test_a_masked_cell_is_told_from_a_weight_of_0_and_from_an_empty_cell(
+def test_a_masked_cell_differs_from_a_weight_of_0_and_from_an_empty_cell(
     name: str, eyes: str, theme: Theme
 ) -> None:
     zero = f"#{int(colour_table(name, theme)[0]) & 0xFFFFFF:06X}"
@@ -193,7 +195,7 @@ def test_numbers_can_be_read_on_every_colour(name: str, theme: Theme) -> None:
 # ------------------------------------------------------------------------------------ positions
 
 
-def test_linear_goes_from_end_to_end() -> None:
+def test_a_linear_scale_spans_all_positions() -> None:
     heatmap = a_heatmap([[0, 0.25, 0.5, 1]])
     assert colour_indices(heatmap).tolist() == [
         [0, MAX_COLOUR_INDEX // 4, MAX_COLOUR_INDEX // 2, MAX_COLOUR_INDEX]
@@ -202,7 +204,7 @@ def test_linear_goes_from_end_to_end() -> None:
     assert colour_indices(signed).tolist() == [[0, 63, 126, 189, 252]]
 
 
-def test_by_row_the_largest_of_each_row_is_at_the_end() -> None:
+def test_on_a_scale_by_row_the_largest_value_of_each_row_is_at_the_end() -> None:
     heatmap = a_heatmap([[0.1, 0.2], [0.5, 0.25], [0, 0]], colour=ROW)
     assert colour_indices(heatmap).tolist() == [[126, 252], [252, 126], [0, 0]]
     signed = ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.ROW, -2.0, 2.0)
@@ -212,7 +214,7 @@ def test_by_row_the_largest_of_each_row_is_at_the_end() -> None:
     ]
 
 
-def test_log_gives_each_power_of_ten_the_same_room() -> None:
+def test_a_log_scale_gives_each_power_of_ten_the_same_space() -> None:
     heatmap = a_heatmap([[1, 0.1, 0.01, 0.001, LOG_SPAN, 1e-9, 0]], colour=LOG)
     assert colour_indices(heatmap).tolist() == [[252, 189, 126, 63, 0, 0, 0]]
 
@@ -220,21 +222,21 @@ def test_log_gives_each_power_of_ten_the_same_room() -> None:
 @given(
     st.lists(st.floats(0, 1, width=32), min_size=1, max_size=8), st.sampled_from([UNIT, ROW, LOG])
 )
-def test_a_larger_number_never_has_a_smaller_place(row: list[float], colour: ColourScale) -> None:
+def test_a_larger_number_never_has_a_lower_position(row: list[float], colour: ColourScale) -> None:
     chosen = colour_indices(a_heatmap([sorted(row)], colour=colour))
     assert (np.diff(chosen.astype(int)) >= 0).all()
     assert chosen.max() <= MAX_COLOUR_INDEX
 
 
 @pytest.mark.parametrize("colour", [UNIT, SIGNED, ROW, LOG], ids=str)
-def test_what_is_no_number_has_its_own_entry(colour: ColourScale) -> None:
+def test_missing_values_have_their_own_entry(colour: ColourScale) -> None:
     values = [[np.nan, np.inf, -np.inf], [1, 0, 0.5]]
     chosen = colour_indices(a_heatmap(values, colour=colour))
     assert chosen[0].tolist() == [NAN_COLOUR_INDEX, MAX_COLOUR_INDEX, 0]
     assert (chosen[1] <= MAX_COLOUR_INDEX).all()
 
 
-def test_marks_go_before_numbers_and_forbidden_before_dropped() -> None:
+def test_marks_take_precedence_over_numbers_and_forbidden_over_dropped() -> None:
     yes = np.array([[True, False, True]])
     heatmap = a_heatmap([[1, 1, np.nan]], dropped=yes, forbidden=~yes)
     assert colour_indices(heatmap).tolist() == [[DROPPED, FORBIDDEN, DROPPED]]
@@ -242,7 +244,7 @@ def test_marks_go_before_numbers_and_forbidden_before_dropped() -> None:
     assert colour_indices(both).tolist() == [[FORBIDDEN, 126, FORBIDDEN]]
 
 
-def test_what_is_hidden_does_not_count_in_the_order_of_the_others() -> None:
+def test_hidden_cells_do_not_affect_the_ranks_of_others() -> None:
     rank = ColourScale("viridis", ColourCurve.RANK, ColourLimits.SHARED, 0.0, 1.0)
     hidden = np.array([[True, True, False, False]])
     chosen = colour_indices(a_heatmap([[0, 0, 0.5, 1]], colour=rank, hidden=hidden))
@@ -250,14 +252,14 @@ def test_what_is_hidden_does_not_count_in_the_order_of_the_others() -> None:
     assert chosen.tolist() == [[DROPPED, DROPPED, *alone[0].tolist()]]
 
 
-def test_masked_rows_take_their_scale_from_what_is_allowed() -> None:
+def test_the_scale_of_a_masked_row_depends_only_on_allowed_cells() -> None:
     signed = ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.ROW, -2.0, 2.0)
     forbidden = np.array([[False, True]])
     heatmap = a_heatmap([[0.5, -np.inf]], colour=signed, forbidden=forbidden)
     assert colour_indices(heatmap).tolist() == [[MAX_COLOUR_INDEX, FORBIDDEN]]
 
 
-def test_a_picture_has_a_pixel_a_cell() -> None:
+def test_an_image_has_one_pixel_per_cell() -> None:
     indices = np.array(
         [[0, 100, MAX_COLOUR_INDEX], [FORBIDDEN, DROPPED, NAN_COLOUR_INDEX]], dtype=np.uint8
     )
@@ -274,7 +276,7 @@ SIGNED_LOG = ColourScale("CET-CBD1", ColourCurve.LOG, ColourLimits.SHARED, -2.0,
 NUMBERS = st.floats(-2, 2, width=32)
 
 
-def test_log_of_signed_numbers_gives_each_power_the_same_room_on_both_sides() -> None:
+def test_a_signed_log_scale_gives_each_power_the_same_space_on_both_sides() -> None:
     sizes = [2.0, 0.2, 0.02, 0.002, 2 * LOG_SPAN, 1e-9, 0.0]
     heatmap = a_heatmap([sizes, [-size for size in sizes]], colour=SIGNED_LOG)
     above, below = colour_indices(heatmap).astype(int)
@@ -283,7 +285,7 @@ def test_log_of_signed_numbers_gives_each_power_the_same_room_on_both_sides() ->
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=12))
-def test_log_of_signed_numbers_is_the_same_on_both_sides(row: list[float]) -> None:
+def test_a_signed_log_scale_is_symmetric(row: list[float]) -> None:
     heatmap = a_heatmap([sorted(row), sorted(-number for number in row)], colour=SIGNED_LOG)
     one, other = colour_indices(heatmap).astype(int)
     assert (np.diff(one) >= 0).all()
@@ -296,14 +298,14 @@ def test_log_of_signed_numbers_is_the_same_on_both_sides(row: list[float]) -> No
             assert entry == MAX_COLOUR_INDEX // 2
 
 
-def test_log_from_a_typed_low_end_begins_there() -> None:
+def test_a_log_scale_starts_at_an_entered_low_end() -> None:
     colour = ColourScale("viridis", ColourCurve.LOG, ColourLimits.TYPED, 0.01, 1.0)
     heatmap = a_heatmap([[0.0, 0.001, 0.01, 0.1, 1.0, 5.0]], colour=colour)
     assert colour_indices(heatmap).tolist() == [[0, 0, 0, 126, 252, 252]]
 
 
 @pytest.mark.parametrize("limits", [ColourLimits.SHARED, ColourLimits.ROW])
-def test_log_of_nothing_but_zeros_is_the_lowest(limits: ColourLimits) -> None:
+def test_on_a_log_scale_a_panel_of_zeros_has_the_lowest_colour(limits: ColourLimits) -> None:
     heatmap = a_heatmap(
         [[0.0, 0.0]], colour=ColourScale("viridis", ColourCurve.LOG, limits, 0.0, 1.0)
     )
@@ -318,22 +320,22 @@ SIGNED_RANK = ColourScale("CET-CBD1", ColourCurve.RANK, ColourLimits.SHARED, -1.
 
 
 def share(number: float, among: np.ndarray) -> float:
-    """Which share of the numbers is smaller; of equals, half."""
+    """Return the share of the numbers that are smaller; ties count half."""
     return float(((among < number).sum() + (among == number).sum() / 2) / among.size)
 
 
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7]) | st.floats(0, 1, width=32), min_size=1,
                 max_size=40))  # fmt: skip
-def test_by_rank_a_place_is_the_share_that_is_smaller(row: list[float]) -> None:
+def test_a_rank_is_the_share_of_smaller_numbers(row: list[float]) -> None:
     numbers = np.array(row, dtype=np.float32)
     expected = [share(number, numbers) * MAX_COLOUR_INDEX for number in numbers]
     found = colour_indices(a_heatmap([row], colour=RANK))[0]
     np.testing.assert_allclose(found, expected, atol=0.51)
-    for number in set(row):  # what is alike looks alike
+    for number in set(row):  # equal numbers have equal colours
         assert len(set(found[numbers == np.float32(number)])) <= 1
 
 
-def test_by_rank_many_numbers_are_as_many_as_there_are_colours() -> None:
+def test_ranks_of_many_numbers_use_all_colours() -> None:
     numbers = np.random.default_rng(3).random((70, 70)).astype(np.float32) ** 8
     found = colour_indices(a_heatmap(numbers, colour=RANK)).astype(int)
     ranks = numbers.ravel().argsort().argsort().reshape(70, 70) / numbers.size
@@ -341,7 +343,7 @@ def test_by_rank_many_numbers_are_as_many_as_there_are_colours() -> None:
 
 
 @pytest.mark.parametrize("mark", ["forbidden", "dropped", "hidden"])
-def test_by_rank_what_is_no_number_of_the_scale_does_not_count(mark: str) -> None:
+def test_marked_cells_do_not_affect_ranks(mark: str) -> None:
     row = [0.0, 0.0, 0.0, 0.2, 0.4, 0.6, 0.8]
     marks = np.array([[True, True, True, False, False, False, False]])
     found = colour_indices(a_heatmap([row], colour=RANK, **{mark: marks}))[0]
@@ -350,7 +352,7 @@ def test_by_rank_what_is_no_number_of_the_scale_does_not_count(mark: str) -> Non
     assert set(found[:3]) == {FORBIDDEN if mark == "forbidden" else DROPPED}
 
 
-def test_by_rank_within_each_row() -> None:
+def test_numbers_can_be_ranked_within_each_row() -> None:
     values = [[0.1, 0.2, 0.3, 0.4], [10, 40, 20, 30], [5, 5, 5, 5]]
     found = colour_indices(a_heatmap(values, colour=ROW_RANK))
     assert found[0].tolist() == sorted(found[0])
@@ -358,7 +360,7 @@ def test_by_rank_within_each_row() -> None:
     assert set(found[2]) == {126}
 
 
-def test_by_rank_signed_numbers_are_ranked_by_size_on_their_side() -> None:
+def test_signed_numbers_are_ranked_by_magnitude_on_their_side() -> None:
     found = colour_indices(a_heatmap([[-8, -0.5, 0, 0.001, 4]], colour=SIGNED_RANK))[0].astype(int)
     sizes = [share(size, np.array([8, 0.5, 0, 0.001, 4])) for size in (8, 0.5, 0.001, 4)]
     expected = [1 - sizes[0], 1 - sizes[1], 1, 1 + sizes[2], 1 + sizes[3]]
@@ -366,7 +368,7 @@ def test_by_rank_signed_numbers_are_ranked_by_size_on_their_side() -> None:
 
 
 @pytest.mark.parametrize("colour", [RANK, ROW_RANK, SIGNED_RANK], ids=str)
-def test_by_rank_too_what_is_no_number_has_its_own_entry(colour: ColourScale) -> None:
+def test_missing_values_have_their_own_entry_on_a_rank_scale(colour: ColourScale) -> None:
     found = colour_indices(a_heatmap([[np.nan, np.inf, 1, 0.5]], colour=colour))[0]
     assert found[0] == NAN_COLOUR_INDEX
     assert (found[1:] <= MAX_COLOUR_INDEX).all()

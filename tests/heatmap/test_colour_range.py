@@ -1,4 +1,4 @@
-"""The automatic range follows one rule in every picture of the same numbers."""
+"""The automatic range follows the same rule in every image of the same numbers."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 
 
 def exceeding(weights: np.ndarray, allowed: np.ndarray, end: float) -> tuple[bool, bool]:
-    """Count by hand whether too many of all weights, and of those of long rows, exceed an end.
+    """Return whether too many of all weights, or of the weights in long rows, exceed an end.
 
-    Rounding may lift a weight of 1 above 1.
+    Rounding may raise a weight of 1 above 1.
     """
     all_cells = all_beyond = long_cells = long_beyond = 0
     for head in weights:
@@ -99,7 +99,7 @@ def test_other_stages_end_at_the_98th_percentile_of_all_heads(stage: str) -> Non
     assert format_limits(panel(computed, stage, None if stage == "output" else 0))[2].endswith("+")
 
 
-def test_numbers_that_are_nearly_all_0_end_at_the_largest() -> None:
+def test_the_range_ends_at_the_largest_number_if_nearly_all_are_0() -> None:
     values = np.zeros((20, 20))
     values[3, 4] = -7
     assert find_range([sample_cells(values)]) == AutomaticRange(7, False)
@@ -107,7 +107,7 @@ def test_numbers_that_are_nearly_all_0_end_at_the_largest() -> None:
     assert find_range([sample_cells(np.full((2, 2), np.nan))]).end > 0
 
 
-def test_more_weights_above_1_than_1_can_leave_out_have_an_end_of_their_own() -> None:
+def test_too_many_weights_above_1_have_their_own_end() -> None:
     kept = sample_cells(np.array([[2.0, 0.0]]), np.array([[True, False]]))
     assert find_range([kept], is_share=True) == AutomaticRange(2, False)
     times = panel(a_run(SENTENCE), "weights", lens=WeightTransform.TIMES_VALUE)
@@ -115,7 +115,7 @@ def test_more_weights_above_1_than_1_can_leave_out_have_an_end_of_their_own() ->
     assert times.colour.low == 0
 
 
-def test_the_mean_of_the_heads_has_the_colours_of_the_heads() -> None:
+def test_the_mean_of_the_heads_has_the_range_of_the_heads() -> None:
     for stage in ("weights", "scores"):
         shown = board(a_run(), stages=frozenset({stage}), folds=frozenset({HeadAggregate.MEAN}))
         assert len(shown.heatmaps) == 3
@@ -126,15 +126,15 @@ def test_the_mean_of_the_heads_has_the_colours_of_the_heads() -> None:
 
 
 def probe_of(computed: Run) -> ProbeResult:
-    """Show the weights of a run as those of a layer of a model that is trained."""
+    """Return a run's weights as the weights of a layer in a training run's model."""
     weights = computed.trace.read("weights")[None]
     tokens = tuple("x" * weights.shape[-1])
     return ProbeResult(1, tokens, np.zeros((len(tokens), 3)), weights, None, 0)
 
 
 @pytest.mark.parametrize("tokens", [1, 3, 12, 64, 600])
-def test_the_lab_and_the_overview_have_the_colours_of_the_window(tokens: int) -> None:
-    """The last are more than are counted."""
+def test_the_lab_and_the_overview_have_the_range_of_the_window(tokens: int) -> None:
+    """With 600 tokens, there are more weights than are counted."""
     computed = a_run(long_text(tokens), mask=MaskKind.CAUSAL)
     assert (tokens == 600) == (computed.trace.read("weights").size > MAX_SAMPLED_CELLS)
     window = panel(computed, "weights", room=1000).colour
@@ -153,7 +153,7 @@ def test_a_long_text_is_estimated_from_evenly_spaced_rows() -> None:
     assert not any(exceeding(weights[:, rows], allowed[rows], find_range(samples, True).end))
 
 
-def test_a_layer_has_a_range_whatever_the_others_show() -> None:
+def test_the_range_of_a_layer_does_not_depend_on_others() -> None:
     weights = np.stack([np.full((1, 8, 8), 1 / 8), np.eye(8)[None]])  # layer head query key
     reading = ProbeResult(1, tuple("abcdefgh"), np.zeros((8, 3)), weights, None, 0)
     (column,) = create_board(reading, ModelKind.AVERAGE).columns
@@ -177,7 +177,7 @@ def test_both_sides_of_a_comparison_share_a_range() -> None:
     assert shown.columns[0][0].colour.high == find_range(samples, is_share=True).end
 
 
-def test_a_change_in_few_cells_ends_at_the_98th_percentile_of_those() -> None:
+def test_the_range_of_a_few_changes_ends_at_their_98th_percentile() -> None:
     few = a_run(SENTENCE), a_run(SENTENCE.replace("slept", "ran"))
     view = View(
         stages=frozenset({"scores"}),

@@ -65,13 +65,13 @@ def titles(shown: Board) -> list[str]:
 # ----------------------------------------------------------------------------------- A and B
 
 
-def test_a_and_b_and_what_changed_stand_side_by_side() -> None:
+def test_a_and_b_and_their_difference_are_side_by_side() -> None:
     shown = board(FREE, a_view(CAUSAL, stages=frozenset({"scores", "weights"})))
     assert titles(shown) == ["Scores A", "Scores B", "B − A", "Weights A", "Weights B", "B − A"]
     assert [len(panels) for panels in shown.columns] == 6 * [2]
 
 
-def test_each_side_shows_its_own_numbers_in_the_same_colours() -> None:
+def test_each_side_shows_its_own_numbers_on_a_shared_scale() -> None:
     for limits in ColourLimits:
         view = a_view(CAUSAL, colouring=ColourOptions(limits=limits))
         shown = board(FREE, view)
@@ -87,7 +87,9 @@ def test_each_side_shows_its_own_numbers_in_the_same_colours() -> None:
 
 @pytest.mark.parametrize("curve", ColourCurve)
 @pytest.mark.parametrize("limits", ColourLimits)
-def test_a_change_has_0_in_the_middle(curve: ColourCurve, limits: ColourLimits) -> None:
+def test_the_scale_of_a_difference_is_centred_at_0(
+    curve: ColourCurve, limits: ColourLimits
+) -> None:
     chosen = ColourOptions(curve, limits, typed=(("weights", 0.2, 0.3),))
     colour = column(board(FREE, a_view(CAUSAL, colouring=chosen)), ComparedSide.CHANGE).colour
     assert colour.low == -colour.high
@@ -95,7 +97,7 @@ def test_a_change_has_0_in_the_middle(curve: ColourCurve, limits: ColourLimits) 
     assert colour.curve is curve
 
 
-def test_of_what_is_the_same_rounding_is_no_change() -> None:
+def test_rounding_errors_are_not_changes() -> None:
     again = a_run(mask=MaskKind.CAUSAL)
     change = column(board(again, a_view(CAUSAL)), ComparedSide.CHANGE)
     assert "no difference" in change.notes
@@ -106,7 +108,7 @@ def test_of_what_is_the_same_rounding_is_no_change() -> None:
     assert np.abs(change.values).max() < 0.2 * change.colour.high
 
 
-def test_what_one_side_forbids_is_marked_and_counts_as_0() -> None:
+def test_a_weight_that_one_side_forbids_is_marked_and_counts_as_0() -> None:
     for kept, live, whose in ((CAUSAL, FREE, "A"), (FREE, CAUSAL, "B")):
         change = column(board(live, a_view(kept)), ComparedSide.CHANGE)
         above = ~np.tri(6, dtype=bool)
@@ -135,7 +137,7 @@ def test_a_forbidden_score_has_no_difference(is_kept: bool) -> None:
     assert np.isfinite(change.values).all()
 
 
-def test_a_change_is_pooled_zoomed_and_folded_as_all_else() -> None:
+def test_differences_can_be_pooled_zoomed_and_aggregated() -> None:
     view = a_view(CAUSAL, room=3, folds=frozenset({HeadAggregate.MEAN}))
     shown = board(FREE, view)
     change = column(shown, ComparedSide.CHANGE)
@@ -150,7 +152,7 @@ def test_a_change_is_pooled_zoomed_and_folded_as_all_else() -> None:
     assert whole[row, key] == pytest.approx(change.values[0, 0], abs=1e-6)
 
 
-def test_a_part_is_seen_of_all_three() -> None:
+def test_all_three_panels_are_zoomed_together() -> None:
     zoom = ZoomRange(range(1, 4), range(2, 5))
     shown = board(FREE, a_view(CAUSAL, zoom=zoom))
     assert shown.zoom == zoom
@@ -161,19 +163,19 @@ def test_a_part_is_seen_of_all_three() -> None:
     )
 
 
-def test_the_ends_that_can_be_typed_are_those_of_both_sides() -> None:
+def test_entered_limits_apply_to_both_sides() -> None:
     view = a_view(CAUSAL)
     (ends,) = present_view_controls(resolved(FREE, view), board(FREE, view)).ends
     assert (ends.title, ends.low, ends.high, ends.is_signed) == ("Weights A", 0, 0.4, False)
 
 
-def test_panels_that_did_not_change_are_the_very_same() -> None:
+def test_unchanged_panels_are_the_same_objects() -> None:
     view = a_view(CAUSAL)
     first = board(FREE, view)
     assert board(FREE, view, first).columns == first.columns
 
 
-# ------------------------------------------------------------------------- what does not fit
+# ------------------------------------------------------------------------- mismatches
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_panels_that_did_not_change_are_the_very_same() -> None:
         ({"d_out": 8}, "", "A has 1 number per vector, B has 4"),
     ],
 )
-def test_what_does_not_fit_stands_beside_and_says_why(
+def test_a_mismatch_is_shown_next_to_the_run_with_its_reason(
     fields: dict[str, Any], text: str, said: str
 ) -> None:
     live = a_run(*([text] if text else []), **fields)
@@ -201,7 +203,7 @@ def test_what_does_not_fit_stands_beside_and_says_why(
     assert bar.largest is None
 
 
-def test_a_stage_that_a_has_not_is_shown_of_b_alone() -> None:
+def test_a_stage_that_a_does_not_have_is_shown_for_b_only() -> None:
     live = a_run(**DROPS)
     shown = board(live, a_view(CAUSAL, stages=frozenset({"dropped"})))
     assert titles(shown) == ["Dropout B"]
@@ -229,7 +231,7 @@ def test_other_texts_of_a_batch() -> None:
 # -------------------------------------------------------------------------- heads and samples
 
 
-def test_a_head_beside_another() -> None:
+def test_two_heads_are_compared_side_by_side() -> None:
     view = a_view(against=ComparisonKind.HEAD, heads=(1, 0))
     shown = board(FREE, view)
     assert titles(shown) == ["Weights, head 2", "Weights, head 1", "Head 1 − head 2"]
@@ -243,7 +245,7 @@ def test_a_head_beside_another() -> None:
     assert titles(board(FREE, replace(view, stages=frozenset({"output"})))) == titles(shown)
 
 
-def test_one_head_has_none_beside_it() -> None:
+def test_a_single_head_cannot_be_compared() -> None:
     single = a_run(heads=1)
     view = a_view(against=ComparisonKind.HEAD)
     assert titles(board(single, view)) == ["Weights"]
@@ -252,7 +254,7 @@ def test_one_head_has_none_beside_it() -> None:
     assert bar.result == "There is only one head."
 
 
-def test_samples_stand_beside_the_weights() -> None:
+def test_dropout_samples_are_next_to_the_weights() -> None:
     live = a_run(**DROPS)
     view = a_view(against=ComparisonKind.SAMPLES, count=4)
     shown = board(live, view)
@@ -287,7 +289,7 @@ def test_without_dropout_there_are_no_samples() -> None:
         (a_run(LONG), a_view(a_run(LONG, seed=3), room=16)),
     ],
 )
-def test_one_walks_through_every_column_and_back(live: Run, view: View) -> None:
+def test_arrow_keys_move_through_every_column_and_back(live: Run, view: View) -> None:
     shown = board(live, view)
     reachable = [panels[0] for panels in shown.columns if not panels[0].is_only_panel]
     cell, seen, steps = move_cursor(shown, None, 0, 1), [], 0
@@ -305,7 +307,7 @@ def test_one_walks_through_every_column_and_back(live: Run, view: View) -> None:
     assert seen == [reachable, reachable[::-1]]
 
 
-def test_a_cell_is_seen_in_every_column_and_says_all_three() -> None:
+def test_a_cell_is_highlighted_in_every_column_with_all_three_numbers() -> None:
     cell = Cell("weights", (0, 3, 1), None, ComparedSide.A)
     view = a_view(CAUSAL, hovered=cell)
     readout = present(Document(), view, FREE, None, False, None).panel(CELL_PANEL)
@@ -324,7 +326,9 @@ def test_a_cell_is_seen_in_every_column_and_says_all_three() -> None:
     ("stage", "said"),
     [("weights", ("A forbidden", "B 0.", "B − A = +0.")), ("scores", ("A ", "B ", "B − A = 0."))],
 )
-def test_what_is_forbidden_says_so(stage: str, said: tuple[str, ...]) -> None:
+def test_the_explanation_states_which_side_forbids_a_cell(
+    stage: str, said: tuple[str, ...]
+) -> None:
     view = a_view(CAUSAL, hovered=Cell(stage, (0, 1, 3)), stages=frozenset({stage}))
     readout = present(Document(), view, FREE, None, False, None).panel(CELL_PANEL)
     assert readout
@@ -334,7 +338,7 @@ def test_what_is_forbidden_says_so(stage: str, said: tuple[str, ...]) -> None:
     )
 
 
-def test_a_forbidden_score_says_no_difference() -> None:
+def test_the_explanation_of_a_forbidden_score_has_no_difference() -> None:
     window = a_run(mask=MaskKind.WINDOW, window=2)
     view = a_view(CAUSAL, hovered=Cell("masked", (0, 4, 1)), stages=frozenset({"masked"}))
     readout = present(Document(), view, window, None, False, None).panel(CELL_PANEL)
@@ -343,7 +347,7 @@ def test_a_forbidden_score_says_no_difference() -> None:
     assert readout.additional_sentences[1] == "B forbidden"
 
 
-def test_heads_and_samples_say_their_numbers() -> None:
+def test_explanations_of_heads_and_samples_contain_their_numbers() -> None:
     view = a_view(against=ComparisonKind.HEAD, hovered=Cell("weights", (1, 2, 3)))
     readout = present(Document(), view, FREE, None, False, None).panel(CELL_PANEL)
     assert readout
@@ -404,7 +408,7 @@ def test_many_differences_are_counted() -> None:
 
 
 @pytest.mark.parametrize("against", ComparisonKind)
-def test_a_cell_of_folded_heads_is_compared_where_that_is_shown(against: ComparisonKind) -> None:
+def test_a_cell_of_aggregated_heads_is_compared_if_they_are_shown(against: ComparisonKind) -> None:
     live = a_run(seed=3, **DROPS)
     cell = Cell("weights", (2, 1), HeadAggregate.MEAN, ComparedSide.B)
     kept = a_run(**DROPS) if against is ComparisonKind.KEPT else None
@@ -419,7 +423,7 @@ def test_a_cell_of_folded_heads_is_compared_where_that_is_shown(against: Compari
         assert readout.additional_sentences[:2] == (f"A {a:.4f}", f"B {b:.4f}")
 
 
-def test_heads_that_a_has_not_leave_those_that_it_has() -> None:
+def test_only_the_heads_that_a_has_are_compared() -> None:
     view = a_view(a_run(heads=1), heads=frozenset({1}), folds=frozenset({HeadAggregate.MEAN}))
     shown = board(FREE, view)
     assert titles(shown) == ["Weights A", "Weights B"]
@@ -430,14 +434,14 @@ def test_signs_are_written() -> None:
     assert [format_signed(one) for one in (0.25, -0.25, 0.0)] == ["+0.2500", "−0.2500", "0.0000"]
 
 
-# ------------------------------------------------------------------------------ set aside
+# ------------------------------------------------------------------------------ suspended
 
 
 @pytest.mark.parametrize(
     "fields",
     [{"playhead": Playhead(PlaybackPosition("weights"))}, {"guess": Prediction("weights")}],
 )
-def test_a_comparison_is_set_aside_while_a_step_is_played(fields: dict[str, Any]) -> None:
+def test_a_comparison_is_suspended_during_playback(fields: dict[str, Any]) -> None:
     view = a_view(CAUSAL, **fields)
     assert not [one for one in board(FREE, view).heatmaps if one.part is not ComparedSide.PLAIN]
     bar = present_comparison(resolved(FREE, view))
@@ -445,7 +449,7 @@ def test_a_comparison_is_set_aside_while_a_step_is_played(fields: dict[str, Any]
     assert (bar.result, bar.largest) == (PAUSED_NOTICE, None)
 
 
-def test_what_is_warmed_is_all_that_is_read() -> None:
+def test_prefetching_reads_everything_that_is_needed() -> None:
     view = a_view(a_run(LONG, seed=2), room=16)
     live = a_run(LONG)
     assert needs(live, view) != needs(live, replace(view, comparison=None))

@@ -1,4 +1,4 @@
-"""No frame covers the first or last cell, wherever a panel stands."""
+"""No frame covers the first or last cell, at any position of a panel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flow board in the window: choose it, point, follow, change the head and the matrix."""
+"""The flow board in the window: hovering, links, and changes of the head and the matrix."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def flow_hand(hand: Hand) -> Hand:
-    """Return from the panels to the flow board."""
+    """Switch from the panels to the flow board."""
     hand.click(hand.window.view_bar.buttons["view.show_flow"])
     hand.settle()
     return hand
@@ -91,7 +91,7 @@ def test_the_cell_under_the_pointer_is_explained(flow_hand: Hand) -> None:
 
 
 @pytest.mark.parametrize(("matrix", "stage"), [("masked", "keys"), ("context", "values")])
-def test_what_stands_above_a_matrix_is_pointed_to(flow_hand: Hand, matrix: str, stage: str) -> None:
+def test_the_pointer_finds_cells_above_a_matrix(flow_hand: Hand, matrix: str, stage: str) -> None:
     placement = _placement(flow_hand)
     at = next(at for at, one in enumerate(placement.panels.columns) if matrix in one.states)
     slot, token = placement.operands[at], 4
@@ -116,7 +116,7 @@ def test_a_click_pins_and_escape_unpins(flow_hand: Hand) -> None:
     assert flow_hand.board.cell_cursor.pinned is None
 
 
-def test_arrows_go_on_in_the_next_matrix(flow_hand: Hand) -> None:
+def test_arrow_keys_continue_in_the_next_matrix(flow_hand: Hand) -> None:
     flow_hand.click_cell(Cell("queries", (0, 2, 0)))
     flow_hand.settle()
     flow_hand.key(Qt.Key.Key_Right)
@@ -188,7 +188,7 @@ def test_playback_shows_the_flow_with_empty_cells(flow_hand: Hand) -> None:
 
 
 def _is_blank(hand: Hand, slot: PanelSlot) -> bool:
-    """Whether the cells of a slot have the colour of the paper alone."""
+    """Return whether the cells of a slot only have the paper colour."""
     inside = slot.cells.adjusted(2, 2, -2, -2).toAlignedRect()
     image = rgb_of(hand.board.viewport().grab().toImage())
     seen = image[inside.top() : inside.bottom(), inside.left() : inside.right()]
@@ -197,7 +197,7 @@ def _is_blank(hand: Hand, slot: PanelSlot) -> bool:
 
 
 def _slots_of(hand: Hand, stage: str) -> list[PanelSlot]:
-    """Return what shows a stage beside its own column: an operand, or thumbnails."""
+    """Return the operand or the thumbnails that show a stage outside its own column."""
     placement = _placement(hand)
     pairs = zip(placement.panels.columns, placement.operands, strict=True)
     operands = [slot for column, slot in pairs if slot and column.operand == stage]
@@ -221,14 +221,14 @@ def test_operands_and_thumbnails_are_empty_until_playback_has_computed_them(
     assert not any(_is_blank(flow_hand, slot) for slot in slots)
 
 
-def test_a_prediction_is_not_given_away_by_thumbnails(flow_hand: Hand) -> None:
+def test_thumbnails_do_not_reveal_a_prediction(flow_hand: Hand) -> None:
     flow_hand.press(Qt.Key.Key_P)
     flow_hand.settle()
     assert "weights" in flow_hand.board.highlights.hidden_stages
     assert all(_is_blank(flow_hand, slot) for slot in _slots_of(flow_hand, "weights"))
 
 
-def test_a_heading_is_a_place_on_the_timeline_during_playback(flow_hand: Hand) -> None:
+def test_a_heading_is_part_of_the_timeline_during_playback(flow_hand: Hand) -> None:
     flow_hand.window.controllers.playback_controller.seek_stage("scores")
     flow_hand.settle()
     _click_heading(flow_hand, "weights")
@@ -237,13 +237,13 @@ def test_a_heading_is_a_place_on_the_timeline_during_playback(flow_hand: Hand) -
     assert place.stage == "weights"
 
 
-def test_two_quick_clicks_on_a_heading_are_two(flow_hand: Hand) -> None:
+def test_two_quick_clicks_on_a_heading_both_count(flow_hand: Hand) -> None:
     flow_hand.window.controllers.view_controller.focus_stage("masked")
     flow_hand.settle()
     at = next(at for at, one in enumerate(_panels(flow_hand).columns) if "masked" in one.states)
     states = _panels(flow_hand).columns[at].states
     heading = _placement(flow_hand).layout.columns[at].heading
-    where = QPoint(round(heading.right - 4), round(heading.bottom - 14))  # beside all names
+    where = QPoint(round(heading.right - 4), round(heading.bottom - 14))  # next to all names
     viewport, left = flow_hand.board.viewport(), Qt.MouseButton.LeftButton
     QTest.mouseClick(viewport, left, pos=where)
     flow_hand.settle()
@@ -271,7 +271,7 @@ def test_a_very_narrow_board_shows_the_head_with_its_operands(flow_hand: Hand) -
     assert slots["weights"].cell_width >= 3
 
 
-def test_another_layout_is_chosen_again(flow_hand: Hand) -> None:
+def test_the_other_layout_can_be_chosen_again(flow_hand: Hand) -> None:
     flow_hand.window.controllers.view_controller.show_all_panels()
     flow_hand.settle()
     assert flow_hand.shown.flow is None
@@ -282,7 +282,7 @@ def test_another_layout_is_chosen_again(flow_hand: Hand) -> None:
 
 @pytest.fixture
 def many_heads(flow_hand: Hand) -> Hand:
-    """Show more heads than there is room for tabs."""
+    """Show more heads than there is room for."""
     workspace = flow_hand.window.workspace
     for name in ("d_in", "d_out", "heads"):
         workspace.set(name, 64)
@@ -290,7 +290,7 @@ def many_heads(flow_hand: Hand) -> Hand:
     return flow_hand
 
 
-def test_turning_leads_to_all_heads(many_heads: Hand) -> None:
+def test_all_heads_are_reached_by_turning_pages(many_heads: Hand) -> None:
     seen: set[int] = set()
     while True:
         placement = _placement(many_heads)
@@ -341,7 +341,7 @@ def test_a_toggled_mask_changes_all_thumbnails(flow_hand: Hand) -> None:
     assert before[1, True] != before[1, False]
 
 
-def test_a_comparison_says_that_it_is_not_shown_as_a_flow(flow_hand: Hand) -> None:
+def test_a_notice_states_that_comparisons_are_not_shown_as_a_flow(flow_hand: Hand) -> None:
     controllers = flow_hand.window.controllers
     controllers.comparison_controller.keep_as_side_a()
     flow_hand.settle()
@@ -354,7 +354,7 @@ def test_a_comparison_says_that_it_is_not_shown_as_a_flow(flow_hand: Hand) -> No
 
 
 def _drag_headings(hand: Hand, stage: str, *others: str) -> list[tuple[str, float]]:
-    """Press the line of a stage, drag it to the middle of others, and tell where that sought."""
+    """Drag the line of a stage to the middle of others, and return the seek positions."""
     viewport, timeline = hand.board.viewport(), FlowTimeline(_placement(hand))
     sought: list[tuple[str, float]] = []
     began: list[None] = []
@@ -370,14 +370,14 @@ def _drag_headings(hand: Hand, stage: str, *others: str) -> list[tuple[str, floa
     for other in others:
         QTest.mouseMove(viewport, point(other, 0.5))
         hand.settle()
-        assert _placement(hand).layout == timeline.placement.layout  # nothing moves meanwhile
+        assert _placement(hand).layout == timeline.placement.layout  # nothing moves in the meantime
     QTest.mouseRelease(viewport, Qt.MouseButton.LeftButton, pos=point(others[-1], 0.5))
     hand.settle()
-    assert began == []  # nothing moves while steps are sought
+    assert began == []  # nothing moves while seeking
     return sought
 
 
-def test_headings_are_dragged_to_seek(flow_hand: Hand) -> None:
+def test_dragging_a_heading_seeks(flow_hand: Hand) -> None:
     before = _placement(flow_hand).layout
     sought = _drag_headings(flow_hand, "input", "queries", "weights", "context")
     assert [stage for stage, _ in sought] == ["queries", "weights", "context"]
@@ -413,7 +413,7 @@ def test_playback_puts_its_stage_in_focus_and_moves_no_row(flow_hand: Hand) -> N
     assert len(rows) == 1
 
 
-def test_every_stage_is_on_the_lines_of_the_headings(flow_hand: Hand) -> None:
+def test_every_stage_has_a_part_of_a_heading_line(flow_hand: Hand) -> None:
     timeline = FlowTimeline(_placement(flow_hand))
     assert flow_hand.window.workspace.run
     for stage in flow_hand.window.workspace.run.trace.names:
@@ -444,7 +444,7 @@ def test_the_knob_is_where_playback_is(flow_hand: Hand) -> None:
     assert image.pixelColor(round(x) + KNOB_PX, below).name() != ink.lower()
 
 
-def test_the_playback_bar_has_one_height(flow_hand: Hand) -> None:
+def test_the_playback_bar_has_a_fixed_height(flow_hand: Hand) -> None:
     bar = flow_hand.window.playback_bar
     height = bar.height()
     flow_hand.hover(Cell("weights", (0, 3, 1)))
@@ -458,7 +458,7 @@ def test_the_playback_bar_has_one_height(flow_hand: Hand) -> None:
     assert bar.height() == height
 
 
-def test_playback_of_other_panels_is_on_the_flow_board(flow_hand: Hand) -> None:
+def test_playback_from_other_panels_is_on_the_flow_board(flow_hand: Hand) -> None:
     flow_hand.window.controllers.view_controller.show_all_panels()
     flow_hand.settle()
     assert flow_hand.shown.flow is None
@@ -544,7 +544,7 @@ def test_a_cell_replaces_a_pinned_weight(flow_hand: Hand) -> None:
     assert flow_hand.window.workspace.view.pinned == cell
 
 
-def test_all_heads_name_the_head_and_are_left_by_escape(flow_hand: Hand) -> None:
+def test_the_view_of_all_heads_names_the_head_and_escape_leaves_it(flow_hand: Hand) -> None:
     flow_hand.key(Qt.Key.Key_0)
     flow_hand.settle()
     assert flow_hand.board.board_layout.flow is None
@@ -559,7 +559,7 @@ def test_all_heads_name_the_head_and_are_left_by_escape(flow_hand: Hand) -> None
 
 
 @pytest.mark.parametrize("cell", [Cell("weights", (0, 5, 2)), Cell("masked", (0, 5, 2))])
-def test_bands_leave_numbers_as_they_are(flow_hand: Hand, cell: Cell) -> None:
+def test_bands_do_not_cover_numbers(flow_hand: Hand, cell: Cell) -> None:
     flow_hand.window.controllers.view_controller.focus_stage(cell.stage)
     flow_hand.settle()
     at = next(at for at, one in enumerate(_panels(flow_hand).columns) if cell.stage in one.states)

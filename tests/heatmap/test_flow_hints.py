@@ -1,4 +1,4 @@
-"""What the flow board tells about weights of layers, tokens, states and scales."""
+"""The flow board describes layer weights, tokens, states and colour scales."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def flow_hand(hand: Hand) -> Hand:
 
 
 @pytest.mark.parametrize("stage", ["queries", "output"])
-def test_a_weight_of_a_layer_is_told_with_its_number(flow_hand: Hand, stage: str) -> None:
+def test_a_layer_weight_is_described_with_its_number(flow_hand: Hand, stage: str) -> None:
     at = _column(flow_hand, stage)
     slot, trace = _placement(flow_hand).operands[at], _trace(flow_hand)
     assert slot is not None
@@ -73,7 +73,7 @@ def test_a_weight_of_a_layer_is_told_with_its_number(flow_hand: Hand, stage: str
     flow_hand.until(lambda: flow_hand.board.description == "")
 
 
-def test_the_name_of_a_layer_leads_to_its_numbers(flow_hand: Hand) -> None:
+def test_a_click_on_a_layer_name_shows_its_numbers(flow_hand: Hand) -> None:
     _, area = operand_name(_placement(flow_hand), _column(flow_hand, "keys"))
     at = QPoint(round(area.left()) + 4, round(area.center().y()))
     flow_hand.click(flow_hand.board.viewport(), at)
@@ -83,7 +83,7 @@ def test_the_name_of_a_layer_leads_to_its_numbers(flow_hand: Hand) -> None:
     assert table.name == "W_key"
 
 
-def test_the_label_of_a_token_tells_and_selects_it(flow_hand: Hand) -> None:
+def test_a_token_label_describes_and_selects_its_token(flow_hand: Hand) -> None:
     placement, token = _placement(flow_hand), 3
     at = board_labels(placement)[token].area.center().toPoint()
     flow_hand.move_to(at)
@@ -99,7 +99,7 @@ def test_the_label_of_a_token_tells_and_selects_it(flow_hand: Hand) -> None:
         assert tokens.role is TokenRole.QUERY
 
 
-def test_the_label_of_a_token_does_not_give_a_prediction_away(flow_hand: Hand) -> None:
+def test_a_token_label_does_not_reveal_a_prediction(flow_hand: Hand) -> None:
     at = board_labels(_placement(flow_hand))[3].area.center()
     flow_hand.window.controllers.playback_controller.predict("weights")
     flow_hand.settle()
@@ -108,7 +108,7 @@ def test_the_label_of_a_token_does_not_give_a_prediction_away(flow_hand: Hand) -
     assert "%" not in flow_hand.board.description
 
 
-def test_each_state_is_a_click_away(flow_hand: Hand) -> None:
+def test_a_click_on_a_state_shows_it(flow_hand: Hand) -> None:
     at = _column(flow_hand, "masked")
     for stage in _placement(flow_hand).panels.columns[at].states:
         places = state_places(_placement(flow_hand), at)
@@ -122,7 +122,7 @@ def test_each_state_is_a_click_away(flow_hand: Hand) -> None:
             break
 
 
-def test_the_legend_tells_the_range_of_each_matrix(flow_hand: Hand) -> None:
+def test_the_legend_describes_the_range_of_each_matrix(flow_hand: Hand) -> None:
     placement = _placement(flow_hand)
     told = _tooltip(flow_hand, _middle(placement.layout.legend))
     for column, titles, panel in zip(
@@ -132,7 +132,7 @@ def test_the_legend_tells_the_range_of_each_matrix(flow_hand: Hand) -> None:
     assert len(told.splitlines()) >= len(placement.panels.panels)
 
 
-def test_a_heading_tells_its_operation(flow_hand: Hand) -> None:
+def test_a_heading_describes_its_operation(flow_hand: Hand) -> None:
     placement, at = _placement(flow_hand), _column(flow_hand, "output")
     told = _tooltip(flow_hand, _middle(placement.layout.columns[at].heading))
     assert placement.panels.operations[at] in told
@@ -152,7 +152,7 @@ def test_concat_shows_the_colours_of_its_heads(flow_hand: Hand) -> None:
         assert seen == QColor(head_colour(head, flow_hand.window.theme))
 
 
-def test_after_all_heads_the_same_head_is_in_front(flow_hand: Hand) -> None:
+def test_the_same_head_is_in_front_after_the_view_of_all_heads(flow_hand: Hand) -> None:
     view = flow_hand.window.controllers.view_controller
     view.bring_to_front(1)
     flow_hand.settle()

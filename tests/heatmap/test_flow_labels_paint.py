@@ -41,7 +41,7 @@ def test_positions_never_touch(start: int, count: int, pitch: float, room: float
 
 
 @pytest.mark.parametrize("tokens", [12, 64, 65, 80])
-def test_words_of_rows_that_are_high_enough_have_room(
+def test_there_is_room_for_words_if_rows_are_high_enough(
     tokens: int, application: QApplication
 ) -> None:
     text = " ".join(f"letters{at:05}" for at in range(tokens))

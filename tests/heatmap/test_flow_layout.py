@@ -34,7 +34,7 @@ SMALLEST, LARGEST = (420, 380), (2560, 1440)
 def _columns(
     tokens: int, d_model: int, d_head: int, heads: int, *, has_block: bool
 ) -> list[ColumnSize]:
-    """Return the columns of a module, or of a block."""
+    """Return the columns of a module or a block."""
     before, head, after = FlowPart
     model, inner = min(d_model, 60), min(d_head, 40)
     columns = [ColumnSize(model, before, 12, fold_level=2)]
@@ -63,7 +63,7 @@ def _columns(
 
 @st.composite
 def boards(draw: st.DrawFn) -> tuple[list[ColumnSize], FlowSize]:
-    """Draw a module and a canvas."""
+    """Generate a module and a canvas."""
     tokens, heads = draw(st.integers(1, 64)), draw(st.sampled_from([1, 2, 3, 4, 8, 12, 64]))
     d_head = draw(st.sampled_from([1, 2, 3, 8, 16, 64]))
     has_block = draw(st.booleans())
@@ -136,7 +136,7 @@ def test_an_operand_is_exactly_above_its_columns(
 
 @given(boards())
 @examples(3)
-def test_the_head_in_front_and_its_operands_are_never_given_up(
+def test_the_head_in_front_and_its_operands_never_become_spines(
     board: tuple[list[ColumnSize], FlowSize],
 ) -> None:
     layout = lay_out_flow(tuple(board[0]), board[1])
@@ -152,7 +152,7 @@ def test_the_head_in_front_and_its_operands_are_never_given_up(
         assert len(tabs.heads) == board[1].heads or (tabs.heads and len(tabs.turns) == 2)
 
 
-def test_focus_changes_widths_only() -> None:
+def test_a_change_of_focus_changes_only_widths() -> None:
     columns, size = _columns(12, 16, 4, 4, has_block=False), FlowSize(960, 660, 12, 4, 60)
     others = [
         ColumnSize(
@@ -173,7 +173,7 @@ def _sacrifices(layout: FlowLayout) -> int:
     return sum(column.is_spine for column in layout.columns)
 
 
-def test_a_narrower_canvas_gives_up_more_and_never_less() -> None:
+def test_a_narrower_canvas_never_has_fewer_sacrifices() -> None:
     columns = tuple(_columns(12, 16, 4, 4, has_block=True))
     counts = [
         _sacrifices(

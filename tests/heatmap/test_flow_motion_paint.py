@@ -1,4 +1,4 @@
-"""On the flow board, operands go to the result, and the numbers on the way are those of the run."""
+"""On the flow board, operands move to the result, and the numbers shown are those of the run."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_each_operation_has_its_motion(stage: str) -> None:
 
 
 @pytest.mark.parametrize("stage", [stage for stage in KINDS if stage != "context"])
-def test_operands_go_straight_from_their_cells_to_the_result(stage: str) -> None:
+def test_operands_move_straight_from_their_cells_to_the_result(stage: str) -> None:
     played = Played(a_run(), stage)
     starts, ends = (played.motion.operand_areas(share) for share in (0, 1))
     assert starts == tuple(one.start for one in played.motion.operands)
@@ -158,7 +158,7 @@ def test_the_sum_of_a_score_counts_up_to_its_number() -> None:
     assert shown[-1] == run.trace.read("scores", (0, 3, 1))
 
 
-def test_the_bars_of_a_row_become_its_weights() -> None:
+def test_the_bars_of_a_row_become_weights() -> None:
     run = a_run()
     card = Played(run, "weights").motion.card
     assert isinstance(card, SoftmaxCard)
@@ -173,7 +173,7 @@ def test_the_bars_of_a_row_become_its_weights() -> None:
         assert card.bar_length(term, 1, 1) == pytest.approx(weight, rel=1e-5)
 
 
-def test_sum_and_bars_of_a_row_follow_one_clock() -> None:
+def test_the_sum_and_the_bars_of_a_row_are_synchronized() -> None:
     card = Played(a_run(), "weights").motion.card
     assert isinstance(card, SoftmaxCard)
     terms = card.terms.terms[:4]
@@ -187,7 +187,7 @@ def test_sum_and_bars_of_a_row_follow_one_clock() -> None:
     assert card.divisor(1) == card.sum_at(1, 0) == card.total
 
 
-def test_the_shares_of_a_context_vector_stack_to_one_row() -> None:
+def test_the_shares_of_a_context_vector_add_up_to_one_row() -> None:
     run = a_run(mask=MaskKind.NONE)
     played = Played(run, "context")
     weights = run.trace.read("weights", (0, 3))
@@ -242,7 +242,7 @@ def test_cards_cover_neither_computed_cells_nor_thumbnails(words: int, stage: st
         (NormalisationKind.SUM, 1.0, "score"),
     ],
 )
-def test_a_card_names_its_numbers(kind: NormalisationKind, temperature: float, form: str) -> None:
+def test_a_card_labels_its_numbers(kind: NormalisationKind, temperature: float, form: str) -> None:
     run = a_run(normalisation=kind, mask=MaskKind.NONE, temperature=temperature)
     card = Played(run, "weights").motion.card
     assert isinstance(card, SoftmaxCard)
@@ -250,7 +250,7 @@ def test_a_card_names_its_numbers(kind: NormalisationKind, temperature: float, f
     assert card.terms.form == form.format(format_number(float(largest), 3))
 
 
-def test_a_block_has_motions_too() -> None:
+def test_a_block_also_has_motions() -> None:
     run = a_run(d_in=8, d_out=8, block=BlockKind.PRE_NORM)
     for stage in ("scores", "weights", "context"):
         assert Played(run, stage).motion.kind is KINDS[stage]
@@ -260,7 +260,7 @@ def test_a_stage_as_a_whole_only_moves() -> None:
     assert Played(a_run(), "weights", grain=StepSize.STAGE).motion.kind is MotionKind.MOVE
 
 
-def test_all_that_is_painted_is_within_the_area_that_is_painted_again() -> None:
+def test_everything_that_is_painted_is_within_the_repainted_area() -> None:
     for stage in KINDS:
         played = Played(a_run(), stage)
         for share in (0.1, 0.4, 0.6, 0.9):

@@ -1,4 +1,4 @@
-"""The flow board's panels are those of the run, and its operands give the numbers below them."""
+"""The flow board shows the run's stages, and its operands produce the numbers below them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _operand(flow: FlowPanels, stage: str) -> np.ndarray:
     ],
     ids=["plain", "stacked", "bias", "block", "rotary", "grouped"],
 )
-def test_a_row_times_what_stands_above_is_the_number_below(
+def test_a_row_times_the_operand_above_is_the_number_below(
     fields: dict[str, Any], head: int
 ) -> None:
     run = a_run(**{"mask": MaskKind.NONE, **fields})
@@ -89,7 +89,7 @@ def test_a_row_times_what_stands_above_is_the_number_below(
     )
 
 
-def test_the_head_in_front_is_the_pinned_cells_else_the_chosen_one() -> None:
+def test_the_head_in_front_is_that_of_the_pinned_cell_or_else_the_chosen_head() -> None:
     run = a_run(heads=2)
     assert _flow(run).front == 0
     assert _flow(run, heads=frozenset({1})).front == 1
@@ -111,19 +111,19 @@ def test_the_pinned_state_of_a_matrix_is_shown() -> None:
     assert "scaled" in _by_stage(_flow(run, large="scaled"))
 
 
-def test_a_stage_chosen_is_in_focus() -> None:
+def test_a_chosen_stage_is_in_focus() -> None:
     flow = _flow(a_run(), large="queries")
     assert flow.panels[flow.focus].stage == "queries"
 
 
-def test_linear_attention_flows_through_its_sums() -> None:
+def test_the_flow_of_linear_attention_includes_its_sums() -> None:
     run = a_run(normalisation=NormalisationKind.LINEAR, d_in=4, d_out=4)
     flow = _by_stage(_flow(run))
     assert flow["context"][1] is None
     assert "key_value_sums" in flow
 
 
-def test_captured_attention_has_only_what_was_captured() -> None:
+def test_the_flow_of_captured_attention_contains_only_captured_stages() -> None:
     flow = _flow(replayed())
     assert [panel.stage for panel in flow.panels] == list(replayed().trace.names)
     assert len(flow.thumbnails) == 2
@@ -139,7 +139,7 @@ def test_wide_vectors_are_pooled_unless_they_are_in_focus() -> None:
 
 @given(cases(most_tokens=4))
 @examples(2)
-def test_every_module_has_a_flow_of_its_own_numbers(case: Case) -> None:
+def test_the_flow_of_every_module_shows_its_numbers(case: Case) -> None:
     run = case.run()
     made = resolved(run, View(flow=True))
     for panel in _flow(run).panels:

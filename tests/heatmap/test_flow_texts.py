@@ -1,4 +1,4 @@
-"""On random flow boards, no text is cut or over another, and every head can be reached."""
+"""On random flow boards, texts are neither cut nor overlapping, and every head can be reached."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("application")
 
 
 class TextRecorder(QPainter):
-    """Records the texts that are painted, each with the area of its glyphs and its room."""
+    """Records the painted texts, each with the area of its glyphs and the available area."""
 
     def __init__(self, image: QImage) -> None:
         super().__init__(image)
@@ -57,7 +57,7 @@ class TextRecorder(QPainter):
 
 @dataclass(frozen=True)
 class Case:
-    """A module, a text and a canvas; `large` is the place of the stage in focus."""
+    """A module, a text and a canvas; `large` is the index of the stage in focus."""
 
     fields: dict[str, Any]
     words: tuple[str, ...]
@@ -79,7 +79,7 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Draw a case."""
+    """Generate a case."""
     heads = draw(st.sampled_from([1, 2, 3, 4, 8, 16, 64]))
     size = heads * draw(st.sampled_from([1, 2, 3, 8]))
     is_linear = draw(st.booleans())
@@ -137,7 +137,7 @@ def test_no_text_is_cut(case: Case) -> None:
 
 @given(cases())
 @examples(2, deadline=None)
-def test_no_text_is_over_another_or_over_cells(case: Case) -> None:
+def test_texts_cover_neither_other_texts_nor_cells(case: Case) -> None:
     placement = case.placement()
     texts = [(text, _inner(glyphs)) for text, glyphs, _ in _texts(placement)]
     for (one, area), (other, beside) in itertools.combinations(texts, 2):
@@ -150,7 +150,7 @@ def test_no_text_is_over_another_or_over_cells(case: Case) -> None:
 
 @given(cases())
 @examples(1, deadline=None)
-def test_the_head_in_front_has_a_tab_and_all_others_can_be_reached(case: Case) -> None:
+def test_the_head_in_front_has_a_tab_and_all_other_heads_can_be_reached(case: Case) -> None:
     placement = case.placement()
     heads = placement.panels.heads
     shown = [slot.heatmap.head for slot in placement.thumbnails if slot.heatmap.head is not None]

@@ -1,4 +1,4 @@
-"""What a step computes and reads has bars beside it, and no colour of its cells is covered."""
+"""Bars mark the result and the inputs of a step without covering the colours of cells."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def a_slot(side: float) -> PanelSlot:
 
 
 def changed(side: float, rows: range, columns: range, is_made: bool, theme: Theme) -> np.ndarray:
-    """Which pixels of a panel a block changes, with those of its cells in the first place."""
+    """Return which pixels a block changes; the first pixel is the corner of the panel's cells."""
     slot = a_slot(side)
     heatmap = slot.heatmap
     block = HighlightBlock(heatmap.stage, heatmap.head, rows, columns, is_made)
@@ -70,7 +70,7 @@ def changed(side: float, rows: range, columns: range, is_made: bool, theme: Them
         WHOLE,
     ],
 )
-def test_bars_are_beside_rows_and_columns_and_over_no_cell(
+def test_bars_are_next_to_rows_and_columns_and_cover_no_cell(
     rows: range, columns: range, side: int, is_made: bool, theme: Theme
 ) -> None:
     is_new = changed(side, rows, columns, is_made, theme)
@@ -102,7 +102,7 @@ def test_the_frame_of_one_cell_is_around_it(side: int) -> None:
         assert is_new[point]
 
 
-def test_bars_beside_what_is_made_are_wider() -> None:
+def test_bars_next_to_computed_cells_are_wider() -> None:
     for rows, columns in ((range(4, 5), WHOLE[1]), WHOLE, (range(4, 5), range(2, 3))):
         made, read = (changed(24, rows, columns, is_made, LIGHT).sum() for is_made in (True, False))
         assert made > read

@@ -1,4 +1,4 @@
-"""Highlighted cells are those the explanation names; later cells are empty."""
+"""The highlighted cells are those of the explanation; later cells are empty."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def cells_of(one: HighlightBlock) -> set[tuple[str, Whole]]:
 
 
 def read_by(run: Run, text: int, made: set[tuple[str, Whole]]) -> set[tuple[str, Whole]]:
-    """The cells that the explanations of cells name, one after the other."""
+    """Return the cells that the explanations of the given cells refer to."""
     batch = (text,) if run.trace.axes else ()
     found = set()
     for stage, place in made:
@@ -63,7 +63,7 @@ def read_by(run: Run, text: int, made: set[tuple[str, Whole]]) -> set[tuple[str,
 
 @examples(0.6)
 @given(cases(), GRAINS, st.data())
-def test_the_lit_cells_are_those_that_explain_names(
+def test_the_highlighted_cells_are_those_of_the_explanation(
     case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     run = case.run()
@@ -77,8 +77,8 @@ def test_the_lit_cells_are_those_that_explain_names(
 
 
 @pytest.mark.parametrize("grain", [StepSize.ROW, StepSize.CELL])
-def test_the_stages_of_a_model_light_what_they_read(tmp_path: Path, grain: StepSize) -> None:
-    """A rotation reads the halves of a vector in turn, and changes the sign of one of them."""
+def test_stages_of_a_model_highlight_their_inputs(tmp_path: Path, grain: StepSize) -> None:
+    """A rotation uses the halves of a vector in turn, and negates one of them."""
     folder = read_model_folder(save_tiny_model(tmp_path / "llama"))
     source = ModelSource(str(tmp_path / "llama"), folder.name, folder.fingerprint)
     run = read_text(source, "the cat sat", Device.CPU)
@@ -108,7 +108,7 @@ def test_the_stages_of_a_model_light_what_they_read(tmp_path: Path, grain: StepS
     HeadEdit(0, 3, HeadEditKind.OFF),
 ])  # fmt: skip
 @pytest.mark.parametrize("columns", [range(16), range(4, 8), range(4, 5)])
-def test_the_context_of_an_edited_head_is_not_lit_where_it_is_not_read(
+def test_the_context_of_an_edited_head_is_highlighted_only_where_it_is_an_input(
     tiny_model_folder: Path, edit: HeadEdit, columns: range
 ) -> None:
     folder = read_model_folder(tiny_model_folder)
@@ -130,7 +130,7 @@ def test_the_context_of_an_edited_head_is_not_lit_where_it_is_not_read(
 
 
 @given(cases(), st.data())
-def test_a_cell_that_is_looked_at_lights_what_it_reads(case: Case, data: st.DataObject) -> None:
+def test_a_hovered_cell_highlights_its_inputs(case: Case, data: st.DataObject) -> None:
     run = case.run()
     text = data.draw(st.integers(0, len(run.texts) - 1))
     stage = data.draw(st.sampled_from(run.trace.names))
@@ -141,7 +141,7 @@ def test_a_cell_that_is_looked_at_lights_what_it_reads(case: Case, data: st.Data
     assert found == read_by(run, text, {(cell.stage, cell.place)})
 
 
-def test_on_the_screen_the_pinned_cell_lights_what_it_reads_and_a_step_what_it_does() -> None:
+def test_the_window_highlights_the_inputs_of_the_pinned_cell_or_of_the_step() -> None:
     run = a_run()
     view = View(pinned=Cell("context", (1, 3, 0)))
     screen = present(Document(), view, run, None, False, None)
@@ -164,7 +164,7 @@ def test_on_the_screen_the_pinned_cell_lights_what_it_reads_and_a_step_what_it_d
 
 
 @given(cases(), GRAINS, st.data())
-def test_what_is_computed_grows_by_each_step_until_it_is_all(
+def test_the_computed_part_grows_with_each_step_until_it_is_complete(
     case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     run = case.run()
@@ -190,14 +190,14 @@ def test_what_is_computed_grows_by_each_step_until_it_is_all(
             assert at == (not is_later)
 
 
-def test_at_the_end_nothing_is_empty_and_nothing_is_lit() -> None:
+def test_at_the_end_no_cell_is_empty_or_highlighted() -> None:
     run = a_run()
     shown = resolved(run, View())
     assert (shown.place, shown.focus) == (None, None)
     assert not shown.is_computed_later(Cell("weights", (0, 0, 0)))
 
 
-def test_the_focus_is_the_stage_that_is_played_or_the_nearest_there_is() -> None:
+def test_the_focus_is_the_played_stage_or_the_nearest_one() -> None:
     view = View(playhead=Playhead(PlaybackPosition("masked", 2)))
     assert resolved(a_run(), view).focus == "masked"
     assert resolved(a_run(heads=1), view).focus == "masked"
@@ -205,7 +205,7 @@ def test_the_focus_is_the_stage_that_is_played_or_the_nearest_there_is() -> None
     assert (unmasked.focus, unmasked.place) == ("weights", PlaybackPosition("weights"))
 
 
-def test_a_prediction_covers_its_stage_and_what_comes_of_it() -> None:
+def test_a_prediction_covers_its_stage_and_dependent_stages() -> None:
     run = a_run()
     playhead, guess = Playhead(PlaybackPosition("scores")), Prediction("weights")
     shown = resolved(run, View(playhead=playhead, guess=guess))

@@ -1,4 +1,4 @@
-"""A table of coloured numbers: its scale, as text, and reached by mouse and keys."""
+"""A table of coloured numbers: its colour scale, its text, and mouse and keyboard input."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def view_of(qtbot: QtBot, cells: LabelledCells) -> LabelledCellsView:
     return view
 
 
-def test_numbers_have_their_places_on_the_scale() -> None:
+def test_numbers_have_their_positions_on_the_scale() -> None:
     np.testing.assert_array_equal(cells_of().positions(), [[0.5, 1, np.nan], [0.625, 0, 0.75]])
     np.testing.assert_array_equal(cells_of(low=0.0, high=0.5).positions()[1], [0.5, 0, 1])
     assert max_magnitude(VALUES) == 1
     assert max_magnitude(np.zeros((1, 1))) == max_magnitude(np.full((1, 1), np.nan)) == 1
 
 
-def test_it_is_copied_as_a_table() -> None:
+def test_the_table_is_copied_as_text() -> None:
     assert cells_of().as_tsv() == "\ta\tb\trest\n1\t0\t1\t\n2\t0.25\t-1\t0.5\n"
     words = (("x\ty", "z", ""), ("p", "q", "r"))
     assert cells_of(words=words).as_tsv().splitlines()[1] == "1\tx y 0\tz 1\t"
 
 
-def test_a_click_takes_the_frame_of_the_focus_from_the_cell_before(qtbot: QtBot) -> None:
+def test_a_click_removes_the_focus_frame_from_the_previous_cell(qtbot: QtBot) -> None:
     view = view_of(qtbot, cells_of())
     view.setFocus()
     QApplication.processEvents()
@@ -75,7 +75,7 @@ def test_a_click_takes_the_frame_of_the_focus_from_the_cell_before(qtbot: QtBot)
     assert painted.contains(view.rect_of(1, 2))
 
 
-def test_a_click_and_keys_choose_a_cell(qtbot: QtBot) -> None:
+def test_clicks_and_keys_choose_a_cell(qtbot: QtBot) -> None:
     view = view_of(qtbot, cells_of())
     chosen: list[tuple[int, int]] = []
     said: list[str] = []
@@ -104,7 +104,7 @@ def test_cells_have_the_colours_of_the_scale(qtbot: QtBot) -> None:
         assert pixel == int(colours[index])
 
 
-def test_the_pointer_has_only_cells_drawn_that_are_in_sight(
+def test_the_pointer_repaints_only_visible_cells(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     titles = tuple(map(str, range(1_000)))
@@ -120,12 +120,12 @@ def test_the_pointer_has_only_cells_drawn_that_are_in_sight(
         placed.append(column)
         return rect_of(row, column)
 
-    QApplication.processEvents()  # until there is room for the scroll bar
+    QApplication.processEvents()  # until the scroll bar has room
     before = view.viewport().grab().toImage()
     monkeypatch.setattr(view, "rect_of", rect_of_placed)
     QTest.mouseMove(view.viewport(), rect_of(1, 998).center())
     assert view.viewport().grab().toImage() != before
-    assert min(column for column in placed if column) > 990  # 0 places the titles of the rows
+    assert min(column for column in placed if column) > 990  # 0 measures the row titles
     QApplication.sendEvent(view.viewport(), QEvent(QEvent.Type.Leave))
     assert view.viewport().grab().toImage() == before
 

@@ -33,7 +33,7 @@ def minimap(hand: Hand) -> MinimapWidget:
 
 
 def look_closer(hand: Hand, text: str = FORTY, notches: int = 6) -> ZoomRange:
-    """Write a text and look at the middle of its weights."""
+    """Enter a text, and zoom to the middle of its weights."""
     hand.paste_sentence(text)
     hand.settle()
     hand.board.setFocus()
@@ -49,13 +49,13 @@ def area(hand: Hand) -> QRectF:
 
 
 def place(hand: Hand, tokens: int, query: float, key: float) -> QPoint:
-    """Where a query and a key are on the map."""
+    """Return the position of a query and a key on the map."""
     inside = area(hand)
     at = QPointF(key / tokens * inside.width(), query / tokens * inside.height())
     return (inside.topLeft() + at).toPoint()
 
 
-def test_it_is_there_only_while_a_part_is_seen(hand: Hand) -> None:
+def test_the_minimap_is_visible_only_while_zoomed(hand: Hand) -> None:
     assert not minimap(hand).isVisible()
     look_closer(hand)
     assert minimap(hand).isVisible()
@@ -68,7 +68,7 @@ def test_it_is_there_only_while_a_part_is_seen(hand: Hand) -> None:
     assert not minimap(hand).isVisible()
 
 
-def test_it_is_in_a_corner_whatever_the_size_of_the_window(hand: Hand) -> None:
+def test_the_minimap_is_in_a_corner_in_any_window(hand: Hand) -> None:
     look_closer(hand)
     for size in ((1280, 800), (900, 600)):
         hand.window.resize(*size)
@@ -78,7 +78,7 @@ def test_it_is_in_a_corner_whatever_the_size_of_the_window(hand: Hand) -> None:
 
 
 @pytest.mark.parametrize("text", [FORTY, THOUSAND], ids=["40", "1000"])
-def test_a_click_looks_there_as_close_as_before(hand: Hand, text: str) -> None:
+def test_a_click_pans_at_the_same_zoom(hand: Hand, text: str) -> None:
     before, tokens = look_closer(hand, text), len(text.split())
     pixel = tokens / area(hand).width()
     for query, key in ((0.25, 0.75), (0.6, 0.4)):
@@ -92,7 +92,7 @@ def test_a_click_looks_there_as_close_as_before(hand: Hand, text: str) -> None:
             assert middle == pytest.approx(wanted * tokens, abs=1 + pixel)
 
 
-def test_a_drag_moves_what_is_seen_and_stops_at_the_edges(hand: Hand) -> None:
+def test_a_drag_pans_and_stops_at_the_edges(hand: Hand) -> None:
     before = look_closer(hand)
     points = [place(hand, 40, query, key) for query, key in ((20, 20), (24, 16), (30, 10))]
     pull(hand, minimap(hand), *points)
@@ -107,7 +107,7 @@ def test_a_drag_moves_what_is_seen_and_stops_at_the_edges(hand: Hand) -> None:
     assert hand.window.workspace.view.pinned is None  # nothing under it was clicked
 
 
-def test_moving_over_it_moves_nothing(hand: Hand) -> None:
+def test_moving_the_pointer_over_the_minimap_does_not_pan(hand: Hand) -> None:
     before = look_closer(hand)
     hand.leave()
     assert seen(hand) == before
@@ -117,7 +117,7 @@ def picture(hand: Hand) -> QImage:
     return minimap(hand).grab().toImage()
 
 
-def test_its_frame_is_around_what_is_seen(hand: Hand) -> None:
+def test_the_frame_surrounds_the_visible_part(hand: Hand) -> None:
     zoom = look_closer(hand)
     image, accent = picture(hand), QColor(hand.window.theme.accent)
     ratio = image.devicePixelRatio()
@@ -137,7 +137,7 @@ def test_its_frame_is_around_what_is_seen(hand: Hand) -> None:
         assert max(numbers) == pytest.approx(first + span.stop * side, abs=2.5)
 
 
-def test_its_colours_are_those_of_the_whole_panel(hand: Hand) -> None:
+def test_the_minimap_has_the_colours_of_the_whole_panel(hand: Hand) -> None:
     zoom = look_closer(hand)
     overview = hand.shown.overview
     assert overview
@@ -153,7 +153,7 @@ def test_its_colours_are_those_of_the_whole_panel(hand: Hand) -> None:
         assert shown in words[near].ravel().tolist()
 
 
-def test_it_is_of_the_panel_that_is_pinned_and_in_its_theme(hand: Hand) -> None:
+def test_the_minimap_shows_the_pinned_panel_in_its_theme(hand: Hand) -> None:
     look_closer(hand)
     before = picture(hand)
     hand.window.controllers.cell_selection_controller.follow_link(Cell("scores", (1, 20, 20)))
@@ -166,7 +166,7 @@ def test_it_is_of_the_panel_that_is_pinned_and_in_its_theme(hand: Hand) -> None:
     assert picture(hand).pixelColor(2, 2) == QColor(hand.window.theme.paper)
 
 
-def test_it_says_what_is_seen_to_readers_of_the_screen(hand: Hand) -> None:
+def test_the_visible_part_is_described_for_screen_readers(hand: Hand) -> None:
     zoom = look_closer(hand)
     said = f"queries {zoom.queries.start + 1} to {zoom.queries.stop}"
     assert said in heard(minimap(hand)).name
@@ -174,7 +174,7 @@ def test_it_says_what_is_seen_to_readers_of_the_screen(hand: Hand) -> None:
     assert said not in heard(minimap(hand)).name
 
 
-def test_the_wheel_over_it_is_not_lost(hand: Hand) -> None:
+def test_the_wheel_zooms_over_the_minimap(hand: Hand) -> None:
     before = look_closer(hand)
     at = minimap(hand).geometry().center()
     turn(hand, at, -1)
@@ -183,13 +183,13 @@ def test_the_wheel_over_it_is_not_lost(hand: Hand) -> None:
 
 
 def shades(hand: Hand) -> set[str]:
-    """The colours between the frame and the edge of the map."""
+    """Return the colours between the frame and the edge of the map."""
     image, inside = picture(hand), area(hand).toRect()
     along = range(2, inside.width() - 2)
     return {image.pixelColor(inside.left() + x, inside.bottom() - 4).name() for x in along}
 
 
-def test_it_gives_nothing_away_of_what_is_to_be_predicted(viewer: Viewer) -> None:
+def test_the_minimap_does_not_reveal_a_prediction(viewer: Viewer) -> None:
     hand = viewer.hand
     look_closer(hand)
     assert len(shades(hand)) > 5
@@ -202,7 +202,7 @@ def test_it_gives_nothing_away_of_what_is_to_be_predicted(viewer: Viewer) -> Non
     assert len(shades(hand)) > 5
 
 
-def test_nothing_is_on_it_before_it_is_computed(viewer: Viewer) -> None:
+def test_the_minimap_is_empty_before_its_panel_is_computed(viewer: Viewer) -> None:
     hand = viewer.hand
     look_closer(hand)
     for key in (Qt.Key.Key_Home, Qt.Key.Key_End):

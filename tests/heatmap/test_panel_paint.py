@@ -1,4 +1,4 @@
-"""Painted cells have the colour of their number, the mask's hatch and dropout's cross."""
+"""Painted cells have the colour of their number, mask lines and dropout crosses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RANDOM = np.random.default_rng(7)
 
 
 class Painted:
-    """One panel on paper."""
+    """One panel, painted on an image."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Painted:
         return self.image.pixelColor(int(pixel.x()), int(pixel.y())).name()
 
     def inside(self, row: int, column: int) -> set[str]:
-        """All colours within a cell, its edges left out."""
+        """Return all colours within a cell, without its edges."""
         return self.trim_to(self.slot.cell(row, column).adjusted(2, 2, -2, -2))
 
     def trim_to(self, area: QRectF) -> set[str]:
@@ -91,7 +91,9 @@ def lower(*colours: str) -> set[str]:
 
 @pytest.mark.parametrize("ratio", [1.0, 1.5, 2.0])
 @pytest.mark.parametrize("fields", [{}, {"colour": SIGNED}, {"colour": LOG}], ids=str)
-def test_a_cells_centre_has_the_colour_of_its_number(fields: dict[str, Any], ratio: float) -> None:
+def test_the_centre_of_a_cell_has_the_colour_of_its_number(
+    fields: dict[str, Any], ratio: float
+) -> None:
     heatmap = a_heatmap(RANDOM.random((12, 12)), **fields)
     painted = Painted(heatmap, SMALL, ratio=ratio)
     colours, chosen = scale(heatmap), colour_indices(heatmap)
@@ -101,7 +103,7 @@ def test_a_cells_centre_has_the_colour_of_its_number(fields: dict[str, Any], rat
 
 
 @pytest.mark.parametrize("ratio", [1.0, 1.25, 2.0])
-def test_a_small_cell_is_its_colour_from_edge_to_edge(ratio: float) -> None:
+def test_a_small_cell_has_its_colour_from_edge_to_edge(ratio: float) -> None:
     heatmap = a_heatmap(RANDOM.random((30, 30)))
     painted = Painted(heatmap, TINY, ratio=ratio)
     colours, chosen = scale(heatmap), colour_indices(heatmap)
@@ -151,10 +153,10 @@ def test_the_scale_of_a_column_goes_from_the_lowest_to_the_highest_colour(
     assert along == sorted(along)
     edge = 20 + width + 1
     beyond = [image.pixelColor(x, y).name() for x in range(edge, 460) for y in range(36)]
-    assert set(beyond) == lower(LIGHT.paper)  # neither a number nor words reach the next column
+    assert set(beyond) == lower(LIGHT.paper)  # no text reaches the next column
 
 
-def test_what_layers_share_is_written_small_beside_their_ramp() -> None:
+def test_the_shared_scale_of_layers_has_small_texts_next_to_its_ramp() -> None:
     heatmap = a_heatmap([[0.0, 1.0]], title="Head 1", layer=0, label="Layer 1")
     image = QImage(480, 60, QImage.Format.Format_RGB32)
     image.fill(QColor(LIGHT.paper))
@@ -166,10 +168,10 @@ def test_what_layers_share_is_written_small_beside_their_ramp() -> None:
     words = "query ↓  key →"
     ramp = 20 + round(font_metrics(12).horizontalAdvance(words))
     between = [image.pixelColor(x, y).name() for x in range(ramp, ramp + 16) for y in range(18, 33)]
-    assert set(between) == lower(LIGHT.paper)  # air between the words and the scale
+    assert set(between) == lower(LIGHT.paper)  # space between the text and the scale
 
 
-def test_what_is_no_number_has_the_colour_of_a_warning() -> None:
+def test_missing_values_have_the_warning_colour() -> None:
     painted = Painted(a_heatmap([[0.5] * 9 + [np.nan]] * 10), SMALL)
     assert painted.at(painted.slot.cell(0, 9).center()) == LIGHT.warning.lower()
 
@@ -198,7 +200,7 @@ def test_masked_cells_are_tinted_and_struck_through(cell: int, theme: Theme) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 @pytest.mark.parametrize("cell", [TINY, LARGE])
-def test_what_one_side_forbids_is_hatched_over_its_colour(cell: int, theme: Theme) -> None:
+def test_a_cell_that_one_side_forbids_is_hatched_over_its_colour(cell: int, theme: Theme) -> None:
     uneven = np.triu(np.ones((6, 6), dtype=bool), 1)
     fields: dict[str, Any] = {"colour": SIGNED, "part": ComparedSide.CHANGE}
     painted = Painted(a_heatmap(np.full((6, 6), 1.0), uneven_rows=uneven, **fields), cell, theme)
@@ -208,16 +210,16 @@ def test_what_one_side_forbids_is_hatched_over_its_colour(cell: int, theme: Them
         foot = area.adjusted(1, area.height() * 0.75, -1, -1)
         assert (mark in painted.trim_to(foot)) == uneven[row, column]
         assert painted.inside(row, column) & set(scale(painted.heatmap, theme))
-    if cell == LARGE:  # its number is left alone
+    if cell == LARGE:  # its number is not covered
         assert mark not in painted.trim_to(area.adjusted(1, 1, -1, -area.height() / 4 - 1))
 
 
-def test_numbers_are_shortened_where_room_is_short() -> None:
+def test_numbers_are_shortened_if_there_is_little_room() -> None:
     heatmap = a_heatmap(np.full((3, 3), -0.25), colour=SIGNED)
     short, long = (
         font_metrics(12).horizontalAdvance(text) * 9 / 12 for text in ("−.25", "−0.2500")
     )
-    cell = math.ceil(short) + 5  # in the smallest type that is written
+    cell = math.ceil(short) + 5  # in the smallest font size
     assert cell < long
     assert len(Painted(heatmap, cell).inside(1, 1)) > 1
     assert len(Painted(heatmap, cell - 6).inside(1, 1)) == 1
@@ -244,7 +246,7 @@ def test_dropped_cells_are_crossed_out() -> None:
 # -------------------------------------------------------------------------------- numbers, words
 
 
-def test_numbers_stand_in_cells_that_have_room() -> None:
+def test_numbers_are_written_in_cells_with_room() -> None:
     heatmap = a_heatmap(np.full((4, 4), 0.25))
     ground = scale(heatmap)[MAX_COLOUR_INDEX // 4]
     large, small, tiny = (Painted(heatmap, cell) for cell in (LARGE, SMALL, TINY))
@@ -253,14 +255,14 @@ def test_numbers_stand_in_cells_that_have_room() -> None:
     assert small.inside(0, 0) == tiny.inside(0, 0) == {ground}
 
 
-def test_numbers_are_dark_on_light_and_light_on_dark() -> None:
+def test_numbers_are_dark_on_light_colours_and_light_on_dark_ones() -> None:
     painted = Painted(a_heatmap([[0.0, 1.0]] * 2), LARGE)
     assert "#ffffff" in painted.inside(0, 0)
     assert "#000000" in painted.inside(0, 1)
     assert "#ffffff" not in painted.inside(0, 1)
 
 
-def test_no_number_stands_in_a_forbidden_cell_but_minus_infinity() -> None:
+def test_forbidden_cells_contain_no_number_except_minus_infinity() -> None:
     forbidden = np.array([[False, True], [False, False]])
     zero = a_heatmap([[1, 0], [0.5, 0.5]], forbidden=forbidden)
     infinite = a_heatmap([[1, -np.inf], [0.5, 0.5]], colour=SIGNED, forbidden=forbidden)
@@ -277,7 +279,7 @@ def test_pooled_cells_have_no_numbers() -> None:
     assert painted.inside(0, 0) == {scale(painted.heatmap)[MAX_COLOUR_INDEX // 4]}
 
 
-def test_row_sums_stand_beside_the_rows() -> None:
+def test_row_sums_are_next_to_the_rows() -> None:
     plain = Painted(a_heatmap(np.full((4, 4), 0.25)), LARGE)
     summed = Painted(a_heatmap(np.full((4, 4), 0.5), sums=np.full(4, 2.0)), LARGE)
     for painted, is_there in ((plain, False), (summed, True)):
@@ -295,7 +297,7 @@ def percent(request: pytest.FixtureRequest, application: QApplication) -> Iterat
 
 
 @pytest.mark.usefixtures("percent")
-def test_the_end_of_a_scale_is_whole_in_the_line_of_a_small_panels_title() -> None:
+def test_the_end_of_a_scale_is_not_cut_next_to_the_title_of_a_small_panel() -> None:
     heatmap = a_heatmap(
         np.full((20, 20), 0.5),
         colour=ROW_SCALE[2],
@@ -312,7 +314,7 @@ def test_the_end_of_a_scale_is_whole_in_the_line_of_a_small_panels_title() -> No
     assert painted.trim_to(last.translated(8 * scale, 0)) == lower(LIGHT.paper)
 
 
-def test_labels_stand_on_both_sides() -> None:
+def test_rows_and_columns_have_labels() -> None:
     painted = Painted(a_heatmap(np.full((4, 4), 0.25)), LARGE)
     for at in range(4):
         assert painted.trim_to(panel_margins_paint.row_label_box(painted.slot, at)) != lower(
@@ -328,14 +330,16 @@ def test_labels_stand_on_both_sides() -> None:
     [
         (3, 1, 40, [0, 1, 2]),
         (6, 1, 14, [0, 1, 2, 3, 4, 5]),
-        (6, 1, 11, [0, 1, 2, 3, 4, 5]),  # in smaller type
+        (6, 1, 11, [0, 1, 2, 3, 4, 5]),  # in a smaller font size
         (6, 1, 9, [0, 2, 4]),
         (6, 1, 8, [0, 2, 4]),
         (4, 2, 40, [0, 2, 4, 6]),
         (4, 2, 8, [0, 4]),
     ],
 )
-def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list[int]) -> None:
+def test_omitted_labels_are_evenly_spaced(
+    count: int, block: int, cell: float, shown: list[int]
+) -> None:
     found = [at for at, _ in panel_margins_paint.visible_labels(axis("query", count, block), cell)]
     assert found[0] == 0
     assert len({b - a for a, b in itertools.pairwise(found)}) <= 1
@@ -350,18 +354,18 @@ def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list
         (range(127, 256), ["128", "256"]),
     ],
 )
-def test_of_very_many_tokens_the_places_are_written(part: range | None, shown: list[str]) -> None:
+def test_very_many_tokens_are_labelled_by_position(part: range | None, shown: list[str]) -> None:
     tokens = replace(axis("query", 200, 5), part=part)
     assert panel_margins_paint.shows_positions(tokens, 1.0)
     found = panel_margins_paint.visible_labels(tokens, 1.0)
     assert [text for _, text in found] == shown
     assert [at + 1 for at, _ in found] == [int(text) for text in shown]
     few = axis("query", 64)
-    assert not panel_margins_paint.shows_positions(few, 3.0)  # one in six or so
+    assert not panel_margins_paint.shows_positions(few, 3.0)  # about one in six
     assert all(text == few.labels[at] for at, text in panel_margins_paint.visible_labels(few, 3.0))
 
 
-def test_columns_that_are_counted_show_round_numbers() -> None:
+def test_numbered_columns_have_round_numbers_as_labels() -> None:
     columns = axis("d_head", 40)
     found = [
         at + 1 for at, _ in panel_margins_paint.visible_labels(columns, 4, upright=False, needed=24)

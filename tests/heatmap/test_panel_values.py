@@ -54,7 +54,7 @@ RUNS = (
 
 
 class Looked(Struct, frozen=True):
-    """A panel, and what it was asked to be of."""
+    """A panel and the request from which it was built."""
 
     run: Run
     stage: str
@@ -69,7 +69,7 @@ class Looked(Struct, frozen=True):
         return next(one for one in shown.heatmaps if (one.stage, one.head, one.fold) == whose)
 
     def numbers(self) -> tuple[np.ndarray, bool]:
-        """All of the panel by float64 NumPy, and whether any number of the stage is below 0."""
+        """Return the whole panel, computed by NumPy in float64, and whether the stage is signed."""
         trace = self.run.trace
         whole = made(self.run, self.stage, self.view.lens)
         if self.fold:
@@ -122,7 +122,7 @@ def looked(draw: st.DrawFn, /, **fixed: Any) -> Looked:
 
 
 def pooled(numbers: np.ndarray, is_signed: bool) -> float:
-    """The number that stands for a block, by the words of the panel."""
+    """Return the number of a block according to the panel's note."""
     found = numbers[numbers != -np.inf]
     if not found.size:
         return -math.inf
@@ -133,7 +133,7 @@ def pooled(numbers: np.ndarray, is_signed: bool) -> float:
 
 
 def blocks(axis: HeatmapAxis) -> list[slice]:
-    """The rows or columns of the stage that are in each drawn cell."""
+    """Return the rows or columns of the stage in each drawn cell."""
     edges = [
         *range(axis.visible_range.start, axis.visible_range.stop, axis.block),
         axis.visible_range.stop,
@@ -145,7 +145,7 @@ def blocks(axis: HeatmapAxis) -> list[slice]:
 
 
 @given(looked())
-def test_every_number_is_the_traces(given_: Looked) -> None:
+def test_every_number_is_that_of_the_trace(given_: Looked) -> None:
     heatmap, (numbers, is_signed) = given_.panel, given_.numbers()
     rows, columns = blocks(heatmap.rows), blocks(heatmap.columns)
     expected = [[pooled(numbers[row, column], is_signed) for column in columns] for row in rows]
@@ -153,7 +153,7 @@ def test_every_number_is_the_traces(given_: Looked) -> None:
 
 
 @given(looked())
-def test_what_is_asked_for_is_seen_in_blocks_of_which_there_is_room(given_: Looked) -> None:
+def test_the_visible_part_is_pooled_into_blocks_that_fit(given_: Looked) -> None:
     heatmap, stage = given_.panel, given_.run.trace.stage(given_.stage)
     zoom = clamp_zoom(given_.view.zoom, (TOKENS, TOKENS))
     parts = zoom.of(stage) if zoom else (None, None)
@@ -165,7 +165,7 @@ def test_what_is_asked_for_is_seen_in_blocks_of_which_there_is_room(given_: Look
             assert axis.visible_range == range(size)
             assert axis.block == math.ceil(size / room)
             continue
-        assert axis.block & (axis.block - 1) == 0  # the least power of two with room
+        assert axis.block & (axis.block - 1) == 0  # the smallest power of two that fits
         assert math.ceil(len(part) / axis.block) <= room
         assert axis.block == 1 or math.ceil(len(part) / (axis.block // 2)) > room
         assert axis.visible_range.start % axis.block == 0
@@ -177,16 +177,16 @@ def test_what_is_asked_for_is_seen_in_blocks_of_which_there_is_room(given_: Look
 
 
 @given(looked())
-def test_a_panel_takes_the_same_room_whatever_is_seen_of_it(given_: Looked) -> None:
+def test_the_room_of_a_panel_does_not_depend_on_its_visible_part(given_: Looked) -> None:
     whole = replace(given_, view=replace(given_.view, zoom=None)).panel
     assert given_.panel.side == whole.side == whole.values.shape
 
 
-# ------------------------------------------------------------------------------- what belongs
+# ------------------------------------------------------------------------------- labels and marks
 
 
 @given(looked())
-def test_labels_and_marks_are_of_the_same_tokens(given_: Looked) -> None:
+def test_labels_and_marks_belong_to_the_same_tokens(given_: Looked) -> None:
     heatmap, run = given_.panel, given_.run
     tokens = run.texts[given_.view.text]
     assert heatmap.rows.labels == tokens
@@ -211,7 +211,7 @@ def test_labels_and_marks_are_of_the_same_tokens(given_: Looked) -> None:
 
 
 @given(looked(lens=WeightTransform.PLAIN))
-def test_dropped_cells_are_of_the_same_tokens(given_: Looked) -> None:
+def test_dropped_cells_belong_to_the_same_tokens(given_: Looked) -> None:
     heatmap = given_.panel
     if given_.stage != "dropped" or given_.fold:
         assert heatmap.dropped is None
@@ -227,7 +227,7 @@ def test_dropped_cells_are_of_the_same_tokens(given_: Looked) -> None:
 
 
 @given(looked(colouring=ColourOptions(limits=ColourLimits.ROW)))
-def test_the_ends_of_rows_are_those_of_the_whole_row(given_: Looked) -> None:
+def test_the_ends_of_a_row_are_those_of_the_whole_row(given_: Looked) -> None:
     heatmap, (numbers, _) = given_.panel, given_.numbers()
     sizes = np.where(np.isfinite(numbers), np.abs(numbers), 0)
     expected = [sizes[row].max() for row in blocks(heatmap.rows)]
@@ -236,7 +236,7 @@ def test_the_ends_of_rows_are_those_of_the_whole_row(given_: Looked) -> None:
 
 
 @given(looked(colouring=ColourOptions(limits=ColourLimits.PANEL)))
-def test_the_ends_of_a_panel_are_those_of_all_of_it(given_: Looked) -> None:
+def test_the_ends_of_a_panel_are_those_of_the_whole_panel(given_: Looked) -> None:
     colour, (numbers, is_signed) = given_.panel.colour, given_.numbers()
     largest = np.abs(numbers[np.isfinite(numbers)]).max()
     assert colour.high == pytest.approx(largest or 1, rel=1e-5)
@@ -258,7 +258,7 @@ def test_row_sums_are_those_of_the_whole_row(given_: Looked) -> None:
         np.testing.assert_allclose(heatmap.sums, sums, rtol=1e-5, atol=1e-6)
 
 
-def test_of_a_part_only_what_is_seen_is_ranked_and_it_is_said() -> None:
+def test_only_the_visible_part_is_ranked_and_a_note_states_this() -> None:
     ranked, said = ColourOptions(ColourCurve.RANK), "ranked within the visible part"
     assert panel(RUNS[0], "scores", colouring=ranked).notes == ()
     part = ZoomRange(range(3, 9), range(4, 8))
@@ -266,11 +266,11 @@ def test_of_a_part_only_what_is_seen_is_ranked_and_it_is_said() -> None:
     assert panel(RUNS[0], "scores", zoom=part).notes == ()
 
 
-# ---------------------------------------------------------------------------------- the lenses
+# ---------------------------------------------------------------------------- transformations
 
 
 @given(looked(lens=WeightTransform.WITHOUT_FIRST))
-def test_where_the_first_token_is_hidden_it_is_said(given_: Looked) -> None:
+def test_a_note_states_that_the_first_token_is_hidden(given_: Looked) -> None:
     heatmap = given_.panel
     is_weights = given_.run.trace.stage(given_.stage).is_weights
     assert ("without the first token, renormalized" in heatmap.notes) == is_weights
@@ -283,16 +283,16 @@ def test_where_the_first_token_is_hidden_it_is_said(given_: Looked) -> None:
 
 
 @pytest.mark.parametrize("head", range(3))
-def test_without_the_first_token_the_rest_is_shared_out_anew(head: int) -> None:
+def test_without_the_first_token_the_other_weights_are_renormalized(head: int) -> None:
     weights = RUNS[0].trace.read("weights", (head,)).astype(np.float64)
     values = panel(RUNS[0], "weights", head, lens=WeightTransform.WITHOUT_FIRST).values
     np.testing.assert_allclose(values[1:].sum(axis=1), 1, atol=1e-5)
-    assert not values[0].any()  # it reads nothing but the first
+    assert not values[0].any()  # it attends only to the first
     ratio = weights[5, 2] / weights[5, 4]
     assert values[5, 2] / values[5, 4] == pytest.approx(ratio, rel=1e-4)
 
 
-def test_what_is_hidden_or_dropped_is_not_out_of_range() -> None:
+def test_hidden_and_dropped_cells_are_not_out_of_range() -> None:
     typed = ColourOptions(
         limits=ColourLimits.TYPED, typed=(("weights", 0.2, 0.5), ("dropped", 0.2, 0.5))
     )
@@ -313,7 +313,7 @@ def test_what_is_hidden_or_dropped_is_not_out_of_range() -> None:
     assert dropped.notes[-1] == f"◥ {above} above, ◢ {below} below"
 
 
-def test_ends_typed_while_weights_were_signed_go_from_0_where_they_are_not() -> None:
+def test_limits_entered_for_signed_weights_start_at_0_for_unsigned_weights() -> None:
     typed = ColourOptions(limits=ColourLimits.TYPED, typed=(("weights", -0.6, 0.6),))
     colour = panel(RUNS[2], "weights", colouring=typed).colour
     assert (colour.low, colour.high, colour.is_signed) == (-0.6, 0.6, True)
@@ -325,7 +325,7 @@ def test_ends_typed_while_weights_were_signed_go_from_0_where_they_are_not() -> 
 
 
 @pytest.mark.parametrize("room", [4, 16])
-def test_the_map_is_all_of_the_panel_that_is_pinned_or_of_the_first_weights(room: int) -> None:
+def test_the_minimap_shows_the_whole_pinned_panel_or_the_first_weights(room: int) -> None:
     zoom = ZoomRange(range(2, 6), range(3, 9))
     fields: dict[str, Any] = {"room": room, "stages": frozenset({"scores", "weights", "context"})}
     assert board(RUNS[0], **fields).overview is None
@@ -343,7 +343,7 @@ def test_the_map_is_all_of_the_panel_that_is_pinned_or_of_the_first_weights(room
         np.testing.assert_array_equal(overview.values, RUNS[0].trace.read(stage, (head,)))
 
 
-def test_what_the_map_needs_is_read_before_whichever_cell_is_pinned() -> None:
+def test_everything_for_the_minimap_is_read_before_a_cell_is_pinned() -> None:
     long = a_run(" ".join(200 * ["a"]))
     view = View(stages=frozenset({"weights", "scores"}), zoom=ZoomRange(range(9), range(9)))
     assert needs(long, view) != needs(long, replace(view, zoom=None))
@@ -371,7 +371,7 @@ def a_board(**fields: Any) -> Board:
 
 
 @given(looked(folds=frozenset(HeadAggregate)))
-def test_a_drawn_cell_is_the_one_that_gave_its_number(given_: Looked) -> None:
+def test_a_drawn_cell_is_the_cell_that_determines_its_number(given_: Looked) -> None:
     shown = board(given_.run, **{name: getattr(given_.view, name) for name in FIELDS})
     for heatmap in shown.heatmaps:
         numbers = replace(given_, head=heatmap.head, fold=heatmap.fold).numbers()[0]
@@ -385,13 +385,13 @@ def test_a_drawn_cell_is_the_one_that_gave_its_number(given_: Looked) -> None:
             assert numbers[row, column] == pytest.approx(shown_number, rel=1e-5, abs=1e-7)
 
 
-def test_from_nowhere_one_walks_to_the_first_cell_that_is_seen() -> None:
+def test_movement_without_a_cell_leads_to_the_first_visible_cell() -> None:
     shown = a_board(zoom=ZoomRange(range(4, 8), range(6, 9)))
     assert move_cursor(shown, None, 1, 0) == Cell("weights", (0, 4, 6))
 
 
 @pytest.mark.parametrize("fold", HeadAggregate)
-def test_one_walks_into_the_rows_of_folds_and_on(fold: HeadAggregate) -> None:
+def test_movement_includes_the_rows_of_aggregated_heads(fold: HeadAggregate) -> None:
     shown = a_board(folds=frozenset(HeadAggregate))
     last = Cell("weights", (2, TOKENS - 1, 3))
     mean, largest = (Cell("weights", (0, 3), by) for by in HeadAggregate)
@@ -405,7 +405,7 @@ def test_one_walks_into_the_rows_of_folds_and_on(fold: HeadAggregate) -> None:
     assert beside == Cell("context", (2, 0), fold)
 
 
-def test_what_is_seen_is_said() -> None:
+def test_the_visible_part_is_described() -> None:
     for zoom, said in (
         (None, ("", "")),
         (
@@ -420,7 +420,7 @@ def test_what_is_seen_is_said() -> None:
         assert (looks.part, looks.part_description) == said
 
 
-def test_the_rows_of_panels_have_the_names_of_whose_they_are() -> None:
+def test_rows_of_panels_are_named_after_their_head_or_text() -> None:
     shown = a_board(folds=frozenset(HeadAggregate), heads=frozenset({1}))
     for column in shown.columns:
         assert [heatmap.label for heatmap in column] == ["Head 2", "Mean", "Largest"]
@@ -428,7 +428,7 @@ def test_the_rows_of_panels_have_the_names_of_whose_they_are() -> None:
     assert {heatmap.fold for heatmap in alone.heatmaps} == {HeadAggregate.MAX}
 
 
-def test_texts_side_by_side_have_a_head_though_only_folds_are_shown() -> None:
+def test_texts_side_by_side_have_a_head_even_if_only_aggregates_are_shown() -> None:
     shown = board(
         RUNS[3],
         stages=frozenset({"weights"}),
@@ -439,7 +439,7 @@ def test_texts_side_by_side_have_a_head_though_only_folds_are_shown() -> None:
     assert [(heatmap.leading, heatmap.head) for heatmap in shown.heatmaps] == [((0,), 0), ((1,), 0)]
 
 
-def test_rows_of_which_a_coarser_picture_is_known_lie_within_their_own_range(
+def test_coarse_rows_are_within_their_own_range(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
@@ -453,7 +453,7 @@ def test_rows_of_which_a_coarser_picture_is_known_lie_within_their_own_range(
     assert (shown.values.max(-1) > 0).all()
 
 
-def test_of_what_no_picture_is_known_no_cell_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_that_are_not_drawn_yet_have_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)

@@ -1,4 +1,4 @@
-"""In playback, what a step reads moves to where it is used, and only then is the result shown."""
+"""In playback, the inputs of a step move to the result, which is shown only after they arrive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 
 
 class MotionViewer:
-    """Steps through the scores, and holds each motion at its start."""
+    """Steps through the scores, and stops each motion at its start."""
 
     def __init__(self, viewer: Viewer, qtbot: QtBot) -> None:
         self.viewer, self.qtbot = viewer, qtbot
@@ -59,7 +59,7 @@ class MotionViewer:
         self.motion.animation.setCurrentTime(ms)
 
     def finish(self) -> None:
-        """Let the motion arrive."""
+        """Finish the motion."""
         with self.qtbot.waitSignal(self.motion.ended, timeout=PATIENCE_MS):
             self.advance(self.motion.animation.duration())
 
@@ -67,7 +67,7 @@ class MotionViewer:
         return rgb_of(self.board.viewport().grab().toImage())
 
     def is_empty(self, area: QRectF) -> bool:
-        """Whether an area of the board has the colour of the paper alone, but for its outline."""
+        """Return whether an area of the board only has the paper colour, except for its outline."""
         offset = self.board.scroll_offset()
         inside = area.translated(-offset).adjusted(3, 3, -3, -3).toAlignedRect()
         seen = self.image()[inside.top() : inside.bottom(), inside.left() : inside.right()]
@@ -76,7 +76,7 @@ class MotionViewer:
         return bool((seen == paper).all())
 
     def painted(self) -> None:
-        """Wait for a frame, and until all that follows from it is done."""
+        """Wait for a frame and all events that it causes."""
         with self.qtbot.waitSignal(self.board.painted, timeout=PATIENCE_MS):
             self.board.viewport().update()
         QApplication.processEvents()
@@ -87,7 +87,7 @@ def moves(viewer: Viewer, qtbot: QtBot) -> MotionViewer:
     return MotionViewer(viewer, qtbot)
 
 
-def test_a_step_moves_what_it_reads_until_it_arrives(moves: MotionViewer) -> None:
+def test_a_step_moves_its_inputs_until_they_arrive(moves: MotionViewer) -> None:
     moves.step()
     pictures = []
     for ms in (60, 210, 360, 510):
@@ -113,7 +113,7 @@ def test_a_motion_takes_a_moment() -> None:
 
 
 def _areas_of_copies(moves: MotionViewer, stage: str) -> list[QRectF]:
-    """Return where thumbnails and operands show the last row that is computed."""
+    """Return the areas in which thumbnails and operands show the last computed row."""
     flow = moves.board.board_layout.flow
     assert flow
     columns = flow.panels.columns
@@ -154,7 +154,7 @@ def test_no_target_is_painted_before_its_operands_have_arrived(
     assert not any(moves.is_empty(area) for area in [*targets, *copies])
 
 
-def test_each_frame_paints_no_more_than_what_moves(moves: MotionViewer) -> None:
+def test_each_frame_repaints_only_the_moving_areas(moves: MotionViewer) -> None:
     moves.step()
     areas: list[QRegion] = []
     moves.motion.repaintRequested.connect(areas.append)
@@ -172,7 +172,7 @@ def test_each_frame_paints_no_more_than_what_moves(moves: MotionViewer) -> None:
     assert painted < whole.width() * whole.height()
 
 
-def test_who_wants_no_motion_sees_none(moves: MotionViewer) -> None:
+def test_reduced_motion_disables_the_motion(moves: MotionViewer) -> None:
     set_motion_reduced(True)
     moves.viewer.click("playback.step 1")
     moves.painted()
@@ -181,7 +181,7 @@ def test_who_wants_no_motion_sees_none(moves: MotionViewer) -> None:
     moves.step()
 
 
-def test_a_new_step_ends_the_motion_of_the_last(moves: MotionViewer) -> None:
+def test_a_new_step_ends_the_previous_motion(moves: MotionViewer) -> None:
     moves.step()
     ended: list[bool] = []
     moves.motion.ended.connect(lambda: ended.append(True))
@@ -192,7 +192,7 @@ def test_a_new_step_ends_the_motion_of_the_last(moves: MotionViewer) -> None:
     assert moves.began == [moves.began[0], moves.began[0] + 1]
 
 
-def test_a_pause_ends_a_motion_of_playback(moves: MotionViewer) -> None:
+def test_a_pause_ends_a_playback_motion(moves: MotionViewer) -> None:
     moves.viewer.choose("Speed", "0.25×")
     moves.board.setFocus()
     moves.viewer.key(Qt.Key.Key_Space)
@@ -207,7 +207,7 @@ def test_a_pause_ends_a_motion_of_playback(moves: MotionViewer) -> None:
 
 
 @pytest.mark.slow
-def test_where_a_step_is_shorter_nothing_moves(moves: MotionViewer) -> None:
+def test_short_steps_have_no_motion(moves: MotionViewer) -> None:
     moves.viewer.choose("Steps", "By cell")
     moves.viewer.choose("Speed", "8×")
     moves.board.setFocus()
@@ -218,7 +218,7 @@ def test_where_a_step_is_shorter_nothing_moves(moves: MotionViewer) -> None:
     assert moves.began == []
 
 
-def test_another_size_of_the_board_ends_a_motion(moves: MotionViewer) -> None:
+def test_resizing_the_board_ends_a_motion(moves: MotionViewer) -> None:
     moves.step()
     moves.viewer.window.resize(moves.viewer.window.width() + 80, moves.viewer.window.height())
     moves.viewer.hand.until(lambda: not moves.motion.is_moving)

@@ -1,4 +1,4 @@
-"""Moving cells have the colours of the cells they are copied from, from place to place."""
+"""Moving cells keep the colours of the cells from which they are copied."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("application")
 def played(
     run: Run, place: PlaybackPosition, grain: StepSize = StepSize.ROW, **fields: Any
 ) -> tuple[tuple[PanelSlot, ...], HighlightedStep]:
-    """Lay out the panels of a step, and give what it reads."""
+    """Lay out the panels of a step, and return its inputs."""
     view = View(**{"stages": EVERYTHING, "playhead": Playhead(place, grain), **fields})
     board = present_board(resolved(run, view), Board())
     step = present_highlights(resolved(run, view)).step
@@ -57,7 +57,7 @@ def starts_within(cells: tuple[MovingCells, ...], slot: PanelSlot) -> list[Movin
     return [one for one in cells if slot.cells.contains(one.start)]
 
 
-def test_cells_are_copied_in_their_colours_and_go_where_they_are_used() -> None:
+def test_moving_cells_keep_their_colours_and_move_to_the_result() -> None:
     slots, step = played(a_run(d_out=6), PlaybackPosition("scores", 3))
     cells = moving_cells(slots, step, LIGHT)
     keys, scores = slot_of(slots, "keys"), slot_of(slots, "scores")
@@ -73,7 +73,7 @@ def test_cells_are_copied_in_their_colours_and_go_where_they_are_used() -> None:
     assert len(cells) == 6 + 1
 
 
-def test_what_is_out_of_sight_is_left_out() -> None:
+def test_invisible_cells_are_omitted() -> None:
     slots, step = played(a_run(d_out=6), PlaybackPosition("scores", 3))
     first = QRectF(slot_of(slots, "queries").cells.united(slot_of(slots, "scores").cells))
     seen = moving_cells(slots, step, LIGHT, first)
@@ -83,7 +83,7 @@ def test_what_is_out_of_sight_is_left_out() -> None:
     assert moving_cells(slots, step, LIGHT, QRectF(-50, -50, 20, 20)) == ()
 
 
-def test_of_a_zoomed_board_only_visible_cells_move() -> None:
+def test_only_visible_cells_of_a_zoomed_board_move() -> None:
     zoom = ZoomRange(range(2, 5), range(1, 4))
     slots, step = played(a_run(d_out=6), PlaybackPosition("scores", 3), zoom=zoom)
     cells = moving_cells(slots, step, LIGHT)
@@ -102,7 +102,7 @@ def test_a_pooled_cell_moves_only_as_a_whole() -> None:
     slots, step = played(run, PlaybackPosition("scores", 3), room=16)
     assert slot_of(slots, "queries").heatmap.rows.block == 4
     cells = moving_cells(slots, step, LIGHT)
-    assert starts_within(cells, slot_of(slots, "queries")) == []  # it stands for others, too
+    assert starts_within(cells, slot_of(slots, "queries")) == []  # it also represents others
     assert len(starts_within(cells, slot_of(slots, "keys"))) == 16
     slots, step = played(run, PlaybackPosition("scores"), StepSize.STAGE, room=16)
     assert starts_within(moving_cells(slots, step, LIGHT), slot_of(slots, "queries"))
@@ -112,9 +112,7 @@ rectangles = st.builds(QRectF, *2 * [st.floats(0, 900)], *2 * [st.floats(1, 90)]
 
 
 @given(rectangles, rectangles, st.floats(0, 1))
-def test_a_motion_goes_straight_from_its_start_to_its_end(
-    start: QRectF, end: QRectF, share: float
-) -> None:
+def test_a_motion_is_a_straight_line(start: QRectF, end: QRectF, share: float) -> None:
     one = MovingCells(QImage(1, 1, QImage.Format.Format_RGB32), start, end)
     assert one.at(ease(0)) == start
     assert one.at(ease(1)).center().x() == pytest.approx(end.center().x())

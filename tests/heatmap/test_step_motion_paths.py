@@ -1,4 +1,4 @@
-"""What moves in a step is what its cells read, and it goes to the cells that read it."""
+"""The inputs of a step move to the cells that are computed from them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cells_of(block: HighlightBlock) -> Cells:
 
 
 def read_by(run: Run, text: int, made: Cells) -> Cells:
-    """The cells that the explanations of cells name."""
+    """Return the cells that the explanations of the given cells refer to."""
     batch = (text,) if run.trace.axes else ()
     return {
         (factor.name, factor.source(term)[len(batch) :])
@@ -70,7 +70,7 @@ def paths(run: Run, step: HighlightedStep) -> tuple[MotionPath, ...]:
 
 @examples(0.6)
 @given(cases(), st.sampled_from(StepSize), st.data())
-def test_all_that_is_read_goes_to_cells_that_read_it_and_nothing_else_moves(
+def test_exactly_the_inputs_move_to_the_cells_computed_from_them(
     case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     run = case.run()
@@ -90,13 +90,13 @@ def test_all_that_is_read_goes_to_cells_that_read_it_and_nothing_else_moves(
     if grain is not StepSize.STAGE:
         for path in found:
             for cell in cells_of(path.target):
-                # A weight that a mask sets to 0 without a score reads nothing.
+                # A weight that a mask sets to 0 without a score has no inputs.
                 needed = read_by(run, text, {cell})
                 assert not needed or needed & cells_of(path.source)
 
 
 def of_head(found: tuple[MotionPath, ...], stage: str) -> list[tuple[range, range, range, range]]:
-    """The rows and columns of both ends of the first head's paths from a stage."""
+    """Return the rows and columns at both ends of the first head's paths from a stage."""
     return [
         (path.source.rows, path.source.columns, path.target.rows, path.target.columns)
         for path in found
@@ -104,7 +104,7 @@ def of_head(found: tuple[MotionPath, ...], stage: str) -> list[tuple[range, rang
     ]
 
 
-def test_a_query_goes_to_its_row_of_scores_and_each_key_to_its_column() -> None:
+def test_a_query_moves_to_its_row_of_scores_and_each_key_to_its_column() -> None:
     run = a_run(d_out=6)
     found = paths(run, shown_step(run, PlaybackPosition("scores", 3), StepSize.ROW))
     row, tokens, columns = range(3, 4), range(6), range(3)
@@ -113,7 +113,7 @@ def test_a_query_goes_to_its_row_of_scores_and_each_key_to_its_column() -> None:
     assert of_head(found, "keys") == [(key, columns, row, key) for key in keys]
 
 
-def test_weights_go_to_their_context_vector_and_each_column_of_values_to_its_number() -> None:
+def test_weights_and_value_columns_move_to_their_context_vector() -> None:
     run = a_run(d_out=6)
     found = paths(run, shown_step(run, PlaybackPosition("context", 3), StepSize.ROW))
     row, tokens, columns = range(3, 4), range(6), range(3)
@@ -122,7 +122,7 @@ def test_weights_go_to_their_context_vector_and_each_column_of_values_to_its_num
     assert of_head(found, "values") == [(tokens, value, row, value) for value in values]
 
 
-def test_heads_go_side_by_side() -> None:
+def test_heads_move_to_their_concatenated_columns() -> None:
     run = a_run(d_out=6)
     found = paths(run, shown_step(run, PlaybackPosition("concat", 3), StepSize.ROW))
     assert {(path.source.head, path.target.columns) for path in found} == {
@@ -131,7 +131,7 @@ def test_heads_go_side_by_side() -> None:
     }
 
 
-def test_of_many_keys_several_travel_together() -> None:
+def test_many_keys_move_in_groups() -> None:
     run = a_run(" ".join(50 * ["word"]), heads=1)
     found = paths(run, shown_step(run, PlaybackPosition("scores", 3), StepSize.ROW))
     keys = [path.source.rows for path in found if path.source.stage == "keys"]
@@ -139,13 +139,13 @@ def test_of_many_keys_several_travel_together() -> None:
     assert [key for part in keys for key in part] == [*range(50)]
 
 
-def test_of_many_heads_each_block_travels_as_one() -> None:
+def test_with_many_heads_each_block_moves_as_a_whole() -> None:
     run = a_run(" ".join(40 * ["word"]), heads=16, d_out=16)
     found = paths(run, shown_step(run, PlaybackPosition("scores", 3), StepSize.ROW))
     assert len(found) == 2 * 16 <= MAX_PATHS
 
 
-def test_what_has_no_panel_is_left_out() -> None:
+def test_stages_without_a_panel_are_omitted() -> None:
     run = a_run()
     step = shown_step(run, PlaybackPosition("scores", 3), StepSize.ROW)
     axes = {"keys": ("token", "d_head"), "scores": ("query", "key")}
@@ -174,7 +174,7 @@ def at(position: int, ms: float | None = None) -> HighlightedStep:
         (at(3, MOTION_MS - 1), at(4, MOTION_MS - 1), False, True),
     ],
 )
-def test_a_step_in_playback_or_the_next_one_begins_a_motion(
+def test_a_playback_step_or_the_next_step_starts_a_motion(
     before: HighlightedStep | None, after: HighlightedStep | None, begins: bool, ends: bool
 ) -> None:
     assert starts_motion(before, after) == begins

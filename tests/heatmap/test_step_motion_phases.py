@@ -45,7 +45,7 @@ def test_the_result_is_shown_only_in_the_last_phase(kind: MotionKind) -> None:
 
 
 @pytest.mark.parametrize("kind", MotionKind)
-def test_the_board_is_dimmed_only_meanwhile(kind: MotionKind) -> None:
+def test_the_board_is_dimmed_only_during_the_motion(kind: MotionKind) -> None:
     assert dimming(kind, 0) == dimming(kind, 1) == 0
     assert dimming(kind, 0.5) == 1
 

@@ -1,4 +1,4 @@
-"""The texts of a batch side by side: each with its tokens, all under one cursor."""
+"""The texts of a batch side by side: each has its own tokens, and all share one cursor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = ("The cat sat", "A dog ran to me", "Birds")
 
 @pytest.fixture
 def texts(open_window: Open, qtbot: QtBot) -> Hand:
-    """A window with three texts side by side."""
+    """Open a window with three texts side by side."""
     from tests.support.window_input import Hand
 
     spec = AttentionSpec(heads=2, d_out=4, device=Device.CPU)
@@ -49,7 +49,7 @@ def place(hand: Hand, text: int, row: int, column: int) -> QPoint:
     return slot.cell(row, column).center().toPoint() - hand.board.scroll_offset().toPoint()
 
 
-def test_every_text_has_its_own_panel_of_its_own_words(texts: Hand) -> None:
+def test_every_text_has_a_panel_with_its_own_tokens(texts: Hand) -> None:
     run = texts.window.workspace.run
     assert run is not None
     panels = [shown for shown in texts.shown.heatmaps if shown.stage == "weights"]
@@ -62,7 +62,7 @@ def test_every_text_has_its_own_panel_of_its_own_words(texts: Hand) -> None:
         assert set(panel.rows.labels[len(words) :]) <= {PADDING_LABEL}
 
 
-def test_the_pointer_looks_at_the_text_that_it_is_over(texts: Hand) -> None:
+def test_the_text_under_the_pointer_is_explained(texts: Hand) -> None:
     texts.move_to(place(texts, 1, 2, 1))
     texts.until(lambda: "ran (query 3) attends to" in texts.said)
     assert "dog" in texts.said
@@ -71,7 +71,7 @@ def test_the_pointer_looks_at_the_text_that_it_is_over(texts: Hand) -> None:
     texts.until(lambda: "sat (query 3) attends to" in texts.said)
 
 
-def test_a_click_pins_in_its_text_and_the_keys_stay_there(texts: Hand) -> None:
+def test_a_click_pins_a_cell_in_its_text_and_arrow_keys_stay_there(texts: Hand) -> None:
     texts.move_to(place(texts, 1, 4, 0))
     texts.click(texts.board.viewport(), place(texts, 1, 4, 0))
     texts.settle()
@@ -84,7 +84,7 @@ def test_a_click_pins_in_its_text_and_the_keys_stay_there(texts: Hand) -> None:
     assert (view.text, view.pinned) == (1, Cell("weights", (0, 4, 0)))  # the last row
 
 
-def test_another_head_is_seen_by_pinning_or_choosing_it(texts: Hand) -> None:
+def test_another_head_is_shown_by_pinning_or_choosing_it(texts: Hand) -> None:
     texts.window.workspace.change_view(pinned=Cell("weights", (1, 0, 0)))
     texts.settle()
     assert {shown.head for shown in texts.shown.heatmaps if shown.stage == "weights"} == {1}
@@ -94,7 +94,7 @@ def test_another_head_is_seen_by_pinning_or_choosing_it(texts: Hand) -> None:
     assert {shown.head for shown in texts.shown.heatmaps if shown.stage == "weights"} == {1}
 
 
-def test_while_something_is_played_there_is_one_text(texts: Hand) -> None:
+def test_only_one_text_is_shown_during_playback(texts: Hand) -> None:
     texts.window.controllers.playback_controller.seek_stage("weights")
     texts.settle()
     assert {shown.leading for shown in texts.shown.heatmaps} == {(0,)}
@@ -103,5 +103,5 @@ def test_while_something_is_played_there_is_one_text(texts: Hand) -> None:
     assert {shown.leading for shown in texts.shown.heatmaps} == {(0,), (1,), (2,)}
 
 
-def test_a_single_text_cannot_be_spread(hand: Hand) -> None:
+def test_a_single_text_cannot_be_shown_side_by_side(hand: Hand) -> None:
     assert not hand.window.actions_.by_id["view.toggle_side_by_side"].isEnabled()

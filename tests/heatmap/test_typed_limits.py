@@ -1,4 +1,4 @@
-"""Numbers beyond typed limits have the colour of the limit, and a cut corner marks them."""
+"""Numbers beyond entered limits have the colour of the limit and a cut corner."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ROWS = 5
 
 
 def filled(value: float, colour: ColourScale = TYPED, **fields: Any) -> Heatmap:
-    """One number in the middle, within the ends all around."""
+    """Return a panel with the given number in the middle, surrounded by numbers within the ends."""
     values = np.full((ROWS, ROWS), 0.4)
     values[2, 2] = value
     return a_heatmap(values, colour=colour, **fields)
 
 
 def inks(painted: Painted, row: int, column: int) -> list[int]:
-    """How wide the mark is in each line of pixels of a cell that has some, from the top."""
+    """Return the width of the mark in each pixel row of a cell that contains it, from the top."""
     cell, ratio = painted.slot.cell(row, column), painted.ratio
     ground = scale(painted.heatmap, painted.theme)[colour_indices(painted.heatmap)[row, column]]
     xs = range(int((cell.left() + 1) * ratio), int((cell.right() - 1) * ratio))
@@ -63,15 +63,15 @@ def test_the_cut_corner_is_on_the_side_of_the_number(
 
 
 @pytest.mark.parametrize("value", [0.2, 0.3, 0.6])
-def test_what_is_within_has_none(value: float) -> None:
+def test_cells_within_the_limits_have_no_cut_corner(value: float) -> None:
     assert inks(Painted(filled(value), SMALL), 2, 2) == []
 
 
-def test_cells_that_are_too_small_have_none() -> None:
+def test_cells_that_are_too_small_have_no_cut_corner() -> None:
     assert inks(Painted(filled(0.9), TINY - 1), 2, 2) == []
 
 
-def test_by_rank_there_is_nothing_beyond() -> None:
+def test_no_cell_is_beyond_the_limits_on_a_rank_scale() -> None:
     ranked = ColourScale("viridis", ColourCurve.RANK, ColourLimits.TYPED, 0.2, 0.6)
     heatmap = filled(0.9, ranked)
     assert limit_masks(heatmap.values, heatmap.marks, ranked) is None
@@ -79,7 +79,7 @@ def test_by_rank_there_is_nothing_beyond() -> None:
 
 
 @pytest.mark.parametrize("mark", ["forbidden", "dropped", "hidden"])
-def test_what_is_no_number_of_the_scale_has_none(mark: str) -> None:
+def test_marked_cells_have_no_cut_corner(mark: str) -> None:
     marks = np.zeros((ROWS, ROWS), dtype=bool)
     marks[2, 2] = True
     given: dict[str, Any] = {mark: marks}
@@ -90,7 +90,7 @@ def test_what_is_no_number_of_the_scale_has_none(mark: str) -> None:
     assert not found[0].any()
 
 
-def test_the_bar_has_the_ends_that_were_typed() -> None:
+def test_the_colour_bar_has_the_entered_limits() -> None:
     assert format_limits(filled(0.4)) == ("0.20", "weight", "0.60")
     assert format_limits(filled(0.4, SIGNED)) == ("−0.50", "weight", "0.50")
 
@@ -98,7 +98,7 @@ def test_the_bar_has_the_ends_that_were_typed() -> None:
 @pytest.mark.parametrize("curve", ColourCurve)
 @pytest.mark.parametrize("end", [1e-60, 1e-40, 1e-3, 1e39, 1e300])
 @pytest.mark.parametrize("is_signed", [False, True])
-def test_ends_of_any_size_can_be_typed(end: float, is_signed: bool, curve: ColourCurve) -> None:
+def test_limits_of_any_size_can_be_entered(end: float, is_signed: bool, curve: ColourCurve) -> None:
     colour = ColourScale("viridis", curve, ColourLimits.TYPED, -end if is_signed else 0.0, end)
     heatmap = filled(0.5, colour)
     chosen = colour_indices(heatmap)

@@ -42,7 +42,7 @@ def many_heads(hand: Hand) -> None:
 
 
 def rest(hand: Hand, at: QPoint) -> None:
-    """Put the pointer somewhere on the heatmaps and leave it there."""
+    """Move the pointer to a position on the heatmaps, and leave it there."""
     QTest.mouseMove(hand.board.viewport(), at)
     hand.until(hand.board.viewport().underMouse)
     QApplication.processEvents()
@@ -51,7 +51,7 @@ def rest(hand: Hand, at: QPoint) -> None:
 # --------------------------------------------------------------------------------- pooled cells
 
 
-def test_of_a_pooled_cell_the_number_that_is_seen_is_told(hand: Hand) -> None:
+def test_the_visible_number_of_a_pooled_cell_is_explained(hand: Hand) -> None:
     long_text(hand)
     heatmap = hand.panel("weights")
     block, workspace = heatmap.rows.block, hand.window.workspace
@@ -73,7 +73,7 @@ def test_of_a_pooled_cell_the_number_that_is_seen_is_told(hand: Hand) -> None:
     assert workspace.view.pinned is None
 
 
-def test_arrow_keys_walk_by_drawn_cells(hand: Hand) -> None:
+def test_arrow_keys_move_from_drawn_cell_to_drawn_cell(hand: Hand) -> None:
     long_text(hand)
     block = hand.panel("scores").rows.block
     hand.board.setFocus()
@@ -86,7 +86,7 @@ def test_arrow_keys_walk_by_drawn_cells(hand: Hand) -> None:
     assert seen == [(0, 0), (1, 0), (2, 0), (2, 1)]
 
 
-def test_from_a_stage_that_was_hidden_one_starts_at_the_first(hand: Hand) -> None:
+def test_movement_from_a_hidden_stage_starts_at_the_first_stage(hand: Hand) -> None:
     hand.click_cell(Cell("context", (0, 1, 0)))
     hand.toggle_stage("context")
     hand.settle()
@@ -98,7 +98,7 @@ def test_from_a_stage_that_was_hidden_one_starts_at_the_first(hand: Hand) -> Non
 # ---------------------------------------------------------------------------------- the pointer
 
 
-def test_another_cell_under_a_resting_pointer_is_told(hand: Hand) -> None:
+def test_a_new_cell_under_a_resting_pointer_is_explained(hand: Hand) -> None:
     many_heads(hand)
     rest(hand, hand.point(Cell("weights", (1, 2, 1))))
     view = hand.window.workspace.view
@@ -107,11 +107,11 @@ def test_another_cell_under_a_resting_pointer_is_told(hand: Hand) -> None:
     hovered = hand.window.workspace.view.hovered
     assert hovered
     assert hovered.stage == "weights"
-    assert hovered.place[0] > 1  # of the head that stands there on the next page
+    assert hovered.place[0] > 1  # of the head at this position on the next page
     assert hovered.place[1:] == (2, 1)
 
 
-def test_which_page_of_heads_is_shown_is_said_where_it_is_turned(hand: Hand) -> None:
+def test_turning_a_page_of_heads_shows_its_number(hand: Hand) -> None:
     many_heads(hand)
     hand.board.turn_page(1)
     said = hand.window.statusBar().currentMessage()
@@ -126,7 +126,7 @@ def test_which_page_of_heads_is_shown_is_said_where_it_is_turned(hand: Hand) -> 
     assert hand.window.statusBar().currentMessage().startswith("Page 1 of ")
 
 
-def test_a_new_picture_under_a_resting_pointer_is_told(hand: Hand) -> None:
+def test_a_new_board_under_a_resting_pointer_is_explained(hand: Hand) -> None:
     rest(hand, hand.point(Cell("weights", (0, 5, 5))))
     assert "step (query 6) attends to " in hand.said
     hand.window.workspace.set_text("one two three")
@@ -137,7 +137,7 @@ def test_a_new_picture_under_a_resting_pointer_is_told(hand: Hand) -> None:
     assert hovered == hand.board.cell_at(QPointF(point))
 
 
-def test_a_resting_pointer_does_not_talk_into_walking(hand: Hand) -> None:
+def test_a_resting_pointer_does_not_interrupt_arrow_keys(hand: Hand) -> None:
     many_heads(hand)
     rest(hand, hand.point(Cell("weights", (0, 2, 1))))
     hand.window.controllers.cell_selection_controller.pin(Cell("weights", (3, 5, 0)))
@@ -152,7 +152,7 @@ def test_a_resting_pointer_does_not_talk_into_walking(hand: Hand) -> None:
     )
 
 
-def test_scroll_bars_and_minimap_keep_to_what_is_left_between_the_bars(hand: Hand) -> None:
+def test_scroll_bars_and_minimap_are_between_the_bars(hand: Hand) -> None:
     workspace = hand.window.workspace
     workspace.change_view(stages=frozenset({"queries", "keys"}), zoom=None)
     hand.settle()
@@ -175,7 +175,7 @@ def test_scroll_bars_and_minimap_keep_to_what_is_left_between_the_bars(hand: Han
     assert corner == board.viewport().rect().bottomRight() - QPoint(12, 12)
 
 
-# ------------------------------------------------------------------- one large, and over the others
+# ------------------------------------------------------------------- enlarged stages and links
 
 
 def slots(hand: Hand) -> dict[tuple[str, int | None], PanelSlot]:
@@ -206,7 +206,7 @@ def test_a_double_click_pins_a_cell_and_enlarges_its_stage(
     assert (flow.front, flow.panels[flow.focus].stage) == (1, cell.stage)
 
 
-def test_a_link_to_a_panel_that_is_not_shown_leads_to_the_flow_and_back(hand: Hand) -> None:
+def test_a_link_to_a_hidden_panel_leads_to_the_flow_and_back(hand: Hand) -> None:
     hand.type_number("d_out", "4")
     hand.type_number("heads", "2")
     hand.settle()
@@ -221,10 +221,10 @@ def test_a_link_to_a_panel_that_is_not_shown_leads_to_the_flow_and_back(hand: Ha
     QTest.keyClick(hand.board, Qt.Key.Key_Escape)
     hand.settle()
     assert {key: slot.cells for key, slot in slots(hand).items()} == before
-    assert hand.window.workspace.view.pinned == Cell("weights", (1, 4, 1))  # where one came from
+    assert hand.window.workspace.view.pinned == Cell("weights", (1, 4, 1))  # the origin of the link
 
 
-def test_the_bar_of_stages_keeps_a_panel_that_a_link_led_to(hand: Hand) -> None:
+def test_the_stage_bar_keeps_a_panel_to_which_a_link_led(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 4, 1)))
     hand.window.controllers.cell_selection_controller.follow_link(Cell("values", (0, 1, 0)))
     hand.settle()
@@ -236,7 +236,7 @@ def test_the_bar_of_stages_keeps_a_panel_that_a_link_led_to(hand: Hand) -> None:
     assert ("values", 0) in slots(hand)
 
 
-# -------------------------------------------------------------------------------- what is painted
+# -------------------------------------------------------------------------------- painting
 
 
 def has_frame(hand: Hand) -> bool:
@@ -248,11 +248,11 @@ def has_frame(hand: Hand) -> bool:
     )
 
 
-def test_who_comes_by_the_keys_sees_a_frame(hand: Hand) -> None:
+def test_keyboard_focus_shows_a_frame(hand: Hand) -> None:
     hand.sentence.setFocus()
     hand.click_cell(Cell("weights", (0, 1, 0)))
     assert hand.board.hasFocus()
-    assert not has_frame(hand)  # who clicks knows where they are
+    assert not has_frame(hand)  # a click needs no frame
     hand.sentence.setFocus()
     hand.board.setFocus(Qt.FocusReason.TabFocusReason)
     assert has_frame(hand)
@@ -261,9 +261,7 @@ def test_who_comes_by_the_keys_sees_a_frame(hand: Hand) -> None:
     assert not has_frame(hand)
 
 
-def test_another_screen_has_pictures_of_its_own(
-    hand: Hand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_screen_has_its_own_pixmaps(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     check_picture(hand, float(hand.board.devicePixelRatioF()))
     sizes = [slot.cell_width for slot in hand.board.board_layout.slots]
     monkeypatch.setattr(hand.board, "devicePixelRatioF", lambda: 1.75)
@@ -276,10 +274,10 @@ def test_another_screen_has_pictures_of_its_own(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ratio", others_slow([1.75, 1.0, 2.0]))
-def test_numbers_on_a_used_picture_are_as_on_a_new_one(
+def test_values_on_a_reused_pixmap_match_those_on_a_new_pixmap(
     hand: Hand, monkeypatch: pytest.MonkeyPatch, ratio: float
 ) -> None:
-    """And so is whose panel it is, which is kept apart from them."""
+    """The head label, which is cached separately, also matches."""
     hand.type_number("d_out", "4")
     hand.type_number("heads", "2")
     hand.settle()
@@ -298,17 +296,17 @@ def test_numbers_on_a_used_picture_are_as_on_a_new_one(
     hand.window.workspace.set("dropout", 0.0)
     hand.settle()
     hand.window.controllers.view_controller.set_stage_limits("weights", 0.0, 0.2)
-    for _ in range(2):  # another count of what is beyond them, in as much room
+    for _ in range(2):  # a different number of cells beyond the limits, with the same width
         hand.window.actions_.by_id["module.toggle_causal_mask"].trigger()
         hand.settle()
         check_picture(hand, ratio)
 
 
 def check_picture(hand: Hand, ratio: float) -> None:
-    """Check that every panel is painted as on a blank picture, whatever was painted before."""
+    """Check that every panel is painted as on a blank image, whatever was painted before."""
     board, edge = hand.board, 4
     seen = QRectF(board.viewport().rect()).translated(board.scroll_offset())
-    seen.setTop(seen.top() + board.board_layout.head + edge)  # the titles cover what is above
+    seen.setTop(seen.top() + board.board_layout.head + edge)  # the titles cover everything above
     shown = _picture(board.viewport().size(), ratio, hand.window.theme)
     board.viewport().render(shown)
     anew = _picture(board.viewport().size(), ratio, hand.window.theme)
@@ -363,7 +361,7 @@ def colours(image: QImage, area: QRectF) -> set[str]:
 @pytest.mark.usefixtures("application")
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 @pytest.mark.parametrize("value", [0.0, 0.3, 0.6, 1.0])
-def test_the_frame_of_a_cell_is_seen_on_every_colour(value: float, theme: Theme) -> None:
+def test_the_frame_of_a_cell_is_visible_on_every_colour(value: float, theme: Theme) -> None:
     heatmap = a_heatmap([[value] * 12] * 12)
     slot = lay_out_board(Board(((heatmap,),)), 600, 600).slots[0]
     cell = Cell("weights", (0, 5, 5))
@@ -373,7 +371,7 @@ def test_the_frame_of_a_cell_is_seen_on_every_colour(value: float, theme: Theme)
 
 
 @pytest.mark.usefixtures("application")
-def test_a_lit_label_hides_those_it_would_overlap() -> None:
+def test_a_highlighted_label_hides_labels_that_it_would_overlap() -> None:
     heatmap = a_heatmap([[0.5] * 60] * 60)
     placed = lay_out_board(Board(((heatmap,),)), 500, 500).slots[0]
     assert panel_margins_paint.label_room(heatmap.rows, placed.cell_height) > placed.cell_height
@@ -390,7 +388,7 @@ def test_a_lit_label_hides_those_it_would_overlap() -> None:
 
 
 @pytest.mark.usefixtures("application")
-def test_a_lit_label_leaves_others_as_they_are_where_every_row_is_named() -> None:
+def test_a_highlighted_label_hides_no_other_if_every_row_is_labelled() -> None:
     boards = (Board(((a_heatmap([[0.5] * count] * count),),)) for count in range(20, 60))
     slots = (lay_out_board(board, 500, 500).slots[0] for board in boards)
     small = panel_margins_paint.SMALL_LABEL
@@ -405,11 +403,11 @@ def test_a_lit_label_leaves_others_as_they_are_where_every_row_is_named() -> Non
         middle = box.adjusted(0, 4, 0, -4).toRect()
         before, after = (image.copy(middle) for image in images)
         assert before == after
-        assert len(colours(images[1], QRectF(middle))) > 1  # it is written there
+        assert len(colours(images[1], QRectF(middle))) > 1  # the number is there
 
 
 def width_of_ink(image: QImage, area: QRectF) -> int:
-    """The columns from the first to the last one that are not all paper."""
+    """Return the number of columns from the first to the last one with ink."""
     part, paper = image.copy(area.toAlignedRect()), QColor(LIGHT.paper)
     rows = range(part.height())
     inked = [
@@ -420,7 +418,7 @@ def width_of_ink(image: QImage, area: QRectF) -> int:
 
 @pytest.mark.usefixtures("application")
 @pytest.mark.parametrize("word", ["word", "mmmmmmmm", "a long word "])
-def test_the_widest_label_is_whole_when_it_is_lit(word: str) -> None:
+def test_the_widest_label_is_not_cut_when_highlighted(word: str) -> None:
     heatmap = a_heatmap([[0.5] * 12] * 12, rows=axis("query", 12, word=word))
     placed = lay_out_board(Board(((heatmap,),)), 500, 500).slots[0]
     box = panel_margins_paint.row_label_box(placed, 11).adjusted(-12, 2, 4, -2)
@@ -437,7 +435,7 @@ def test_the_widest_label_is_whole_when_it_is_lit(word: str) -> None:
 
 @pytest.mark.usefixtures("application")
 @pytest.mark.parametrize("block", [1, 3])
-def test_rows_and_columns_of_chosen_tokens_are_framed(block: int) -> None:
+def test_rows_and_columns_of_selected_tokens_are_framed(block: int) -> None:
     rows, columns = axis("query", 12, block), axis("key", 12, block)
     heatmap = a_heatmap([[0.5] * 12] * 12, rows=rows, columns=columns)
     placed = lay_out_board(Board(((heatmap,),)), 600, 600).slots[0]
