@@ -83,7 +83,7 @@ BAD = [
     ),
     (
         "--format csv --export - --layer all",
-        "argument --layer: all writes several files, but standard output accepts only one file.",
+        "argument --layer: 'all' writes several files, but standard output accepts only one file.",
     ),
     (
         "--list nothing",
@@ -120,7 +120,7 @@ BAD = [
     ),
     (
         "run --layer all --export - --format csv",
-        "argument --layer: all writes several files, but standard output accepts only one file.",
+        "argument --layer: 'all' writes several files, but standard output accepts only one file.",
     ),
     ("run --text ??", "argument --text: “?” is not in the model’s vocabulary."),
     (

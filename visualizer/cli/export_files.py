@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ALL_OPTION = "all"
 """Option value that exports every layer or every text to a separate file."""
 STANDARD_OUTPUT_PATH = Path("-")
-SEVERAL_FILES_ERROR = "all writes several files, but standard output accepts only one file."
+SEVERAL_FILES_ERROR = "'all' writes several files, but standard output accepts only one file."
 """Error message for `ALL_OPTION` with standard output."""
 MAX_UNESTIMATED_FRAMES = 24
 """Maximum number of frames without a time estimate, which would take as long as the export."""

@@ -54,7 +54,7 @@ class HeatmapAxis(Struct, frozen=True):
     Parameters
     ----------
     name : str
-        What its indices count: query, key, token or a size.
+        What the indices count: queries, keys, tokens or the columns of a vector.
     labels : tuple of str
         A label for every row or column of the stage.
     block : int
@@ -97,9 +97,9 @@ class Heatmap(Struct, frozen=True, eq=False):
     Parameters
     ----------
     head : int or None
-        None for a stage without heads, and for aggregated heads.
+        The head; None for a stage without heads and for aggregated heads.
     fold : HeadAggregate or None
-        How its heads are aggregated.
+        How the heads are aggregated; None for a single head or a stage without heads.
     text : int
         The index of its text in the batch.
     label : str
@@ -112,11 +112,11 @@ class Heatmap(Struct, frozen=True, eq=False):
     sums : numpy.ndarray or None
         Row sums; None unless a row that should sum to 1 does not.
     notes : tuple of str
-        Notes on the panel, shortest first.
+        Notes on the panel, from the shortest to the longest.
     unit : str
         The unit of its values.
     side : tuple of int
-        Rows and columns of drawn cells without zoom, for which space is reserved.
+        Numbers of drawn rows and columns without zoom, for which space is reserved.
     ends : numpy.ndarray or None
         The largest magnitude of each row or block of rows, [row, 1], if the colour scale is by row;
         [1, column] if the panel is transposed.
@@ -232,7 +232,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
     earlier : Heatmap or None
         The state of a matrix from which playback computes the visible one.
     origin : str
-        Where the weights of the layers come from.
+        Origin of the layers' weights, as a phrase.
     """
 
     columns: tuple[FlowColumn, ...]

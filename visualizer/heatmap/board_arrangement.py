@@ -110,7 +110,7 @@ class PanelArrangement(Struct, frozen=True):
         return -(-self.heads // self.groups)
 
     def has_same_arrangement(self, other: PanelArrangement | None) -> bool:
-        """Return whether heads and stages are arranged as in another arrangement, at any size."""
+        """Return whether another arrangement has the same structure, at any size."""
         return other is not None and (self.groups, self.heads, len(self.bands)) == (
             other.groups,
             other.heads,
@@ -193,7 +193,7 @@ class BoardMeasures:
         self.notes_lines = max(len(shared_notes(column)) for column in board.columns)
 
     def sizes(self, smallest: float) -> list[float]:
-        """Return the panel sides that fill whole pixels, in ascending order: pooled, then unpooled.
+        """Return the panel sides that fill whole pixels, in ascending order; the first are pooled.
 
         If cells must be smaller than the smallest side allows, only that side is returned.
         """
@@ -226,7 +226,7 @@ class BoardMeasures:
     def _band_heights(
         self, band: tuple[int, ...], longest: float, side: float
     ) -> tuple[float, float, float, float]:
-        """Return a band's heights: above the first row, above other rows, of cells, of heads."""
+        """Return heights in a band: above the first and above other rows, of cells and of heads."""
         key = (band, longest, side)
         found = self._heights_by_band.get(key)
         if found is None:
@@ -286,7 +286,7 @@ class BoardMeasures:
         return (HEAD_HEIGHT_PX + NOTE_HEIGHT_PX * max(self.notes_lines, is_pooled)) * self.scale
 
     def lanes(self, band: tuple[int, ...], rows: int) -> list[tuple[int, ...]]:
-        """Return the lanes of a band, which are side by side and each contain one or more stages.
+        """Return the lanes of a band, which are side by side; each contains one or more stages.
 
         Neighbouring stages without heads are stacked vertically if there are enough rows.
         """
@@ -318,7 +318,7 @@ class BoardMeasures:
         return max(MIN_GUTTER_PX * self.scale, few, drawn)
 
     def outer(self, at: int, width: float) -> float:
-        """Return the width of a column with cells of this width, including its labels and title."""
+        """Return the width of a column for the given cell width, including labels and title."""
         one = self.columns[at]
         return max(width, one.narrowest) + one.sums
 
@@ -450,7 +450,7 @@ class BoardMeasures:
         return bool(headed) and (self.is_grid or headed[0] != band[0])
 
     def has_short_heads(self, one: PanelArrangement) -> bool:
-        """Return whether the room next to the keys is sufficient only for head numbers."""
+        """Return whether there is only room for head numbers next to the key labels."""
         if all(self.has_heads_above(band) for band in one.bands):
             return False
         widest = max(column.head_width for column in self.columns)
@@ -549,7 +549,7 @@ class BoardArranger:
         )
 
     def _heads_per_page_options(self) -> list[int]:
-        """Return the possible numbers of heads per page, for equal pages, in descending order."""
+        """Return the possible numbers of heads per page for equal pages, in descending order."""
         return list(
             dict.fromkeys(
                 -(-self.measures.heads // pages) for pages in range(1, self.measures.heads + 1)

@@ -236,7 +236,7 @@ class FlowTarget(Struct, frozen=True):
     Parameters
     ----------
     column : int or None
-        A heading.
+        The column of a heading; None for a tab.
     head : int or None
         The head that the tab brings to the front; None for the tab of all heads.
     """

@@ -97,7 +97,7 @@ def lay_out_board(
 
 
 def _board_shape(board: Board) -> Hashable:
-    """Return a key for everything that determines positions, without values, colours and zoom.
+    """Return a key for everything that determines positions, except the zoom.
 
     Labels shared by panels appear once: hashing thousands of them per panel is slow.
     """
@@ -143,7 +143,7 @@ class BoardPlacement:
             for column in measures.columns
         )
         self.cell = max(1, int(one.side * self.pixel_ratio / drawn + 1e-6)) / self.pixel_ratio
-        # Larger if panels are not pooled to the available room yet.
+        # The panels are larger if they are not pooled to the available size yet.
         self.side = max(one.side, self.cell * drawn)
         self.widths = measures.spread(one, self.side)
         self.gutter = measures.gutter(one.longest)

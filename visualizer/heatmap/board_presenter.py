@@ -57,7 +57,7 @@ class BoardContents(Struct, frozen=True, eq=False):
     board_identity, step_key : hashable
         Cache keys of the board and of the step's highlights.
     step_highlights : Highlights
-        Highlights of the step or prediction only.
+        The highlights of the step or the prediction, but not of a cell.
     """
 
     board: Board = field(default_factory=Board)
@@ -75,7 +75,7 @@ BOARD_CONTENTS: PanelId[BoardContents] = PanelId("Board")
 def present_board_contents(
     resolved: ResolvedView, previous: BoardContents | None = None
 ) -> BoardContents:
-    """Present the panels; unchanged ones are the same objects.
+    """Present the panels; unchanged panels are the same objects as before.
 
     The board is reused if no input of the panels has changed, for example while the pointer moves.
     """
@@ -234,7 +234,7 @@ def _panel_sources(resolved: ResolvedView) -> Iterator[PanelSource]:
 
 
 def _board_key(resolved: ResolvedView) -> Hashable:
-    """Return the cache key of the panels: all inputs except the pointer."""
+    """Return the cache key of the panels, which contains all inputs except the pointer."""
     view, overview, pinned = resolved.view, resolved.overview, resolved.pinned
     return (
         resolved.run,
@@ -259,7 +259,7 @@ def _board_parts(board: Board) -> tuple[object, ...]:
 
 
 def present_board(resolved: ResolvedView, previous: Board) -> Board:
-    """Present the visible stages; panels that did not change are the same objects."""
+    """Present the visible stages; unchanged panels are the same objects as before."""
     known = previous.known
     if resolved.flow:
         flow = present_flow(resolved, known)

@@ -25,7 +25,7 @@ class CellCursor(Struct, frozen=True):
     column : tuple of (stage, int) or None
         The highlighted column of a stage with columns other than tokens.
     queries, keys : frozenset of int
-        Tokens selected together in the token strip, as queries or as keys.
+        Tokens that are selected in the token strip, as queries or as keys.
     pinned_parameter : ParameterCell or None
         The pinned weight of a layer.
     """

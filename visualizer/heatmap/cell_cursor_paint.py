@@ -55,7 +55,7 @@ def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: 
 def _paint_selected_tokens(
     painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme
 ) -> None:
-    """Highlight the rows and columns of selected tokens; adjacent ones are merged into a band."""
+    """Highlight the rows and columns of selected tokens, and merge adjacent ones into bands."""
     if not cursor.queries and not cursor.keys:
         return
     heatmap, cells = slot.heatmap, slot.cells
@@ -107,7 +107,7 @@ def _labelled_tokens(tokens: frozenset[int], seen: range) -> frozenset[int]:
 
 
 def _drop_touching_labels(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
-    """Drop tokens whose labels would touch another one; drop all tokens if there are too many."""
+    """Return the tokens whose labels touch no other label; none if there are too many tokens."""
     found: list[int] = []
     line = font_metrics(12).height()
     for token in sorted(tokens) if len(tokens) <= MAX_LABELS else ():

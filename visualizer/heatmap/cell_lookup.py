@@ -1,4 +1,4 @@
-"""Cells of panels: look-up by position, steps by arrow keys, and forbidden cells."""
+"""Finds cells of panels by position, by arrow-key movement and by magnitude."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def masked_cells(
     Parameters
     ----------
     sides : tuple of int
-        Numbers of queries and keys.
+        The number of queries and the number of keys.
     """
     return np.ascontiguousarray(
         ~any_allowed_in_blocks(masking, sides, text, extent.blocks, extent.cells)

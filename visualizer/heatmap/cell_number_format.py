@@ -1,4 +1,4 @@
-"""Number format of cells: as many decimals as fit, and the same format for all heads of a stage."""
+"""Number format of cells: as many decimals as fit; all heads of a stage share a format."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Heatmap
 
 MAX_DECIMALS = 4
-"""Maximum number of decimals, as in the book; exponents are used only at this precision."""
+"""Maximum number of decimals, as in the book; only formats with this number use exponents."""
 SMALLEST_PX, MAX_FONT_PX = 9, 18
 """Smallest and largest font size in pixels, at the default text size."""
 NUMBER_MARGIN_PX = 2
 """Space between a number and each side of its cell, so that neighbours never touch."""
 MAX_CELL_WIDTH_SHARE = 0.82
-"""Maximum share of the cell's width that the widest number fills, unless the font is smallest."""
+"""Maximum share of a cell's width for the widest number, unless the font has its minimum size."""
 MEASURING_FONT_PX = 12
 MIN_TWO_DECIMAL_VALUE = 0.005
 MIN_DISPLAYED_VALUE = 9e-30
@@ -43,9 +43,9 @@ class CellNumberFormat(Struct, frozen=True):
         Number of decimals, from 0 to 4. With 4, numbers that would be written as 0 have an
         exponent.
     omits_leading_zero : bool
-        Whether numbers between 0 and 1 are written without the leading zero: .16.
+        Whether numbers between 0 and 1 are written without the leading zero, as in .16.
     has_one_figure : bool
-        Whether numbers are written as one digit and an exponent: 7e-6.
+        Whether numbers are written as one digit and an exponent, as in 7e-6.
     pixel_size : int
         Font size in pixels.
     """
@@ -112,7 +112,7 @@ def cell_number_format(
     if found is None:
         return None
     formats = list(_candidate_formats(found))
-    # If no format fits at the preferred sizes, the shortest one is better than none.
+    # If no format fits at the preferred sizes, the shortest format is better than no numbers.
     preferred_px = round(SMALLEST_PX * text_scale())
     for smallest_px, candidates in ((preferred_px, formats), (SMALLEST_PX, formats[::-1])):
         for one in candidates:

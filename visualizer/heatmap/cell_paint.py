@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 MAX_VECTOR_CELLS = 64 * 64
-"""Panels with more cells are images even in vector graphics."""
+"""Maximum number of cells that are shapes in vector graphics; larger panels are images."""
 MIN_IMAGE_SIDE_PX = 512
 """Minimum side in pixels of a panel's image in vector graphics, so that it stays sharp."""
 HATCH_SPACING_PX = 8
@@ -94,8 +94,8 @@ def find_run_edges(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
 def paint_hatching(painter: QPainter, areas: list[QRectF], origin: QPointF, colour: str) -> None:
     """Hatch areas relative to an origin, with lines that continue across adjacent areas.
 
-    On screen, Qt's pattern is used, which is fast and aligned with device pixels; otherwise, lines
-    that scale with the page.
+    On screen, Qt's pattern is used, which is fast and aligned with device pixels. In vector
+    graphics, lines that scale with the page are drawn.
     """
     is_window = not painter.combinedTransform().isScaling()
     if is_window and not is_vector_painter(painter):

@@ -30,7 +30,7 @@ LEAVE_DELAY_MS = 50
 It gives a dialog that opens time to be painted first.
 """
 
-# Only keyboard focus is shown; a click needs no focus frame.
+# Only keyboard focus is shown, because a click needs no focus frame.
 KEYBOARD_FOCUS_REASONS = {
     Qt.FocusReason.TabFocusReason,
     Qt.FocusReason.BacktabFocusReason,
@@ -48,10 +48,10 @@ class _Viewport(QWidget):
 
 
 class CellScrollArea(QAbstractScrollArea):
-    """Emits hovering, clicks and key moves; subclasses map points to cells.
+    """Emits signals for hovering, clicks and arrow keys; subclasses map points to cells.
 
-    `cellHovered` and `cellClicked` carry a `Cell` or None; `moved` carries the number
-    of rows to move down and of columns to move right.
+    `cellHovered` and `cellClicked` emit a `Cell` or None; `moved` emits the numbers of rows to move
+    down and of columns to move right.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart

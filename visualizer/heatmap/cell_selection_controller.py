@@ -37,7 +37,7 @@ class CellSelectionController(QObject):
         self._workspace.change_view(hovered=self._hovered)
 
     def pin(self, cell: Cell | None) -> None:
-        """Pin or unpin a cell; in a covered stage, mark it instead.
+        """Pin or unpin a cell; if its stage is covered, mark the cell instead.
 
         If a link led to the flow board, unpinning its target returns to the origin of the link.
         """
@@ -72,7 +72,7 @@ class CellSelectionController(QObject):
         )
 
     def go(self, steps: int) -> None:
-        """Go back or forward in the history of followed cells."""
+        """Go back or forward in the history of followed links."""
         run, wanted = self._workspace.run, self._workspace.wanted
         if run:
             self._workspace.request_view(

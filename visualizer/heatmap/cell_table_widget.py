@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CellTable(QAbstractScrollArea):
-    """Tracks the hovered and the focused cell; it emits a description and the clicked cell.
+    """Tracks the hovered and the focused cell, and emits their descriptions and clicks.
 
     A subclass defines what identifies a cell, where the cells are and what they look like.
     """

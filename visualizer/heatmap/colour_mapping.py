@@ -59,7 +59,7 @@ def _join_stops(stops: list[str]) -> np.ndarray:
 
 @cache
 def colour_table(name: str, theme: Theme) -> np.ndarray:
-    """Return a colour map as 256 words 0xffrrggbb; the last three mark missing values."""
+    """Return a colour map as 256 integers 0xffrrggbb; the last three are for missing values."""
     is_dark = QColor(theme.paper).lightnessF() < 0.5
     whole = _load_colour_maps()[name, is_dark]
     entries = np.linspace(0, TABLE_SIZE - 1, MAX_COLOUR_INDEX + 1).round().astype(int)
@@ -70,7 +70,7 @@ def colour_table(name: str, theme: Theme) -> np.ndarray:
 
 @cache
 def dark_text_entries(name: str, theme: Theme) -> np.ndarray:
-    """Return which of the 256 colours need dark text."""
+    """Return, for each of the 256 colours, whether it needs dark text."""
     words = colour_table(name, theme)
     channels = np.stack([words >> 16 & 255, words >> 8 & 255, words & 255]) / 255
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)

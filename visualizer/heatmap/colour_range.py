@@ -28,7 +28,7 @@ WEIGHT_ENDS = (0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 MAX_EXCEEDING_SHARE = 0.1
 """Maximum share of all allowed weights that exceed the end."""
 MANY_KEYS = 4
-"""Number of allowed keys from which large weights are not merely due to a lack of other keys."""
+"""Minimum number of allowed keys of a query whose weights are not large by necessity."""
 MAX_EXCEEDING_SHARE_OF_MANY = 0.02
 """Maximum share of the weights of queries with many allowed keys that exceed the end."""
 PERCENTILE = 98
@@ -83,7 +83,7 @@ def automatic_range(
     Parameters
     ----------
     shown : sequence of (Trace, CachedTensor)
-        The tensors, each with the trace that it belongs to.
+        The tensors, each with its trace.
     leadings : sequence of tuple of int
         The layers and texts that share the range.
     stage : str, optional
@@ -136,7 +136,7 @@ def find_range(
 
 
 def _is_rarely_exceeded(sizes: np.ndarray, has_many_keys: np.ndarray, end: float) -> bool:
-    beyond = sizes > sizes.dtype.type(highest_within(end))  # same rounding on both sides
+    beyond = sizes > sizes.dtype.type(highest_within(end))  # both sides are rounded alike
     of_many = np.count_nonzero(beyond & has_many_keys)
     return bool(
         np.count_nonzero(beyond) <= MAX_EXCEEDING_SHARE * len(sizes)
@@ -145,7 +145,7 @@ def _is_rarely_exceeded(sizes: np.ndarray, has_many_keys: np.ndarray, end: float
 
 
 def highest_within(end: float) -> float:
-    """Return the largest number within an end; for an end of 1, rounding is tolerated."""
+    """Return the largest number that does not exceed an end; for an end of 1, allow rounding."""
     return end * (1 + SHARE_ROUNDING_TOLERANCE) if end == WEIGHT_ENDS[-1] else end
 
 

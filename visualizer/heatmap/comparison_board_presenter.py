@@ -73,7 +73,7 @@ class SidePanelSource(PanelSource):
 
 
 class HeadPanelSource(PanelSource):
-    """Builds the panels of a head next to another one, on a shared colour scale."""
+    """Builds the panels of a head next to another head, on a shared colour scale."""
 
     def __init__(self, resolved: ResolvedView, stage: Stage, head: int, other: int) -> None:
         super().__init__(resolved, stage, head, None)
@@ -103,7 +103,7 @@ class DropoutSamplePanelSource(PanelSource):
         self.shared_scale_sources = _linked_panels(stage, head, tuple(map(run.trace.stage, names)))
 
     def _row_sums(self) -> np.ndarray | None:
-        return None  # no room with four panels per row
+        return None  # there is no room with four panels per row
 
 
 class SampleMeanPanelSource(DropoutSamplePanelSource):

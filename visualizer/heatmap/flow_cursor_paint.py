@@ -52,7 +52,7 @@ LETTERS_PX = 1.5
 
 
 class ShareRibbon(Struct, frozen=True, eq=False):
-    """The ribbon of a drawn weight, which is the share of a value in the context vector.
+    """The ribbon from a drawn weight to the value that the weight multiplies.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class FlowCursor:
         return [slot for slot in slots if slot and slot.numbers]
 
     def _area_without_numbers(self) -> QRegion:
-        """Return the canvas without the panels whose numbers would be covered by bands."""
+        """Return the canvas without panels that show numbers, so that bands do not cover them."""
         size = self._placement.layout.size
         area = QRegion(0, 0, math.ceil(size.width), math.ceil(size.height))
         for slot in self._numbered_slots:
@@ -259,7 +259,7 @@ class FlowCursor:
         return [at for at, one in enumerate(columns) if one.operand in states]
 
     def _row_sources(self, at: int) -> list[int]:
-        """Return the columns from which each row of a column is computed."""
+        """Return the columns whose rows are the inputs of a column's rows."""
         column = self._placement.panels.columns[at]
         found = [self._column_of(name) for name in column.reads if name != column.operand]
         return [one for one in found if one is not None]
@@ -372,7 +372,7 @@ class FlowCursor:
 
 
 def _text_area(label: TokenLabel) -> QRectF:
-    """Return the area of a label; if there is little room, it is only as high as the letters."""
+    """Return the area of a label, which is only as high as its letters if there is little room."""
     line = label.area.width() if label.is_upright else label.area.height()
     margin = LETTERS_PX if label.pitch < line else 0
     across, down = (margin, -1) if label.is_upright else (-1, margin)

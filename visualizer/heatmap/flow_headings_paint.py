@@ -68,7 +68,7 @@ def state_places(placement: FlowPlacement, at: int) -> tuple[StatePlace, ...]:
         return tuple(found)
     width = title_width(titles[shown])
     if width > room:
-        return ()  # a narrow canvas: see the layout
+        return ()  # a narrow canvas; see the layout
     found = [StatePlace(states[shown], titles[shown], QRectF(left, top, width, height), True)]
     if len(states) == 1 or width - 2 + dots_width(len(states)) > room + 1:
         return tuple(found)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import FlowPlacement, LayerCell, MenuPlace
 
 MAX_NAMED = 3
-"""Maximum number of other tokens that are named in the description of a token."""
+"""Maximum number of other tokens that the description of a token names."""
 BEYOND = "Cells with a cut corner are beyond the range."
 
 
@@ -155,4 +155,4 @@ def _describe_scales(placement: FlowPlacement) -> str:
         title = titles[column.states.index(panel.stage)]
         shown[title] = f"{title}: {low} to {high}" if low else f"{title}: {high}"
     is_beyond = any(text.endswith("+") for text in shown.values())
-    return "\n".join(("Range of the colours", *shown.values(), *([f"+ {BEYOND}"] * is_beyond)))
+    return "\n".join(("Colour ranges", *shown.values(), *([f"+ {BEYOND}"] * is_beyond)))

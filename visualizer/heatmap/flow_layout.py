@@ -96,7 +96,7 @@ class ColumnSize(Struct, frozen=True):
     is_source : bool
         Whether the matrix in focus is computed from it.
     fold_level : int
-        Level of sacrifice at which it becomes a spine; 0 for never.
+        Level of sacrifice at which it becomes a spine; 0 if it never does.
     has_ribbons : bool
         Whether ribbons lead to it from the left; these need a wide gap.
     sums_width : float
@@ -317,7 +317,7 @@ class FlowArranger:
         return below + (RAIL_PX * scale if self._size.has_residual else 0)
 
     def _transposed_height(self, rows: int) -> float:
-        """Return the height of the transposed keys if there are upright words above them."""
+        """Return the height of transposed keys that leaves room for upright words above."""
         room = self.operand_height + (OPERAND_TITLE_PX + CARD_TOP_PX) * self._scale
         return max(MIN_WHOLE_ROW_PX * self._scale * rows, room - self._size.upright_label_height)
 
@@ -376,7 +376,7 @@ class FlowArranger:
     ) -> Iterator[_Widths]:
         """Yield widths that fit, in descending order of the context cells' width.
 
-        The narrowest context is tried first, because in most cases not even that fits.
+        The narrowest width is tried first, because in most cases, even that does not fit.
 
         Parameters
         ----------
@@ -410,7 +410,7 @@ class FlowArranger:
         return next((column.cells for column in self._columns if column.is_focus), 1)
 
     def _narrowest(self) -> _Widths:
-        """Return widths that divide the space left by the spines and gaps, however small."""
+        """Return widths that fill the space between the spines and gaps, however small it is."""
         level, gap = FOLD_LEVELS[-1], MIN_GAP_PX * self._scale
         cells = self._by_role(level, NARROWEST_FOCUS_PX, MIN_CELL_PX, MIN_CELL_PX)
         nothing = [0.0] * len(cells)

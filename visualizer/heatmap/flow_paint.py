@@ -56,7 +56,7 @@ RESIDUAL_TEXTS = (
 )
 WEIGHTS_LEGEND = "Weights"
 OTHERS_LEGEND = ("Other matrices, each with its own range", "Other matrices")
-"""Names of the colour scale of the other matrices, when side by side and when stacked."""
+"""Names of the other matrices' colour scale: next to the weights' scale, and below it."""
 
 
 def paint_board(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
@@ -89,7 +89,7 @@ def paint_headings(
 ) -> None:
     """Paint the headings of the given columns over earlier headings."""
     for at in columns:
-        area = _rect(placement.layout.columns[at].heading).toAlignedRect()  # with line edges
+        area = _rect(placement.layout.columns[at].heading).toAlignedRect()  # including line edges
         painter.fillRect(area, QColor(theme.paper))
         _paint_heading(painter, placement, at, theme)
 
@@ -205,7 +205,7 @@ def _paint_heading(painter: QPainter, placement: FlowPlacement, at: int, theme: 
 
 
 def _paint_spine_title(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
-    """Paint the name of a narrow column upright, above its cells."""
+    """Paint the name of a spine vertically above its cells."""
     column = placement.layout.columns[at]
     height = column.cells.top - HEADING_PX * text_scale() - 12
     font = scaled_font(OPERATION_PX, QFont.Weight.DemiBold)
@@ -420,7 +420,7 @@ def _paint_tabs(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
 
 
 def _tab_names(placement: FlowPlacement) -> tuple[list[str], bool]:
-    """Return the tab names that fit into the narrowest tab, and whether dots precede them."""
+    """Return the longest names that fit in all tabs, and whether dots precede them."""
     metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
     panels = [slot.heatmap for slot in placement.thumbnails]
     numbers = [panel.label if panel.head is None else str(panel.head + 1) for panel in panels]

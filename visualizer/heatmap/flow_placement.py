@@ -77,7 +77,7 @@ def place_flow(
     ratio : float
         Device pixels per logical pixel.
     is_page : bool
-        Whether it cannot be clicked, because it is on a page or in an animation.
+        Whether the board is on a page or in an animation, where it cannot be clicked.
     is_height_free : bool
         Whether the board may be lower than `height`, on a page whose height follows its figure.
     """
@@ -169,7 +169,7 @@ def thumbnail_area(tab: Box, panel: Heatmap, scale: float) -> Box:
 
 
 def _slot(panel: Heatmap, area: Box, drawn: int, rows: int = 0) -> PanelSlot:
-    """Return a slot; a panel with fewer rows than the others is less high."""
+    """Return the slot of a panel; a panel with fewer rows than the others has less height."""
     height = area.height * (drawn / (rows or drawn))
     cells = QRectF(area.left, area.top, area.width, height)
     count = panel.values.shape

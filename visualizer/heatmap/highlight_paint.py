@@ -238,7 +238,7 @@ def _paint_bars(painter: QPainter, slot: PanelSlot, block: HighlightBlock, theme
     if is_wide or is_high:
         beside = width if is_wide and is_high else width + BAR_EXTRA_WIDTH_PX * theme.stroke
         above, below, left, right = _frame_edges(area.adjusted(-1, -1, 1, 1), beside)
-        if not is_wide:  # no corners
+        if not is_wide:  # without corners
             above, below = (bar.adjusted(beside, 0, -beside, 0) for bar in (above, below))
         bars = [*((left, right) if is_wide else ()), *((above, below) if is_high else ())]
         if has_gaps and not (is_wide and is_high):
@@ -280,7 +280,7 @@ def _paint_underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
 def paint_mask_changes(
     painter: QPainter, slot: PanelSlot, fresh: PendingCells, theme: Theme
 ) -> None:
-    """Mark newly masked cells and blank newly allowed ones; tiny cells are filled instead."""
+    """Mark newly masked cells and blank newly allowed ones; fill tiny cells with the accent."""
     if fresh.forbidden.shape != slot.heatmap.values.shape:
         return  # belongs to a pending board of a different size
     is_tiny = min(slot.cell_width, slot.cell_height) < MIN_STRUCK_CELL_PX

@@ -1,6 +1,6 @@
 """Highlights of playback steps, of hovered or pinned cells, and of predictions.
 
-The inputs of a cell are the cells that its explanation refers to. Nothing is drawn here.
+The inputs of a cell are the cells to which its explanation refers. Nothing is drawn here.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class BlockComputation(Struct, frozen=True):
 
 
 class StepTerms(Struct, frozen=True):
-    """The terms of the cell that a step's explanation refers to.
+    """The terms of the cell to which a step's explanation refers.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class StepTerms(Struct, frozen=True):
     factors : tuple of tuple of float
         The numbers of each factor, one per term.
     chosen : int
-        Index of the term that belongs to the cell, or of the largest.
+        Index of the cell's own term, or of the largest term.
     form : str
         The form of the terms, such as "exp(score − 0.5)"; empty for products.
     """
@@ -104,7 +104,7 @@ class HighlightedStep(Struct, frozen=True):
     kind : MotionKind
         How the inputs become the result.
     terms : StepTerms or None
-        None if the inputs only move.
+        The terms; None if the inputs only move.
     """
 
     position: int
@@ -129,7 +129,7 @@ def computed_extents(timeline: Timeline, place: PlaybackPosition) -> tuple[Compu
 def step_computations(resolved: ResolvedView, step: Step) -> tuple[BlockComputation, ...]:
     """Return the block that a step computes in each head, with its inputs.
 
-    The inputs of a block of cells span from those of its first cell to those of its last cell.
+    The inputs of a block reach from the inputs of its first cell to those of its last cell.
     """
     trace = resolved.run.trace
     has_heads = "head" in trace.stage(step.stage).dims
@@ -228,7 +228,7 @@ class Highlights(Struct, frozen=True):
     step : HighlightedStep or None
         The step to which the blocks belong.
     hidden_stages : frozenset of str
-        Stages that the user predicts, or that would reveal the predicted values.
+        Stages that the user predicts or that would reveal the predicted values.
     marks : tuple of Cell
         Cells marked as a prediction.
     verdict : PredictionVerdict or None
@@ -326,7 +326,7 @@ def _prediction_highlights(resolved: ResolvedView, guess: Prediction) -> Highlig
 
 
 def _snap_to_drawn_cells(resolved: ResolvedView, guess: Prediction) -> Prediction:
-    """Replace each marked cell with the cell of the largest magnitude in its block."""
+    """Replace each marked cell with the cell that has the largest magnitude in its block."""
     blocks = resolved.extent(resolved.run.trace.stage(guess.stage)).blocks
     if blocks == (1, 1):
         return guess

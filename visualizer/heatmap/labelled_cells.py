@@ -40,7 +40,7 @@ class LabelledCells(Struct, frozen=True, eq=False):
     highlighted_row : int or None
         The row whose title is highlighted.
     with_head_axis : int
-        The column preceded by a gap; 0 for none.
+        The column that is preceded by a gap; 0 if there is none.
     separate_upper_limit : float
         The value of the last colour of a separate scale, centred at 0, from column `with_head_axis`
         on; 0 if all columns share a scale.

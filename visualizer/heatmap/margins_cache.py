@@ -37,7 +37,7 @@ PLACEMENTS_ABOVE_PANEL = {TitlePlacement.OWN, TitlePlacement.LINE}
 MAX_CACHED_PANELS, MAX_CACHED_TITLES = 48, 8
 """Maximum numbers of cached pixmaps for panels and for column titles.
 
-The least recently used ones are dropped.
+The least recently used pixmaps are dropped.
 """
 
 
@@ -76,7 +76,7 @@ class PanelMarginsPixmapCache:
         ----------
         spare : list of SparePixmap
             Unused pixmaps. One of them may be reused, preferably one with the same margins.
-            Painting on any of them takes a tenth of the time of a new one, since its memory is
+            Painting on any of them takes a tenth of the time of a new one, because its memory is
             already allocated.
         whole : QRectF
             The area of the panel, aligned to whole pixels.

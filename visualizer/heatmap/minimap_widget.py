@@ -51,7 +51,7 @@ class MinimapWidget(QWidget):
             return
         self._board, self._highlights, self._theme = board, highlights, theme
         if self._picture and self._picture[0] is not board.overview:
-            self._picture = None  # otherwise, it would keep the values of a closed text alive
+            self._picture = None  # it would keep unused values alive
         self.setVisible(board.overview is not None)
         if board.zoom:
             queries, keys = board.zoom.queries, board.zoom.keys

@@ -65,7 +65,7 @@ def choose_colour_scale(
     ----------
     shown : sequence of (Trace, CachedTensor)
         The drawn tensor, which is the stage or derived from it, and those that are drawn next to it
-        on the same scale; each with the trace that it belongs to.
+        on the same scale; each with its trace.
     leadings : sequence of tuple of int
         The layers and texts that share automatic limits.
     largest : float, optional
@@ -144,8 +144,8 @@ def choose_difference_scale(
     leadings : sequence of tuple of int
         The layers and texts that share automatic limits.
     size : float
-        The largest of the compared values; differences within the rounding error of these values
-        are not changes.
+        The largest of the compared values; differences within its rounding error do not count as
+        changes.
     largest : float
         The magnitude of the panel's largest difference, for limits by panel.
     """

@@ -191,7 +191,7 @@ def row_sums_width(heatmap: Heatmap) -> float:
 def has_vertical_labels(widest: float, cell: float, line: float | None = None) -> bool:
     """Return whether column labels of tokens are vertical because they do not fit side by side.
 
-    Single characters are never vertical, since that saves no room.
+    Single characters are never vertical, because this would not save room.
     """
     return widest > max(cell - 4, font_metrics(12).height() if line is None else line)
 
@@ -251,7 +251,7 @@ MIN_POSITION_TOKENS = 100
 MAX_MEASURED_LABELS = 200
 """Maximum number of labels that are measured.
 
-Comparing all labels of a long text, as a cache key, takes longer than measuring these.
+To compare all labels of a long text as a cache key would take longer than to measure these.
 """
 
 

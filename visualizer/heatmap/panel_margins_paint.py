@@ -49,7 +49,7 @@ LABEL, SMALL_LABEL = 12, 10
 MAX_LABEL_OVERHANG_PX = 8
 """Maximum distance by which a position label may extend beyond the panel."""
 MIN_LABEL_DENSITY = 8
-"""Positions replace labels if fewer than one in this number of tokens has room for its label."""
+"""Number of tokens per label above which positions replace labels."""
 
 
 def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -87,7 +87,7 @@ def are_labels_vertical(slot: PanelSlot) -> bool:
 
 
 def shows_positions(axis: HeatmapAxis, cell: float) -> bool:
-    """Return whether positions replace the labels of tokens, since too few labels would fit."""
+    """Return whether positions replace token labels, because too few labels would fit."""
     return axis.is_token and _label_step(axis, cell, label_room(axis, cell)) > MIN_LABEL_DENSITY
 
 
@@ -118,7 +118,7 @@ def column_label_width(axis: HeatmapAxis, cell: float) -> float:
 def paint_column_label(
     painter: QPainter, slot: PanelSlot, at: int, text: str, size: int, upright: bool
 ) -> None:
-    """Draw a label above a column, vertical if labels do not fit side by side."""
+    """Draw a label above a column; it is vertical if labels do not fit side by side."""
     left = slot.cells.left() + slot.heatmap.columns.cell(at) * slot.cell_width
     centre = QPointF(left + slot.cell_width / 2, slot.cells.top() - 4)
     line, text = font_metrics(size).height(), elide_label(text, slot.longest, size)
@@ -143,7 +143,7 @@ def row_label_box(slot: PanelSlot, at: int) -> QRectF:
 def visible_labels(
     axis: HeatmapAxis, cell: float, upright: bool = True, needed: float = 0
 ) -> list[tuple[int, str]]:
-    """Return the labels that fit: all, or evenly spaced ones, or positions counted from 1."""
+    """Return the labels that fit: all labels, evenly spaced labels, or positions counted from 1."""
     step = _label_step(axis, cell, label_room(axis, cell) if upright else needed)
     if shows_positions(axis, cell):
         step = 1 << (step - 1).bit_length()

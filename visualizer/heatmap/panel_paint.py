@@ -63,7 +63,7 @@ def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw the surroundings of the cells that depend on neither values nor head."""
+    """Draw the parts around the cells that depend on neither values nor head."""
     paint_labels(painter, slot, theme)
     paint_panel_title(painter, slot, theme)
     paint_own_scale(painter, slot, theme)

@@ -329,7 +329,7 @@ class PanelSource:
 
 
 class SpreadPanelSource(PanelSource):
-    """A panel shown next to the panels of other texts or layers."""
+    """Builds a panel that is shown next to the panels of other texts or layers."""
 
     @property
     def _range_indices(self) -> tuple[LeadingIndex, ...]:
@@ -364,15 +364,15 @@ def present_minimap(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> H
 def present_head_overview(
     resolved: ResolvedView, name: str, head: int, known: dict[Hashable, Heatmap]
 ) -> Heatmap:
-    """Return the whole pooled panel of a head of a stage."""
+    """Return the whole panel of a stage's head, pooled."""
     return head_overview_source(resolved, name, head).heatmap(known)
 
 
 def head_overview_source(resolved: ResolvedView, name: str, head: int) -> PanelSource:
-    """Return the source of the whole pooled panel of a head of a stage."""
+    """Return the source of the whole panel of a stage's head, pooled."""
     stage = resolved.run.trace.stage(name)
     room = resolved.view.room if resolved.run.trace.is_blockwise else OVERVIEW_SIDE_CELLS
     extent = resolved.full_extent(
         stage, room
-    )  # a long text's panel is drawn once, for the board and the minimap
+    )  # a long text's panel is drawn once for the board and the minimap
     return PanelSource(resolved, stage, head, None, extent=extent)

@@ -38,7 +38,7 @@ A motion with a card may take longer, so that the card can be read.
 MAX_BLOCK_PARTS = 16
 """Maximum number of parts of a block that move separately; if there are more, they are grouped."""
 MAX_PATHS = 200
-"""Maximum number of paths of a step; with more, every block moves as a whole."""
+"""Maximum number of paths of a step; if there are more, every block moves as a whole."""
 
 AxisNames = tuple[str, str]
 """Names of a stage's row and column axes."""

@@ -51,7 +51,7 @@ READ_PHASES = {
 }
 """Phases after which a long motion pauses, so that its card can be read."""
 MAX_READ_SLOWDOWN = 1.25
-"""Maximum factor by which phases of a motion with pauses slow down; pauses take the other time."""
+"""Maximum factor by which a motion with pauses slows down; the remaining time is for pauses."""
 
 MOTION_KINDS = {
     Operation.DOT_PRODUCT: MotionKind.SCORE,

@@ -136,7 +136,7 @@ class BoardCanvas(CellScrollArea):
         self.arranged.connect(self.motion.end)
         self.painted.connect(self.motion.begin, Qt.ConnectionType.QueuedConnection)
 
-    # ------------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------------ contents
 
     def show_board(
         self, board: Board, cursor: CellCursor, highlights: Highlights, theme: Theme, message: str
@@ -201,7 +201,7 @@ class BoardCanvas(CellScrollArea):
         """
         flow, ratio = self.board_layout.flow, self.devicePixelRatioF()
         assert flow is not None
-        size = (area.size() * ratio).toSize().expandedTo(QSize(1, 1))  # rows may be that low
+        size = (area.size() * ratio).toSize().expandedTo(QSize(1, 1))  # rows may be lower than that
         image = QImage(size, QImage.Format.Format_RGB32)
         image.setDevicePixelRatio(ratio)
         image.fill(QColor(self._theme.paper))
@@ -255,7 +255,7 @@ class BoardCanvas(CellScrollArea):
         ratio = self.devicePixelRatioF()
         width, height = self._canvas_size()
         board, layout = self.board, self._compute_layout(width, height, ratio)
-        seen, self._seen = self._seen, self.viewport().size()  # smaller with scroll bars
+        seen, self._seen = self._seen, self.viewport().size()  # smaller if there are scroll bars
         is_moved = self._seen != seen or not layout.has_same_positions(self.board_layout)
         if layout.room:
             self.roomChanged.emit(layout.room)
@@ -486,7 +486,7 @@ class BoardCanvas(CellScrollArea):
             self._arrange_panels()
 
     def apply_pending_arrangement(self) -> None:
-        """Arrange the panels if the size changed while updates were disabled."""
+        """Arrange the panels if the size has changed while updates were disabled."""
         if self._is_to_arrange:
             self._arrange_panels()
 
@@ -527,7 +527,7 @@ WHEEL_ZOOM_FACTOR = 1.25
 """Zoom factor per notch of the wheel."""
 PAGE_MESSAGE_MS = 5_000
 MIN_PINCH_FACTOR = 0.1
-"""Minimum zoom factor of one pinch event, when the fingers meet."""
+"""Minimum zoom factor of one pinch event, for example if the fingers meet."""
 
 
 class BoardView(BoardCanvas):
@@ -538,7 +538,7 @@ class BoardView(BoardCanvas):
     zoomed = Signal(float, str, float, float)
     """Emits the zoom factor, the stage, and the fractional row and column at which to zoom."""
     enlarged = Signal(object)
-    """Emits a cell of the panel to enlarge, on double-click or Enter."""
+    """Emits a cell of the panel to enlarge, after a double-click or on Enter."""
     pageChanged = Signal(str, int)
     """Emits a description of the current page of heads and how long to show it, in milliseconds."""
     dragged = Signal(str, int, int)
@@ -555,7 +555,7 @@ class BoardView(BoardCanvas):
     layerChosen = Signal(str)
     """Emits a layer whose name was clicked."""
     parameterHovered = Signal(object)
-    """Emits the weight of a layer under the pointer; None when the pointer leaves it."""
+    """Emits the layer weight under the pointer, or None when the pointer leaves it."""
     parameterClicked = Signal(object)
     described = Signal()
     """Emitted when `description` changes."""
@@ -769,7 +769,7 @@ class BoardView(BoardCanvas):
         self.viewport().unsetCursor()
 
     def _scrub_to(self, point: QPointF) -> None:
-        """Seek to the step at a point of the headings, once it is far enough from the press."""
+        """Seek to the step at a point of the headings if it is far enough from the press."""
         flow = self.board_layout.flow
         if flow is None or self._scrub is None:
             return
@@ -856,7 +856,7 @@ class BoardView(BoardCanvas):
         return super().viewportEvent(event)
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
-        """Return the panel with cells under a point of the viewport."""
+        """Return the panel whose cells are under a point of the viewport."""
         return (
             None
             if point.y() < self.board_layout.head
@@ -872,7 +872,7 @@ class BoardView(BoardCanvas):
         return cell_at(slot.heatmap, *place) if slot and place and is_free else None
 
     def nearest_cell(self, slot: PanelSlot, point: QPointF) -> Cell:
-        """Return the cell of a panel that is nearest to a point of the viewport."""
+        """Return the panel's cell that is nearest to a point of the viewport."""
         at, area = point + self.scroll_offset(), slot.cells
         x = min(max(at.x(), area.left()), area.right())
         y = min(max(at.y(), area.top()), area.bottom())

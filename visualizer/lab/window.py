@@ -75,11 +75,11 @@ class LabWindow(QMainWindow):
 
     closed = Signal(object)
     appearanceChosen = Signal()
-    """The colour scheme was changed in this window and must be changed in all other windows."""
+    """Emitted when the colour scheme of all windows must be changed to that of this window."""
     layerOpened = Signal(object)
-    """A layer was opened; carries a `SavedDocument` for a separate window."""
+    """Emits the `SavedDocument` of a layer that is opened in a separate window."""
     modelRequested = Signal(object, str)
-    """A request to open a model in the visualizer; carries its path and the probe."""
+    """Emits the path of a model to open in the visualizer, and the probe."""
 
     def __init__(
         self, command: Sequence[str] = TRAINING_COMMAND, settings_pane: SettingsPane | None = None

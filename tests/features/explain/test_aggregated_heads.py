@@ -126,7 +126,7 @@ def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None
     named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
     np.testing.assert_allclose(np.sort(np.abs(numbers[named]))[::-1], shown)
     left = np.delete(numbers, named).sum()
-    assert readout.rest == (f"8 other heads, none larger in size: {format_number(float(left))}")
+    assert readout.rest == f"8 other heads, none larger in magnitude: {format_number(float(left))}"
 
 
 def test_what_is_not_there_is_not_explained() -> None:

@@ -5,7 +5,7 @@ consists of the same lines, so each line can be run as shown; `stage_code_lines`
 that they need.
 
 Sources: Raschka 2024, "Build a Large Language Model (From Scratch)", chapter 3, for the book's
-names; Karpathy 2023, "Let's build GPT", for the lecture's; the documentation of
+names; Karpathy 2023, "Let's build GPT", for the lecture's names; the documentation of
 ``torch.nn.functional.scaled_dot_product_attention`` for its arguments.
 """
 

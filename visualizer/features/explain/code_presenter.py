@@ -133,7 +133,7 @@ DIALECT_TITLES = {
 
 
 class CodePanelLine(Struct, frozen=True):
-    """One line of the code.
+    """One line of code.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class CodePanelLine(Struct, frozen=True):
 
 
 class CodePanel(Struct, frozen=True):
-    """The code of a run, in one dialect."""
+    """The code of a run in one dialect."""
 
     title: str
     dialect: CodeDialect

@@ -64,7 +64,7 @@ class CodeTextView(QPlainTextEdit):
         self._theme = LIGHT
 
     def show_lines(self, lines: tuple[CodePanelLine, ...], theme: Theme) -> None:
-        """Show lines; if only the current lines changed, only these are reformatted."""
+        """Show lines of code; if only the current lines have changed, reformat only these."""
         new, old = ([*map(_full_text, each)] for each in (lines, self._lines))
         is_same = theme == self._theme and new == old
         current = tuple(number for number, line in enumerate(lines) if line.is_highlighted)
@@ -146,7 +146,7 @@ class CodeTextView(QPlainTextEdit):
 class CodeSection(QWidget):
     """The current line or all lines of code, with a choice of dialect and a copy button.
 
-    `dialectChosen` carries a `CodeDialect`; `scriptRequested` requests a copy of the whole script.
+    `dialectChosen` emits a `CodeDialect`; `scriptRequested` requests a copy of the whole script.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -244,7 +244,7 @@ def _full_text(line: CodePanelLine) -> str:
 
 
 def _wrapping_html(line: CodePanelLine, theme: Theme) -> str:
-    """Allow a line to wrap where Python allows a line break, for a narrow pane."""
+    """Allow a line to wrap in a narrow pane at places where Python allows a line break."""
     code = escape(line.text)
     for mark in ("(", ",", "."):
         code = code.replace(mark, f"{mark}\N{ZERO WIDTH SPACE}")

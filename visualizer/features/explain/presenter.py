@@ -1,7 +1,8 @@
 """The explanation of the current cell, for the Explain pane and captions.
 
-A cell of one head is explained by a sentence, its calculation and its largest terms; a cell of
-aggregated heads by the same cell of each head. Weight transforms and comparisons add lines.
+A cell of one head is explained by a sentence, its calculation and its largest terms. A cell of
+aggregated heads is explained by the same cell of each head. Weight transforms and comparisons add
+further lines.
 """
 
 from __future__ import annotations
@@ -228,7 +229,7 @@ def head_cell_panel(
     order, rest = _choose_terms(explanation)
     text = EXPLAINERS[explanation.stage.operation]
     sentence = text.explain_cell(info)
-    is_computed = explanation.stage.operation is not Operation.CAPTURED  # else from a file
+    is_computed = explanation.stage.operation is not Operation.CAPTURED  # else read from a file
     return CellPanel(
         heading=_cell_heading(info),
         sentence=info.with_head(sentence) if names_head else sentence,
@@ -461,7 +462,7 @@ def _closing_text(explanation: Explanation) -> str:
         return "no allowed keys: 0"
     if explanation.rule is CombinationRule.SUM and len(explanation.terms) > 1:
         return f"sum = {value}"
-    if explanation.rule is not CombinationRule.SHARE:  # of the only or the chosen term
+    if explanation.rule is not CombinationRule.SHARE:  # of the only or chosen term
         return f"= {value}"
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(explanation.terms.sum())
@@ -470,7 +471,7 @@ def _closing_text(explanation: Explanation) -> str:
 
 
 def aggregate_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> CellPanel:
-    """Explain a cell of aggregated heads by the same cell of each head."""
+    """Explain a cell of aggregated heads is explained by the same cell of each head."""
     run, index, lens = resolved.run, resolved.leading, resolved.view.lens
     by_head = run.trace.displayed_stage(cell.stage, lens)
     numbers = by_head.read((*index, slice(None), *cell.place))  # head
@@ -561,7 +562,7 @@ def _describe_rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
     left = np.delete(numbers, order)
     if not len(left):
         return ""
-    comparison = "larger in size" if is_mean and numbers.min() < 0 else "larger"
+    comparison = "larger in magnitude" if is_mean and numbers.min() < 0 else "larger"
     others = f"{format_count(len(left), 'other head')}, none {comparison}"
     return f"{others}: {format_number(float(left.sum()))}" if is_mean else others
 
@@ -599,7 +600,7 @@ EXPLAIN_PANE = "Explain"
 def present_cell(
     resolved: ResolvedView, board: Board, previous: CellPanel | None
 ) -> CellPanel | None:
-    """Explain the hovered cell, the pinned cell, the step's cell or the selected token."""
+    """Explain the first of: hovered cell, pinned cell, the step's cell, selected token."""
     cell, parameter = resolved.pointed or resolved.step_cell, resolved.parameter
     panel = None
     if parameter and not resolved.hovered_when_reached:
@@ -624,7 +625,7 @@ def _explain_cell(resolved: ResolvedView, board: Board, cell: Cell) -> CellPanel
     if heatmap is None or not heatmap.is_pooled:
         return replace(panel, additional_sentences=also)
     block = f"{heatmap.rows.block} × {heatmap.columns.block}"
-    which = "largest in size" if heatmap.colour.is_signed else "largest"
+    which = "largest in magnitude" if heatmap.colour.is_signed else "largest"
     return replace(
         panel,
         additional_sentences=also,

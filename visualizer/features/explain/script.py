@@ -56,12 +56,12 @@ FLOAT32_ROUNDING_UNIT = 2.0**-23  # the unit roundoff of float32
 FLOAT64_ROUNDING_UNIT = 2.0**-40  # float64 has 2**-52; this is strict enough
 DEFAULT_ROUNDING_UNITS = 84  # 1e-5 in float32
 MAX_ROUNDING_UNITS = 335  # 4e-5: less than any change in the fourth digit
-DEVICE_FACTOR = 4  # factor on the tolerance: a GPU sums in a different order
+DEVICE_FACTOR = 4  # factor on the tolerance, because a GPU sums in a different order
 NEGLIGIBLE_SIZE = 1e-30
 
 
 _AFTER_ATTENTION = (Role.OUTPUT, "attended", "normed_attended", "up", "feed_forward")
-"""The stages after a module's attention that sum terms, if they are present."""
+"""Stages after a module's attention that are sums of terms; a module may lack some of them."""
 
 
 class Tolerance(Struct, frozen=True):
@@ -127,7 +127,7 @@ def _value_limits(run: Run, stage: str) -> tuple[float, float]:
 
 
 def tolerance_note(run: Run, dialect: CodeDialect) -> Iterator[str]:
-    """Yield the lines of the heading that state the tolerance and the reasons to exceed it."""
+    """Yield the heading lines that state the tolerance and when it may be exceeded."""
     spec = run.trace.spec
     found = stage_tolerance(run, dialect, run.trace.output_stage_name)
     yield (
@@ -162,8 +162,8 @@ def stage_tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
     """Return the tolerance of a stage.
 
     A score's error is its magnitude times the unit roundoff; the exponential turns it into a
-    relative error of the weight. The terms of a sum may cancel; its error then depends on the
-    largest term.
+    relative error of the weight. The terms of a sum may cancel; the error of the sum then
+    depends on the largest term.
     """
     spec = run.trace.spec
     sharpness, is_sum = 2 * _largest_score(run), spec.normalisation is NormalisationKind.SUM

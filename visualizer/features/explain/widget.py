@@ -251,7 +251,7 @@ class _TermsLabel(WrappingLabel):
 
 
 class ExplainPane(QWidget):
-    """Explanation of one cell, in which each number links to the cell from which it was read.
+    """Explanation of one cell; each number links to the cell from which it was read.
 
     The line that combines the terms and the code stay visible while the terms scroll.
     """

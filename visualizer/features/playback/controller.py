@@ -57,7 +57,7 @@ class PlaybackController(QObject):
 
     @property
     def timeline(self) -> Timeline | None:
-        """The steps of the shown run; None without a run."""
+        """The steps of the visible run; None if there is no run."""
         run = self._workspace.run
         return view_timeline(run, self._workspace.wanted) if run else None
 
@@ -95,7 +95,7 @@ class PlaybackController(QObject):
         self._advance_playhead(1000 * elapsed * self.playhead.speed)
 
     def _advance_playhead(self, ms: float) -> None:
-        """Advance by the given time at normal speed; after slow frames, steps are skipped."""
+        """Advance by a time that is converted to normal speed; slow frames cause skipped steps."""
         timeline = self.timeline
         if timeline is None:
             return
@@ -144,7 +144,7 @@ class PlaybackController(QObject):
             self._go_to(self.timeline.place(position), is_playing=False)
 
     def seek_share(self, stage: str, share: float) -> None:
-        """Go to the step at a fraction of a stage, and pause."""
+        """Go to the step at the given fraction of a stage, and pause."""
         if self.timeline:
             self.seek(self.timeline.position_within(stage, share))
 

@@ -180,7 +180,7 @@ class PlaybackBar(QWidget):
         Parameters
         ----------
         caption : str
-            Its sentence (HTML); empty if there is no such cell.
+            The sentence about the cell (HTML); empty if there is no such cell.
         """
         self._cell = (caption, equation) if caption else None
         self._show_texts()
@@ -236,7 +236,7 @@ class PlayButton(QToolButton):
     def __init__(self, action: QAction) -> None:
         super().__init__()
         self.setDefaultAction(action)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # it has a shortcut
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the button has a shortcut
         self._is_playing, self._theme = False, LIGHT
         self.reserve_size()
 

@@ -38,14 +38,14 @@ def describe_step(run: Run, leading: LeadingIndex, step: Step, head: int) -> str
     Parameters
     ----------
     leading : tuple of int
-        Layer and text, as an index into the run's leading axes.
+        The layer and the text, as an index into the run's leading axes.
     head : int
         The head to describe if the stage has heads.
     """
     context = StepContext(run, leading, step, min(head, run.trace.spec.heads - 1))
     texts = EXPLAINERS[context.stage.operation]
     if len(step.rows) > 1 and run.trace.cached_stage(step.stage).is_blockwise:
-        told = f"{context.stage.description}, in all {len(step.rows):,} rows"  # without its numbers
+        told = f"{context.stage.description}, in all {len(step.rows):,} rows"  # without the numbers
         return context.sentence(told)
     if len(step.rows) > 1:
         return context.sentence(texts.stage_sentence(context))

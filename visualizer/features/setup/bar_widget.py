@@ -1,4 +1,4 @@
-"""Settings bar above the heatmaps: the input text, and buttons that open the settings.
+"""Settings bar above the heatmaps, with the input text and buttons that open the settings.
 
 The editors are generated from the table of settings. For captured attention, a button with a
 notice replaces them.
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class MaskMatrixControl(SettingControl):
-    """Text box for a matrix of 0s and 1s. It emits the text; the document parses it."""
+    """Text box for a matrix of 0s and 1s. It emits the text, which is parsed by the document."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -132,7 +132,7 @@ MODEL_CHIP_LETTERS = 24
 
 
 class ChipButton(QToolButton):
-    """A button with a quiet name, a bold value and an arrow; it also indicates a problem."""
+    """A button with a subdued name, a bold value and an arrow; it can also indicate a problem."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -238,7 +238,7 @@ class CapturedNotice(QWidget):
 class SettingsBar(QWidget):
     """The input text, and one button for each group of settings.
 
-    `chosen` carries the name of a setting, its value and whether the edit continues; `textTyped`
+    `chosen` emits the name of a setting, its value and whether the edit continues; `textTyped`
     and `textTooLong` concern the text, `secondTyped` and `secondTooLong` a model's second text.
     """
 
@@ -554,7 +554,7 @@ class SettingsBar(QWidget):
         self.second.selectAll()
 
     def open_more(self) -> None:
-        """Open the editor with the settings that have no button of their own."""
+        """Open the editor with the settings that do not have their own button."""
         self.chips[CHIPS[-1].settings[0]].setChecked(True)
 
     def _request_fix(self, name: str, _link: str) -> None:

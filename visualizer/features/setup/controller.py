@@ -52,7 +52,7 @@ class SetupController(QObject):
             self._workspace.set("own_mask", mask)
 
     def apply_remedy(self, field: str) -> None:
-        """Apply the fix offered for an error of a setting or a text."""
+        """Apply the remedy that is offered for the error of a setting or a text."""
         panel = self._workspace.screen.panel(SETUP_PANEL)
         problem = panel.second.problem if field == "second" and panel.second else panel.problem
         if field in {"text", "second"} and problem.remedy:
@@ -82,11 +82,11 @@ class SetupController(QObject):
         self._workspace.show_error(InputError(name, sentence, remedy))
 
     def choose_part(self, name: str) -> None:
-        """Show one of the kinds of attention of a model, by its name in the model."""
+        """Show one of a model's kinds of attention, given its name in the model."""
         self._workspace.set("part", name)
 
     def show_next_part(self) -> None:
-        """Show the next kind of attention of a model."""
+        """Show a model's next kind of attention."""
         parts = self._workspace.screen.panel(SETUP_PANEL).parts
         names = [name for name, _ in parts.choices]
         if names:

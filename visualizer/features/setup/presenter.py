@@ -71,7 +71,7 @@ class ImageField(Struct, frozen=True):
 
 
 class AttentionKinds(Struct, frozen=True):
-    """The kinds of attention of a model that has several.
+    """The kinds of attention of a model, if it has several.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ class SettingChip(Struct, frozen=True):
     Parameters
     ----------
     name : str
-        Caption before the values; empty if the values need none.
+        Caption before the values; empty if the values do not need a caption.
     shown : tuple of str
-        The settings with values in the caption; the first one is the most important.
+        The settings whose values are in the caption, with the most important setting first.
     settings : tuple of str
         All settings in its editor.
     hides_idle : bool
@@ -109,7 +109,7 @@ class SettingChip(Struct, frozen=True):
     rank: int = 0
 
     def describe_values(self, values: Mapping[str, SettingState]) -> str:
-        """Return the caption of the values, such as ``16 → 24``."""
+        """Return the values as a caption, such as ``16 → 24``."""
         words = dict.fromkeys(describe_value(values[name]) for name in self.shown)
         return " → ".join(words)
 
@@ -139,7 +139,7 @@ def _create_chips() -> tuple[SettingChip, ...]:
 
 
 CHIPS = _create_chips()
-"""The buttons of the settings bar, from left to right; together they hold every setting once.
+"""The buttons of the settings bar, from left to right; together they contain every setting once.
 
 There is no control for a causal mask, because that is one of the choices of the mask.
 """
@@ -169,11 +169,11 @@ class SetupPanel(Struct, frozen=True):
     has_labels: bool = False
     """Whether the input consists of token labels rather than a text."""
     second: SecondTextField | None = None
-    """None if the model takes no second text."""
+    """The field for the second text; None if the model does not take a second text."""
     image: ImageField | None = None
-    """None if the input is a text."""
+    """The input image; None if the input is a text."""
     parts: AttentionKinds = AttentionKinds()
-    """Empty if there is only one kind of attention."""
+    """The kinds of attention; empty if there is only one."""
 
     def by_name(self) -> dict[str, SettingState]:
         """Return the settings by their names."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TEXT_PLACEHOLDER = "Type or paste text"
 LABELS_PLACEHOLDER = "Type or paste tokens"
 """Placeholder of the text box for captured attention, which has token labels instead of a text."""
-KEYS_TIP = "Enter goes to the heatmaps. Shift+Enter begins a new line"
+KEYS_TIP = "Press Enter to go to the heatmaps. Press Shift+Enter to begin a new line."
 MAX_TEXT_LINES = 2
 MAX_MEASURED_LETTERS = 400
 CURSOR_PX = 6
@@ -90,7 +90,7 @@ class InputTextEdit(QPlainTextEdit):
         else:
             if event.key() == Qt.Key.Key_Escape:
                 self.left.emit()
-            super().keyPressEvent(event)  # Esc also has its effect elsewhere in the window
+            super().keyPressEvent(event)  # Esc also keeps its other effects in the window
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
         # Dropped files are opened instead.
@@ -123,7 +123,7 @@ class InputTextEdit(QPlainTextEdit):
         self._fit_height()
 
     def natural_width(self) -> int:
-        """Return the width at which the first line, or its beginning, is not wrapped."""
+        """Return the width at which the beginning of the first line is not wrapped."""
         start = self.document().firstBlock().text()[:MAX_MEASURED_LETTERS]
         sides = 2 * round(self.document().documentMargin()) + 2 * BOX_PADDING_PX
         return self.fontMetrics().horizontalAdvance(start) + sides + CURSOR_PX
@@ -141,9 +141,9 @@ class InputTextEdit(QPlainTextEdit):
 
     @contextmanager
     def _adapt_wrap_mode(self, text: str) -> Iterator[None]:
-        """Wrap at words, unless a word is so long that Qt would search for its end for seconds.
+        """Wrap between words, unless a word is so long that Qt would take seconds to find its end.
 
-        The wrap mode is changed before or after the text, so that such a word is never searched.
+        The wrap mode is changed before or after the text, so that Qt never searches such a word.
         """
         is_endless = has_longer_word(text, MAX_UNBROKEN_WORD_LENGTH)
         if is_endless:

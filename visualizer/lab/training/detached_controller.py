@@ -173,7 +173,7 @@ class BackgroundTrainingWatcher(QObject):
     """
 
     runReleased = Signal(bool)
-    """Emitted when the run is no longer locked; emits whether it was being trained until then."""
+    """Emitted when the run is no longer locked; the argument is whether it was being trained."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
