@@ -283,8 +283,11 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         return min(1.0, max(0.0, grown * rows - row))
 
     def divisor(self, normalization: float) -> float:
-        """Return the divisor of the exponentials, which is first 1 and finally their sum."""
-        return 1 + ((self.total or 1.0) - 1) * normalization
+        """Return the divisor of the numbers: 1, or the sum as soon as the bars become shorter.
+
+        The numbers change only once, because intermediate ones would be seen while paused.
+        """
+        return (self.total or 1.0) if normalization else 1.0
 
     def sum_at(self, grown: float, normalization: float) -> float:
         """Return the sum of the numbers that the card shows."""

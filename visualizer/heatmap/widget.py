@@ -7,7 +7,6 @@ from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
 from PySide6.QtCore import (
     QEvent,
     QPoint,
@@ -116,8 +115,6 @@ class BoardCanvas(CellScrollArea):
         self._marked_place: LayerCell | MenuPlace | None = None
         """The weight of a layer or the label of a token under the pointer."""
         self._is_stale = self._is_to_arrange = False
-        self._held_focus: int | None = None
-        """The column that stays in focus while a heading is dragged; None otherwise."""
         self.board_layout = BoardLayout((), 0, 0, 0)
         self._seen = QSize()
         self._stages: list[Hashable] = []
@@ -285,9 +282,7 @@ class BoardCanvas(CellScrollArea):
 
     def _compute_layout(self, width: float, height: float, ratio: float) -> BoardLayout:
         if self.board.flow:
-            focus = self.board.flow.focus if self._held_focus is None else self._held_focus
-            flow = replace(self.board.flow, focus=focus)
-            return place_flow(replace(self.board, flow=flow), width, height, ratio)
+            return place_flow(self.board, width, height, ratio)
         present = None
         if self.board_layout.place_panels and self._stages == [
             one[0].column for one in self.board.columns
@@ -763,9 +758,6 @@ class BoardView(BoardCanvas):
         elif self._scrub and not self._is_dragging:
             self._choose_target(*self._scrub)
         self._grip, self._scrub, self._is_dragging = None, None, False
-        if self._held_focus is not None:
-            self._held_focus = None
-            self._arrange_panels()
         self.viewport().unsetCursor()
 
     def _scrub_to(self, point: QPointF) -> None:
@@ -775,7 +767,7 @@ class BoardView(BoardCanvas):
             return
         moved = abs(point.x() - self._scrub[1].x())
         if self._is_dragging or moved >= QApplication.startDragDistance():
-            self._is_dragging, self._held_focus = True, flow.panels.focus
+            self._is_dragging = True
             self.scrubbed.emit(*FlowTimeline(flow).stage_at(point.x()))
             self.motion.skip_step()
 

@@ -549,15 +549,19 @@ def _flow_view(
     pinned: Cell | None,
     heads: tuple[int, ...],
 ) -> FlowView:
-    """Return the content of the flow board; the stage of playback or a prediction is in focus."""
+    """Return the content of the flow board; playback does not enlarge its stage.
+
+    Otherwise, all panels would move at each change of stage.
+    """
     columns = flow_columns(run.trace.stages)
     chosen = [name for name in (focus, view.large) if name]
+    enlarged = [name for name in (prediction.stage if prediction else None, view.large) if name]
     shown = [*chosen[:1], *([pinned.stage] if pinned else []), *chosen]
     head = pinned.head if pinned else None
     return FlowView(
         columns,
         tuple(visible_state(column, shown) for column in columns),
-        focused_column(columns, chosen),
+        focused_column(columns, enlarged),
         next(iter(heads), 0) if head is None else head,
         earlier_state(columns, focus) if focus and prediction is None else "",
     )
