@@ -92,6 +92,15 @@ def test_a_result_at_the_end_is_never_elided() -> None:
     assert wrap_html(HTML, 2 * width(HTML), PIXELS, 1, " = 1") == (f"{HTML} = 1", True)
 
 
+def test_a_bracket_that_is_open_where_words_are_omitted_is_closed() -> None:
+    sum_ = "exp(0.4) ÷ (exp(0.6) + exp(0.5) + exp(0.4) + exp(0.1))"
+    for share in (0.5, 0.7, 0.9):
+        room = width(sum_) * share
+        shown, _ = wrap_html(sum_, room, PIXELS, 1, " = 0.1277")
+        assert shown.count("(") == shown.count(")")
+        assert QFontMetricsF(scaled_font(PIXELS)).horizontalAdvance(shown) <= room
+
+
 def test_a_smaller_font_is_used_before_words_are_omitted(qtbot: QtBot) -> None:
     label = CaptionLabel("What happens", (PIXELS, 10))
     qtbot.addWidget(label)

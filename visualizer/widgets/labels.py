@@ -192,7 +192,8 @@ def wrap_html(
 ) -> tuple[str, bool]:
     """Return HTML that is wrapped into at most `lines` lines, and whether all of it fits.
 
-    The last line is elided, except for the result at its end.
+    The last line is elided, except for the result at its end. Brackets that are open before the
+    result are closed.
     """
     wrapped = []
     for _ in range(lines - 1):
@@ -202,8 +203,13 @@ def wrap_html(
         wrapped.append(line)
         html = rest
     bold = QFontMetricsF(scaled_font(pixels, QFont.Weight.Bold))
-    last = elide_html(html, room - bold.horizontalAdvance(html_to_text(result)), pixels)
-    return "<br>".join([*wrapped, *filter(None, [last + result])]), last == html
+    end = html_to_text(result)
+    last = elide_html(html, room - bold.horizontalAdvance(end), pixels)
+    is_whole = last == html
+    if result and not is_whole:
+        last = elide_html(html, room - bold.horizontalAdvance(")" + end), pixels)
+        last += ")" * (last.count("(") - last.count(")"))
+    return "<br>".join([*wrapped, *filter(None, [last + result])]), is_whole
 
 
 def elide_html(html: str, room: float, pixels: int) -> str:
