@@ -54,7 +54,7 @@ def state_places(placement: FlowPlacement, at: int) -> tuple[StatePlace, ...]:
         return ()
     titles, states = placement.panels.titles[at], placement.panels.columns[at].states
     shown = states.index(placement.panels.panels[at].stage)
-    scale, room, left = text_scale(), _title_room(placement, at), column.heading.left
+    scale, room, left = text_scale(), title_room(placement, at), column.heading.left
     top, height = 4 * scale, 20 * scale
     gap = font_metrics(TITLE_PX).horizontalAdvance(STATE_SEPARATOR)
     found = []
@@ -80,7 +80,7 @@ def state_places(placement: FlowPlacement, at: int) -> tuple[StatePlace, ...]:
     return tuple(found)
 
 
-def _title_room(placement: FlowPlacement, at: int) -> float:
+def title_room(placement: FlowPlacement, at: int) -> float:
     """Return the width of a heading, including the next gap at levels where headings may be cut."""
     columns = placement.layout.columns
     own = columns[at].heading

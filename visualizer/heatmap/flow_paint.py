@@ -13,7 +13,12 @@ from visualizer.attention.flow_columns import FlowPart
 from visualizer.attention.roles import Role
 from visualizer.attention.stages import axis_noun
 from visualizer.heatmap import cell_paint, colour_mapping, panel_paint
-from visualizer.heatmap.flow_headings_paint import STATE_SEPARATOR, operand_name, state_places
+from visualizer.heatmap.flow_headings_paint import (
+    STATE_SEPARATOR,
+    operand_name,
+    state_places,
+    title_room,
+)
 from visualizer.heatmap.flow_labels_paint import board_labels, paint_label, row_label_slot
 from visualizer.heatmap.flow_layout import (
     CARD_FOOT_PX,
@@ -89,8 +94,9 @@ def paint_headings(
 ) -> None:
     """Paint the headings of the given columns over earlier headings."""
     for at in columns:
-        area = _rect(placement.layout.columns[at].heading).toAlignedRect()  # including line edges
-        painter.fillRect(area, QColor(theme.paper))
+        area = _rect(placement.layout.columns[at].heading)
+        area.setWidth(title_room(placement, at))  # the names of states may extend into the gap
+        painter.fillRect(area.toAlignedRect(), QColor(theme.paper))  # including line edges
         _paint_heading(painter, placement, at, theme)
 
 
