@@ -370,7 +370,7 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     (
         lambda: attend("a").figure(["sums"]),
-        "There is no stage “sums”. Stages of modules: embedding",
+        "The stage “sums” does not exist. Stages of modules: embedding",
     ),
     (lambda: attend("a").figure("dropped"), "This module has no stage “dropped”."),
     (lambda: attend("a").figure(heads=[2]), "There is no head 2. Valid indices are 0 to 1."),

@@ -344,7 +344,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(["sums"]),
-        f"There is no stage “sums”. {STAGES}",
+        f"The stage “sums” does not exist. {STAGES}",
     ),
     (
         lambda: attend("a").figure(heads=[0, 0.5]),

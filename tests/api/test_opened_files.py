@@ -213,7 +213,7 @@ def test_options_choose_and_name_what_was_captured(rectangle: Path, tmp_path: Pa
             "--stages scores",
             "argument --stages: attn.npz has no stage “scores”. It has weights.",
         ),
-        ("--heads-shown 3", "argument --heads-shown: There is no head 3. There are 2 heads."),
+        ("--heads-shown 3", "argument --heads-shown: Head 3 does not exist. There are 2 heads."),
         (
             "--text one",
             "argument --text: Enter 3 tokens for the queries on one line and 5 for the keys on the "

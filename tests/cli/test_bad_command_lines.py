@@ -221,7 +221,7 @@ BAD = [
     ("generate run --top-p 1.5", "argument --top-p: Top-p must be greater than 0 and at most 1."),
     ("generate run --prompt ?", "argument --prompt: “?” is not in the model’s vocabulary."),
     ("generate run --prompt=", "argument --prompt: The text is empty"),
-    ("generate run --step 7", "argument --step: There is no snapshot of step 7."),
+    ("generate run --step 7", "argument --step: Step 7 has no snapshot."),
 ]
 
 

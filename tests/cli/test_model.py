@@ -164,7 +164,7 @@ def test_a_part_is_chosen_where_there_are_several(
         (("F", "--text", "a", "--layer", "3", "--export", "x.png"), 2,
          "argument --layer: There is no layer 3. The layers are 1 to 2."),
         (("F", "--text", "a", "--heads-shown", "9", "--export", "x.png"), 2,
-         "argument --heads-shown: There is no head 9. There are 4 heads."),
+         "argument --heads-shown: Head 9 does not exist. There are 4 heads."),
         (("F", "--text", "a", "--export", "-"), 2,
          "argument --export: - requires --format, such as --format csv"),
         (("F", "--text", "a", "--export", "-", "--format", "csv", "--heads", "-"), 2,

@@ -350,7 +350,9 @@ def test_a_killed_run_is_reopened_and_resumed(student: Student) -> None:
     assert training
     os.kill(training.process_id, signal.SIGKILL)
     student.until(lambda: student.button == "Reopen")
-    assert "There was no checkpoint yet: reopen the run to start from step 0." in student.notices
+    assert (
+        "No checkpoint had been saved yet: reopen the run to start from step 0." in student.notices
+    )
     student.click("toggle")
     student.until(lambda: student.button == "Pause")
     assert student.notices == ""

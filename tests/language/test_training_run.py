@@ -173,7 +173,7 @@ def test_snapshots_contain_the_model_of_their_step(tmp_path: Path) -> None:
         assert found == step
         opened.running.trainer.model = model
         assert opened.running.trainer.evaluate(CorpusSplit.VALIDATION, 2) == expected
-    with pytest.raises(InputError, match=r"There is no snapshot of step 99\."):
+    with pytest.raises(InputError, match=r"Step 99 has no snapshot\."):
         opened.model_at(99)
     opened.close()
 

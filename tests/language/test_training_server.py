@@ -118,7 +118,7 @@ def test_a_long_run_is_sent_in_parts(
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("read", {"text": "a#", "step": None}, "text", "“#” is not in the model’s vocabulary"),
     ("read", {"text": "", "step": None}, "text", "The text is empty."),
-    ("read", {"text": "ab", "step": 999}, "step", "There is no snapshot of step 999."),
+    ("read", {"text": "ab", "step": 999}, "step", "Step 999 has no snapshot."),
     (
         "layer",
         {"text": "ab", "step": None, "layer": 7},

@@ -126,7 +126,7 @@ def test_only_what_is_asked_for_is_kept(tmp_path: Path) -> None:
         ({"layers": [0, 9]}, "layers", "Layer 9 has no attention. Layers with attention: 0 to 1."),
         ({"layers": []}, "layers", "layers must not be empty"),
         ({"layers": [0.5]}, "layers", "0.5"),
-        ({"stages": ["wieghts"]}, "stages", "There is no stage “wieghts”"),
+        ({"stages": ["wieghts"]}, "stages", "The stage “wieghts” does not exist"),
         ({"stages": ["dropped"]}, "stages", "Stage “dropped” is not available"),
     ],
 )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 POOLING_PREFIX = "each cell: "
-"""Prefix of the pooling note, omitted if there is no room for it."""
+"""Prefix of the pooling note, omitted if it does not fit."""
 
 
 def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
@@ -127,7 +127,7 @@ class Heatmap(Struct, frozen=True, eq=False):
     part : ComparedSide
         Its role in a comparison.
     shared_scale_sources : frozenset of (stage, head, fold)
-        The other panels whose cells are highlighted in it.
+        The other panels with highlights that this panel also shows.
     is_only_panel : bool
         Whether its tokens differ from those of the other panels, so that it has no cursor.
     layer : int or None
@@ -276,7 +276,7 @@ class Board(Struct, frozen=True, eq=False):
         The leading index of the selected text or layer, if there are panels of several texts or
         layers.
     said : str
-        Description of what is compared, for the caption of a figure.
+        Description of the comparison, for the caption of a figure.
     flow : FlowPanels or None
         The panels as one flow from tokens to output; None if they are arranged by stage and head.
     """
@@ -312,7 +312,7 @@ DrawnStage = tuple[str, ComparedSide, LeadingIndex]
 
 
 class PendingCells(Struct, frozen=True, eq=False):
-    """Cells whose mask has changed and whose new values are not computed yet.
+    """Cells that need new values because their mask has changed.
 
     Parameters
     ----------

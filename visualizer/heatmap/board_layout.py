@@ -121,7 +121,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
     has_column_labels : bool
         Whether the keys are labelled above this panel rather than above a panel higher up.
     numbers : CellNumberFormat or None
-        Format of its numbers; None if there is no room for them.
+        Format of its numbers; None if they do not fit.
     panel_notes : tuple of str
         Notes below the panel that the other panels of its column do not share.
     longest : float
@@ -267,7 +267,7 @@ class MenuPlace(Struct, frozen=True):
     stage : str
         The stage of a heading; empty elsewhere.
     head : int or None
-        The head of the tab, or of the panel whose label is at the place.
+        The head of the tab or panel label at the place.
     is_tab : bool
         Whether it is a tab of the flow board.
     token : int or None
@@ -291,7 +291,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
     ----------
     slots, operands : tuple of PanelSlot or None
         The panel and the operand of each column; None if an adjacent spine represents the
-        column, or if there is no operand.
+        column, or if the column has no operand.
     thumbnails : tuple of PanelSlot
         The thumbnail of each head that has a tab.
     earlier : PanelSlot or None
@@ -450,7 +450,7 @@ class BoardLayout(Struct, frozen=True, dict=True):
         return tuple(heads.values())
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
-        """Return the panel whose cells are under a point."""
+        """Return the panel that has a cell at a point."""
         return next((slot for slot in self.slots if slot.cells.contains(point)), None)
 
 

@@ -53,7 +53,7 @@ class BoardContents(Struct, frozen=True, eq=False):
     highlights : Highlights
         Highlights of the current step or prediction, otherwise of the hovered or pinned cell.
     message : str
-        Text shown if there are no panels.
+        Text shown if the board has no panels.
     board_identity, step_key : hashable
         Cache keys of the board and of the step's highlights.
     step_highlights : Highlights

@@ -101,7 +101,7 @@ def _largest_drawn(
 def index_of_largest(numbers: np.ndarray) -> int:
     """Return the flat index of the value that a pooled cell shows.
 
-    NaN counts as the largest magnitude; −∞ counts only if there is no other value.
+    NaN counts as the largest magnitude; −∞ counts only if all values are −∞.
     """
     sizes = np.where(numbers == -np.inf, -1, np.abs(numbers))
     if np.isnan(sizes).any():

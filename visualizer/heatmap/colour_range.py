@@ -28,7 +28,7 @@ WEIGHT_ENDS = (0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 MAX_EXCEEDING_SHARE = 0.1
 """Maximum share of all allowed weights that exceed the end."""
 MANY_KEYS = 4
-"""Minimum number of allowed keys of a query whose weights are not large by necessity."""
+"""Minimum number of allowed keys at which the weights of a query are not large by necessity."""
 MAX_EXCEEDING_SHARE_OF_MANY = 0.02
 """Maximum share of the weights of queries with many allowed keys that exceed the end."""
 PERCENTILE = 98
@@ -87,7 +87,8 @@ def automatic_range(
     leadings : sequence of tuple of int
         The layers and texts that share the range.
     stage : str, optional
-        The stage of weights whose mask determines which cells count; by default, all cells count.
+        The stage of weights with the mask that determines which cells count; by default, all cells
+        count.
     is_share, smallest : bool and float
         As for `find_range`.
     """
@@ -109,7 +110,7 @@ def find_range(
     """Return the common range of all samples.
 
     For weights, the range ends at the smallest of `WEIGHT_ENDS` that at most 10 % of all allowed
-    weights exceed, and at most 2 % of the weights whose query may attend to at least 4 keys. For
+    weights exceed, and at most 2 % of the weights of queries with at least 4 allowed keys. For
     other numbers, and if too many weights exceed 1, it ends at the 98th percentile of the
     magnitudes, or at the largest magnitude if that percentile is 0.
 

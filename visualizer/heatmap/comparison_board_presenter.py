@@ -103,7 +103,7 @@ class DropoutSamplePanelSource(PanelSource):
         self.shared_scale_sources = _linked_panels(stage, head, tuple(map(run.trace.stage, names)))
 
     def _row_sums(self) -> np.ndarray | None:
-        return None  # there is no room with four panels per row
+        return None  # they do not fit next to four panels per row
 
 
 class SampleMeanPanelSource(DropoutSamplePanelSource):
@@ -181,7 +181,7 @@ class ChangePanelSource(PanelSource):
 
     @property
     def _cut_head(self) -> int | None:
-        """The head whose cut edges are shown; None for aggregated heads."""
+        """The head for which cut edges are shown; None for aggregated heads."""
         return None if self.by else self.head
 
     def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:

@@ -259,7 +259,7 @@ class FlowCursor:
         return [at for at, one in enumerate(columns) if one.operand in states]
 
     def _row_sources(self, at: int) -> list[int]:
-        """Return the columns whose rows are the inputs of a column's rows."""
+        """Return the columns with rows that are the inputs of a column's rows."""
         column = self._placement.panels.columns[at]
         found = [self._column_of(name) for name in column.reads if name != column.operand]
         return [one for one in found if one is not None]

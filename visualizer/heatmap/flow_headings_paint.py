@@ -118,7 +118,7 @@ def operand_name(placement: FlowPlacement, at: int) -> tuple[str, QRectF]:
 
 
 def layer_at(placement: FlowPlacement, point: QPointF) -> int | None:
-    """Return the column whose layer name is at a point."""
+    """Return the column that has its layer name at a point."""
     metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
     for at, column in enumerate(placement.panels.columns):
         name, area = operand_name(placement, at)

@@ -33,7 +33,7 @@ def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str])
     Parameters
     ----------
     hidden : container of str
-        The stages whose numbers are not visible.
+        The stages without visible numbers.
     """
     cell, named, state = (
         placement.layer_cell_at(point),
@@ -56,7 +56,7 @@ def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str])
 
 
 def _list_states(placement: FlowPlacement, point: QPointF) -> str:
-    """Return the states of the matrix whose heading is at a point, in order."""
+    """List, in order, the states of the matrix that has its heading at a point."""
     target = placement.target_at(point)
     titles = placement.panels.titles[target.column] if target and target.column is not None else ()
     return f"This matrix has {len(titles)} states, one after the other: {' › '.join(titles)}."
@@ -74,7 +74,7 @@ def describe_token(placement: FlowPlacement, place: MenuPlace, hidden: Container
     Parameters
     ----------
     hidden : container of str
-        The stages whose numbers are not visible.
+        The stages without visible numbers.
     """
     assert place.token is not None
     is_query, panels = place.role is TokenRole.QUERY, placement.panels.panels

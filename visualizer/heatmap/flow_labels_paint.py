@@ -113,7 +113,7 @@ def _board_labels(placement: FlowPlacement) -> Iterator[TokenLabel]:
 
 
 def row_label_slot(placement: FlowPlacement) -> PanelSlot | None:
-    """Return the panel whose row labels are on the left: the first one with queries as rows."""
+    """Return the panel that has the row labels on its left: the first with queries as rows."""
     slots = [slot for slot in placement.slots if slot]
     queries = (slot for slot in slots if slot.heatmap.rows.name == "query")
     return next(queries, slots[0] if slots else None)
@@ -157,7 +157,7 @@ def _word_size(pitch: float) -> int:
 
 @lru_cache(maxsize=64)
 def shown_positions(seen: range, pitch: float, room: float) -> tuple[int, ...]:
-    """Return the indices of the tokens whose position labels fit: positions 1, 5, 10 and so on.
+    """Return the indices of the tokens with position labels that fit: 1, 5, 10 and so on.
 
     Parameters
     ----------

@@ -236,7 +236,7 @@ class FlowLayout(Struct, frozen=True):
     card : Box or None
         Area around the matrices of a head.
     legend : Box
-        Area for the colour scales; its width is 0 if there is no room.
+        Area for the colour scales; its width is 0 if they do not fit.
     residual_line : float or None
         Vertical position of the residual stream.
     """

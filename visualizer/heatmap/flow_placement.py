@@ -79,7 +79,7 @@ def place_flow(
     is_page : bool
         Whether the board is on a page or in an animation, where it cannot be clicked.
     is_height_free : bool
-        Whether the board may be lower than `height`, on a page whose height follows its figure.
+        Whether the board may be lower than `height`, on a page that adapts its height to the board.
     """
     flow = board.flow
     assert flow is not None

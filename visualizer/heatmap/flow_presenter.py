@@ -48,7 +48,7 @@ OPERATION_TEXTS = {
     Operation.MASK_BEFORE_SOFTMAX: "−∞ where masked",
     Operation.CAPTURED: "recorded from the model",
 }
-"""Descriptions of the operations whose symbols need an explanation."""
+"""Descriptions of the operations with symbols that need an explanation."""
 SHORTER_TEXTS = {TOKEN_VECTORS: ("vectors",), SIDE_BY_SIDE: ("side by side", "heads")}
 """Shorter descriptions, for narrow headings."""
 

@@ -38,7 +38,7 @@ class LabelledCells(Struct, frozen=True, eq=False):
     marked : frozenset of RowColumnIndex
         Cells that are framed.
     highlighted_row : int or None
-        The row whose title is highlighted.
+        The row with the highlighted title.
     with_head_axis : int
         The column that is preceded by a gap; 0 if there is none.
     separate_upper_limit : float

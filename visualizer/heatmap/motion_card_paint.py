@@ -87,7 +87,7 @@ def place_card(
     Parameters
     ----------
     occupied : sequence of QRectF
-        Areas with numbers. The card covers its target only if there is no room elsewhere.
+        Areas with numbers. The card covers its target only if it fits nowhere else.
     """
     gap = TARGET_GAP_PX * text_scale()
     below = QRectF(target.center().x() - width / 2, target.bottom() + gap, width, height)

@@ -73,7 +73,7 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def label_size(axis: HeatmapAxis, cell: float) -> int:
-    """Return the label size, which is smaller for tokens whose cells are slightly too small."""
+    """Return the label size, which is smaller for tokens with slightly too small cells."""
     is_small = (
         axis.is_token and font_metrics(SMALL_LABEL).ascent() <= cell < font_metrics(LABEL).ascent()
     )

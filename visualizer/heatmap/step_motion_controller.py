@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
     BoardScene = tuple[tuple[PanelSlot, ...], QRectF, Theme]
-    """Panels whose cells may move, the visible part of the board, and the theme."""
+    """Panels with cells that may move, the visible part of the board, and the theme."""
 
 
 class StepMotionController(QObject):

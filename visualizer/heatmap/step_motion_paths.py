@@ -1,7 +1,7 @@
 """Motion paths of a playback step: source and target blocks, independent of positions and images.
 
-A path follows the axes whose names a stage shares with its input: the row of a key moves to the
-column of that key in the scores, and the row of a query to the row of that query.
+A path follows the axes that have the same name in a stage and in its input: the row of a key moves
+to the column of that key in the scores, and the row of a query to the row of that query.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class BoardCanvas(CellScrollArea):
     def show_board(
         self, board: Board, cursor: CellCursor, highlights: Highlights, theme: Theme, message: str
     ) -> None:
-        """Show panels, cursor and highlights, or a message if there are no panels."""
+        """Show panels, cursor and highlights, or a message if the board has no panels."""
         is_newly_pinned = cursor.pinned is not None and cursor.pinned != self.cell_cursor.pinned
         self.cell_cursor, before = cursor, self.cell_cursor
         self.highlights, highlights_before = highlights, self.highlights
@@ -157,7 +157,7 @@ class BoardCanvas(CellScrollArea):
             self._reveal_if_hidden(highlights.leading)
 
     def show_mask_changes(self, fresh: Mapping[DrawnStage, PendingCells]) -> None:
-        """Mark the cells whose mask has changed and whose new values are not computed yet."""
+        """Mark the cells that need new values because their mask has changed."""
         if fresh or self._fresh:
             self._fresh = fresh
             self._schedule_paint()
@@ -334,7 +334,7 @@ class BoardCanvas(CellScrollArea):
 
     @property
     def _page_height(self) -> float | None:
-        """Height of a page of heads; None if there are no pages."""
+        """Height of a page of heads; None for a board without pages."""
         return self.board_layout.place_panels.page if self.board_layout.place_panels else None
 
     def turn_page(self, pages: int) -> None:
@@ -546,9 +546,9 @@ class BoardView(BoardCanvas):
     stageFocused = Signal(str)
     """Emits the stage to show as large as possible on the flow board."""
     tokenChosen = Signal(int, TokenRole)
-    """Emits a token whose label was clicked, and its role."""
+    """Emits a token and its role when the label of the token is clicked."""
     layerChosen = Signal(str)
-    """Emits a layer whose name was clicked."""
+    """Emits a layer when its name is clicked."""
     parameterHovered = Signal(object)
     """Emits the layer weight under the pointer, or None when the pointer leaves it."""
     parameterClicked = Signal(object)
@@ -669,7 +669,7 @@ class BoardView(BoardCanvas):
         return flow.target_at(point) if flow else None
 
     def _choose_text(self, point: QPointF) -> bool:
-        """Choose the token or the layer whose name is at a point; return whether there is one."""
+        """Choose the token or the layer named at a point; return whether there is one."""
         flow = self.board_layout.flow
         token = token_at(flow, point) if flow else None
         named = layer_at(flow, point) if flow else None
@@ -848,7 +848,7 @@ class BoardView(BoardCanvas):
         return super().viewportEvent(event)
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
-        """Return the panel whose cells are under a point of the viewport."""
+        """Return the panel that has a cell at a point of the viewport."""
         return (
             None
             if point.y() < self.board_layout.head

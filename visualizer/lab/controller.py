@@ -361,7 +361,7 @@ class LabStateController(QObject):
             self._on_answer(message)
             return
         self._is_starting = False
-        if self.training and not self.training.has_opened:  # there is no run to open
+        if self.training and not self.training.has_opened:  # the run was never opened
             self.close_run()
         fields = message.values
         remedy = tuple(fields["remedy"]) if fields.get("remedy") else None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LabGenerationController(GenerationController):
-    """Holds the generation tree, whose text is the probe and grows with each token.
+    """Holds the generation tree. Its text is the probe and grows with each token.
 
     Entering another probe starts another tree.
     """

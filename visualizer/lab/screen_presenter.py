@@ -68,7 +68,7 @@ class LabScreen(Struct, frozen=True):
     Parameters
     ----------
     title : str
-        The run's name; empty if there is no run.
+        The run's name; empty without a run.
     facts : str
         Description of the model, in one line.
     """

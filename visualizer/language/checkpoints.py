@@ -254,7 +254,7 @@ def read_metadata(content: bytes) -> dict[str, str]:
 
 
 def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with a prefix; the prefix is removed from the names."""
+    """Return the tensors with names that begin with a prefix, and remove it from the names."""
     matching = (name for name in tensors if name.startswith(prefix))
     return {name.removeprefix(prefix): tensors[name] for name in matching}
 

@@ -29,7 +29,7 @@ ESSENTIAL_HEAD = (1, 0)
 EXPECTED_CELL = (9, 3)
 """A query in the second half and its expected key: the letter after the previous occurrence."""
 SNAPSHOT_STEPS = (102, 149, 174, 1500)
-"""The steps whose weights are shipped; the head forms between the second and the third one."""
+"""The steps with shipped weights; the head forms between the second and the third step."""
 
 
 def read_example_layer() -> Message:

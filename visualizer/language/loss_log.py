@@ -43,8 +43,8 @@ class LossRow(NamedTuple):
     step : int
         Number of steps that were completed before this one.
     training : float
-        Mean loss of the step's batch, in nats per token; `MISSING_VALUE` if there was no batch, NaN
-        or infinite if training diverged.
+        Mean loss of the step's batch, in nats per token; `MISSING_VALUE` without a batch, NaN or
+        infinite if training diverged.
     validation : float
         Mean loss of several batches of the validation part; `MISSING_VALUE` if it was not measured.
     rate : float
@@ -71,8 +71,8 @@ EMPTY_ROWS = np.empty((0, len(LossRow._fields)))
 def parse_tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
     """Yield the rows of a file in blocks, as arrays [row, field of `LossRow`].
 
-    Parsing stops at the first line that is truncated, or whose step does not increase or exceeds
-    the maximum.
+    Parsing stops at the first line that is truncated or has a step that exceeds the maximum or does
+    not increase.
     """
     last_step, rows = -1.0, islice(lines, 1, None)
     while block := list(islice(rows, ROWS_PER_PARSE)):

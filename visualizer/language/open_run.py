@@ -173,7 +173,7 @@ class OpenRun:
                     raise
         wanted = step if step is not None else snapshots[-1] if snapshots else 0
         if wanted not in snapshots:
-            raise InputError("step", f"There is no snapshot of step {wanted:,}.")
+            raise InputError("step", f"Step {wanted:,} has no snapshot.")
         if wanted != self._saved_model_step:
             self._saved_model_step = None
             read_weights(self.folder.snapshot(wanted), self._saved_model)

@@ -1,6 +1,6 @@
 """The folder of a training run, with its files. This module does not import torch.
 
-All files are written atomically, except for the losses, whose last line may be truncated. A run may
+All files are written atomically, except for the losses: their last line may be truncated. A run may
 be of unknown origin, so links are not followed, and each file has a size limit.
 """
 

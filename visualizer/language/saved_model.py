@@ -68,7 +68,7 @@ class SavedModel(Struct, frozen=True, eq=False):
 
 
 def read_saved_model(folder: RunFolder) -> SavedModel:
-    """Read the model of a run's checkpoint, or of its last snapshot if there is no checkpoint.
+    """Read the model of a run from its checkpoint or, without a checkpoint, from its last snapshot.
 
     Raises
     ------

@@ -151,7 +151,7 @@ MODEL_TITLES = {
 }
 
 LAYERED_MODELS = (ModelKind.TRANSFORMER, ModelKind.NOTES, ModelKind.ATTENTION_ONLY)
-"""Models whose layers have heads, trained weights and dropout."""
+"""Models with heads, trained weights and dropout in each layer."""
 FEED_FORWARD_MODELS = (ModelKind.TRANSFORMER, ModelKind.NOTES)
 """Models with a feed-forward block in each layer."""
 POSITIONAL_MODELS = (ModelKind.DOT_PRODUCT, *LAYERED_MODELS)
@@ -167,7 +167,7 @@ SYNTHETIC_TASKS = (
     CorpusKind.SORTING,
     CorpusKind.ADDITION,
 )
-"""Synthetic tasks whose expected attention is known; each row has one token more than a block."""
+"""Synthetic tasks with known expected attention; each row has one token more than a block."""
 
 
 SETTING_NAMES = {

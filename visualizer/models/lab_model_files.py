@@ -88,8 +88,8 @@ def find_lab_model(path: Path) -> LabModelFiles:
     Raises
     ------
     InputError
-        With field ``model`` if there are no weights, the weights cannot be read, or the model has
-        no heads.
+        With field ``model`` if the weights are missing or cannot be read, or if the model has no
+        heads.
     """
     try:
         found = _find_in_folder(path) if path.is_dir() else _find_in_file(path)

@@ -128,7 +128,7 @@ class Document(Struct, frozen=True):
         return replace(self, captured=captured, model=model)
 
     def extract_layer(self, run: Run, layer: int) -> Document | None:
-        """Return the document with the data of one layer of its run; None if there is no data.
+        """Return the document with the data of one layer of its run; None if this data is missing.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ def _tokenize_cached(text: str, tokenizer: TokenizerKind) -> tuple[str, ...]:
 
 
 # Most changes do not affect the text. While a long text is edited, each key press creates a new
-# text, whose tokens take several megabytes.
+# text, and its tokens take several megabytes.
 _tokens_of_short = lru_cache(maxsize=64)(tokenize)
 _tokens_of_long = lru_cache(maxsize=4)(tokenize)
 

@@ -58,7 +58,7 @@ def create_document(
     ----------
     texts : sequence of str
         Several texts form a batch; for captured attention, they are the labels of the queries and
-        of the keys. If there are no texts, those of the base are kept.
+        of the keys. If `texts` is empty, those of the base are kept.
     settings : mapping
         Values by the names that `Document.set` accepts. The embedding size is set first and the
         mechanism second, because it may depend on the embedding size.
@@ -125,7 +125,8 @@ def check_stages(names: Collection[str]) -> frozenset[str]:
         if name not in STAGE_ORDER:
             of_modules = ", ".join(dict.fromkeys(row.name for row in STAGE_TABLE))
             sentence = (
-                f"There is no stage “{name}”. Stages of modules: {of_modules}; models have more."
+                f"The stage “{name}” does not exist. Stages of modules: {of_modules}; models have "
+                "more."
             )
             raise InputError("stages", sentence)
     return frozenset(names)
@@ -165,7 +166,7 @@ def select_stages_and_heads(
     count = run.trace.spec.heads
     if heads is not None and not heads <= frozenset(range(count)):
         have = "There is 1 head" if count == 1 else f"There are {count} heads"
-        raise InputError("heads_shown", f"There is no head {max(heads) + 1}. {have}.")
+        raise InputError("heads_shown", f"Head {max(heads) + 1} does not exist. {have}.")
     view = view if stages is None else replace(view, stages=stages)
     return view if heads is None else replace(view, heads=heads or None)
 

@@ -38,7 +38,7 @@ class Snapshot(Struct, frozen=True, eq=False):
             return self.document.attach_results(self.run)
 
     def with_separate_tiles(self) -> Snapshot:
-        """Return a copy whose images can be refined without changing those in a window.
+        """Return a copy with images that can be refined without changing those in a window.
 
         Only matrices that are too large to be kept in memory are drawn in tiles.
         """

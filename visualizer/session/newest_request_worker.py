@@ -28,7 +28,7 @@ IDLE_DELAY_S = 2.0
 PROGRESS_INTERVAL_S = 0.25
 """Minimum interval between progress reports, in seconds."""
 _abandoned_workers: set[NewestRequestWorker] = set()
-"""Abandoned workers whose threads are still running."""
+"""Abandoned workers with threads that are still running."""
 
 
 class NewestRequestWorker(QThread):

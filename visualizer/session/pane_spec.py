@@ -37,7 +37,7 @@ class PanelSpec(Struct, Generic[Panel], frozen=True):
     present : callable
         Creates the panel from the resolved view, the screen inputs and the previous panel.
     empty : object
-        The panel that is shown if there is no run or if the pane is closed.
+        The panel that is shown without a run or while the pane is closed.
     pane : str
         The id of the closable pane that shows the panel; while it is closed, the panel is not
         created.

@@ -164,7 +164,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     leading : tuple of int
         The index along the run's leading axes, which selects the layer and the text.
     prediction : Prediction or None
-        The current prediction, with only those marks whose cells exist in the run.
+        The current prediction, with only the marks of cells that exist in the run.
     place : PlaybackPosition or None
         The playback position; None at the end and during a prediction.
     focus : str or None
@@ -583,7 +583,7 @@ def existing_cell(run: Run, cell: Cell | None) -> Cell | None:
 
 
 def toured_cell(run: Run, view: View) -> Cell | None:
-    """Return the cell whose row a tour shows in full: the pinned cell or the last unpinned one."""
+    """Return the cell with the row that a tour shows in full: the pinned or last unpinned cell."""
     return existing_cell(run, view.pinned) or existing_cell(run, view.last_pinned)
 
 
@@ -613,7 +613,7 @@ def not_comparable_reason(run: Run, comparison: Comparison) -> str:
                 f"Use at most about {most}."
             )
     if comparison.against is ComparisonKind.SAMPLES and not run.trace.has_module:
-        return "Captured attention has no dropout, so there are no samples to compare."
+        return "Captured attention has no dropout, so samples cannot be compared."
     if comparison.against is ComparisonKind.SAMPLES:
         return no_samples_reason(spec)
     if comparison.against is ComparisonKind.HEAD and spec.heads <= max(comparison.heads):

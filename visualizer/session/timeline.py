@@ -1,4 +1,4 @@
-"""The playback timeline, whose steps are derived from a trace and never stored.
+"""The playback timeline, with steps that are derived from a trace and never stored.
 
 A step is a block of cells in one stage. It is computed in all heads at the same time, as in the
 module.

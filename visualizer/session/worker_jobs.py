@@ -156,7 +156,7 @@ class WorkerResult(Struct, frozen=True, eq=False):
 
 
 def adapt_view(view: View, shown: View) -> View:
-    """Adapt a restored view to this window; drop a comparison if there is no run for side A."""
+    """Adapt a restored view to this window; drop a comparison without a run for side A."""
     compared, pinned = view.comparison, view.pinned
     if compared and compared.against is ComparisonKind.KEPT and compared.kept is None:
         compared, pinned = None, None

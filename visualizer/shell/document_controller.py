@@ -129,7 +129,7 @@ class DocumentController(QObject):
 
     @property
     def is_saved(self) -> bool:
-        """Whether there are no unsaved changes."""
+        """Whether all changes are saved."""
         return self._own_state[0] == self._clean
 
     @property

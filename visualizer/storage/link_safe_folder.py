@@ -125,7 +125,7 @@ class LinkSafeFile(Struct, frozen=True):
 
     @classmethod
     def at(cls, path: Path) -> LinkSafeFile:
-        """Return the file at a path, whose last component must not be a link."""
+        """Return the file at a path that must not have a link as its last component."""
         return LinkSafeFolder(path.parent).file(path.name)
 
     @property

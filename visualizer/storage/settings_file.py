@@ -62,8 +62,8 @@ class SettingsFile:
     Parameters
     ----------
     path : Path
-        An existing or new file. If the file is damaged, there are no values; values that are not a
-        `Setting` are ignored.
+        An existing or new file. A damaged file is treated as empty; values that are not a `Setting`
+        are ignored.
     """
 
     def __init__(self, path: Path) -> None:

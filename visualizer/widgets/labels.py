@@ -52,7 +52,7 @@ class RichLabel(QLabel):
 
 
 class ProblemLabel(RichLabel):
-    """Error message with a link to fix the error; hidden if there is no error."""
+    """Error message with a link to fix the error; hidden without an error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -262,7 +262,7 @@ class DescriptionLabel(PlainLabel):
     Parameters
     ----------
     hint : str
-        Text that is shown while there is no description.
+        Text that is shown while no item is described.
     lines : int
         Number of lines that are reserved.
     """

@@ -31,14 +31,12 @@ UNIT, SCORED = "weights", "weights;  % on target"
 FIGURE_SPACE = "\u2007"
 """A space as wide as a digit, which keeps the positions of panels when the scores change."""
 
-ATTENTION_MISSING = (
-    "This model has no attention: it predicts from the current token only, so there are no weights."
-)
+ATTENTION_MISSING = "This model has no attention weights: it predicts from the current token only."
 TEXT_REQUIRED = "Enter a probe text to see its attention."
 NON_CAUSAL_NOTE = (
     "Every token attends equally to all tokens, including later ones. The average contains the "
-    "tokens to predict, so the loss of this model is misleading: during generation, there are no "
-    "later tokens."
+    "tokens to predict, so the loss of this model is misleading: during generation, later tokens "
+    "do not exist."
 )
 
 
@@ -52,7 +50,7 @@ class LabAttentionPanel(Struct, frozen=True, eq=False):
     notices : tuple of str
         Notices about the heatmaps.
     message : str
-        Text that is shown if there are no heatmaps.
+        Text that is shown if the view has no heatmaps.
     inputs : tuple
         Cache key of the board; if the keys are equal, the same object is reused.
     """
@@ -265,7 +263,7 @@ def create_cell_cursor(result: ProbeResult, board: Board, pointing: LabCellPoint
 
 
 def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
-    """Return the panel that contains a cell; None if there is no such panel."""
+    """Return the panel that contains a cell; None if no panel contains it."""
     row, column = cell.place[-2:]
     return next(
         (

@@ -151,7 +151,7 @@ class RunController(QObject):
 
     @property
     def overlaid_names(self) -> frozenset[str]:
-        """The names of the overlaid runs, including those whose losses are still being read."""
+        """The names of the overlaid runs, including runs with losses that are still being read."""
         return frozenset(self._pending_overlays.union(self.overlaid_runs))
 
     def close(self) -> None:

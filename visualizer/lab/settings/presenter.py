@@ -30,7 +30,8 @@ class LabSettingsPanel(Struct, frozen=True):
     sample : str
         The beginning of the text.
     preset_description : str
-        Description of what the preset demonstrates; empty if the settings match no preset.
+        Description of the effect that the preset demonstrates; empty if the settings match no
+        preset.
     locked_message : str
         Reason why the settings cannot be changed; empty if they can be changed.
     other_problems : tuple of str

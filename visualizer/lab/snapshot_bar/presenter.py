@@ -1,4 +1,4 @@
-"""Presents the snapshot bar, whose logarithmic axis of saved steps ends at the current step.
+"""Presents the snapshot bar, a logarithmic axis of saved steps that ends at the current step.
 
 Models learn most in the first steps, which would have only a few pixels on a linear axis.
 """

@@ -69,7 +69,7 @@ class RunState(Struct, frozen=True, eq=False):
     rate : float
         The learning rate of the current step.
     snapshots : tuple of int
-        Steps whose weights are saved.
+        Steps with saved weights.
     tokens : tuple of str
         The vocabulary.
     frequency, bigram : float
@@ -187,7 +187,7 @@ def add_resume_step(failure: RunFailure, step: int | None) -> RunFailure:
     elif step:
         then = f"The checkpoint is intact: reopen the run to resume from step {step:,}."
     else:
-        then = "There was no checkpoint yet: reopen the run to start from step 0."
+        then = "No checkpoint had been saved yet: reopen the run to start from step 0."
     return replace(failure, sentence=f"{failure.sentence} {then}")
 
 

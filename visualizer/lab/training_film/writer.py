@@ -136,7 +136,7 @@ def create_training_film(
     Raises
     ------
     InputError
-        If there are no results.
+        If `results` is empty.
     """
     ordered = tuple(sorted(results, key=lambda result: result.step))
     if not ordered:

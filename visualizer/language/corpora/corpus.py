@@ -141,7 +141,7 @@ def _nothing_to_learn(vocabulary: Vocabulary) -> str:
 
 
 def _check_length(length: int, settings: TrainingSettings) -> None:
-    """Reject a text whose validation part is too short for a block."""
+    """Reject a text if its validation part is too short for a block."""
     least, block = settings.block + 2, length - 2
     if length >= least:
         return

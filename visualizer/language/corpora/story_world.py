@@ -61,7 +61,7 @@ VERBS = (
     *("read", "rest", "run", "shout", "sing", "sleep", "smile", "sneeze", "wait", "walk"),
     *("whisper", "work", "yawn"),
 )
-"""Verbs whose third person singular ends in s."""
+"""Verbs that form the third person singular with s."""
 ADVERBS = (
     *("again", "alone", "badly", "happily", "loudly", "quickly", "quietly", "sadly"),
     *("slowly", "softly", "well", "wildly"),
@@ -89,7 +89,7 @@ def generate_stories(size: int, seed: int) -> str:
 
 @dataclass(slots=True)
 class StoryPerson:
-    """A person in a story, who is in a room, likes something and can hold things."""
+    """A person in a story. Each person is in a room, likes something and can hold things."""
 
     name: str
     is_female: bool

@@ -36,7 +36,7 @@ def read_text(path: str) -> str:
     Raises
     ------
     InputError
-        With field ``"path"`` if the file is missing, not regular, unreadable, too large, empty, not
+        With field ``"path"`` if the file is too large, empty, missing, not regular, unreadable, not
         a text file, in another encoding, or changed during reading.
     """
     subject = f"“{Path(path).name or path}”"

@@ -205,7 +205,7 @@ class ModelConnection:
             # Another request has taken the new connection.
             return _Channel(self.host, self.port, self._token)
         finally:
-            del outcome  # the future holds the error, whose traceback refers to this frame
+            del outcome  # the future holds the error, and its traceback refers to this frame
 
     def _is_wait_over(self, outcome: Future[None]) -> bool:
         """Return whether a connection is idle or the requested one could not be opened."""

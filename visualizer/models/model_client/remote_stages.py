@@ -1,4 +1,4 @@
-"""Stages whose values are fetched from a server when needed: whole, by matrix or by block."""
+"""Stages with values that are fetched from a server when needed: whole, by matrix or by block."""
 
 from __future__ import annotations
 

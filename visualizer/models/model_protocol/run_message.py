@@ -146,7 +146,7 @@ class ModelResultMessage(Struct, frozen=True):
 
 
 class StageFetcher(Protocol):
-    """Function that returns a stage whose values are on the server."""
+    """Function that returns a stage with values that are on the server."""
 
     def __call__(self, name: str, *, is_attention: bool = False) -> CachedTensor:
         """Return the stage with this name; `is_attention` marks the attention that is shown."""
@@ -209,8 +209,8 @@ class ReadResponse(Struct, frozen=True):
     limits : tuple of float
         Smallest and largest value of the attention.
     owners : tuple of ProcessHeads or None
-        The layers and heads of each process for a long text, whose stages are computed when they
-        are read; None for a short text.
+        The layers and heads of each process for a long text, because its stages are computed when
+        they are read; None for a short text.
     """
 
     run: RunMessage

@@ -64,7 +64,7 @@ RESIZING_OPERATIONS = {
     Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM, Operation.CONCAT_HEADS, Operation.LINEAR_LAYER,
     Operation.LATENT_KEYS,
 }  # fmt: skip
-"""Operations whose output has a different shape from their inputs."""
+"""Operations with an output shape that differs from the input shapes."""
 MAX_INPUTS = {
     Operation.RESIDUAL_ADDITION: 3, Operation.HIDDEN_ACTIVATION: 2, Operation.ADD_SCORE_BIAS: 2
 }  # fmt: skip

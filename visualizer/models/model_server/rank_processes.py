@@ -1,8 +1,8 @@
 """Starts and stops the model processes of a server, and sends them requests.
 
 This module does not import torch, so the server always stays responsive. It does not use
-``torchrun``, whose rendezvous store listens on all networks and accepts pickles from any client;
-the store used here is a file in a private folder of the user.
+``torchrun``, because the rendezvous store of ``torchrun`` listens on all networks and accepts
+pickles from any client; the store used here is a file in a private folder of the user.
 """
 
 from __future__ import annotations

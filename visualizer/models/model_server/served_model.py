@@ -86,7 +86,7 @@ MAX_CACHED_RUNS = 4
 recently requested ones, so that all processes keep the same runs.
 """
 MAX_NAMED_TOKENS = 200
-"""Maximum number of the most likely next tokens whose texts are sent."""
+"""Maximum number of the most likely next tokens that are sent with their texts."""
 MAX_BLOCK_NUMBERS = 2**22
 """Maximum number of values in a response with blocks."""
 MAX_ROW_BYTES = 2**29
