@@ -170,7 +170,7 @@ def process_document(options: argparse.Namespace) -> int:
 
 
 def _create_model_document(options: argparse.Namespace) -> SavedDocument:
-    """Return a document whose model the window loads, because the window shows the progress.
+    """Return a document, but leave loading its model to the window, which shows the progress.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def reset_settings() -> int:
 
 
 def show_window(saved: SavedDocument | None, path: Path | None) -> int:
-    """Open a window with a document, or restore the last session if there is no document.
+    """Open a window with the given document, or restore the last session if it is None.
 
     The function returns the exit status when all windows have been closed.
     """

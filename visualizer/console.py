@@ -76,7 +76,7 @@ def discard_standard_output() -> None:
 
 
 MIN_REPORTED_PARTS = 20
-"""Minimum number of parts of a task whose progress is reported if there is no terminal."""
+"""Minimum number of parts for which a task's progress is reported without a terminal."""
 
 
 class ConsoleProgress:

@@ -157,7 +157,7 @@ def test_a_setting_without_effect_is_rejected(settings: dict[str, Any], said: st
             lambda: attend(["a\nb", "c"], tokenizer="characters"),
             'Each text of a batch must be a single line if tokenizer is "characters".',
         ),
-        (lambda: attend(TEXT, nothing=None), "There is no setting “nothing”."),  # type: ignore[call-arg]
+        (lambda: attend(TEXT, nothing=None), "Unknown setting “nothing”."),  # type: ignore[call-arg]
         (lambda: attend(TEXT, mask="own"), 'mask="own" requires own_mask.'),
         (lambda: attend(TWO).figure(text=5), "There is no text 5. Valid indices are 0 to 1."),
         (lambda: attend(TEXT).figure(text=1), "There is no text 1. Valid indices are 0 to 0."),

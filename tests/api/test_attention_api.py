@@ -330,8 +330,8 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: attend("a", dropout="half"), "dropout must be a number. It is 'half'."),  # type: ignore[arg-type]
     (lambda: attend("a", scale="d"), "scale must be one of none, d_head, d_model. It is 'd'."),
     (lambda: attend("a", mechanism="best"), "mechanism must be one of simplified, self, causal"),
-    (lambda: attend("a", head=2), "There is no setting “head”. The settings are mechanism"),  # type: ignore[call-arg]
-    (lambda: attend("a", d_in=2), "There is no setting “d_in”"),  # type: ignore[call-arg]
+    (lambda: attend("a", head=2), "Unknown setting “head”. The settings are mechanism"),  # type: ignore[call-arg]
+    (lambda: attend("a", d_in=2), "Unknown setting “d_in”"),  # type: ignore[call-arg]
     (lambda: attend("a b", vectors=[1, 2]), "vectors must be a matrix"),
     (
         lambda: attend("a b", vectors=[["x"], ["y"]]),

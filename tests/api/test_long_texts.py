@@ -48,7 +48,7 @@ def test_a_part_is_that_of_numpy(stage: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("index", "said"),
     [
-        ((2,), "There is no index 2. Valid indices are 0 to 1"),
+        ((2,), "Index 2 is out of range. Valid indices are 0 to 1"),
         ((0, 0, 0, 0), "has 3 axes: head, query, key"),
         ((0, slice(None, None, -1)), "An index must be a whole number or a slice"),
         ((0.5,), "It is 0.5"),

@@ -187,7 +187,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a", **{LONG: 1}),
-        f"There is no setting “{LONG[:60]}”. {SETTINGS}",
+        f"Unknown setting “{LONG[:60]}”. {SETTINGS}",
     ),
     (
         lambda: attend("a b", vectors=[1, 2]),

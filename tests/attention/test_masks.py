@@ -68,8 +68,8 @@ def test_a_matrix_is_read_as_it_is_written(matrix: BooleanMatrix) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "There is no matrix yet. Enter one row of 0s and 1s for each query."),
-        (" \n\n", "There is no matrix yet. Enter one row of 0s and 1s for each query."),
+        ("", "The matrix is empty. Enter one row of 0s and 1s for each query."),
+        (" \n\n", "The matrix is empty. Enter one row of 0s and 1s for each query."),
         ("10\nx12", "Row 2 contains “x”. Use only 0 and 1."),
         ("100\n10\n111", "Row 2 has 2 cells, but row 1 has 3."),
         ("1 0\n\n1 1 1", "Row 2 has 3 cells, but row 1 has 2."),

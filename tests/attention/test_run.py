@@ -54,7 +54,7 @@ SPEC = AttentionSpec(device=Device.CPU)
 
 @pytest.mark.parametrize("texts", [(), ((),), (("one",), ())])
 def test_no_text_is_said(texts: Texts) -> None:
-    with pytest.raises(InputError, match="There is no text yet") as refused:
+    with pytest.raises(InputError, match="The text is empty") as refused:
         run(texts, SPEC)
     assert refused.value.field == "text"
 

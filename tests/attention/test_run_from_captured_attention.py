@@ -213,8 +213,8 @@ def test_what_was_given_and_not_understood_is_named() -> None:
     run = create_captured_run(replace(attention, vectors=vectors))
     assert run.trace.names == ("queries", "keys", "values", "weights", "context")
     assert run.notices == (
-        "The weights are shown as captured. The attention also received “indices”, “flags”, whose "
-        "effect on the scores is unknown, so the scores are omitted.",
+        "The weights are shown as captured. The attention also received “indices”, “flags”, with "
+        "an unknown effect on the scores, so the scores are omitted.",
     )
 
 

@@ -175,7 +175,7 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
         (
             {"mask": MaskKind.OWN},
             "own_mask",
-            "There is no matrix yet. Enter one row of 0s and 1s for each query.",
+            "The matrix is empty. Enter one row of 0s and 1s for each query.",
         ),
         (
             {"normalisation": NormalisationKind.SUM},

@@ -184,7 +184,7 @@ WRONG = [
         "by. Mask after normalising.",
     ),
     ("--vectors a.txt", "argument --vectors: Cannot open “a.txt”: unsupported file type."),
-    ("--vectors a.npy", "argument --vectors: There is no file “a.npy” in "),
+    ("--vectors a.npy", "argument --vectors: The file “a.npy” was not found in "),
     (
         "--vectors three.npy",
         "argument --vectors: “three.npy” must be a matrix with at most",

@@ -164,7 +164,7 @@ def test_notices_of_the_run_are_shown() -> None:
 def test_a_problem_is_also_shown_above_the_heatmaps() -> None:
     present_ = "The heatmaps were not updated. "
     run = replace(BOOK, notices=("A CUDA GPU is not available; the CPU was used instead.",))
-    refused = InputError("text", "There is no text yet.")
+    refused = InputError("text", "The text is empty.")
     said = present(Document(""), View(), run, refused, False, None).panel(STATUS_PANEL).notices
     assert said == (present_ + refused.sentence, *run.notices)
     wrong = Document().set("dropout", 1.5)

@@ -37,7 +37,7 @@ def test_no_text(hand: Hand, text: str) -> None:
     board = hand.shown
     hand.paste_sentence(text) if text else hand.type_sentence("")
     hand.until(lambda: bool(hand.text_problem))
-    assert "There is no text yet" in hand.text_problem
+    assert "The text is empty" in hand.text_problem
     assert hand.shown is board
     hand.compose("again")
     hand.settle()

@@ -233,7 +233,7 @@ def test_each_edit_of_a_matrix_is_a_step(hand: Hand) -> None:
         seen.append(box.toPlainText())
     assert seen[0] == "1 0"  # “1 0, 1” is not a matrix, so it was never set
     assert seen[-1] == ""
-    assert hand.problem("own_mask").startswith("There is no matrix yet.")
+    assert hand.problem("own_mask").startswith("The matrix is empty.")
 
 
 @pytest.mark.slow

@@ -202,7 +202,7 @@ def test_more_settings_are_one_click_away(hand: Hand) -> None:
 def test_an_own_matrix_is_typed(hand: Hand) -> None:
     hand.type_sentence("a b")
     hand.choose("mask QComboBox", "Custom matrix")
-    assert "no matrix yet" in hand.problem("own_mask")
+    assert "The matrix is empty" in hand.problem("own_mask")
     box = hand.window.settings_bar.rows["own_mask"].control
     box.setFocus()
     for key in (Qt.Key.Key_1, Qt.Key.Key_0, Qt.Key.Key_Return, Qt.Key.Key_X):

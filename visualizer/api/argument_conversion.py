@@ -295,9 +295,7 @@ def document_from_arguments(
     InputError
         If an argument is invalid or would have no effect.
     """
-    check_names(
-        settings, AttendArguments.__annotations__, "There is no setting", "The settings are"
-    )
+    check_names(settings, AttendArguments.__annotations__, "Unknown setting", "The settings are")
     given = {
         name: _convert_setting(name, each) for name, each in settings.items() if each is not None
     }

@@ -69,7 +69,7 @@ def describe_value(value: object) -> str:
     """Describe any value in one short line."""
     try:
         return " ".join(_SHORT_REPR.repr(value).split())
-    except ValueError:  # Python does not convert an integer with so many digits to a string
+    except ValueError:  # Python does not convert an integer of this length to a string
         return f"an {type(value).__name__} of more than 4,300 digits"
 
 
@@ -135,7 +135,7 @@ def validate_choice(name: str, kind: type[Choice], value: object) -> Choice:
 def validate_device(value: object) -> Device:
     """Return a device, given its name or a ``torch.device``."""
     name = str(value) if _is_torch_type("device", value) else value
-    if isinstance(name, str):  # torch uses the first device if there is no index
+    if isinstance(name, str):  # without an index, torch uses the first device
         name = name.removesuffix(":0")
     return validate_choice("device", Device, name)
 

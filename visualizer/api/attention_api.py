@@ -106,7 +106,9 @@ def _check_stage_index(at: object, size: int) -> int | slice:
         place = int(at.__index__())
         if -size <= place < size:
             return place % size
-        raise InputError("stage", f"There is no index {place}. Valid indices are 0 to {size - 1}.")
+        raise InputError(
+            "stage", f"Index {place} is out of range. Valid indices are 0 to {size - 1}."
+        )
     sentence = (
         f"An index must be a whole number or a slice such as :10. It is {describe_value(at)}."
     )

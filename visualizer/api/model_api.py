@@ -272,7 +272,7 @@ class Model:
         tokens = len(self.opened.inputs(validated_text)[1])
         for layer, head, query, key in _parse_edges(edges):
             if not (0 <= query < tokens and 0 <= key < tokens):
-                sentence = f"There is no query {query} or key {key} in this text."
+                sentence = f"This text has no query {query} or key {key}."
                 raise InputError("edges", sentence)
             cells.setdefault((layer, head), []).append((query, key))
         logs = self.opened.next_token_log_probabilities(validated_text, None, cells)

@@ -42,7 +42,7 @@ def attend(
     parameters : mapping
         Weights, by their names in the book's ``state_dict``; see `initialize_parameters`.
     reuse : Trace, optional
-        An earlier trace, whose unchanged stages are reused.
+        An earlier trace; its unchanged stages are reused.
     kept : Tensor, optional
         Cells [..., head, query, key] that dropout keeps, instead of those drawn with the spec's
         seed. A trace that is computed with these cells must not be passed as ``reuse``.

@@ -1,4 +1,4 @@
-"""Runs of a model's attention on a long text, whose matrices are computed when read.
+"""Runs of a model's attention on a long text, with matrices that are computed when read.
 
 For each layer, the queries and keys of the dot products, the values, and the log-sum-exp of each
 row are kept in memory. Keys and values that several heads share are kept once.
@@ -250,7 +250,7 @@ def create_blockwise_run(
     device: str,
     measure_elsewhere: Callable[[str, Progress], HeadMeasures] | None = None,
 ) -> Run:
-    """Return a run whose stages are computed when read.
+    """Return a run with stages that are computed when read.
 
     Parameters
     ----------

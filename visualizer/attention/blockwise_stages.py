@@ -64,7 +64,7 @@ MAX_CACHED_CONTEXT_ROWS = 64
 """Maximum number of cached rows of context vectors."""
 
 PAIRS_PER_BLOCK = 512
-"""Number of query–key pairs whose scores are computed together."""
+"""Number of query–key pairs per block; the scores of a block are computed together."""
 
 
 class _RowNumbers:

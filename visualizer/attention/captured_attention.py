@@ -95,7 +95,7 @@ class CapturedVectors(Struct, frozen=True):
     sinks : bytes or None
         Logits [layer, head] that are part of the softmax of each row but belong to no key.
     not_understood : tuple of str
-        Names of additional inputs of the attention whose effects are unknown.
+        Names of additional attention inputs with unknown effects.
     is_plain : bool
         Whether only scaling and mask were applied between scores and softmax.
     cut : tuple of (layer, head, query, key)
@@ -198,7 +198,7 @@ class CapturedAttention(Struct, frozen=True):
     vectors : CapturedVectors or None
         Vectors from which the weights were computed, if known.
     patches : ImagePatches or None
-        The image whose patches are the tokens; None for a text.
+        The image, if the tokens are its patches; None for a text.
     """
 
     name: str

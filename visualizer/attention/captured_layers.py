@@ -87,7 +87,7 @@ class LayerNumbers(Protocol):
 
 
 class ArrayLayer:
-    """One layer of captured attention, whose numbers are from a document or a file."""
+    """One layer of captured attention, with numbers from a document or a file."""
 
     def __init__(self, captured: CapturedAttention, layer: int) -> None:
         self._captured, self._layer = captured, layer

@@ -1,4 +1,4 @@
-"""Runs whose numbers were captured from a model or saved in a document."""
+"""Runs with numbers that were captured from a model or saved in a document."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ UNEXPLAINED_WEIGHTS_NOTICE = (
     "The weights are shown as captured; they do not follow exactly from the scores."
 )
 UNKNOWN_ARGUMENTS_NOTICE = (
-    "The weights are shown as captured. The attention also received {named}, whose effect on the "
-    "scores is unknown, so the scores are omitted."
+    "The weights are shown as captured. The attention also received {named}, with an unknown "
+    "effect on the scores, so the scores are omitted."
 )
 SINKS_NOTICE = (
     "Each head has an attention sink: an extra logit without a token that takes a share of every "
@@ -103,7 +103,7 @@ def _create_trace(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
 def create_layered_trace(
     captured: CapturedAttention, layers: Sequence[LayerNumbers]
 ) -> tuple[Trace, tuple[str, ...]]:
-    """Return a trace whose stages are computed when read, and notices about its numbers.
+    """Return a trace with stages that are computed when read, and notices about its numbers.
 
     The weights are always the captured weights. The stages between scores and weights are included
     only if the softmax of the scores equals these weights.

@@ -22,7 +22,7 @@ if sys.platform != "win32":
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 PROCESS_CGROUP = Path("/proc/self/cgroup")
 UNLIMITED_BYTES = 2**50
-"""A larger number in a version 1 control group means that there is no limit."""
+"""A larger number in a version 1 control group means that the memory is not limited."""
 _LAYOUTS = {
     "": ("", ("memory.max", "memory.current", "inactive_file")),
     "memory": (

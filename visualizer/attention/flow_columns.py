@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
 
 TRANSPOSED_OPERANDS = {Operation.DOT_PRODUCT: 1, Operation.IMPLIED_WEIGHTS: 1}
-"""Operations whose result has a transposed input above it, with the index of this input."""
+"""Operations with a transposed input above their result, and the index of this input."""
 UPRIGHT_OPERANDS = {Operation.WEIGHTED_SUM: 1}
-"""Operations whose result has an input above it that is not transposed, with its index."""
+"""Operations with an untransposed input above their result, and the index of this input."""
 LAYER_OPERATIONS = {
     Operation.INPUT_PROJECTION,
     Operation.OUTPUT_PROJECTION,
     Operation.LINEAR_LAYER,
 }
-"""Operations whose result has the weights of a layer above it."""
+"""Operations with the weights of a layer above their result."""
 
 CELL_BY_CELL_OPERATIONS = {Operation.RESIDUAL_ADDITION, Operation.HIDDEN_ACTIVATION}
 """Operations that compute each number from the same cell of the input if there is only one."""
@@ -63,7 +63,7 @@ class FlowColumn(Struct, frozen=True):
     is_operand_transposed : bool
         Whether the operand is shown transposed, as the keys are above the scores.
     layer : str
-        The layer whose weights are above the matrix; empty if there is none.
+        The layer that the weights above the matrix belong to; empty if there are none.
     layer_stage : str
         The state that this layer computes.
     """

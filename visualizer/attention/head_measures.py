@@ -48,7 +48,7 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     """Measures of each head, as read-only arrays [..., head] with the leading axes of the trace.
 
     Each measure is a mean over the queries that have nonzero weights and are not padding. It is NaN
-    if there are no such queries or if the head has NaN weights.
+    if no query meets these conditions or if the head has NaN weights.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     value_weighting : numpy.ndarray
         How much a row changes when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with
         the shares s = ‖w·v‖ / Σ ‖w·v‖. It is 0 if all values have the same norm, and at most 1. The
-        mean is over the queries whose weighted values have a nonzero norm; NaN without values.
+        mean is over the queries that have weighted values with a nonzero norm; NaN without values.
     queries : numpy.ndarray
         Number of queries that the means include.
     """
@@ -121,7 +121,7 @@ def measure_heads(
     weights : Tensor
         [..., head, query, key]; for a padded batch [..., text, head, query, key].
     lengths : tuple of int
-        Number of tokens in each text, not counting padding; empty if there is no padding.
+        Number of tokens in each text, not counting padding; empty without padding.
     texts : tuple of tuple of str, optional
         The tokens of each text's keys, for induction and duplicates; the queries are the last of
         these tokens. Empty if the keys are from another text, None if the tokens are unknown.
@@ -173,7 +173,7 @@ def measure_layerwise(
     lengths: tuple[int, ...],
     texts: Texts | None,
 ) -> HeadMeasures:
-    """Measure every head of a tensor whose layers may be computed when read."""
+    """Measure every head of a tensor with layers that may be computed when read."""
     if not (held.is_computed and len(held.shape) > 3):
         vectors = None if values is None else values.tensor.detach()
         return measure_heads(held.tensor.detach(), lengths, texts, vectors)

@@ -121,7 +121,7 @@ class LinearLayer(Struct, frozen=True, tag=True):
 
 
 class LatentKeys(LinearLayer, frozen=True, tag=True):
-    """Keys whose first columns are computed by a weight matrix.
+    """Keys for which a weight matrix computes only the first columns.
 
     The other columns are the same in all heads and are taken from a separate stage.
 

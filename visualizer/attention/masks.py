@@ -224,8 +224,8 @@ def are_all_allowed(
 ) -> bool:
     """Return whether the queries from first to last may attend to all keys of a range.
 
-    Only the bounds are checked. Returns False for a custom mask, whose cells would all have to be
-    checked.
+    Only the bounds are checked. Returns False for a custom mask, because all its cells would have
+    to be checked.
     """
     if masking.own is not None or sides[0] != sides[1]:
         return not masking.can_forbid
@@ -253,7 +253,7 @@ def allowed_key_ranges(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the first allowed key of each query in a text, and the key after the last.
 
-    Returns None for a custom mask, whose allowed keys need not be consecutive.
+    Returns None for a custom mask, because its allowed keys need not be consecutive.
     """
     if masking.own is not None:
         return None
@@ -303,7 +303,7 @@ def parse_mask(text: str) -> BooleanMatrix:
             sentence = f"Row {number} has {len(row)} cells, but row 1 has {len(cells[0])}."
             raise InputError("own_mask", sentence)
     if not cells:
-        sentence = "There is no matrix yet. Enter one row of 0s and 1s for each query."
+        sentence = "The matrix is empty. Enter one row of 0s and 1s for each query."
         raise InputError("own_mask", sentence)
     return BooleanMatrix.of(np.array(cells) == "1")
 

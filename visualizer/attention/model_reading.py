@@ -212,7 +212,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     next_tokens : tuple of NextToken
         The most likely candidates for the next token, with or without edits.
     no_next_token : str
-        Sentence that states why there are no candidates; otherwise empty.
+        Sentence that states why candidates are not available; otherwise empty.
     captured : CapturedAttention or None
         The run's numbers as saved in a document; None for a long text, which is read again.
     model : object
@@ -222,7 +222,7 @@ class ModelReading(Struct, frozen=True, eq=False):
         the sum of the absolute differences in a row, averaged over all rows. None if nothing is
         edited or the change is unknown.
     largest_changes : tuple of NextToken
-        Tokens whose probabilities the edits change most, in descending order of the change.
+        Tokens with the largest changes in probability due to the edits, in descending order.
     is_of_lab : bool
         Whether the model was trained in the language lab; only this program can open such a model.
     text : str

@@ -44,7 +44,7 @@ _MODES = {True: DropoutMode.TRAIN, False: DropoutMode.EVAL}
 
 
 class AttentionModule(nn.Module):
-    """Base class of the modules, whose computation is defined by a spec."""
+    """Base class of the modules; a spec defines their computation."""
 
     def __init__(self, spec: AttentionSpec, context_length: int | None = None) -> None:
         check_spec(spec)
@@ -160,7 +160,7 @@ class CausalAttention(AttentionModule):
 
 
 class MultiHeadAttentionWrapper(AttentionModule):
-    """Causal heads of size d_out each, whose context vectors are concatenated (§3.6.1)."""
+    """Causal heads of size d_out each, with concatenated context vectors (§3.6.1)."""
 
     def __init__(
         self,

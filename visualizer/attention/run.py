@@ -264,7 +264,7 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def patches(self) -> ImagePatches | None:
-        """The image whose patches are the tokens; None for a text."""
+        """The image, if the tokens are its patches; None for a text."""
         return self.captured.patches if self.captured else None
 
     @property
@@ -314,7 +314,7 @@ def run(
     texts : tuple of tuple of str
         One tuple of tokens per text. Several texts form a batch, padded if the lengths differ.
     previous : Run, optional
-        An earlier run, whose unchanged stages are reused.
+        An earlier run; its unchanged stages are reused.
     pool : BufferPool, optional
         Provides the memory for large tensors.
 
@@ -370,7 +370,7 @@ def pad_texts(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
         If the spec or the texts are invalid.
     """
     if not texts or not all(texts):
-        raise InputError("text", "There is no text yet. Enter a word or a sentence.")
+        raise InputError("text", "The text is empty. Enter a word or a sentence.")
     lengths = tuple(len(text) for text in texts)
     longest = max(lengths)
     if longest > MAX_TOKENS:

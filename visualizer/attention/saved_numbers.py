@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def captured_header(run: Run) -> CapturedAttention | None:
-    """Return the captured attention of a run, whose numbers may be omitted."""
+    """Return the captured attention of a run; its numbers may be omitted."""
     return run.captured
 
 
@@ -35,7 +35,7 @@ def attach_numbers(captured: CapturedAttention | None, run: Run) -> CapturedAtte
 
 
 def mark_patches(run: Run, patches: ImagePatches) -> Run:
-    """Return a run whose tokens are marked as the patches of an image."""
+    """Return a run with its tokens marked as the patches of an image."""
     assert run.captured is not None
     return replace(run, captured=replace(run.captured, patches=patches))
 

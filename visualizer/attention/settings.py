@@ -468,7 +468,7 @@ SETTINGS: tuple[Setting, ...] = (
             "attention",
             _choices_of(PositionKind), where=_POSITIONS_ACT, caption="{} positions"),
     Setting("scale", "Scale", SettingKind.CHOICE,
-            "Size whose square root divides the scores", _choices_of(ScaleKind),
+            "Divisor of the scores: the square root of a size", _choices_of(ScaleKind),
             where=(HAS_SCORES, HAS_WEIGHTS), group=SettingGroup.SCORES),
     Setting("temperature", "Temperature", SettingKind.NUMBER,
             "Additional divisor of the scores; values below 1 sharpen the weights, and values "
@@ -525,7 +525,7 @@ def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:
 
 
 def first_unsettable(spec: AttentionSpec) -> Setting | None:
-    """Return the first setting, used or not, whose value its control cannot show.
+    """Return the first setting, used or not, with a value that its control cannot show.
 
     Command-line options can set numbers that are valid but too large for the control.
     """

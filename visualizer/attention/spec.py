@@ -117,7 +117,7 @@ class Activation(SettingChoice):
 
 
 class ScaleKind(SettingChoice):
-    """Size whose square root divides the scores."""
+    """Divisor of the scores: the square root of a size, or none."""
 
     NONE = "none", "None"
     D_HEAD = "d_head", "√ head size"

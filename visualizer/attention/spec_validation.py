@@ -136,7 +136,7 @@ def _group_problems(spec: AttentionSpec) -> list[Problem]:
 def _mask_problems(spec: AttentionSpec) -> list[Problem]:
     found = []
     if spec.mask is MaskKind.OWN and spec.own_mask is None:
-        sentence = "There is no matrix yet. Enter one row of 0s and 1s for each query."
+        sentence = "The matrix is empty. Enter one row of 0s and 1s for each query."
         found.append(Problem("own_mask", sentence))
     if spec.normalisation is NormalisationKind.SUM and spec.lengths:
         sentence = "Padding sets scores to −∞, so the row has no finite sum. Use softmax."

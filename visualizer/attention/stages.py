@@ -298,7 +298,7 @@ class Stage(Struct, frozen=True):
 
 
 def recorded_row(row: Stage) -> Stage:
-    """Return a copy of a stage whose numbers are known but whose computation is unknown."""
+    """Return a copy of a stage with known numbers but an unknown computation."""
     return replace(
         row,
         symbol="given",

@@ -167,7 +167,7 @@ class Trace:
     def select_stages(self, names: Collection[str]) -> Trace:
         """Return a trace with only the named stages and the attention stage.
 
-        A stage whose input is missing becomes a given stage; its computation cannot be shown.
+        A stage with a missing input becomes a given stage; its computation cannot be shown.
         """
         kept = {*names, self.attention}
         rows = tuple(
@@ -248,7 +248,7 @@ class Trace:
         Parameters
         ----------
         head : int, optional
-            Head whose cut cells are also forbidden.
+            If given, the cut cells of this head are also forbidden.
         queries : int or slice or numpy.ndarray
             The queries; for a single query, the result is [key].
         """
@@ -553,7 +553,7 @@ def _reads_of_layer_before(row: Stage) -> tuple[str, ...]:
 
 
 def _trace_by_blocks(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts: Any) -> Trace:
-    """Create a copied trace whose matrices are computed block by block."""
+    """Create a copied trace that computes its matrices block by block."""
     return Trace(spec, rows or stages(spec), *parts)
 
 

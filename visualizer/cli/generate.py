@@ -118,8 +118,8 @@ def generate_parser() -> option_parser.CommandLineParser:
         metavar="P",
         default=defaults.top_p,
         help=(
-            "sample only from the most likely tokens whose probabilities add up to "
-            f"P (default: {defaults.top_p:g}, all tokens)"
+            "sample only from the most likely tokens with a total probability of P "
+            f"(default: {defaults.top_p:g}, all tokens)"
         ),
     )
     return parser

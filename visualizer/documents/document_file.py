@@ -51,9 +51,9 @@ UNTITLED_NAME = "Untitled"
 """Title of a document that has no file."""
 _DESCRIPTION_FILE = "document.json"
 _NUMBERS = "numbers"
-"""Name of the field whose bytes are stored as floating-point numbers."""
+"""Name of the field with bytes that are stored as floating-point numbers."""
 _DTYPES = {"float32": "<f4", "float64": "<f8"}
-"""Array types by the ``dtype`` field next to the numbers; float64 if there is no such field."""
+"""Array types by the ``dtype`` field next to the numbers; float64 if this field is missing."""
 _MAX_JSON_MARKS = 1_000_000
 """Maximum number of commas and opening brackets in the JSON; each may become a value."""
 _MAX_TOKENS = 1_000_000

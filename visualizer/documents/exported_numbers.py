@@ -35,8 +35,8 @@ TOLERANCE = 1e-6
 1, and absolute for all others.
 """
 MAX_COMPARED_BYTES = 2**26
-"""Maximum size, in bytes, of a JSON file whose numbers are read; from a larger file, only the
-document is read.
+"""Maximum size, in bytes, of a JSON file from which numbers are read; from a larger file, only
+the document is read.
 """
 MAX_JSON_MARKS = 2**23
 """Maximum number of commas and opening brackets in a JSON file; each may become a value."""

@@ -99,7 +99,7 @@ class Explanation(Struct, frozen=True, eq=False, dict=True):
     value : float
         The value in the trace.
     chosen : int
-        Index of the chosen term, or of the term whose share of the sum is the value.
+        Index of the chosen term; if the value is a share of the sum, the index of its term.
     is_empty : bool
         Whether all shares are 0, as in a row without allowed keys.
     """
@@ -192,7 +192,7 @@ def constant(value: float, form: str) -> Factor:
 
 
 def sum_terms(*groups: tuple[Factor, ...]) -> TermList:
-    """Create terms whose sum is the value, in groups of terms with the same factors."""
+    """Create terms that sum to the value, in groups of terms with the same factors."""
     return TermList(CombinationRule.SUM, tuple(TermGroup(factors) for factors in groups))
 
 

@@ -61,8 +61,8 @@ class Explainer(ABC):
     def code(self, context: ExpressionContext) -> str:
         """Return the expression that computes the stage, in a code dialect.
 
-        By default, the expression is empty: there is no code for stages that are read from a file
-        or a model.
+        By default, the expression is empty, because stages that are read from a file or a model
+        have no code.
         """
         return ""
 

@@ -192,7 +192,7 @@ def normed_terms(
     Parameters
     ----------
     parts : tuple of tuple of Factor
-        The products whose sum is the number before normalization.
+        The products that sum to the number before normalization.
     whole : ndarray
         The vector before normalization, float64.
     column : int

@@ -163,7 +163,7 @@ class UnprojectedInputExplainer(VectorExplainer):
 
     def column_phrase(self, info: CellInfo) -> str:
         read = vector_noun(info.explanation.stage.reads[0])
-        return f"is taken from its {read} because there is no projection"
+        return f"is taken from its {read} without a projection"
 
     def row_phrase(self, context: StepContext) -> str:
         kind = vector_noun(context.stage.name)

@@ -416,7 +416,7 @@ class DropoutExplainer(Explainer):
         count = int(np.count_nonzero(weights))
         lost = int(((weights != 0) & (dropped == 0)).sum())
         if count == 0:
-            return "there are no nonzero weights to drop: all stay 0"
+            return "the matrix has no nonzero weights to drop: all stay 0"
         sums = row_sums(dropped)
         low, high = format_trimmed(float(sums.min())), format_trimmed(float(sums.max()))
         lie = f"row sums are now between {low} and {high}"

@@ -99,7 +99,7 @@ class ExportController(QObject):
         Parameters
         ----------
         stage : str
-            The stage whose panel is initially chosen; if empty, the last choice is used.
+            Stage of the initially chosen panel; if empty, the last choice is used.
         """
         self._stage = stage
         if sys.modules.keys() >= set(DIALOG_MODULES):

@@ -267,7 +267,7 @@ def test_what_is_no_file_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "folder.npy").mkdir()
     of_folder = "“folder.npy” could not be opened: it is not a file, but a folder."
     assert refusal(tmp_path / "folder.npy") == of_folder
-    assert refusal(tmp_path / "absent.npy").startswith("There is no file “absent.npy” in ")
+    assert refusal(tmp_path / "absent.npy").startswith("The file “absent.npy” was not found in ")
     assert refusal(tmp_path / "a.csv") == (
         "Cannot open “a.csv”: unsupported file type. "
         "Supported: .npy, .npz, .safetensors, .pt, .pth, .bin."

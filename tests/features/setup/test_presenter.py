@@ -71,7 +71,7 @@ WRONG = [
     ({"seed": -1}, "seed", "The seed must be at least 0"),
     ({"dropout_seed": -1}, "dropout_seed", "The dropout seed must be at least 0"),
     ({"mask": MaskKind.WINDOW, "window": 0}, "window", "The window must be at least 1"),
-    ({"mask": MaskKind.OWN}, "own_mask", "There is no matrix yet."),
+    ({"mask": MaskKind.OWN}, "own_mask", "The matrix is empty."),
     ({"normalisation": NormalisationKind.SUM}, "normalisation", "Mask after normalising."),
     ({"d_in": 2_000_000}, "d_in", "The embedding size must be at least 1 and at most 1,000,000."),
     (
@@ -156,7 +156,7 @@ def test_a_text_that_is_refused_is_said_under_the_text() -> None:
         run(Document("").tokens(), AttentionSpec())
     setup = present_setup(Document(""), refused.value)
     assert setup.problem.sentence == refused.value.sentence
-    assert "There is no text yet" in setup.problem.sentence
+    assert "The text is empty" in setup.problem.sentence
     assert not [row for row in setup.settings if row.problem]
 
 

@@ -174,7 +174,7 @@ def add_tokens(
     Returns
     -------
     CapturedAttention
-        The attention with the tokens whose number matches the axis.
+        The attention, with the tokens if their number matches the axis.
     str
         A notice that tokens do not match or that positions are numbered; otherwise empty.
     """
@@ -262,7 +262,7 @@ def read_tensor_file(
     Returns
     -------
     CapturedAttention or AttentionSpec
-        Attention weights, or the spec of the module whose weights are in the file.
+        Attention weights, or the spec of a module if the file contains its weights.
     str
         A notice for the user; may be empty.
 
@@ -290,7 +290,7 @@ def list_arrays(path: Path) -> FileContents:
             path
         )  # torch and safetensors open paths themselves, and a pipe would block
     except FileNotFoundError as error:
-        sentence = f"There is no file “{path.name}” in {path.absolute().parent}."
+        sentence = f"The file “{path.name}” was not found in {path.absolute().parent}."
         raise unreadable_file_error(sentence) from error
     except OSError as error:
         sentence = f"“{path.name}” could not be opened: {system_error_reason(error)}."

@@ -239,7 +239,7 @@ class _TermsLabel(WrappingLabel):
 
     def _set_tabs(self) -> None:
         document = self.findChild(QTextDocument)
-        if document is None:  # there is no document before the first text
+        if document is None:  # the document is created with the first text
             return
         right = QTextOption.TabType.RightTab
         tabs = [QTextOption.Tab(end, right) for end in (*self._column_ends, self.width())]

@@ -463,7 +463,7 @@ def _build_sentences(
     """Return sentences that name the leading heads, and the measures in which no head stands out.
 
     Measures in which all heads are equal, but not close to uniform attention, are skipped. For a
-    single head, there are no sentences.
+    single head, the result is empty.
     """
     if len(rows) < 2:
         return ()

@@ -82,7 +82,7 @@ class LinePanel(Struct, frozen=True, eq=False):
         The lines of the whole picture.
     pinned_lines, highlighted_lines : SelectedLines or None
         The lines of the pinned cell, and the lines of the hovered cell or else of the pinned
-        cell; None if there is no such cell.
+        cell; None without such a cell.
     cell : Cell or None
         The highlighted cell of this stage. If it has a line, `weight` is its weight, and
         `strength` is the strength of the line.
@@ -97,7 +97,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     highlight_note : str
         A note on the highlighted lines.
     message : str
-        The text that is shown if there are no lines.
+        The text that is shown if the panel has no lines.
     """
 
     made_of: tuple[Hashable, ...] = ()

@@ -53,7 +53,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
     sum : str
         Sentence that states the sum of all parts.
     message : str
-        Why there are no parts; empty if they are available.
+        Why the parts are not available; otherwise empty.
     changes : LabelledCells or None
         The decrease in log-probability when each head is ablated; None until requested.
     changes_message : str

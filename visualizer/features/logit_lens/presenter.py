@@ -45,7 +45,7 @@ class LensPanel(Struct, frozen=True, eq=False):
     cells : LabelledCells or None
         One row per layer, one column per token: the most likely next token and its probability.
     message : str
-        Why there are no cells; empty if they are available.
+        Why the cells are not available; otherwise empty.
     costly : ModelQuestion or None
         The expensive request that is sent only if the user confirms it.
     questions : tuple of ModelQuestion

@@ -52,7 +52,7 @@ class NextTokenPanel(Struct, frozen=True):
     rows : tuple of NextToken
         The most likely tokens, sorted by probability with the current edits.
     message : str
-        Why there are no rows; otherwise empty.
+        Why the rows are not available; otherwise empty.
     edits : mapping
         Descriptions of the head edits.
     cuts : tuple of str
@@ -66,7 +66,7 @@ class NextTokenPanel(Struct, frozen=True):
     is_mixed : bool
         Whether these heads have different edits.
     largest_changes : tuple of NextToken
-        The tokens whose probabilities the edits change most.
+        The tokens with the largest changes in probability due to the edits.
     problem : str
         Why the edits cannot be applied, as a sentence.
     hint : str

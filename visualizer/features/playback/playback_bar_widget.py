@@ -82,7 +82,7 @@ class PlaybackBar(QWidget):
         self.setAccessibleName("Playback")
         self.shown: tuple[PlaybackBarState, Theme] | None = None
         self._cell: tuple[str, Equation | None] | None = None
-        """Caption and equation of the hovered or pinned cell; None if there is no such cell."""
+        """Caption and equation of the hovered or pinned cell; None without such a cell."""
         self.caption = CaptionLabel("Step description", SENTENCE_PX, SENTENCE_LINES)
         self.equation = CaptionLabel("Step equation", EQUATION_PX)
         self.where = PlainLabel()
@@ -180,7 +180,7 @@ class PlaybackBar(QWidget):
         Parameters
         ----------
         caption : str
-            The sentence about the cell (HTML); empty if there is no such cell.
+            The sentence about the cell (HTML); empty if no cell is hovered or pinned.
         """
         self._cell = (caption, equation) if caption else None
         self._show_texts()

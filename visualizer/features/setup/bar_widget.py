@@ -158,7 +158,7 @@ class ChipButton(QToolButton):
         self.update()
 
     def add_to_menu(self, menu: QMenu) -> None:
-        """Add a menu entry that opens the editor if there is no room for the button."""
+        """Add a menu entry that opens the editor if the button does not fit."""
         menu.addAction(self.text()).triggered.connect(self.click)
 
     def _fonts(self) -> tuple[QFont, QFont]:

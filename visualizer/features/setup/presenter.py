@@ -28,7 +28,7 @@ class TextProblem(Struct, frozen=True):
     Parameters
     ----------
     sentence : str
-        The error message; empty if there is no error.
+        The error message; empty without an error.
     remedy : Remedy or None
         A change that fixes the error, if there is one.
     remedy_text : str
@@ -93,7 +93,7 @@ class SettingChip(Struct, frozen=True):
     name : str
         Caption before the values; empty if the values do not need a caption.
     shown : tuple of str
-        The settings whose values are in the caption, with the most important setting first.
+        The settings with values in the caption, most important first.
     settings : tuple of str
         All settings in its editor.
     hides_idle : bool
@@ -141,7 +141,7 @@ def _create_chips() -> tuple[SettingChip, ...]:
 CHIPS = _create_chips()
 """The buttons of the settings bar, from left to right; together they contain every setting once.
 
-There is no control for a causal mask, because that is one of the choices of the mask.
+A causal mask has no control of its own, because it is one of the choices of the mask.
 """
 
 

@@ -54,7 +54,7 @@ class TextOverview(Struct, frozen=True, eq=False):
     lines, rows : int
         Number of lines, and number of pixel rows that show them.
     weights : QImage or None
-        An image that is one pixel wide; None if there are no weights.
+        An image that is one pixel wide; None without weights.
     marked : tuple of int
         Pixel rows that contain selected tokens.
     """

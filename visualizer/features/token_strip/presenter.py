@@ -123,8 +123,8 @@ class TokenPanel(Struct, frozen=True):
     subjects : frozenset of int
         The tokens for which weights are shown: the selected ones, or else the cursor's token.
     weights : TokenWeights or None
-        The weights that determine the colours; None if there are no subjects, or while the
-        weights are covered.
+        The weights that determine the colours; None without subjects, or while the weights
+        are covered.
     sought : str
         The search text.
     found : str

@@ -52,7 +52,7 @@ class ViewControlsPanel(Struct, frozen=True):
         predictions.
     range : str
         The range of the colour scale: the choice, and the resulting limits for the weights (or
-        for the first stage if there are no weights).
+        for the first stage of a run without weights).
     range_description : str
         Explanation of the range, with the resulting limits of each stage.
     part, part_description : str
