@@ -160,7 +160,7 @@ class Model:
             if text is not None or second is not None:
                 raise InputError("image", "text and image cannot be combined. Pass one of them.")
             if validate_bool("chat", chat):
-                raise InputError("chat", "chat has no effect with an image. Remove it.")
+                raise InputError("chat", "chat has no effect with an image. Remove this argument.")
             return ModelAttention(self.opened.attend_image(validate_path("image", image), kept))
         if text is None:
             raise InputError("text", "A text or an image is required.")

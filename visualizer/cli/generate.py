@@ -101,8 +101,8 @@ def generate_parser() -> option_parser.CommandLineParser:
         metavar="X",
         default=defaults.temperature,
         help=(
-            "sampling temperature: values below 1 favour likely tokens, values above 1 favour "
-            "unlikely tokens; 0 always selects the most likely token (default: "
+            "sampling temperature: values below 1 make likely tokens more likely, values above 1 "
+            "make them less likely; 0 always selects the most likely token (default: "
             f"{defaults.temperature:g})"
         ),
     )

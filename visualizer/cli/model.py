@@ -86,7 +86,7 @@ def model_parser() -> option_parser.CommandLineParser:
         type=option_parser.convert_path,
         metavar="FOLDER",
         nargs="?",
-        help="folder of a model, or of a training run of the lab",
+        help="folder of a model or of a training run from the lab",
     )
     opened.add_argument(
         "--text",

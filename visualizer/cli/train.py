@@ -108,7 +108,7 @@ def train_parser() -> option_parser.CommandLineParser:
     parser = option_parser.CommandLineParser(
         prog=f"attention-visualizer {TRAIN_COMMAND}",
         usage="%(prog)s SOURCE --out FOLDER [options]\n       %(prog)s --resume FOLDER [--steps N]",
-        description="Train a small language model without a window.",
+        description="Train a small language model without opening a window.",
         epilog=EXAMPLES,
     )
     lists = {"presets": list_presets}
@@ -380,7 +380,7 @@ def _start_other_processes(
     try:
         return lead_processes(running, group)
     except LostProcessError as error:
-        sentence = "another process of this training run exited before it started"
+        sentence = "another process of this training run exited before training started"
         raise InputError("folder", f"{sentence}; {_resume_hint(running)}") from error
 
 

@@ -113,7 +113,7 @@ class LateSinkExplainer(VectorExplainer):
         name = info.explanation.stage.layer_step(LateSink).kept
         kept = format_share(float(info.run.trace.read(name, (info.layer, head, token))))
         own = "is the same column of the context vector"
-        return f"{own} times {kept}, the share of the row that remains after the sink"
+        return f"{own} times {kept}, the share of the row that does not go to the sink"
 
     def row_phrase(self, context: StepContext) -> str:
         name = context.stage.layer_step(LateSink).kept
@@ -125,7 +125,7 @@ class LateSinkExplainer(VectorExplainer):
 
     def stage_phrase(self, context: StepContext) -> str:
         read = vector_noun(context.first_input)
-        return f"each {read} is multiplied by the share of its row that remains after the sink"
+        return f"each {read} is multiplied by the share of its row that does not go to the sink"
 
     def formula(self, info: CellInfo) -> str:
         return "number × share left by the sink"

@@ -142,7 +142,7 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
         _restore_optimiser(training, _with_prefix("optimiser/", tensors))
         training.randomness = _checked_randomness(_with_prefix("randomness/", tensors))
     if step > max_steps:
-        sentence = f"is damaged: it is from step {step:,}, but the run has only {max_steps:,}."
+        sentence = f"is damaged: it is from step {step:,} of a run with {max_steps:,} steps."
         raise InputError("folder", f"“{name}” {sentence}")
     training.step = step
     return trainer_state

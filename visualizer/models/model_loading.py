@@ -137,7 +137,7 @@ def load_model(
         )
         sentence = f"{sentence} the installed version of transformers ({transformers.__version__})."
         if not folder.kind:
-            sentence = f"The config.json of {folder.name} names no architecture (model_type)."
+            sentence = f"The config.json of {folder.name} does not specify a model_type."
         raise InputError("model", sentence)
     read.check()
     being_read = BackgroundTokenizer(folder) if folder.has_tokenizer else None

@@ -198,7 +198,7 @@ class TextModel:
         if not ids:
             raise InputError(
                 "second",
-                "The decoder has no start token. Enter a start text for the decoder.",
+                "The decoder has no start token. Enter the text that it starts from.",
             )
         self.check_length(len(ids), "second")
         return ids

@@ -125,7 +125,7 @@ class PresenterMode(QObject):
 
     @property
     def stroke(self) -> float:
-        """Factor for the normal width of frames."""
+        """Factor by which the normal width of frames is multiplied."""
         return STROKE_SCALE if self.is_on else 1.0
 
     def toggle(self) -> None:

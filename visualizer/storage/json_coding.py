@@ -184,7 +184,7 @@ def _decode_enum(value: Any, kind: type[Enum], path: str) -> Enum:
 def _decode_bytes(value: Any, path: str, members: ArchiveMembers) -> bytes:
     count = _decode_integer(value, path)
     if path not in members:
-        raise DamagedError(f"is missing the data of {path}.")
+        raise DamagedError(f"does not contain the data for {path}.")
     found = members.pop(path)
     if len(found) != count:
         raise DamagedError(

@@ -56,7 +56,7 @@ DOT_SIZE_PX = 8
 SORT_ARROWS = {Qt.SortOrder.AscendingOrder: "↑", Qt.SortOrder.DescendingOrder: "↓"}
 
 DIGIT_PLACEHOLDERS = str.maketrans("123456789", "0" * 9)
-"""Replaces all digits by 0: they have the same width, so texts of the same width become equal."""
+"""Replaces each digit with 0. All digits are equally wide, so such texts are measured only once."""
 
 Role = Qt.ItemDataRole
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter

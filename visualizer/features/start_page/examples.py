@@ -44,8 +44,8 @@ EXAMPLE_TEXTS = {
     ),
     Example.TRAINED: ExampleText(
         "A trained head",
-        "In a repeated word, each letter attends to the letter that comes next. Click any value to "
-        "see how it was computed.",
+        "When a word is repeated, each letter attends to the letter that followed its first "
+        "occurrence. Click any value to see how it was computed.",
     ),
 }
 """The texts of the examples, in the order in which the page shows them."""

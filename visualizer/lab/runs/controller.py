@@ -84,8 +84,9 @@ def _open_dialog(box: QMessageBox, text: str, action: Callable[[], object]) -> N
 
 
 READ_PAUSE_S = 0.004
-"""Pause, in seconds, after each part of the losses; reading a part takes about a millisecond. A
-thread that runs Python code without pauses blocks the window.
+"""Pause, in seconds, after reading each part of the losses, which takes about a millisecond.
+
+Without pauses, a thread that runs Python code blocks the window.
 """
 POLL_INTERVAL_MS = 2000
 """Interval between checks of the background training runs, in milliseconds."""

@@ -101,8 +101,8 @@ TOO_MANY_ROWS_ERROR = (
     "Use a shorter text."
 )
 RUN_EXPIRED_ERROR = (
-    "The server no longer has the results for this text. To read it again, change the text and "
-    "undo the change."
+    "The server no longer has the results for this text. To compute them again, change the text "
+    "and undo the change."
 )
 
 Response = tuple[dict[str, Any], dict[str, np.ndarray]]
