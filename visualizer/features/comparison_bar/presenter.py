@@ -133,7 +133,7 @@ def _format_value(setting: Setting, value: Any) -> str:
 MAX_NAMED_SETTINGS = 3
 """Maximum number of differing settings that are named; for the rest, only the number is given."""
 GRID_NOTICE = (
-    "While you compare, each row is a stage and each column is a head. "
+    "While you compare, the compared matrices are shown next to each other. "
     "The flow board returns when you stop comparing."
 )
 PAUSED_NOTICE = "Paused during playback and predictions."
