@@ -147,6 +147,7 @@ class Controllers(FeatureControllers):
         self.presenter.arrangementChanged.connect(self.board.apply_pending_arrangement)
         self.presenter.paintingLeft.connect(self.mask_edit_controller.stop_editing)
         self.presenter.cellLeft.connect(self.cell_selection_controller.unpin)
+        self.presenter.predictionLeft.connect(self.playback_controller.predict)
         self.presenter.allHeadsLeft.connect(self.view_controller.show_flow)
         page.left.connect(self.board.setFocus)
         page.startChosen.connect(self.settings_controller.show)

@@ -96,6 +96,7 @@ class PresenterMode(QObject):
     """Emitted when panes and sizes have changed; intermediate states were not painted."""
     paintingLeft = Signal()
     cellLeft = Signal()
+    predictionLeft = Signal()
     allHeadsLeft = Signal()
     said = Signal(str)
     """Emitted with a description of the available keys."""
@@ -187,11 +188,13 @@ class PresenterMode(QObject):
         self.styleChanged.emit()
 
     def go_back(self) -> None:
-        """Leave the innermost mode: mask editing, a pinned cell, presenter mode, or all heads."""
+        """Leave the innermost mode: mask editing, a pinned cell, a prediction and so on."""
         if self._workspace.screen.panel(MASK_EDIT_PANEL):
             self.paintingLeft.emit()
         elif self._workspace.screen.panel(BOARD_CONTENTS).cursor.is_pinned:
             self.cellLeft.emit()
+        elif self._workspace.wanted.guess:
+            self.predictionLeft.emit()
         elif self.is_on:
             self.leave()
         elif self._workspace.wanted.pinned:  # a cell that playback has not reached

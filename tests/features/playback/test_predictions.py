@@ -68,6 +68,13 @@ def test_another_question_is_asked_anew(viewer: Viewer) -> None:
     assert viewer.said.startswith("Yes: the cell you marked is 0.")
 
 
+def test_escape_ends_the_prediction(viewer: Viewer) -> None:
+    viewer.click("playback.predict")
+    assert viewer.hand.window.workspace.view.guess
+    viewer.key(Qt.Key.Key_Escape)
+    assert viewer.hand.window.workspace.view.guess is None
+
+
 def test_a_prediction_stops_what_is_played(viewer: Viewer) -> None:
     viewer.choose("Steps", "By cell")
     viewer.hand.board.setFocus()
