@@ -53,6 +53,7 @@ def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, list[f
                 across, down = draw.uniform(*POINTER_RANGE), draw.uniform(*POINTER_RANGE)
                 taken = stand.hover(stand.board, across, down)
                 samples["hover"] += [taken] if taken else []
+            stand.leave(stand.board)  # no toggle is measured while a cell is explained
             stand.show_grid()
             samples["grid"] += [stand.toggle(), stand.toggle()]
     return samples

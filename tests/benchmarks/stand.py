@@ -248,6 +248,13 @@ class Stand:
         painted = self.until_painted(lambda: True, view, lambda: self._point(view, at, before))
         return painted - start if painted else 0.0
 
+    def leave(self, view: BoardView) -> None:
+        """Move the pointer out of the view, and process the events until no cell is hovered."""
+        QCoreApplication.sendEvent(view.viewport(), QEvent(QEvent.Type.Leave))
+        while view.leave_timer.isActive():
+            QCoreApplication.processEvents()
+        self.settle()
+
     def _point(
         self, view: BoardView | AttentionLinesView, at: QPointF, before: Cell | None
     ) -> bool:
