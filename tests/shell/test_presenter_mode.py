@@ -34,7 +34,7 @@ Key = Qt.Key
 CELL = Cell("weights", (0, 1, 0))
 FRAME = 48
 """Maximum difference in height, in pixels, if a window is restored with a different frame."""
-SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48%."
+SENTENCE = "In head 1, journey (query 2) attends to Your (key 1) with weight 48%."
 
 
 @pytest.fixture
