@@ -280,7 +280,7 @@ WRONG = [
     (
         "--stages weights,sums",
         "--stages",
-        "no stage “sums”",
+        "“sums” does not exist",
         "Stages of modules: embedding, position",
     ),
     ("--heads-shown 0", "--heads-shown", "invalid value '0'", "such as 1,3-5, or all"),
@@ -320,7 +320,7 @@ WRONG = [
         "invalid value 'scores:0..weights'",
         "scores:2..weights",
     ),
-    ("--span sums..weights", "--span", "no stage “sums”", "Stages of modules: embedding"),
+    ("--span sums..weights", "--span", "“sums” does not exist", "Stages of modules: embedding"),
     ("--grain token", "--grain", "invalid value 'token'", "stage, row, cell"),
     ("--speed 0", "--speed", "invalid value '0'", "at least 0.05 and at most 100"),
     ("--speed fast", "--speed", "invalid value 'fast'", "at least 0.05 and at most 100"),
@@ -343,7 +343,12 @@ WRONG = [
     ),
     ("--heads-shown all", "--heads-shown", "has no effect", "without --export"),
     ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),
-    ("--heads-shown 3 --export a.png", "--heads-shown", "no head 3", "There are 2 heads."),
+    (
+        "--heads-shown 3 --export a.png",
+        "--heads-shown",
+        "Head 3 does not exist",
+        "There are 2 heads.",
+    ),
     ("--heads 3", "--heads", "invalid value '3'", "Use 2 heads, or the output size 3."),
     (
         "--output-size 3",

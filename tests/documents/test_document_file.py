@@ -278,7 +278,10 @@ REFUSED = [
     (put("document", "spec", "own_input", "rows", 4), "invalid value: a matrix of numbers"),
     (put("document", "spec", "own_input", "numbers", 49), "expected 49"),
     (put("document", "spec", "own_input", None), "unexpected entry"),
-    (put("document", "spec", "own_kept", {"rows": 1, "columns": 1, "bits": 1}), "missing the data"),
+    (
+        put("document", "spec", "own_kept", {"rows": 1, "columns": 1, "bits": 1}),
+        "not contain the data",
+    ),
     (
         put("document", "spec", "own_mask", "columns", 9),
         "invalid value: a matrix of zeros and ones",
