@@ -62,7 +62,7 @@ def _zeroing(heads: set[int]) -> Any:
     return zero
 
 
-def test_the_likeliest_tokens_are_those_of_the_plain_model(model: Model) -> None:
+def test_the_most_likely_tokens_are_those_of_the_plain_model(model: Model) -> None:
     expected = by_hooks(model, set()).exp()
     found = model.next_tokens(TEXT, VOCABULARY)
     assert [value for _, value in found] == pytest.approx(sorted(expected.tolist())[::-1], abs=1e-7)
@@ -71,7 +71,7 @@ def test_the_likeliest_tokens_are_those_of_the_plain_model(model: Model) -> None
 
 
 @pytest.mark.parametrize("off", [{(0, 0)}, {(1, 3)}, {(0, 1), (0, 2), (1, 0)}])
-def test_heads_that_are_off_add_nothing(model: Model, off: set[tuple[int, int]]) -> None:
+def test_ablated_heads_contribute_nothing(model: Model, off: set[tuple[int, int]]) -> None:
     expected = by_hooks(model, off).exp()
     found = model.ablate(TEXT, [*off], most=VOCABULARY)
     assert [value for _, value in found] == pytest.approx(sorted(expected.tolist())[::-1], abs=1e-7)
@@ -82,7 +82,7 @@ def test_heads_that_are_off_add_nothing(model: Model, off: set[tuple[int, int]])
     )
 
 
-def test_the_map_of_all_heads_is_that_of_each_alone(model: Model) -> None:
+def test_the_changes_of_all_heads_equal_those_of_each_head_alone(model: Model) -> None:
     changes = model.ablations(TEXT)
     assert changes.shape == (2, 4)
     plain = by_hooks(model, set())
@@ -105,7 +105,9 @@ def test_the_map_of_all_heads_is_that_of_each_alone(model: Model) -> None:
         ({"heads": [(0, 0)], "most": 0}, "most must be at least 1 and at most 331. It is 0."),
     ],
 )
-def test_what_is_not_there_is_said(model: Model, given: dict[str, Any], sentence: str) -> None:
+def test_invalid_heads_and_counts_are_rejected(
+    model: Model, given: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(InputError) as caught:
         model.ablate(TEXT, **given)
     assert caught.value.sentence == sentence
@@ -116,7 +118,7 @@ def test_an_encoder_has_no_next_token(encoder: Model) -> None:
         encoder.next_tokens(TEXT)
 
 
-def test_heads_of_models_that_attend_by_themselves_stay_on(tmp_path: Path) -> None:
+def test_heads_of_models_with_their_own_attention_cannot_be_ablated(tmp_path: Path) -> None:
     bloom = visualizer.open_model(save_tiny_model(tmp_path / "bloom", "bloom"))
     assert bloom.next_tokens(TEXT)
     with pytest.raises(InputError, match="cannot be edited"):

@@ -62,7 +62,7 @@ def contexts(model: Model, text: str) -> dict[int, torch.Tensor]:
 
 
 @pytest.mark.parametrize("heads", [[(0, 0)], [(1, 3)], [(0, 1), (0, 2), (1, 0)]])
-def test_a_patched_head_hands_on_what_it_read_elsewhere(
+def test_a_patched_head_outputs_its_vectors_from_the_other_text(
     model: Model, heads: list[tuple[int, int]]
 ) -> None:
     source = contexts(model, OTHER)
@@ -80,7 +80,7 @@ def test_a_patched_head_hands_on_what_it_read_elsewhere(
     assert found != model.next_tokens(TEXT, VOCABULARY)
 
 
-def test_all_heads_of_the_last_layer_and_the_mean(model: Model) -> None:
+def test_mean_ablation_replaces_a_head_with_its_mean(model: Model) -> None:
     def to_mean(layer: int, given: torch.Tensor) -> torch.Tensor:
         if layer == 0:
             given[..., SIZE : 2 * SIZE] = given[..., SIZE : 2 * SIZE].mean(1, keepdim=True)
@@ -91,14 +91,14 @@ def test_all_heads_of_the_last_layer_and_the_mean(model: Model) -> None:
     assert [share for _, share in found] == pytest.approx(sorted(wanted.tolist())[::-1], abs=1e-7)
 
 
-def test_a_patch_with_the_same_text_changes_nothing(model: Model) -> None:
+def test_patching_from_the_same_text_changes_nothing(model: Model) -> None:
     every = [(layer, head) for layer in range(2) for head in range(4)]
     found = model.patch(TEXT, TEXT, every, most=VOCABULARY)
     plain = model.next_tokens(TEXT, VOCABULARY)
     assert [share for _, share in found] == pytest.approx([share for _, share in plain], abs=1e-7)
 
 
-def test_what_cannot_be_patched_is_said(model: Model) -> None:
+def test_invalid_patches_are_rejected(model: Model) -> None:
     with pytest.raises(InputError, match="the text to patch from has 3\\. Use texts with the same"):
         model.patch(TEXT, "the cat", [(0, 0)])
     with pytest.raises(InputError, match="Head 4 of layer 1 does not exist"):
@@ -107,7 +107,9 @@ def test_what_cannot_be_patched_is_said(model: Model) -> None:
         model.ablate(TEXT, [(2, 0)], mean=True)
 
 
-def test_differences_of_long_texts_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differences_between_very_long_texts_are_not_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def given(text: str) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
         return {}, tuple(text.split()), ()
 

@@ -61,7 +61,7 @@ def test_an_adapter_is_not_applied_and_a_notice_says_so(
     assert plain.notices == ()
 
 
-def test_an_adapter_is_not_applied_where_peft_is_installed(folder: Path) -> None:
+def test_an_adapter_is_not_applied_even_if_peft_is_installed(folder: Path) -> None:
     peft = pytest.importorskip("peft", reason="peft applies adapters")
     import transformers
 
@@ -75,7 +75,7 @@ def test_an_adapter_is_not_applied_where_peft_is_installed(folder: Path) -> None
     assert not any("lora" in name for name, _ in opened.named_parameters())
 
 
-def test_a_folder_with_an_adapter_only_names_its_model(folder: Path) -> None:
+def test_a_folder_with_only_an_adapter_names_its_base_model(folder: Path) -> None:
     for name in ("config.json", "model.safetensors"):
         (folder / name).unlink()
     with pytest.raises(InputError, match="only an adapter for the model “org/base”") as caught:
@@ -83,5 +83,5 @@ def test_a_folder_with_an_adapter_only_names_its_model(folder: Path) -> None:
     assert "merge_and_unload" in caught.value.sentence
 
 
-def test_an_adapter_is_known_before_the_model_is_opened(folder: Path) -> None:
+def test_the_notice_about_an_adapter_is_available_before_opening(folder: Path) -> None:
     assert len(read_model_folder(folder).notices) == 1

@@ -56,7 +56,7 @@ def answer(reading: ModelReading, question: ModelQuestion) -> ModelAnswer:
     return answering.answer_model_question(reading, question, no_progress, lambda _: None)
 
 
-def test_the_lens_ends_with_what_the_model_says_without_the_heads(reading: ModelReading) -> None:
+def test_the_lens_ends_with_the_prediction_of_the_ablated_model(reading: ModelReading) -> None:
     lens = answer(reading, ModelQuestion(QuestionKind.LENS))
     assert isinstance(lens, LensAnswer)
     model = reading.model
@@ -69,7 +69,7 @@ def test_the_lens_ends_with_what_the_model_says_without_the_heads(reading: Model
     assert abs(float(plain.max()) - lens.probabilities[-1, -1, 0]) > 1e-6
 
 
-def test_parts_without_the_heads_sum_to_the_logit_and_leave_them_at_zero(
+def test_logit_parts_of_ablated_heads_are_zero(
     reading: ModelReading,
 ) -> None:
     found = answer(reading, ModelQuestion(QuestionKind.PARTS, "mat"))
@@ -91,7 +91,7 @@ EDITS = (
 CUTS = (CutEdges(0, 3, ((8, 2), (8, 5))), CutEdges(1, 0, ((4, 1),)))
 
 
-def test_answers_are_of_the_model_with_its_edits_and_cut_edges(tiny_model_folder: Path) -> None:
+def test_answers_include_edits_and_cut_edges(tiny_model_folder: Path) -> None:
     source = ModelSource(str(tiny_model_folder), "tiny", "0" * 64, EDITS, CUTS)
     run = read_text(source, TEXT, Device.CPU)
     plain = read_text(replace(source, edits=(), cuts=()), TEXT, Device.CPU)
@@ -126,7 +126,7 @@ def test_answers_are_of_the_model_with_its_edits_and_cut_edges(tiny_model_folder
     assert np.abs(lost.changes - others.changes).max() > 1e-4
 
 
-def test_ablations_go_on_from_what_is_known(reading: ModelReading) -> None:
+def test_ablations_continue_from_known_results(reading: ModelReading) -> None:
     question = ModelQuestion(QuestionKind.ABLATIONS, "mat")
     whole = answer(reading, question)
     assert isinstance(whole, AblationAnswer)
@@ -136,7 +136,7 @@ def test_ablations_go_on_from_what_is_known(reading: ModelReading) -> None:
     assert (again.changes == 7).all()
 
 
-def test_a_large_lens_says_what_it_takes_first(
+def test_a_costly_lens_is_deferred_with_a_warning(
     reading: ModelReading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answering, "MAX_CHEAP_PRODUCTS", 1000)
@@ -147,19 +147,19 @@ def test_a_large_lens_says_what_it_takes_first(
     assert isinstance(lens, LensAnswer)
 
 
-def test_a_text_that_is_given_as_a_message_is_refused(reading: ModelReading) -> None:
+def test_questions_about_chat_messages_are_rejected(reading: ModelReading) -> None:
     given = replace(reading, is_text_alone=False)
     with pytest.raises(InputError, match="“Treat text as a user message” and remove"):
         answer(given, ModelQuestion(QuestionKind.LENS))
 
 
-def test_what_is_no_token_is_refused(reading: ModelReading) -> None:
+def test_a_text_of_several_tokens_is_rejected_as_token(reading: ModelReading) -> None:
     with pytest.raises(InputError, match="is 2 tokens of tiny"):
         answer(reading, ModelQuestion(QuestionKind.PARTS, "the cat"))
 
 
 @pytest.mark.slow
-def test_a_model_is_read_on_two_threads_without_mixing_what_is_kept(reading: ModelReading) -> None:
+def test_two_threads_can_use_a_model_without_mixing_their_results(reading: ModelReading) -> None:
     model = reading.model
     assert isinstance(model, OpenedModel)
     wanted = model.attend("a dog ran to the log")[0].run.trace.read("weights")

@@ -66,7 +66,7 @@ def weights_of(run: Run) -> np.ndarray:
     return weights if run.trace.axes else weights[None]
 
 
-def test_the_sizes_of_tiny_models_are_in_the_order_of_real_ones(tmp_path: Path) -> None:
+def test_tiny_models_have_sizes_in_the_same_order_as_real_models(tmp_path: Path) -> None:
     given, words, _ = open_model(save_tiny_model(tmp_path / "llama")).inputs(TEXT)
     assert int(given["input_ids"].max()) == VOCABULARY - 1
     assert SMALL["hidden_size"] < POSITIONS < VOCABULARY
@@ -74,7 +74,7 @@ def test_the_sizes_of_tiny_models_are_in_the_order_of_real_ones(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_weights_of_texts_are_the_models_own(tmp_path: Path, name: str) -> None:
+def test_weights_of_texts_equal_those_of_the_model(tmp_path: Path, name: str) -> None:
     model = opened(tmp_path, name)
     for second in (None, SECOND):
         found = [layer for each in model.attend(TEXT, second) for layer in weights_of(each.run)]
@@ -88,9 +88,7 @@ def test_weights_of_texts_are_the_models_own(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "name", kinds("bart", "mbart", "bart causal head", "mbart causal head", "opt")
 )
-def test_rows_of_tables_of_positions_are_those_that_are_looked_up(
-    tmp_path: Path, name: str
-) -> None:
+def test_embedding_rows_are_those_that_the_model_looks_up(tmp_path: Path, name: str) -> None:
     """BART passes token ids to its position embedding, and OPT passes a mask."""
     model = opened(tmp_path, name)
     for second in (SECOND, "the log"):  # the steps recognized with one text apply to another
@@ -111,7 +109,7 @@ def test_rows_of_tables_of_positions_are_those_that_are_looked_up(
 
 
 @pytest.mark.parametrize("name", CONTINUED)
-def test_rows_of_continued_texts_are_those_of_one_pass(tmp_path: Path, name: str) -> None:
+def test_rows_of_generated_tokens_equal_those_of_one_pass(tmp_path: Path, name: str) -> None:
     model = opened(tmp_path, name)
     reader, numbers = TokenReader(model, TEXT), [VOCABULARY - 1, 5, POSITIONS + 1, 9]
     steps = [reader.read(numbers[:count]) for count in range(len(numbers) + 1)]

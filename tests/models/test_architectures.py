@@ -98,7 +98,7 @@ def closest(weights: torch.Tensor, calls: list[AttentionCall]) -> float:
 
 @pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 @pytest.mark.parametrize("kind", architectures())
-def test_weights_are_the_models_own_and_its_results_stay(kind: str) -> None:
+def test_weights_equal_those_of_the_model_and_its_results_are_unchanged(kind: str) -> None:
     model = tiny_model(kind)
     given = inputs_of(model)
     with torch.no_grad():
@@ -124,7 +124,7 @@ def test_cells_of_every_stage_are_explained(kind: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", others_slow(["cohere2", "smollm3", "exaone4", "modernbert"]))
-def test_layers_with_and_without_positions_are_followed_side_by_side(kind: str) -> None:
+def test_layers_with_and_without_positions_are_recognized_together(kind: str) -> None:
     (run,) = check_architecture(kind, tiny_model(kind, num_hidden_layers=4), cells=20)
     trace = run.trace
     differing = {row.name: row.by_layer for row in trace.stages if row.by_layer}
@@ -212,7 +212,9 @@ def note_weights_read(trace: Trace) -> set[str]:
         ("granite", "scaled", "score ÷ 64", "divided by 64"),
     ],
 )  # fmt: skip
-def test_what_a_number_is_made_of_is_named(kind: str, stage: str, formula: str, told: str) -> None:
+def test_formulas_and_captions_name_the_multiplier(
+    kind: str, stage: str, formula: str, told: str
+) -> None:
     settings = {"attention_multiplier": 1 / 64} if kind == "granite" else {}
     (run,) = check_architecture(kind, tiny_model(kind, **settings), cells=1)
     rows, columns = run.trace.shape(stage)[-2:]
@@ -232,7 +234,7 @@ def silu(numbers: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_terms_of_experts_are_router_weights_and_what_numpy_makes_of_each() -> None:
+def test_terms_of_experts_are_router_weights_and_expert_outputs() -> None:
     (run,) = check_architecture("qwen2_moe", tiny_model("qwen2_moe"), cells=1)
     trace, layer = run.trace, 1
     block = tiny_model("qwen2_moe").model.layers[layer].mlp
@@ -274,7 +276,9 @@ def test_terms_of_experts_are_router_weights_and_what_numpy_makes_of_each() -> N
         pytest.param("deepseek_v3", {"rope_interleave": False}, marks=pytest.mark.slow),
     ],
 )
-def test_keys_and_values_of_a_latent_are_followed(kind: str, settings: dict[str, Any]) -> None:
+def test_keys_and_values_computed_from_a_latent_vector_are_recognized(
+    kind: str, settings: dict[str, Any]
+) -> None:
     model = tiny_model(kind, **settings)
     has_latent_queries = "v_head_dim" in settings
     if not has_latent_queries:
@@ -301,7 +305,7 @@ def test_keys_and_values_of_a_latent_are_followed(kind: str, settings: dict[str,
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", others_slow(["granite", "granitemoe", "dinov2", "dinov3_vit"]))
-def test_what_a_part_is_multiplied_by_before_it_is_added_is_found(kind: str) -> None:
+def test_factors_applied_before_a_residual_addition_are_recognized(kind: str) -> None:
     """Sets the multiplier or column factors, because they are 1 in the tiny models."""
     by_column = kind.startswith("dino")
     model = tiny_model(kind, **({} if by_column else {"residual_multiplier": 0.22}))
@@ -323,7 +327,7 @@ def test_what_a_part_is_multiplied_by_before_it_is_added_is_found(kind: str) -> 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", others_slow(["t5", "bart"]))
-def test_the_stream_of_a_decoder_goes_on_through_its_cross_attention(kind: str) -> None:
+def test_the_residual_stream_of_a_decoder_includes_its_cross_attention(kind: str) -> None:
     model = tiny_model(kind)
     (run,) = (one for one in check_architecture(kind, model, 10) if "crossed" in one.trace)
     trace = run.trace
@@ -342,7 +346,7 @@ def test_the_stream_of_a_decoder_goes_on_through_its_cross_attention(kind: str) 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_sink_after_the_softmax_takes_of_what_heads_hand_on() -> None:
+def test_a_sink_after_the_softmax_scales_the_head_outputs() -> None:
     """Compares Granite's outputs, which include a sink, with those of a softmax with a sink."""
     model = tiny_model("granite_swa")
     sinks = torch.linspace(-1, 2, 4)

@@ -23,7 +23,7 @@ def hooks_of(model: Any) -> int:
     return sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules())
 
 
-def test_nothing_is_left_behind_even_after_an_error() -> None:
+def test_hooks_are_removed_even_after_an_error() -> None:
     model = tiny_model("llama")
 
     def fail_within() -> None:
@@ -37,7 +37,7 @@ def test_nothing_is_left_behind_even_after_an_error() -> None:
     assert model.config._attn_implementation == "sdpa"
 
 
-def test_a_recording_that_ends_in_another_context_is_cleared_up() -> None:
+def test_hooks_are_removed_if_the_recording_ends_in_another_context() -> None:
     model = tiny_model("llama")
     recording = record_attention(model)
     copy_context().run(recording.__enter__)
@@ -47,7 +47,7 @@ def test_a_recording_that_ends_in_another_context_is_cleared_up() -> None:
     assert model.config._attn_implementation == "sdpa"
 
 
-def test_a_class_of_ones_own_computes_as_before() -> None:
+def test_a_custom_attention_class_computes_the_same_result() -> None:
     modeling = importlib.import_module("transformers.models.llama.modeling_llama")
     model = tiny_model("llama")
     with torch.no_grad(), record_attention(model):
@@ -79,7 +79,7 @@ def test_another_thread_is_not_recorded() -> None:
     assert len(calls) == 2
 
 
-def test_of_several_runs_the_last_is_kept() -> None:
+def test_only_the_last_of_several_runs_is_kept() -> None:
     model = tiny_model("llama")
     with torch.no_grad(), record_attention(model) as calls:
         model(**inputs_of(model, 9))
@@ -96,7 +96,7 @@ def test_of_several_runs_the_last_is_kept() -> None:
         ("llama", {"num_hidden_layers": 3}, 3),
     ],
 )
-def test_layers_are_numbered_once(kind: str, settings: dict[str, int], layers: int) -> None:
+def test_each_layer_has_one_number(kind: str, settings: dict[str, int], layers: int) -> None:
     model = tiny_model(kind, **settings)
     with torch.no_grad(), record_attention(model) as calls:
         model(**inputs_of(model))
@@ -105,7 +105,7 @@ def test_layers_are_numbered_once(kind: str, settings: dict[str, int], layers: i
 
 
 @pytest.mark.parametrize("kind", ["longformer", "big_bird", "xglm"])
-def test_what_cannot_be_told_to_be_attention_is_refused(kind: str) -> None:
+def test_softmax_that_may_not_be_attention_is_rejected(kind: str) -> None:
     settings = {"attention_window": 4, "attention_type": "block_sparse", "block_size": 4,
                 "num_random_blocks": 1, "attention_heads": 4}  # fmt: skip
     model = tiny_model(kind, **settings)
@@ -117,7 +117,7 @@ def test_what_cannot_be_told_to_be_attention_is_refused(kind: str) -> None:
         model(input_ids=torch.arange(3, 59)[None])
 
 
-def test_attention_to_as_many_other_tokens_is_a_part_of_its_own() -> None:
+def test_cross_attention_to_equally_many_tokens_is_a_separate_part() -> None:
     model = tiny_model("bart")
     ids = torch.arange(3, 9)[None]
     with torch.no_grad(), visualizer.capture(model) as seen:

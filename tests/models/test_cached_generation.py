@@ -45,7 +45,7 @@ def test_the_text_is_that_of_greedy_sampling(model: Model) -> None:
 
 
 @pytest.mark.slow
-def test_the_rows_are_those_of_one_pass(model: Model) -> None:
+def test_the_rows_equal_those_of_one_pass(model: Model) -> None:
     made = model.generate(TEXT, 12)
     opened = model.opened
     given = tokenizer_of(opened)(TEXT, return_tensors="pt")
@@ -65,7 +65,7 @@ def test_the_rows_are_those_of_one_pass(model: Model) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_draws_the_same(model: Model) -> None:
+def test_the_same_seed_generates_the_same_text(model: Model) -> None:
     made, again, other = (
         model.generate(TEXT, 8, temperature=1.5, top_k=20, top_p=0.9, seed=seed)
         for seed in (1, 1, 2)
@@ -74,7 +74,7 @@ def test_the_same_seed_draws_the_same(model: Model) -> None:
     assert made.tokens != other.tokens
 
 
-def test_what_cannot_be_is_said(model: Model) -> None:
+def test_invalid_generation_settings_are_rejected(model: Model) -> None:
     with pytest.raises(InputError, match=r"tokens must be at least 1 and at most 10,000\. It is 0"):
         model.generate(TEXT, 0)
     with pytest.raises(InputError, match="The temperature must be at least 0"):
@@ -83,13 +83,13 @@ def test_what_cannot_be_is_said(model: Model) -> None:
         model.generate(" ")
 
 
-def test_models_without_a_cache_that_can_be_read_are_refused(tmp_path: Path) -> None:
+def test_models_without_a_usable_cache_are_rejected(tmp_path: Path) -> None:
     model = visualizer.open_model(save_tiny_model(tmp_path / "bloom", "bloom"))
     with pytest.raises(InputError, match="does not support a key/value cache"):
         model.generate(TEXT, 3)
 
 
-def test_what_is_told_is_the_text(model: Model) -> None:
+def test_the_reported_pieces_form_the_generated_text(model: Model) -> None:
     told: list[str] = []
     made = generate(model.opened, TEXT, 6, Sampling(0.0), report_text=told.append)
     numbers = tokenizer_of(model.opened)(TEXT)["input_ids"]
@@ -99,7 +99,7 @@ def test_what_is_told_is_the_text(model: Model) -> None:
     assert "".join(told).strip().startswith(made.text.strip().split(" ")[0])
 
 
-def test_a_branch_is_read_as_if_there_were_no_other(model: Model) -> None:
+def test_a_branch_is_independent_of_other_branches(model: Model) -> None:
     opened = model.opened
     first, second = [5, 9, 6, 12, 7], [5, 9, 11, 4]
     reader = TokenReader(opened, TEXT)
@@ -122,7 +122,7 @@ def test_a_branch_is_read_as_if_there_were_no_other(model: Model) -> None:
     assert steps[-1].tokens == ids.shape[-1]
 
 
-def test_heads_that_are_off_are_off_after_the_text_too(tmp_path: Path) -> None:
+def test_ablated_heads_stay_ablated_during_generation(tmp_path: Path) -> None:
     opened = visualizer.open_model(save_tiny_model(tmp_path / "llama", sliding_window=None)).opened
     off = {(0, 1): 0.0, (1, 2): 0.0}
     reader, numbers = TokenReader(opened, TEXT, off), [5, 9, 6]
@@ -135,7 +135,7 @@ def test_heads_that_are_off_are_off_after_the_text_too(tmp_path: Path) -> None:
     assert np.abs(plain - found).max() > 1e-3
 
 
-def test_a_continued_text_says_whether_it_is_split_alike(tmp_path: Path) -> None:
+def test_continued_text_reports_whether_its_tokens_are_the_same(tmp_path: Path) -> None:
     opened = visualizer.open_model(save_tiny_model(tmp_path / "llama", sliding_window=None)).opened
     reader = TokenReader(opened, TEXT)
     assert reader.continued_text([5, 9]) == (f"{TEXT} cat dog", True)

@@ -48,7 +48,7 @@ def assert_same(one: ModelAttention, other: ModelAttention) -> None:
 
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("kind", others_slow(["mistral", "bert", "llama", "gpt2", "gptj"]))
-def test_each_text_has_the_numbers_that_it_has_alone(kind: str, side: str) -> None:
+def test_each_text_has_the_same_values_as_alone(kind: str, side: str) -> None:
     model = tiny_model(kind)
     seen = captured(model, **padded(side))
     assert len(seen.texts) == 3
@@ -60,7 +60,7 @@ def test_each_text_has_the_numbers_that_it_has_alone(kind: str, side: str) -> No
     assert any("1 of 3" in notice for notice in seen.notices)
 
 
-def test_a_single_padded_text_is_read_without_its_padding() -> None:
+def test_a_single_padded_text_is_captured_without_padding() -> None:
     model = tiny_model("llama")
     alone = captured(model, input_ids=torch.tensor([TEXTS[1]]))
     given = padded("right", (TEXTS[1], [1] * 8))
@@ -73,7 +73,7 @@ def test_a_single_padded_text_is_read_without_its_padding() -> None:
     assert only.runs[0].captured.vectors.mask == "causal"
 
 
-def test_generated_texts_of_a_padded_batch_are_as_those_alone() -> None:
+def test_generated_texts_of_a_padded_batch_equal_those_alone() -> None:
     model = tiny_model("mistral")
     settings = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
     given = {name: rows for name, rows in padded("left").items() if name != "position_ids"}
@@ -86,7 +86,7 @@ def test_generated_texts_of_a_padded_batch_are_as_those_alone() -> None:
         assert_same(each, alone)
 
 
-def test_a_text_that_ends_before_others_of_its_batch_has_no_rows_of_what_follows() -> None:
+def test_a_text_that_ended_early_has_no_rows_for_later_padding() -> None:
     model = tiny_model("llama", sliding_window=None)
     texts = torch.tensor([[5, 9, 5], [6, 8, 7]])
     settings = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
@@ -103,7 +103,7 @@ def test_a_text_that_ends_before_others_of_its_batch_has_no_rows_of_what_follows
     assert_same(second, alone)
 
 
-def test_a_text_of_nothing_but_padding_is_read_as_it_is() -> None:
+def test_a_text_consisting_only_of_padding_is_captured_whole() -> None:
     model = tiny_model("llama")
     ids = torch.tensor([[5, 9, 5], [0, 0, 0]])
     seen = captured(model, input_ids=ids, attention_mask=(ids != 0).long())
@@ -120,7 +120,7 @@ def test_a_padding_token_within_a_chunk_is_a_token() -> None:
     assert seen["weights"].shape[-2:] == (5, 5)
 
 
-def test_a_step_of_a_padded_batch_counts_real_positions_only() -> None:
+def test_a_step_of_a_padded_batch_counts_only_real_positions() -> None:
     model = tiny_model("mistral")
     given = padded("left")
     first = {name: rows[:, :-1] for name, rows in given.items()}
@@ -139,7 +139,7 @@ def test_a_step_of_a_padded_batch_counts_real_positions_only() -> None:
 
 
 @pytest.mark.parametrize("kind", others_slow(["bart", "t5"]))
-def test_padding_of_both_sides_of_a_pair_is_left_out(kind: str) -> None:
+def test_padding_of_encoder_and_decoder_is_omitted(kind: str) -> None:
     model = tiny_model(kind)
     answers = ([1, 5, 6], [1, 7], [1, 8, 9])
     given, other = padded("right"), padded("right", answers)
@@ -156,7 +156,7 @@ def test_padding_of_both_sides_of_a_pair_is_left_out(kind: str) -> None:
         assert_same(each, alone)
 
 
-def test_tokens_are_given_with_padding_or_without() -> None:
+def test_token_labels_may_include_padding() -> None:
     model = tiny_model("llama")
     words = [list("abacbadb"), list("xyxyx"), list("pqp")]
     for given in (words, [[*word, *("<pad>",) * (8 - len(word))] for word in words]):
@@ -171,7 +171,7 @@ def test_tokens_are_given_with_padding_or_without() -> None:
 
 
 @pytest.mark.usefixtures("application")
-def test_each_text_is_drawn_and_explained() -> None:
+def test_each_text_can_be_drawn_and_explained() -> None:
     second = captured(tiny_model("llama"), **padded("left")).texts[1]
     assert second.overview().png.startswith(b"\x89PNG")
     assert second.attention(1)["weights"].shape == (2, 4, 5, 5)

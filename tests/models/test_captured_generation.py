@@ -79,7 +79,7 @@ def test_generated_text_has_the_rows_of_all_steps(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", others_slow(["gptj", "bloom"]))
-def test_models_that_compute_attention_themselves_have_all_steps_too(kind: str) -> None:
+def test_models_with_their_own_attention_have_the_rows_of_all_steps(kind: str) -> None:
     model = made(kind)
     if kind == "gptj":
         import transformers
@@ -92,7 +92,7 @@ def test_models_that_compute_attention_themselves_have_all_steps_too(kind: str) 
 
 
 @pytest.mark.parametrize("kind", others_slow(["mistral", "llama"]))
-def test_a_cache_of_fixed_size_has_no_columns_for_its_empty_places(kind: str) -> None:
+def test_a_fixed_size_cache_has_no_columns_for_empty_positions(kind: str) -> None:
     model = made(kind)
     seen, ids = generated(model, cache_implementation="static", disable_compile=True)
     assert_is_reading_of(seen, model, ids[:, :-1])
@@ -111,7 +111,7 @@ def test_beams_have_the_rows_of_the_text_that_they_continue() -> None:
         np.testing.assert_allclose(weights, shares / shares.sum(-1, keepdims=True), atol=1e-6)
 
 
-def test_a_text_that_is_read_in_chunks_is_one_text() -> None:
+def test_a_text_processed_in_chunks_is_one_text() -> None:
     model = made("mistral")
     ids = torch.arange(3, 15)[None]
     with visualizer.capture(model) as seen, torch.no_grad():
@@ -121,7 +121,7 @@ def test_a_text_that_is_read_in_chunks_is_one_text() -> None:
     assert_is_reading_of(seen, model, ids)
 
 
-def test_rows_that_are_computed_again_replace_those_before() -> None:
+def test_recomputed_rows_replace_earlier_rows() -> None:
     model = made("llama")
     ids = torch.arange(3, 12)[None]
     with visualizer.capture(model) as seen, torch.no_grad():
@@ -131,7 +131,7 @@ def test_rows_that_are_computed_again_replace_those_before() -> None:
     assert_is_reading_of(seen, model, ids)
 
 
-def test_a_cache_of_another_text_is_not_joined_to_this_one() -> None:
+def test_the_cache_of_another_text_starts_a_new_text() -> None:
     model = made("llama")
     with torch.no_grad():
         cache = model(torch.arange(20, 26)[None], use_cache=True).past_key_values
@@ -168,7 +168,7 @@ def test_a_step_has_the_last_row_of_the_text(kind: str) -> None:
     assert found["induction"] == pytest.approx(row[[1, 3, 6]].sum())
 
 
-def test_without_tokens_a_step_is_labelled_by_its_position() -> None:
+def test_a_step_without_token_labels_is_labelled_by_position() -> None:
     model = made("mistral")
     ids = torch.arange(3, 11)[None]
     with torch.no_grad():
@@ -188,7 +188,7 @@ def test_without_tokens_a_step_is_labelled_by_its_position() -> None:
         model(ids)
 
 
-def test_a_step_is_saved_and_opened_at_its_position(tmp_path: Path) -> None:
+def test_a_saved_step_is_loaded_at_its_position(tmp_path: Path) -> None:
     model = made("llama")
     ids, words = torch.tensor([[5, 9, 5, 7, 9, 5]]), tuple("abacba")
     with torch.no_grad():
@@ -209,7 +209,7 @@ def test_a_step_is_saved_and_opened_at_its_position(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", others_slow(["bart", "t5"]))
-def test_an_encoder_and_a_decoder_generate_with_all_their_attention(kind: str) -> None:
+def test_an_encoder_decoder_model_generates_with_all_its_attention(kind: str) -> None:
     model = made(kind)
     seen, ids = generated(model, torch.arange(3, 10)[None])
     expected = eager(model, input_ids=torch.arange(3, 10)[None], decoder_input_ids=ids[:, :-1])
@@ -229,7 +229,7 @@ def test_an_encoder_and_a_decoder_generate_with_all_their_attention(kind: str) -
     assert not any(np.isnan(row["previous"]) for row in seen.part(decoder).heads())
 
 
-def test_cross_attention_to_as_many_tokens_has_no_distances() -> None:
+def test_cross_attention_to_equally_many_tokens_has_no_distances() -> None:
     model = made("bart")
     ids = torch.arange(3, 9)[None]
     with torch.no_grad(), visualizer.capture(model) as seen:

@@ -95,7 +95,7 @@ def captured(model: Any, run: Any) -> ModelAttention:
 
 
 @pytest.mark.parametrize("wrapped", [Adapter, InCollections, nn.DataParallel])
-def test_modules_around_a_model_are_recorded(wrapped: Any) -> None:
+def test_modules_that_contain_a_model_are_captured(wrapped: Any) -> None:
     model = tiny_model("llama")
     whole = wrapped(model)
     seen = captured(whole, lambda: whole(input_ids=IDS))
@@ -104,14 +104,14 @@ def test_modules_around_a_model_are_recorded(wrapped: Any) -> None:
 
 
 @pytest.mark.parametrize("wrapped", [Pipeline, lambda model: {"models": [model]}])
-def test_objects_that_hold_a_model_are_recorded(wrapped: Any) -> None:
+def test_objects_that_contain_a_model_are_captured(wrapped: Any) -> None:
     model = tiny_model("llama")
     seen = captured(wrapped(model), lambda: model(input_ids=IDS))
     assert seen["weights"].shape == (2, 4, 6, 6)
 
 
 @pytest.mark.slow  # imports the compiler
-def test_a_compiled_model_is_recorded_whenever_it_was_compiled() -> None:
+def test_a_compiled_model_is_captured_whenever_it_was_compiled() -> None:
     model = tiny_model("llama", num_hidden_layers=1)
     compiled: Any = torch.compile(model, backend="eager")
     expected = eager_weights(model, input_ids=IDS)
@@ -127,7 +127,7 @@ def test_a_compiled_model_is_recorded_whenever_it_was_compiled() -> None:
 @pytest.mark.parametrize(
     "kind", others_slow(["bert", "mpnet", "llama", "gpt2", "albert", "distilbert", "gptj"], 2)
 )
-def test_forward_is_recorded_as_the_call_is(kind: str) -> None:
+def test_calling_forward_is_captured_like_calling_the_model(kind: str) -> None:
     model = tiny_model(kind)
     seen = captured(model, lambda: model.forward(input_ids=IDS))
     called = captured(model, lambda: model(input_ids=IDS))
@@ -136,7 +136,7 @@ def test_forward_is_recorded_as_the_call_is(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", others_slow(["bart", "t5"]))
-def test_forward_of_an_encoder_and_a_decoder_has_all_parts(kind: str) -> None:
+def test_forward_of_an_encoder_decoder_model_has_all_parts(kind: str) -> None:
     model = tiny_model(kind)
     given = inputs_of(model)
     seen = captured(model, lambda: model.forward(**given))
@@ -146,7 +146,7 @@ def test_forward_of_an_encoder_and_a_decoder_has_all_parts(kind: str) -> None:
         np.testing.assert_array_equal(seen.part(part)["weights"], called.part(part)["weights"])
 
 
-def test_parts_that_are_called_one_by_one_belong_to_one_run() -> None:
+def test_submodules_called_one_by_one_form_one_run() -> None:
     model = tiny_model("llama")
     expected = eager_weights(model, input_ids=IDS)
 
@@ -165,7 +165,7 @@ def test_parts_that_are_called_one_by_one_belong_to_one_run() -> None:
     np.testing.assert_allclose(seen["weights"], expected, atol=1e-6)
 
 
-def test_sentences_are_encoded_and_the_last_batch_is_kept() -> None:
+def test_only_the_last_batch_of_encoded_sentences_is_kept() -> None:
     model = tiny_model("bert")
     whole = SentenceModel(Transformer(model), Pooling())
     ids = torch.tensor([[3, 4, 5, 6, 7], [8, 9, 10, 0, 0]])
@@ -189,7 +189,7 @@ def refusal(model: Any) -> str:
     return caught.value.sentence
 
 
-def test_of_several_models_one_is_to_be_chosen() -> None:
+def test_an_object_with_several_models_is_rejected() -> None:
     both = TwoTowers()
     said = refusal(both)
     assert "model.query (BertModel)" in said
@@ -199,7 +199,7 @@ def test_of_several_models_one_is_to_be_chosen() -> None:
     assert captured(both, lambda: both.query(IDS))["weights"].shape == (2, 4, 6, 6)
 
 
-def test_what_contains_no_model_is_refused() -> None:
+def test_an_object_without_a_model_is_rejected() -> None:
     others: list[Any] = [nn.Linear(2, 2), [], None, "llama", type(tiny_model("llama"))]
     for other in others:
         assert "No transformers model" in refusal(other)
@@ -208,7 +208,7 @@ def test_what_contains_no_model_is_refused() -> None:
     assert "of type list" in refusal(endless)
 
 
-def test_copies_on_several_devices_are_refused() -> None:
+def test_copies_on_several_devices_are_rejected() -> None:
     copies = nn.DataParallel(tiny_model("llama"))
     copies.device_ids = [0, 1]
     assert ".module" in refusal(copies)

@@ -43,7 +43,7 @@ def model(saved: Path) -> visualizer.Model:
     return opened(saved, TEMPLATE)
 
 
-def test_a_message_is_what_transformers_makes_of_it(model: visualizer.Model) -> None:
+def test_a_message_is_rendered_as_in_transformers(model: visualizer.Model) -> None:
     tokenizer = tokenizer_of(model.opened)
     message = [{"role": "user", "content": "cat sat"}]
     settings = {"add_generation_prompt": True, "return_dict": False}
@@ -59,14 +59,14 @@ def test_a_message_is_what_transformers_makes_of_it(model: visualizer.Model) -> 
     assert special[4].startswith("EOS")
 
 
-def test_an_answer_follows_the_message(model: visualizer.Model) -> None:
+def test_the_generated_reply_follows_the_message(model: visualizer.Model) -> None:
     answer = model.generate("cat sat", 4, chat=True)
     plain = model.generate("the cat sat </s> a", 4)
     assert answer.tokens == plain.tokens
     assert answer.start == 6
 
 
-def test_heads_are_edited_as_the_message_is_given(model: visualizer.Model) -> None:
+def test_edits_of_heads_apply_to_the_rendered_message(model: visualizer.Model) -> None:
     edits = (
         HeadEdit(0, 1, HeadEditKind.MEAN),
         HeadEdit(1, 2, HeadEditKind.PATCHED, text="dog ran"),
@@ -89,7 +89,7 @@ def test_heads_are_edited_as_the_message_is_given(model: visualizer.Model) -> No
     assert float((seen.next_token - seen.next_token_of_all_heads).abs().max()) > 1e-4
 
 
-def test_a_model_without_a_template_is_refused(tiny_model_folder: Path) -> None:
+def test_a_model_without_a_template_is_rejected(tiny_model_folder: Path) -> None:
     with pytest.raises(InputError, match="has no chat template") as refused:
         visualizer.open_model(tiny_model_folder).attend("cat", chat=True)
     assert refused.value.field == "chat"
@@ -106,7 +106,7 @@ def test_a_model_without_a_template_is_refused(tiny_model_folder: Path) -> None:
         ("a" * (2**18 + 1), "it is longer than 262,144 characters"),
     ],
 )
-def test_a_template_that_fails_is_refused(saved: Path, template: str, reason: str) -> None:
+def test_a_template_that_fails_is_rejected(saved: Path, template: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason) as refused:
         opened(saved, template).attend("cat", chat=True)
     assert refused.value.field == "chat"
@@ -127,7 +127,7 @@ LOOP = "{% for one in range(90000)%}"
     ],
     ids=["constants", "loops", "power"],
 )
-def test_a_template_that_takes_long_is_stopped(
+def test_a_template_that_takes_too_long_is_stopped(
     saved: Path, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_tokenizer, "CHAT_LIMITS", ResponseLimits(0.2, 2**30))
@@ -148,7 +148,7 @@ def test_a_template_that_takes_long_is_stopped(
     ],
     ids=["product", "format", "filters"],
 )
-def test_a_template_that_takes_much_memory_is_stopped(
+def test_a_template_that_needs_too_much_memory_is_stopped(
     saved: Path, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_tokenizer, "CHAT_LIMITS", ResponseLimits(20, 2**27))

@@ -76,7 +76,7 @@ def in_chunks(model: Any, chunk: int = CHUNK) -> tuple[list[LongTextCall], Any]:
         "deepseek_v3",
     ],
 )
-def test_numbers_are_those_of_one_pass_and_of_the_models_own_attention(kind: str) -> None:
+def test_values_equal_those_of_one_pass_and_of_eager_attention(kind: str) -> None:
     model = tiny_model(kind)
     with torch.inference_mode():
         assert supports_chunks(model, run_of(model), given())
@@ -100,7 +100,7 @@ def test_numbers_are_those_of_one_pass_and_of_the_models_own_attention(kind: str
 
 
 @pytest.mark.parametrize("window", [5, 20, 47, 70])
-def test_a_window_may_be_longer_than_chunks(window: int) -> None:
+def test_a_window_may_be_longer_than_a_chunk(window: int) -> None:
     model = tiny_model("mistral", sliding_window=window)
     calls, _ = in_chunks(model)
     with torch.inference_mode(), record_attention(model) as own:
@@ -116,7 +116,7 @@ def test_a_window_may_be_longer_than_chunks(window: int) -> None:
         assert np.abs(weights - call.weights[0].numpy()).max() <= 1e-6
 
 
-def test_numbers_in_float64_are_more_exact() -> None:
+def test_values_in_float64_are_more_precise() -> None:
     model = tiny_model("llama").double()
     calls, _ = in_chunks(model)
     with torch.inference_mode(), record_long_text(model) as whole:
@@ -143,7 +143,7 @@ def test_a_wrong_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
-def test_keys_that_change_from_chunk_to_chunk_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_change_between_chunks_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     update = whole_text_cache.PreallocatedLayer.update
 
     def turned(self: Any, keys: torch.Tensor, values: torch.Tensor, *more: Any) -> Any:
@@ -169,13 +169,13 @@ def test_keys_that_change_from_chunk_to_chunk_are_refused(monkeypatch: pytest.Mo
         ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}),
     ],
 )
-def test_others_are_not_read_in_chunks(kind: str, settings: dict[str, Any]) -> None:
+def test_other_models_do_not_support_chunks(kind: str, settings: dict[str, Any]) -> None:
     model = tiny_model(kind, **settings)
     with torch.inference_mode():
         assert not supports_chunks(model, run_of(model), given())
 
 
-def test_numbers_are_in_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_are_stored_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[torch.Tensor] = []
 
     def counted(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
@@ -198,7 +198,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return save_tiny_model(tmp_path / "tiny", max_position_embeddings=256)
 
 
-def test_how_much_is_read_is_told_by_chunks_and_layers(folder: Path) -> None:
+def test_progress_counts_chunks_and_layers(folder: Path) -> None:
     source, _ = open_source(folder, Device.CPU)
     told: list[tuple[int, int]] = []
     with report_progress_to(lambda done, of: told.append((done, of))):
@@ -207,7 +207,7 @@ def test_how_much_is_read_is_told_by_chunks_and_layers(folder: Path) -> None:
     assert told == [(done, 49) for done in (8, 16, 24, 32, 40, 48, 48, 49)]
 
 
-def test_with_and_without_edits_are_halves_of_the_work(folder: Path) -> None:
+def test_edited_and_unedited_passes_share_the_progress(folder: Path) -> None:
     source, model = open_source(folder, Device.CPU)
     told: list[tuple[int, int]] = []
     off = replace(source, edits=(HeadEdit(0, 1, HeadEditKind.OFF),))
@@ -225,7 +225,7 @@ def test_with_and_without_edits_are_halves_of_the_work(folder: Path) -> None:
     assert of_all == pytest.approx(float(plain.max().exp()), abs=1e-6)
 
 
-def test_it_is_stopped_within_a_chunk_and_gives_its_memory_back(
+def test_cancelling_within_a_chunk_releases_the_memory(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, model = open_source(folder, Device.CPU)
@@ -255,7 +255,7 @@ def test_it_is_stopped_within_a_chunk_and_gives_its_memory_back(
     assert read_text(source, TEXT, Device.CPU).trace.is_blockwise
 
 
-def test_a_model_that_is_read_in_one_pass_tells_its_layers(tmp_path: Path, folder: Path) -> None:
+def test_progress_of_one_pass_counts_layers(tmp_path: Path, folder: Path) -> None:
     bert = save_tiny_model(tmp_path / "bert", "bert", max_position_embeddings=256)
     source, _ = open_source(bert, Device.CPU)
     told: list[tuple[int, int]] = []
@@ -266,7 +266,7 @@ def test_a_model_that_is_read_in_one_pass_tells_its_layers(tmp_path: Path, folde
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_decoder_that_is_not_read_in_chunks_says_so(tmp_path: Path) -> None:
+def test_a_decoder_processed_in_one_pass_has_a_notice(tmp_path: Path) -> None:
     said = {}
     for number, kind in enumerate(("default", "dynamic")):
         rope = {"rope_type": kind, "rope_theta": 1e4, "factor": 2.0}
@@ -279,7 +279,7 @@ def test_a_decoder_that_is_not_read_in_chunks_says_so(tmp_path: Path) -> None:
     assert "one pass" not in said["default"]
 
 
-def test_what_only_the_whole_text_shows_leads_to_one_pass(
+def test_a_mismatch_in_a_later_chunk_leads_to_one_pass(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, model = open_source(folder, Device.CPU)
@@ -300,7 +300,7 @@ def test_what_only_the_whole_text_shows_leads_to_one_pass(
 
 
 @pytest.mark.usefixtures("folder")
-def test_python_reads_in_chunks_what_does_not_fit(
+def test_texts_that_do_not_fit_in_memory_are_processed_in_chunks(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, model = open_source(folder, Device.CPU)

@@ -88,7 +88,7 @@ def test_every_crafted_folder_is_rejected(results: list[Result]) -> None:
 
 
 @pytest.mark.slow
-def test_a_small_folder_is_not_read_from_the_disk_either(results: list[Result]) -> None:
+def test_crafted_folders_are_rejected_when_run_from_disk(results: list[Result]) -> None:
     from_disk = results[len(FOLDERS) :]
     assert_rejected(from_disk)
     assert tuple(each.name for each in from_disk) == FROM_DISK
@@ -96,7 +96,7 @@ def test_a_small_folder_is_not_read_from_the_disk_either(results: list[Result]) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["llava", "generation_config.json"])
-def test_a_small_folder_is_not_served(tmp_path: Path, name: str) -> None:
+def test_crafted_folders_cannot_be_served(tmp_path: Path, name: str) -> None:
     FOLDERS[name](tmp_path)
     command = (sys.executable, "-m", "visualizer", "serve", str(tmp_path), "--port", "0")
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -116,7 +116,7 @@ def test_every_architecture_is_opened_from_its_own_files(tmp_path: Path, kind: s
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_tensors_that_are_tied_renamed_or_not_needed_are_accounted_for(tmp_path: Path) -> None:
+def test_tied_renamed_and_unused_tensors_are_handled(tmp_path: Path) -> None:
     made = tiny_model("llama", tie_word_embeddings=True)
     made.model.save_pretrained(tmp_path)  # without the prefix, and without the tied head
     config = json.loads((tmp_path / "config.json").read_text())

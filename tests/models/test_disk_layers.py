@@ -74,7 +74,7 @@ def assert_same_runs(plain: Any, streamed: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_attention_is_that_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
+def test_attention_equals_that_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
     plain, streamed = both(save_tiny_model(tmp_path / kind, kind))
     assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
     assert streamed.on_disk
@@ -83,7 +83,9 @@ def test_attention_is_that_of_the_model_in_memory(tmp_path: Path, kind: str) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*DECODERS, *ENCODERS, *PAIRS, *BY_THEMSELVES])
-def test_every_architecture_gives_its_numbers_or_is_refused(tmp_path: Path, kind: str) -> None:
+def test_every_architecture_yields_the_same_values_or_is_rejected(
+    tmp_path: Path, kind: str
+) -> None:
     folder = save_tiny_model(tmp_path / "m", kind)
     wanted = open_model(folder, Device.CPU).attend(TEXT)
     if kind in REFUSED:
@@ -95,7 +97,7 @@ def test_every_architecture_gives_its_numbers_or_is_refused(tmp_path: Path, kind
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])
-def test_answers_are_those_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
+def test_analyses_equal_those_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
     plain, streamed = both(save_tiny_model(tmp_path / kind, kind))
     edits, cuts = {(0, 1): 0.0, (1, 2): 0.5}, {(1, 0): [(3, 1)]}
     seen = [model.read(TEXT, edits, cuts) for model in (plain, streamed)]
@@ -113,7 +115,7 @@ def test_answers_are_those_of_the_model_in_memory(tmp_path: Path, kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
-def test_parts_of_a_logit_are_those_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
+def test_logit_parts_equal_those_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
     plain, streamed = both(save_tiny_model(tmp_path / "m", kind))
     one, other = (logit_parts(model, TEXT) for model in (plain, streamed))
     np.testing.assert_array_equal(one.heads, other.heads)
@@ -123,7 +125,7 @@ def test_parts_of_a_logit_are_those_of_the_model_in_memory(tmp_path: Path, kind:
     assert streamed.on_disk.held_bytes == 0
 
 
-def test_patched_heads_give_the_numbers_of_the_model_in_memory(tmp_path: Path) -> None:
+def test_patched_heads_have_the_same_effect_as_in_memory(tmp_path: Path) -> None:
     plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
     swapped = HeadEdit(
         0, 1, HeadEditKind.PATCHED, text="a dog ran to the log and a cat sat on . the mat"
@@ -135,7 +137,7 @@ def test_patched_heads_give_the_numbers_of_the_model_in_memory(tmp_path: Path) -
     assert (logs[0] - logs[1]).abs().max() == 0.0
 
 
-def test_tiles_of_a_long_text_are_those_of_the_model_in_memory(tmp_path: Path) -> None:
+def test_tiles_of_a_long_text_equal_those_of_the_model_in_memory(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     plain, streamed = both(folder)
     plain.long_texts.reads_in_chunks = False  # chunks have different rounding errors
@@ -148,7 +150,7 @@ def test_tiles_of_a_long_text_are_those_of_the_model_in_memory(tmp_path: Path) -
     assert ONE_PASS_FROM_DISK_NOTICE in seen[1].runs[0].notices[-1]
 
 
-def test_an_image_is_read_from_the_disk(tmp_path: Path) -> None:
+def test_an_image_model_can_run_from_disk(tmp_path: Path) -> None:
     plain, streamed = both(save_vision_model(tmp_path / "m", "vit"))
     picture(tmp_path / "a.png")
     runs = [model.attend_image(tmp_path / "a.png") for model in (plain, streamed)]
@@ -161,12 +163,14 @@ def test_float64_is_computed_in_float64(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"num_hidden_layers": 1}, {"tie_word_embeddings": True}])
-def test_one_layer_and_tied_embeddings(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_one_layer_and_tied_embeddings_are_supported(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
     plain, streamed = both(save_tiny_model(tmp_path / "m", "llama", **settings))
     assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
 
 
-def test_weights_in_several_files_of_another_type(tmp_path: Path) -> None:
+def test_sharded_weights_of_another_dtype_are_supported(tmp_path: Path) -> None:
     tiny_model("llama").bfloat16().save_pretrained(tmp_path / "parts", max_shard_size="20KB")
     folder = save_tiny_model(tmp_path / "m", "llama")
     (folder / "model.safetensors").unlink()
@@ -177,13 +181,13 @@ def test_weights_in_several_files_of_another_type(tmp_path: Path) -> None:
     assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
 
 
-def test_stages_around_attention_are_left_out_with_a_sentence(tmp_path: Path) -> None:
+def test_stages_around_attention_are_omitted_with_a_notice(tmp_path: Path) -> None:
     _, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
     (found,) = streamed.attend(TEXT)
     assert DISK_STAGES_NOTICE in found.notices
 
 
-def test_progress_is_told_in_layers(tmp_path: Path) -> None:
+def test_progress_counts_layers(tmp_path: Path) -> None:
     _, streamed = both(save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=3))
     told: list[tuple[int, int]] = []
     with report_progress_to(lambda done, of: told.append((done, of))):
@@ -191,7 +195,7 @@ def test_progress_is_told_in_layers(tmp_path: Path) -> None:
     assert told == [(0, 3), (1, 3), (2, 3)]
 
 
-def test_a_reading_is_cancelled_between_layers(tmp_path: Path) -> None:
+def test_a_run_is_cancelled_between_layers(tmp_path: Path) -> None:
     plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
     told: list[int] = []
     with (
@@ -207,7 +211,7 @@ def test_a_reading_is_cancelled_between_layers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", ["removed", "rewritten", "cut"])
-def test_files_that_change_between_layers_are_refused(tmp_path: Path, spoil: str) -> None:
+def test_files_that_change_between_layers_are_rejected(tmp_path: Path, spoil: str) -> None:
     _, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
     file = tmp_path / "m" / "model.safetensors"
 
@@ -235,7 +239,7 @@ def test_files_that_change_between_layers_are_refused(tmp_path: Path, spoil: str
     [("mixtral", LAYOUT_MISMATCH), ("t5", SEVERAL_STACKS_REASON), ("bart", SEVERAL_STACKS_REASON),
      ("albert", SEVERAL_STACKS_REASON)],
 )  # fmt: skip
-def test_models_that_cannot_be_streamed_are_refused(tmp_path: Path, kind: str, why: str) -> None:
+def test_models_that_cannot_be_streamed_are_rejected(tmp_path: Path, kind: str, why: str) -> None:
     folder = save_tiny_model(tmp_path / "m", kind)
     with pytest.raises(InputError, match="cannot be run from disk") as found:
         open_model(folder, Device.CPU, is_from_disk=True)
@@ -243,7 +247,7 @@ def test_models_that_cannot_be_streamed_are_refused(tmp_path: Path, kind: str, w
     assert [*tmp_path.iterdir()] == [folder]  # no files were written
 
 
-def test_what_is_quantised_or_spread_is_refused(tmp_path: Path) -> None:
+def test_quantized_and_split_models_are_rejected(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     with pytest.raises(InputError, match="split"):
         open_model(folder, parallelism=Parallelism.PIPELINE, is_from_disk=True)
@@ -256,7 +260,7 @@ def test_what_is_quantised_or_spread_is_refused(tmp_path: Path) -> None:
         open_model(folder, Device.CPU, is_from_disk=True)
 
 
-def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+def test_pickled_weights_are_rejected(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(InputError, match="can run code"):
@@ -275,7 +279,7 @@ def test_only_a_model_larger_than_memory_needs_the_disk(tmp_path: Path, machine:
         open_model(folder, Device.CPU, is_from_disk=True)
 
 
-def test_a_model_that_was_closed_is_read_from_the_disk_again(tmp_path: Path) -> None:
+def test_a_closed_model_is_opened_from_disk_again(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     source, model = open_source(folder, Device.CPU, is_from_disk=True)
     del model
@@ -290,7 +294,7 @@ def test_a_model_that_was_closed_is_read_from_the_disk_again(tmp_path: Path) -> 
     assert DISK_STAGES_NOTICE not in read_text(source, TEXT, Device.CPU).notices
 
 
-def test_the_estimate_counts_what_is_read_and_held(tmp_path: Path) -> None:
+def test_the_estimate_counts_bytes_read_and_held(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     known = read_model_folder(folder)
     found = estimate_disk_reading(known, Dtype.FLOAT32)
@@ -305,7 +309,7 @@ def test_the_estimate_counts_what_is_read_and_held(tmp_path: Path) -> None:
 
 @given(st.integers(1, 4), st.booleans(), st.sampled_from(["20KB", "1GB"]))
 @examples(0.1)
-def test_any_small_llama_is_read_from_the_disk(layers: int, is_tied: bool, part: str) -> None:
+def test_any_small_llama_can_run_from_disk(layers: int, is_tied: bool, part: str) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name) / "m"
         settings = {"num_hidden_layers": layers, "tie_word_embeddings": is_tied}

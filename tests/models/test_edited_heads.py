@@ -154,7 +154,7 @@ EDITS = (
 
 
 @pytest.mark.parametrize("edits", [EDITS[at : at + 1] for at in range(4)] + [EDITS])
-def test_edited_heads_hand_on_what_hooks_put_there(
+def test_edits_of_heads_match_plain_hooks(
     source: ModelSource, model: Model, edits: tuple[HeadEdit, ...]
 ) -> None:
     own, others = contexts(model, TEXT), contexts(model, OTHER)
@@ -197,7 +197,7 @@ def cuts_of(cells: dict[int, list[tuple[int, int, int]]]) -> tuple[CutEdges, ...
 
 
 @pytest.mark.parametrize("layers", [(0,), (1,), (0, 1)])
-def test_cut_edges_are_those_of_a_mask_made_by_hand(
+def test_cut_edges_match_a_manual_mask(
     source: ModelSource, model: Model, layers: tuple[int, ...]
 ) -> None:
     cells = {layer: CUTS[layer] for layer in layers}
@@ -223,7 +223,7 @@ WITH_OTHER_STEPS = {"gemma2": "capped", "gpt_oss": ""}
 
 
 @pytest.mark.parametrize("kind", [*WITH_OTHER_STEPS])
-def test_edges_are_cut_beside_masks_by_layer_caps_and_sinks(tmp_path: Path, kind: str) -> None:
+def test_edges_can_be_cut_with_layer_masks_caps_and_sinks(tmp_path: Path, kind: str) -> None:
     folder = save_tiny_model(tmp_path / kind, kind)
     source, _model = open_source(folder, Device.CPU)
     plain = read_text(source, TEXT, Device.CPU).trace
@@ -268,7 +268,7 @@ def test_the_cells_of_a_cut_row_are_explained(source: ModelSource) -> None:
             np.testing.assert_allclose(result_of(found), value, atol=1e-6)
 
 
-def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
+def test_the_outputs_of_edited_heads_are_explained(source: ModelSource) -> None:
     run = read_text(replace(source, edits=EDITS), TEXT, Device.CPU)
     shown = Attention(Document().set("captured", run.captured), EXPORT_VIEW, run)
     for layer, query, column in np.ndindex(2, TOKENS, 4 * SIZE):
@@ -296,7 +296,7 @@ def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
     np.testing.assert_allclose(stream, run.trace.read("output"), atol=1e-5)
 
 
-def test_cut_edges_come_back_with_the_numbers_of_a_document(source: ModelSource) -> None:
+def test_cut_edges_are_restored_from_a_document(source: ModelSource) -> None:
     run = read_text(replace(source, cuts=cuts_of(CUTS)), TEXT, Device.CPU)
     assert run.reading
     assert run.reading.fetch_captured
@@ -308,7 +308,9 @@ def test_cut_edges_come_back_with_the_numbers_of_a_document(source: ModelSource)
     assert len(run.trace.cut) == 4
 
 
-def test_how_far_the_weights_of_each_head_have_changed(source: ModelSource, model: Model) -> None:
+def test_changes_are_the_distances_between_edited_and_unedited_weights(
+    source: ModelSource, model: Model
+) -> None:
     plain = run_plain(model, TEXT)[1]
     _, edited = run_plain(model, TEXT, mask={0: causal_with(CUTS[0])})
     run = read_text(replace(source, cuts=cuts_of({0: CUTS[0]})), TEXT, Device.CPU)
@@ -325,7 +327,7 @@ def test_how_far_the_weights_of_each_head_have_changed(source: ModelSource, mode
     assert unedited.reading.changes is None
 
 
-def test_notebooks_scale_and_cut(model: Model) -> None:
+def test_notebooks_can_scale_and_cut(model: Model) -> None:
     own, _ = run_plain(model, TEXT, mask={0: causal_with(CUTS[0]), 1: causal_with(CUTS[1])})
     edges = [(layer, *place) for layer, found in CUTS.items() for place in found]
     found = model.cut(TEXT, edges, most=VOCABULARY)
@@ -357,14 +359,16 @@ def test_notebooks_scale_and_cut(model: Model) -> None:
         (" ", "Enter the text to patch from. It must have as many tokens as the current text."),
     ],
 )
-def test_a_text_of_other_length_is_refused(source: ModelSource, text: str, sentence: str) -> None:
+def test_a_patch_from_a_text_of_another_length_is_rejected(
+    source: ModelSource, text: str, sentence: str
+) -> None:
     edits = (HeadEdit(0, 0, HeadEditKind.PATCHED, text=text),)
     with pytest.raises(InputError) as refused:
         read_text(replace(source, edits=edits), TEXT, Device.CPU)
     assert (refused.value.field, refused.value.sentence) == ("edits", sentence)
 
 
-def test_a_query_keeps_a_key(source: ModelSource, model: Model) -> None:
+def test_a_query_must_keep_at_least_one_key(source: ModelSource, model: Model) -> None:
     cut = CutEdges(1, 2, ((1, 0), (1, 1)))
     with pytest.raises(InputError) as refused:
         read_text(replace(source, cuts=(cut,)), TEXT, Device.CPU)
@@ -392,14 +396,14 @@ def test_weights_of_an_encoder_with_a_cut_edge_follow_from_its_scores(tmp_path: 
     assert result_of(told) == pytest.approx(told.value, abs=1e-6)
 
 
-def test_edges_beyond_the_text_are_left(source: ModelSource) -> None:
+def test_cut_edges_outside_the_text_are_ignored(source: ModelSource) -> None:
     beyond = replace(source, cuts=(CutEdges(1, 2, ((30, 2),)),))
     run = read_text(beyond, TEXT, Device.CPU)
     plain = read_text(source, TEXT, Device.CPU)
     np.testing.assert_array_equal(run.trace.read("weights"), plain.trace.read("weights"))
 
 
-def test_an_encoder_that_has_no_mask_is_cut(tmp_path: Path) -> None:
+def test_edges_of_an_encoder_without_a_mask_can_be_cut(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "bert", "bert")
     source, _model = open_source(folder, Device.CPU)
     plain = visualizer.open_model(folder).opened
@@ -425,7 +429,7 @@ def test_an_encoder_that_has_no_mask_is_cut(tmp_path: Path) -> None:
     assert not run.trace.is_hatched("weights", (0,), 2)
 
 
-def test_heads_of_a_pair_of_texts_are_edited(tmp_path: Path) -> None:
+def test_heads_can_be_edited_for_a_pair_of_texts(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "bert", "bert")
     source, _model = open_source(folder, Device.CPU)
     source = replace(source, second="a dog ran")
@@ -456,5 +460,5 @@ def test_heads_of_a_pair_of_texts_are_edited(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_heads_are_named_by_layer(heads: list[tuple[int, int]], words: str) -> None:
+def test_heads_are_listed_by_layer(heads: list[tuple[int, int]], words: str) -> None:
     assert describe_heads(heads) == words

@@ -68,7 +68,7 @@ def assert_same_runs(here: Run, there: Run) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted({*DECODERS, *ENCODERS, *PAIRS, *BY_THEMSELVES} - CHOOSING))
-def test_every_architecture_is_read_alike(kind: str, tmp_path: Path) -> None:
+def test_every_architecture_has_the_same_values_on_both_devices(kind: str, tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / kind, kind)
     seen = [visualizer.open_model(folder, device=each).attend(TEXT) for each in ("cpu", "cuda")]
     here, there = seen
@@ -82,7 +82,7 @@ def test_every_architecture_is_read_alike(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", PROCESSORS)
-def test_images_are_read_alike(kind: str, tmp_path: Path) -> None:
+def test_images_have_the_same_values_on_both_devices(kind: str, tmp_path: Path) -> None:
     folder = save_vision_model(tmp_path / kind, kind)
     picture(tmp_path / "image.png")
     here, there = (
@@ -106,7 +106,7 @@ def told(model: visualizer.Model) -> list[list[tuple[str, float]]]:
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt_oss", "gpt2"])
-def test_what_is_asked_is_answered_alike(kind: str, tmp_path: Path) -> None:
+def test_analyses_have_the_same_results_on_both_devices(kind: str, tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / kind, kind)
     here, there = (visualizer.open_model(folder, device=each) for each in ("cpu", "cuda"))
     assert_near(here.ablations(TEXT), there.ablations(TEXT))
@@ -123,7 +123,7 @@ def test_what_is_asked_is_answered_alike(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("is_served", "is_long"), [(False, False), (False, True), (True, False)])
 @pytest.mark.parametrize("kind", ["llama", "gpt_oss"])
-def test_readings_are_alike_with_edits_and_over_a_server(
+def test_edited_and_served_runs_have_the_same_values_on_both_devices(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_served: bool, is_long: bool
 ) -> None:
     if is_long:
@@ -176,13 +176,13 @@ def llama(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["--tensor-parallel", "--pipeline-parallel"])
-def test_processes_on_the_cpu_leave_the_gpu_alone(option: str, llama: Path) -> None:
+def test_processes_on_the_cpu_do_not_use_the_gpu(option: str, llama: Path) -> None:
     assert_spread_alike(llama, "CPU", option, "2", "--device", "cpu")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["--tensor-parallel", "--pipeline-parallel"])
-def test_each_process_has_a_gpu_of_its_own(option: str, llama: Path) -> None:
+def test_each_process_has_its_own_gpu(option: str, llama: Path) -> None:
     if torch.cuda.device_count() >= 2:
         assert_spread_alike(llama, "CUDA GPU", option, "2")
         return

@@ -72,7 +72,7 @@ def test_the_simulated_gpu_has_no_float64() -> None:
 
 
 @pytest.mark.parametrize("kind", others_slow(KINDS))
-def test_texts_are_read_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
+def test_texts_have_the_same_values_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
     model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     second = OTHER if model.has_decoder else None
     wanted = model.read(TEXT, second=second)
@@ -114,7 +114,7 @@ def asked(model: OpenedModel) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", others_slow(["llama", "gpt2", "opt"]))
-def test_what_is_asked_is_answered_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
+def test_analyses_have_the_same_results_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
     model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     wanted = asked(model)
     fresh = OpenedModel(LoadedModel(model.folder, model.model, model.tokenizer, model.device))
@@ -125,7 +125,7 @@ def test_what_is_asked_is_answered_as_on_the_cpu(tmp_path: Path, kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", others_slow(["llama", "gpt_oss"]))
-def test_long_texts_are_read_as_on_the_cpu(
+def test_long_texts_have_the_same_values_as_on_the_cpu(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
@@ -142,7 +142,7 @@ def test_long_texts_are_read_as_on_the_cpu(
 
 
 @pytest.mark.parametrize("kind", others_slow(["vit", "dinov2"]))
-def test_images_are_read_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
+def test_images_have_the_same_values_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
     picture(tmp_path / "noise.png")
     model = open_model(save_vision_model(tmp_path / kind, kind), Device.CPU)
     (wanted,) = model.attend_image(tmp_path / "noise.png")
@@ -172,7 +172,7 @@ def trained_and_probed(folder: Path, *, is_on_gpu: bool) -> tuple[list[float], A
         return losses, run_probe(trainer.model, ProbeText.of(text, vocabulary, trainer.model))
 
 
-def test_models_of_the_lab_are_trained_and_probed_as_on_the_cpu(tmp_path: Path) -> None:
+def test_lab_models_are_trained_and_probed_as_on_the_cpu(tmp_path: Path) -> None:
     losses, wanted = trained_and_probed(tmp_path / "cpu", is_on_gpu=False)
     again, found = trained_and_probed(tmp_path / "gpu", is_on_gpu=True)
     assert again == pytest.approx(losses, abs=1e-5)

@@ -30,7 +30,7 @@ def opened(folder: Path, kind: str = "llama") -> OpenedModel:
 
 @pytest.mark.parametrize("kind", others_slow(["llama", "gpt2", "opt", "gemma2", "mixtral"]))
 @pytest.mark.parametrize("most", others_slow([20, 512, 1]))
-def test_batches_are_what_each_head_gives_by_itself(
+def test_batched_ablations_equal_single_ablations(
     tmp_path: Path, kind: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(head_edits, "MAX_BATCH_TOKENS", most)
@@ -48,7 +48,7 @@ def test_batches_are_what_each_head_gives_by_itself(
     assert answer.changes[0, 2] == pytest.approx(0, abs=2e-6)  # this head was already ablated
 
 
-def test_it_is_cancelled_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_cancelled_ablation_resumes_where_it_stopped(tmp_path: Path) -> None:
     model = opened(tmp_path)
     whole = ablation_changes(model, TEXT, "mat")
     seen: list[AblationAnswer] = []

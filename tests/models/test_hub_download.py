@@ -87,7 +87,7 @@ def test_a_model_is_downloaded_into_the_cache(
     assert server.downloads == []
 
 
-def test_it_is_a_folder_that_the_library_of_the_hub_finds(
+def test_the_downloaded_folder_is_found_by_huggingface_hub(
     cache: Path, environment: dict[str, str]
 ) -> None:
     library = pytest.importorskip("huggingface_hub")
@@ -98,7 +98,7 @@ def test_it_is_a_folder_that_the_library_of_the_hub_finds(
     assert repository.repo_id == NAME
 
 
-def test_cancelled_in_the_middle_it_goes_on_there(
+def test_a_cancelled_download_is_resumed(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     offer = look_up_repository(NAME, cache, environment)
@@ -125,7 +125,7 @@ def test_cancelled_in_the_middle_it_goes_on_there(
 
 
 @pytest.mark.parametrize("has_ranges", [True, False])
-def test_broken_off_it_goes_on_or_begins_anew(
+def test_an_interrupted_download_is_resumed_or_restarted(
     server: HubServer, cache: Path, environment: dict[str, str], has_ranges: bool
 ) -> None:
     server.stops_after = 5_000
@@ -134,7 +134,7 @@ def test_broken_off_it_goes_on_or_begins_anew(
     assert files_of(fetched(cache, environment)) == server.files
 
 
-def test_what_was_changed_meanwhile_is_not_taken(
+def test_a_modified_partial_download_is_discarded(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.stops_after = 5_000
@@ -155,7 +155,7 @@ NAMES = (
 )  # fmt: skip
 
 
-def test_files_of_other_names_are_not_asked_for(
+def test_files_with_unknown_names_are_not_requested(
     server: HubServer, cache: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     wanted = dict(server.files)
@@ -175,7 +175,7 @@ def test_files_of_other_names_are_not_asked_for(
         {"lfs": {"size": 12, "sha256": "../../x" + "0" * 57}}, {"lfs": {}},
     ],
 )  # fmt: skip
-def test_a_list_that_cannot_be_true_is_refused(
+def test_an_invalid_file_list_is_rejected(
     server: HubServer, cache: Path, environment: dict[str, str], listed: dict[str, Any]
 ) -> None:
     server.listed["config.json"] = listed
@@ -189,7 +189,7 @@ def test_a_list_that_cannot_be_true_is_refused(
         {"sha": COMMIT, "siblings": [3, {"rfilename": [1]}, {}]},
     ],
 )  # fmt: skip
-def test_an_odd_answer_is_refused(
+def test_an_unexpected_response_is_rejected(
     server: HubServer, cache: Path, environment: dict[str, str], answer: Any
 ) -> None:
     server.answer = answer
@@ -197,21 +197,21 @@ def test_an_odd_answer_is_refused(
     assert not cache.exists()
 
 
-def test_a_commit_that_is_a_path_is_refused(
+def test_a_commit_that_is_a_path_is_rejected(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.answer = {**server.listing(), "sha": "../../../../evil"}
     assert "invalid file list" in refusal(look_up_repository, NAME, cache, environment)
 
 
-def test_an_endless_list_is_not_read_to_its_end(
+def test_an_endless_file_list_is_rejected(
     server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_download, "MAX_LIST_BYTES", 100)
     assert "invalid file list" in refusal(look_up_repository, NAME, cache, environment)
 
 
-def test_an_endless_file_is_broken_off(
+def test_an_endless_file_is_rejected(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.is_endless = True
@@ -221,7 +221,7 @@ def test_an_endless_file_is_broken_off(
     assert list_models(cache) == ()
 
 
-def test_a_file_with_another_content_is_not_taken(
+def test_a_file_with_other_content_is_rejected(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     for name in ("config.json", WEIGHTS):
@@ -235,7 +235,7 @@ def test_a_file_with_another_content_is_not_taken(
     assert files_of(fetched(cache, environment)) == server.files
 
 
-def test_a_repository_whose_code_would_run_is_refused_before_its_weights(
+def test_custom_code_is_rejected_before_the_weights_are_downloaded(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.files["config.json"] = b'{"auto_map": {"AutoModel": "code.Model"}}'
@@ -243,7 +243,7 @@ def test_a_repository_whose_code_would_run_is_refused_before_its_weights(
     assert WEIGHTS not in server.downloads
 
 
-def test_what_prepares_images_is_downloaded_unless_it_names_code(
+def test_an_image_processor_is_downloaded_unless_it_requires_code(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.files["preprocessor_config.json"] = b'{"auto_map": {"AutoImageProcessor": "code.It"}}'
@@ -260,7 +260,7 @@ def test_weights_in_other_formats_are_not_downloaded(
     assert "has no .safetensors weights" in refusal(look_up_repository, NAME, cache, environment)
 
 
-def test_weights_in_several_files(
+def test_sharded_weights_are_downloaded_with_their_index(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     parts = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
@@ -274,14 +274,14 @@ def test_weights_in_several_files(
 @pytest.mark.parametrize(
     "name", ["", "tiny", "a/b/c", "../../etc", "a/..", "a--b/c", "a/b?x", "a/b#", "a b/c", "ä/b"]
 )
-def test_a_name_that_is_none_is_not_asked_for(
+def test_an_invalid_repository_name_is_not_requested(
     server: HubServer, cache: Path, environment: dict[str, str], name: str
 ) -> None:
     assert "organization/name" in refusal(look_up_repository, name, cache, environment)
     assert server.asked == []
 
 
-def test_what_keeps_a_repository_from_being_downloaded_is_said(
+def test_each_obstacle_to_a_download_is_reported(
     server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "Repository “org/other” not found" in refusal(
@@ -307,7 +307,7 @@ def test_what_keeps_a_repository_from_being_downloaded_is_said(
     assert "Free some space" in refusal(look_up_repository, NAME, cache, environment)
 
 
-def test_without_a_network_it_is_said(
+def test_a_missing_network_is_reported(
     cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -315,7 +315,7 @@ def test_without_a_network_it_is_said(
     assert refusal(look_up_repository, NAME, cache, gone).startswith("Cannot reach 127.0.0.1: ")
 
 
-def test_a_full_disk_is_said(
+def test_a_full_disk_is_reported(
     cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer = look_up_repository(NAME, cache, environment)
@@ -328,7 +328,7 @@ def test_a_full_disk_is_said(
     assert "The disk is full" in refusal(download_model, offer, no_progress, environment)
 
 
-def test_a_disk_that_cannot_be_asked_is_said(
+def test_an_unreadable_cache_folder_is_reported(
     cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -339,7 +339,7 @@ def test_a_disk_that_cannot_be_asked_is_said(
     assert said == f"Cannot read the cache folder {cache}: Input/output error."
 
 
-def test_a_silent_hub_is_left_at_once(
+def test_waiting_for_a_silent_hub_can_be_cancelled(
     server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_download, "TIMEOUT_S", 60.0)
@@ -365,7 +365,9 @@ def test_a_silent_hub_is_left_at_once(
     assert time.monotonic() - began < 10
 
 
-def test_one_download_of_a_repository_at_a_time(cache: Path, environment: dict[str, str]) -> None:
+def test_a_repository_is_downloaded_only_once_at_a_time(
+    cache: Path, environment: dict[str, str]
+) -> None:
     offer = look_up_repository(NAME, cache, environment)
     said: list[str] = []
 
@@ -378,7 +380,7 @@ def test_one_download_of_a_repository_at_a_time(cache: Path, environment: dict[s
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links may not be allowed")
-def test_a_link_in_the_place_of_a_begun_file_is_not_written_through(
+def test_a_link_in_place_of_a_partial_download_is_not_followed(
     server: HubServer, cache: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     offer = look_up_repository(NAME, cache, environment)
@@ -392,7 +394,7 @@ def test_a_link_in_the_place_of_a_begun_file_is_not_written_through(
     assert other.read_bytes() == b"mine"
 
 
-def test_a_token_is_sent_to_the_hub_alone(
+def test_the_token_is_sent_only_to_the_hub(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     look_up_repository(NAME, cache, {**environment, "HF_TOKEN": "secret"})
@@ -405,7 +407,7 @@ def test_a_token_is_sent_to_the_hub_alone(
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://127.0.0.1/x"])
-def test_it_follows_to_no_other_address_than_of_the_web(
+def test_redirects_to_other_protocols_are_rejected(
     server: HubServer, cache: Path, environment: dict[str, str], address: str
 ) -> None:
     server.leads_to = address

@@ -76,7 +76,7 @@ def refusal(given: Any, *more: Any, **named: Any) -> tuple[str, str]:
 @pytest.mark.parametrize(
     "kind", ["vit", *(pytest.param(kind, marks=pytest.mark.slow) for kind in [*PROCESSORS][1:])]
 )
-def test_patches_are_read_as_the_model_reads_them(kind: str, tmp_path: Path) -> None:
+def test_attention_between_patches_equals_that_of_the_model(kind: str, tmp_path: Path) -> None:
     model = open_model(save_vision_model(tmp_path / kind, kind), Device.CPU)
     pixels = picture(tmp_path / "image.png")
     (found,) = model.attend_image(tmp_path / "image.png")
@@ -93,7 +93,7 @@ def test_patches_are_read_as_the_model_reads_them(kind: str, tmp_path: Path) -> 
     assert {"residual", "scores", "context", "output", "result"} <= {*found.run.trace.names}
 
 
-def test_an_image_is_resized_and_cut_as_the_folder_says(tmp_path: Path) -> None:
+def test_an_image_is_resized_and_cropped_as_configured(tmp_path: Path) -> None:
     model = open_model(save_vision_model(tmp_path / "clip", "clip_vision_model"), Device.CPU)
     pixels = picture(tmp_path / "wide.png", wide=50, high=32)
     picture(tmp_path / "cut.png")
@@ -105,7 +105,7 @@ def test_an_image_is_resized_and_cut_as_the_folder_says(tmp_path: Path) -> None:
     np.testing.assert_allclose(wide, cut, atol=1e-6)
 
 
-def test_an_image_is_turned_upright(folder: Path, tmp_path: Path) -> None:
+def test_an_image_is_rotated_upright(folder: Path, tmp_path: Path) -> None:
     pixels = picture(tmp_path / "plain.png")
     turned = Image.fromarray(np.rot90(pixels))
     exif = Image.Exif()
@@ -118,7 +118,7 @@ def test_an_image_is_turned_upright(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(one, other)
 
 
-def test_in_python_and_on_the_command_line(
+def test_images_work_in_python_and_on_the_command_line(
     folder: Path, image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = visualizer.open_model(folder)
@@ -132,7 +132,7 @@ def test_in_python_and_on_the_command_line(
     assert Image.open(out).size > (100, 100)
 
 
-def test_what_a_model_does_not_read_is_said(
+def test_unsupported_inputs_are_rejected(
     folder: Path, image: Path, tiny_model_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     vision, text = visualizer.open_model(folder), visualizer.open_model(tiny_model_folder)
@@ -151,9 +151,7 @@ def test_what_a_model_does_not_read_is_said(
     assert "argument --image: Cannot open “config.json” as an image" in capsys.readouterr().err
 
 
-def test_an_image_of_another_size_than_the_model_reads_is_refused(
-    image: Path, tmp_path: Path
-) -> None:
+def test_an_image_of_an_unsupported_size_is_rejected(image: Path, tmp_path: Path) -> None:
     other = {"height": 64, "width": 64}
     model = open_model(save_vision_model(tmp_path / "vit", size=other), Device.CPU)
     field, sentence = refusal(model.attend_image, image)
@@ -161,7 +159,7 @@ def test_an_image_of_another_size_than_the_model_reads_is_refused(
     assert sentence.startswith("vit failed on this image: Input image size (64*64) doesn't match")
 
 
-def test_files_that_are_no_images(
+def test_files_other_than_images_are_rejected(
     folder: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attend = open_model(folder, Device.CPU).attend_image
@@ -201,13 +199,13 @@ BAD_SETTINGS: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_an_image_that_is_far_longer_than_wide_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_an_image_with_an_extreme_aspect_ratio_is_rejected(folder: Path, tmp_path: Path) -> None:
     Image.new("RGB", (2, 60_000)).save(tmp_path / "line.png")
     with pytest.raises(InputError, match="the aspect ratio must be at most 10:1"):
         open_model(folder, Device.CPU).attend_image(tmp_path / "line.png")
 
 
-def test_more_patches_than_the_memory_holds_are_refused_before_they_are_read(
+def test_too_many_patches_for_the_memory_are_rejected_before_the_run(
     folder: Path, tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Image.new("RGB", (32, 32)).save(tmp_path / "a.png")
@@ -219,7 +217,7 @@ def test_more_patches_than_the_memory_holds_are_refused_before_they_are_read(
 
 
 @pytest.mark.parametrize("name", BAD_SETTINGS)
-def test_a_folder_that_cannot_prepare_images(
+def test_invalid_image_settings_are_rejected(
     folder: Path, image: Path, tmp_path: Path, name: str
 ) -> None:
     bad = shutil.copytree(folder, tmp_path / "bad")
@@ -250,7 +248,7 @@ def test_the_image_is_kept_as_the_model_sees_it(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_beyond_the_last_whole_patch_is_not_in_the_picture(tmp_path: Path) -> None:
+def test_pixels_after_the_last_whole_patch_are_not_shown(tmp_path: Path) -> None:
     folder = save_vision_model(
         tmp_path / "dino", "dinov2", size={"shortest_edge": 37}, crop_size=dict.fromkeys(SIDES, 37)
     )
@@ -260,7 +258,7 @@ def test_what_is_beyond_the_last_whole_patch_is_not_in_the_picture(tmp_path: Pat
     assert (image.patches.height, image.patches.width) == (32, 32)
 
 
-def test_a_document_asks_for_an_image(folder: Path, image: Path) -> None:
+def test_a_document_requires_an_image(folder: Path, image: Path) -> None:
     source, _model = open_source(folder, Device.CPU)
     assert source.image == ImageFile()
     said = "tiny_vit takes images. Choose an image, or drop an image file on the window."
@@ -273,9 +271,7 @@ def test_a_document_asks_for_an_image(folder: Path, image: Path) -> None:
     assert not run.reading.next_tokens
 
 
-def test_another_image_in_the_place_of_the_chosen_one_is_refused(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_changed_image_file_is_rejected(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "cat.png"
     picture(path)
     source, _model = open_source(folder, Device.CPU)
@@ -288,7 +284,7 @@ def test_another_image_in_the_place_of_the_chosen_one_is_refused(
     assert refusal(read_text, source, "", Device.CPU) == ("image", said)
 
 
-def test_heads_that_read_an_image_are_edited(folder: Path, image: Path) -> None:
+def test_heads_can_be_edited_for_an_image(folder: Path, image: Path) -> None:
     source, _model = open_source(folder, Device.CPU)
     source = replace(source, image=read_image_file(image))
     plain = read_text(source, "", Device.CPU)

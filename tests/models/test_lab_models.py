@@ -84,7 +84,7 @@ def model_settings(draw: st.DrawFn) -> TrainingSettings:
 
 @pytest.mark.slow
 @given(settings=model_settings(), data=st.data())
-def test_it_computes_what_the_lab_computes(
+def test_values_equal_those_of_the_lab(
     settings: TrainingSettings, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("lab") / "weights.safetensors"
@@ -125,7 +125,7 @@ def test_it_computes_what_the_lab_computes(
     assert steps["result"] is not None
 
 
-def test_heads_of_the_notes_add_their_context_to_a_logit_as_it_is(tmp_path: Path) -> None:
+def test_heads_without_a_projection_add_their_context_to_a_logit(tmp_path: Path) -> None:
     settings = quick(
         source=CorpusSource(CorpusKind.WORLD, tokenizer=TokenizerKind.CHARACTERS),
         model=ModelKind.NOTES, block=12, width=8, heads=2, layers=2,
@@ -166,7 +166,7 @@ def refusal(given: Any, *more: Any) -> tuple[str, str]:
     return caught.value.field, caught.value.sentence
 
 
-def test_a_run_its_checkpoint_and_its_snapshots_are_opened(folder: Path) -> None:
+def test_a_run_a_checkpoint_and_snapshots_can_be_opened(folder: Path) -> None:
     run = RunFolder(folder)
     whole = open_model(folder, Device.CPU)
     assert (whole.folder.name, whole.folder.kind) == ("poems", "transformer")
@@ -185,7 +185,7 @@ def test_a_run_its_checkpoint_and_its_snapshots_are_opened(folder: Path) -> None
     assert len(fingerprints) == 3
 
 
-def test_every_step_of_a_layer_is_known(folder: Path, example: OpenedModel) -> None:
+def test_every_step_of_a_layer_is_recognized(folder: Path, example: OpenedModel) -> None:
     model = open_model(folder, Device.CPU, Dtype.FLOAT64)
     for each, feeds in ((model, True), (example, False)):
         text = each.folder.initial_text[:8]
@@ -198,7 +198,7 @@ def test_every_step_of_a_layer_is_known(folder: Path, example: OpenedModel) -> N
             assert found.groups or name == "masked", name
 
 
-def test_what_there_is_of_real_models_there_is_of_the_labs(example: OpenedModel) -> None:
+def test_all_analyses_work_with_a_lab_model(example: OpenedModel) -> None:
     model = visualizer.Model(example)
     assert repr(model) == "<Model: trained_example · attention-only · 38,682 parameters>"
     ((token, most), *_) = model.next_tokens(EXAMPLE_TEXT)
@@ -220,7 +220,7 @@ def test_what_there_is_of_real_models_there_is_of_the_labs(example: OpenedModel)
     assert patched == "a"
 
 
-def test_its_copying_breaks_without_the_heads_that_do_it(example: OpenedModel) -> None:
+def test_copying_depends_on_the_induction_heads(example: OpenedModel) -> None:
     model = visualizer.Model(example)
     heads = {(row["layer"], row["head"]): row for row in model.attend(EXAMPLE_TEXT).heads()}
     assert heads[0, 1]["previous"] > 0.8
@@ -231,7 +231,7 @@ def test_its_copying_breaks_without_the_heads_that_do_it(example: OpenedModel) -
     assert dict(model.ablate(EXAMPLE_TEXT, [(1, 0), (1, 1)], most=26))["j"] < 0.2
 
 
-def test_what_it_does_not_know_is_named(example: OpenedModel) -> None:
+def test_unknown_tokens_are_named(example: OpenedModel) -> None:
     said = refusal(example.attend, "Your journey")
     assert said == ("text", "“Y”, “␣” are not in the model’s vocabulary.")
     said = refusal(example.attend, "a" * 33)
@@ -245,7 +245,7 @@ def test_what_it_does_not_know_is_named(example: OpenedModel) -> None:
 
 
 @pytest.mark.parametrize("kind", [ModelKind.BIGRAM, ModelKind.AVERAGE, ModelKind.DOT_PRODUCT])
-def test_a_model_without_heads_is_refused(tmp_path: Path, kind: ModelKind) -> None:
+def test_a_model_without_heads_is_rejected(tmp_path: Path, kind: ModelKind) -> None:
     saved(tmp_path / "simple.safetensors", quick(model=kind))
     field, sentence = refusal(open_model, tmp_path / "simple.safetensors")
     assert field == "model"
@@ -255,7 +255,7 @@ def test_a_model_without_heads_is_refused(tmp_path: Path, kind: ModelKind) -> No
     )
 
 
-def test_a_run_without_weights_is_refused(tmp_path: Path, folder: Path) -> None:
+def test_a_run_without_weights_is_rejected(tmp_path: Path, folder: Path) -> None:
     shutil.copy(folder / "run.json", tmp_path)
     field, sentence = refusal(open_model, tmp_path)
     assert field == "model"
@@ -271,7 +271,7 @@ DAMAGES: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_is_refused(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_rejected(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "weights.safetensors"
     saved(path, quick())
     metadata, said = DAMAGES[damage]
@@ -285,20 +285,20 @@ def test_a_damaged_file_is_refused(tmp_path: Path, damage: str) -> None:
     assert sentence.endswith(said)
 
 
-def test_tokens_that_are_given_twice_are_refused(tmp_path: Path) -> None:
+def test_repeated_tokens_are_rejected(tmp_path: Path) -> None:
     settings, path = quick(), tmp_path / "weights.safetensors"
     twice = RunMetadata(settings, ("a", "a"), 1.0, 1.0, "aa", "")
     write_weights(path, build_model(settings, 2), twice)
     assert "more than once" in refusal(open_model, path)[1]
 
 
-def test_a_model_that_does_not_fit_into_the_memory(folder: Path, machine: Machine) -> None:
+def test_a_model_that_does_not_fit_in_memory_is_rejected(folder: Path, machine: Machine) -> None:
     machine.set_free_bytes(1000)
     field, sentence = refusal(open_model, folder, Device.CPU)
     assert (field, sentence[:16]) == ("model", "Reading this mod")
 
 
-def test_a_padded_batch_is_read_as_its_texts_alone(example: OpenedModel) -> None:
+def test_a_padded_batch_has_the_same_logits_as_its_texts(example: OpenedModel) -> None:
     ids = torch.arange(6)[None]
     padded = torch.cat([ids, torch.zeros(1, 2, dtype=torch.long)], -1)
     mask = torch.tensor([[1] * 6 + [0] * 2])

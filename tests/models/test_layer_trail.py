@@ -98,7 +98,7 @@ def walked(model: OpenedModel, text: str, layer: int, head: int, place: int) -> 
 
 # transformers computes norms, angles and softmax in float32 regardless of the model's dtype.
 @pytest.mark.parametrize(("dtype", "most"), [(Dtype.FLOAT64, 1e-6), (Dtype.FLOAT32, 5e-6)])
-def test_every_number_on_the_way_is_that_of_the_checkpoint(
+def test_every_value_on_the_trail_matches_the_checkpoint(
     tmp_path: Path, dtype: Dtype, most: float
 ) -> None:
     save_tiny_model(tmp_path, "llama", num_hidden_layers=4)
@@ -110,7 +110,7 @@ def test_every_number_on_the_way_is_that_of_the_checkpoint(
     assert {layer for layer, _ in walk.stages} == {0, 1, 2, 3}
 
 
-def test_every_stage_of_every_layer_is_that_of_the_checkpoint(tmp_path: Path) -> None:
+def test_every_stage_of_every_layer_matches_the_checkpoint(tmp_path: Path) -> None:
     save_tiny_model(tmp_path, "llama", num_hidden_layers=3)
     model = open_model(tmp_path, Device.CPU, Dtype.FLOAT64)
     (found,) = model.attend(TEXT)
@@ -121,7 +121,7 @@ def test_every_stage_of_every_layer_is_that_of_the_checkpoint(tmp_path: Path) ->
             np.testing.assert_allclose(found.run.trace.read(name, (at,)), wanted, atol=1e-6)
 
 
-def test_the_first_layer_reads_the_rows_of_the_text_that_is_read_now(tmp_path: Path) -> None:
+def test_the_first_layer_uses_the_embedding_rows_of_the_current_text(tmp_path: Path) -> None:
     save_tiny_model(tmp_path, "llama")
     model = open_model(tmp_path, Device.CPU)
     for text in (TEXT, "a log . and", "dog"):
@@ -133,7 +133,7 @@ def test_the_first_layer_reads_the_rows_of_the_text_that_is_read_now(tmp_path: P
 
 
 @pytest.mark.slow
-def test_the_way_through_a_real_model_is_that_of_its_checkpoint() -> None:
+def test_the_trail_through_a_real_model_matches_its_checkpoint() -> None:
     folder = os.environ.get("ATTENTION_VISUALIZER_MODEL", "")
     if not (Path(folder) / "config.json").is_file():
         pytest.skip("ATTENTION_VISUALIZER_MODEL names no folder of a model of the Llama kind")
@@ -143,7 +143,7 @@ def test_the_way_through_a_real_model_is_that_of_its_checkpoint() -> None:
     assert walk.worst <= 1e-4
 
 
-def test_stages_that_take_too_much_are_left_out_and_it_is_said(
+def test_stages_that_need_too_much_memory_are_omitted_with_a_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_tiny_model(tmp_path, "llama")

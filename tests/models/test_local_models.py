@@ -15,7 +15,7 @@ from visualizer.models.model_path import hub_cache
 LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 4}
 
 
-def test_the_cache_is_where_its_variables_say() -> None:
+def test_the_cache_folder_follows_the_environment_variables() -> None:
     home = Path.home()
     assert hub_cache({"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}) == Path("/a")
     assert hub_cache({"HF_HOME": "~/b", "XDG_CACHE_HOME": "/c"}) == home / "b" / "hub"
@@ -23,7 +23,7 @@ def test_the_cache_is_where_its_variables_say() -> None:
     assert hub_cache({}) == home / ".cache" / "huggingface" / "hub"
 
 
-def test_without_a_cache_there_are_none(tmp_path: Path) -> None:
+def test_an_absent_or_empty_cache_contains_no_models(tmp_path: Path) -> None:
     assert list_models(tmp_path / "nothing") == ()
     assert list_models(tmp_path) == ()
 
@@ -44,13 +44,13 @@ def test_models_are_listed_with_their_sizes(tmp_path: Path, tiny_model_folder: P
     )  # fmt: skip
 
 
-def test_the_parts_of_a_config_are_counted_too(tmp_path: Path) -> None:
+def test_counts_in_sections_of_a_config_are_found(tmp_path: Path) -> None:
     cache_config(tmp_path, "a/b", {"model_type": "gemma3", "text_config": LLAMA})
     cache_config(tmp_path, "c/d", {"model_type": "x", "n_layer": True, "n_head": "4", "z": [1]})
     assert [(model.layers, model.heads) for model in list_models(tmp_path)] == [(3, 4), (0, 0)]
 
 
-def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
+def test_models_that_cannot_be_opened_state_the_reason(tmp_path: Path) -> None:
     cache_config(tmp_path, "a/code", {**LLAMA, "auto_map": {"AutoModel": "m.Model"}})
     pickled = cache_config(tmp_path, "b/pickled", LLAMA)
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
@@ -65,7 +65,7 @@ def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
     assert all(model.bytes for model in list_models(tmp_path))
 
 
-def test_the_version_of_the_main_branch_is_taken_or_the_newest(tmp_path: Path) -> None:
+def test_the_snapshot_of_the_main_branch_or_the_newest_is_used(tmp_path: Path) -> None:
     old = cache_config(tmp_path, "a/b", LLAMA)
     new = cache_config(tmp_path, "a/b", LLAMA, "b" * 40)
     os.utime(old, (1, 1))
@@ -83,7 +83,7 @@ def test_a_name_is_shown_as_one_line_of_text(tmp_path: Path) -> None:
     assert list_models(tmp_path)[0].name == "a/<b>��c"
 
 
-def test_only_so_many_entries_are_looked_at(
+def test_the_number_of_examined_entries_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):
@@ -93,7 +93,7 @@ def test_only_so_many_entries_are_looked_at(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="has no pipes that are files")
-def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     snapshot = cache_config(tmp_path, "a/b", LLAMA)
     (snapshot / "config.json").unlink()
     os.mkfifo(snapshot / "config.json")

@@ -46,7 +46,7 @@ def test_the_parts_sum_to_the_logit(tmp_path: Path, kind: str) -> None:
         assert parts.heads.shape == (2, 4)
 
 
-def test_a_heads_part_is_what_its_output_gives_by_hand(tmp_path: Path) -> None:
+def test_the_part_of_a_head_matches_a_manual_computation(tmp_path: Path) -> None:
     model = opened(tmp_path, "llama")
     plain = model.opened.model.double()
     ids = tokenizer_of(model.opened)(TEXT, return_tensors="pt")["input_ids"]
@@ -77,18 +77,20 @@ def test_a_heads_part_is_what_its_output_gives_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", CHANGED)
-def test_models_that_change_what_heads_write_are_refused(tmp_path: Path, kind: str) -> None:
+def test_models_with_a_norm_after_attention_are_rejected(tmp_path: Path, kind: str) -> None:
     with pytest.raises(InputError, match="the attention output is changed before it is added"):
         opened(tmp_path, kind).logit_parts(TEXT)
 
 
-def test_a_token_is_one_of_the_vocabulary(tmp_path: Path) -> None:
+def test_a_text_of_several_tokens_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="“the cat” is 2 tokens of llama"):
         opened(tmp_path, "llama").logit_parts(TEXT, "the cat")
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma3_text"])
-def test_the_last_layer_says_what_the_model_says(tmp_path: Path, kind: str) -> None:
+def test_the_lens_after_the_last_layer_is_the_prediction_of_the_model(
+    tmp_path: Path, kind: str
+) -> None:
     model = opened(tmp_path, kind)
     lens = model.logit_lens(TEXT, most=3)
     ids = tokenizer_of(model.opened)(TEXT, return_tensors="pt")["input_ids"]
@@ -105,14 +107,14 @@ def test_the_last_layer_says_what_the_model_says(tmp_path: Path, kind: str) -> N
     assert lens[0] != lens[-1]
 
 
-def test_a_lens_stops_between_layers(tmp_path: Path) -> None:
+def test_the_lens_can_be_cancelled_between_layers(tmp_path: Path) -> None:
     done: list[int] = []
     with cancel_when(lambda: bool(done)), pytest.raises(CancelledError):
         logit_lens(opened(tmp_path, "llama").opened, TEXT, progress=lambda at, of: done.append(at))
     assert done == [0]
 
 
-def test_an_encoder_has_no_logits_of_a_next_token(tmp_path: Path) -> None:
+def test_an_encoder_has_no_next_token_logits(tmp_path: Path) -> None:
     encoder = opened(tmp_path, "bert")
     for act in (encoder.logit_parts, encoder.logit_lens, encoder.generate):
         with pytest.raises(InputError, match="does not generate text"):
@@ -130,9 +132,7 @@ def test_an_encoder_has_no_logits_of_a_next_token(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_models_whose_logits_are_made_otherwise_are_refused(
-    tmp_path: Path, kind: str, why: str
-) -> None:
+def test_models_with_unsupported_logits_are_rejected(tmp_path: Path, kind: str, why: str) -> None:
     model = opened(tmp_path, kind)
     with pytest.raises(InputError, match=why):
         model.logit_lens(TEXT)

@@ -55,7 +55,7 @@ def numbers_of(run: Run) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("dtype", [Dtype.FLOAT32, Dtype.FLOAT64])
-def test_numbers_are_those_of_vectors_in_memory(
+def test_values_equal_those_of_vectors_in_memory(
     cache: Path, folder: Path, dtype: Dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, _model = open_source(folder, Device.CPU, dtype)
@@ -80,7 +80,7 @@ def test_numbers_are_those_of_vectors_in_memory(
     assert "file" not in describe_computation(in_memory)
 
 
-def test_they_are_in_memory_up_to_a_limit_and_a_share_of_what_is_free(
+def test_small_vectors_are_stored_in_memory(
     cache: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 4_000)
@@ -94,7 +94,7 @@ def test_they_are_in_memory_up_to_a_limit_and_a_share_of_what_is_free(
     assert (mapped_of(cache), opened_of(cache)) == ([], [])
 
 
-def test_the_file_is_gone_with_the_run(cache: Path, folder: Path) -> None:
+def test_the_file_is_deleted_with_the_run(cache: Path, folder: Path) -> None:
     source, model = open_source(folder, Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     run.trace.cached_stage("weights").read((1, 2))
@@ -107,7 +107,7 @@ def test_the_file_is_gone_with_the_run(cache: Path, folder: Path) -> None:
     del model
 
 
-def test_the_file_is_gone_when_reading_is_stopped(cache: Path, folder: Path) -> None:
+def test_the_file_is_deleted_after_a_cancellation(cache: Path, folder: Path) -> None:
     source, _model = open_source(folder, Device.CPU)
     read_text(source, "the cat", Device.CPU)
     seen: list[int] = []
@@ -123,7 +123,7 @@ def test_the_file_is_gone_when_reading_is_stopped(cache: Path, folder: Path) -> 
 
 
 @pytest.mark.parametrize("limit", ["disk", "file", "memory"])
-def test_a_text_without_room_is_refused_before_it_is_read_and_what_fits_is_read(
+def test_a_text_that_does_not_fit_is_rejected_before_the_run(
     cache: Path, folder: Path, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, model = open_source(folder, Device.CPU)
@@ -154,7 +154,7 @@ def test_a_text_without_room_is_refused_before_it_is_read_and_what_fits_is_read(
     assert before.trace.read("weights").shape == (2, 4, 3, 3)
 
 
-def test_a_cache_folder_that_cannot_be_written_is_said(
+def test_an_unwritable_cache_folder_is_reported(
     cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, _model = open_source(folder, Device.CPU)

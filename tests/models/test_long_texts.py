@@ -88,7 +88,7 @@ def long(monkeypatch: pytest.MonkeyPatch) -> None:
         ("bert", ("scores", "scaled")),
     ],
 )
-def test_weights_are_those_of_the_models_own_attention(kind: str, stages: tuple[str, ...]) -> None:
+def test_weights_equal_those_of_eager_attention(kind: str, stages: tuple[str, ...]) -> None:
     whole, runs = both(kind)
     (run,) = [each.run for each in runs]
     trace = run.trace
@@ -121,7 +121,7 @@ def test_every_stage_of_a_cell_is_explained(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("long")
-def test_a_copy_has_the_same_numbers() -> None:
+def test_a_copy_has_the_same_values() -> None:
     _, (found,) = both("gpt_oss")
     trace = found.run.trace
     copied = pickle.loads(pickle.dumps(trace))
@@ -132,7 +132,7 @@ def test_a_copy_has_the_same_numbers() -> None:
 
 @pytest.mark.usefixtures("long")
 @pytest.mark.parametrize("kind", ["llama", "gemma2"])
-def test_heads_are_measured_as_by_their_whole_weights(kind: str) -> None:
+def test_head_measures_equal_those_of_the_whole_weights(kind: str) -> None:
     whole, (found,) = both(kind)
     trace = found.run.trace
     weights = torch.stack([call.weights[0] for call in whole])
@@ -147,7 +147,7 @@ def test_heads_are_measured_as_by_their_whole_weights(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("long")
-def test_heads_are_measured_without_all_values_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_head_measures_do_not_load_all_values_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     _, (found,) = both("llama")
     monkeypatch.delattr(blockwise_tensor.BlockwiseTensor, "tensor")
     assert np.isfinite(found.run.trace.measured("weights").value_weighting).all()
@@ -155,7 +155,7 @@ def test_heads_are_measured_without_all_values_at_once(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("long")
-def test_vectors_are_said_to_be_the_models(tmp_path: Path) -> None:
+def test_vectors_are_described_as_computed_by_the_model(tmp_path: Path) -> None:
     source, _model = open_source(save_tiny_model(tmp_path / "llama"), Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     step = Step("queries", range(2, 3), range(8))
@@ -166,7 +166,7 @@ def test_vectors_are_said_to_be_the_models(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("long")
-def test_pictures_are_those_of_the_weights() -> None:
+def test_pictures_show_the_weights() -> None:
     whole, (found,) = both("gpt_oss")
     held = found.run.trace.cached_stage("weights")
     for layer, call in enumerate(whole):
@@ -181,7 +181,7 @@ def test_pictures_are_those_of_the_weights() -> None:
 
 
 @pytest.mark.usefixtures("long")
-def test_keys_that_several_heads_read_are_held_once() -> None:
+def test_keys_shared_by_several_heads_are_stored_once() -> None:
     _, (found,) = both("llama")
     trace = found.run.trace
     one = 2 * TOKENS * 8 * 4  # layers, tokens, columns, bytes
@@ -194,7 +194,7 @@ def test_keys_that_several_heads_read_are_held_once() -> None:
 
 
 @pytest.mark.usefixtures("long")
-def test_masks_of_layers_differ() -> None:
+def test_masks_may_differ_by_layer() -> None:
     _, (found,) = both("gemma2")
     trace = found.run.trace
     assert [one.mask for one in trace.layer_masks] == [MaskKind.WINDOW, MaskKind.CAUSAL]
@@ -219,7 +219,7 @@ def test_a_wrong_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("key_heads", "is_used"), [(2, False), (4, True)])
-def test_an_old_kernel_is_not_given_keys_that_heads_share(
+def test_an_old_kernel_does_not_get_shared_keys(
     monkeypatch: pytest.MonkeyPatch, key_heads: int, is_used: bool
 ) -> None:
     by_kernel, given_keys = long_text_recorder.compute_by_kernel, []
@@ -235,7 +235,7 @@ def test_an_old_kernel_is_not_given_keys_that_heads_share(
 
 
 @pytest.mark.parametrize("kind", ["modernbert", "granite_swa", "t5"])
-def test_attention_that_is_not_computed_again_is_refused(kind: str) -> None:
+def test_attention_that_cannot_be_recomputed_is_rejected(kind: str) -> None:
     model = tiny_model(kind)
     inputs = given()
     if kind == "t5":
@@ -247,7 +247,7 @@ def test_attention_that_is_not_computed_again_is_refused(kind: str) -> None:
 
 @pytest.mark.parametrize("tokens", [1, 2, 37])
 @pytest.mark.parametrize("window", [1, 5, 12])
-def test_rules_of_masks_are_recognised(tokens: int, window: int) -> None:
+def test_mask_rules_are_recognized(tokens: int, window: int) -> None:
     causal = np.tri(tokens, dtype=bool)
     near = causal & ~np.tri(tokens, k=-window, dtype=bool)
     chunks = causal & (np.arange(tokens)[:, None] // 10 == np.arange(tokens) // 10)
@@ -274,7 +274,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("long")
-def test_a_long_text_is_read_without_weights_and_not_held_in_the_document(folder: Path) -> None:
+def test_a_long_text_is_processed_without_storing_weights(folder: Path) -> None:
     source, model = open_source(folder, Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     assert run.trace.is_blockwise
@@ -290,7 +290,7 @@ def test_a_long_text_is_read_without_weights_and_not_held_in_the_document(folder
 
 
 @pytest.mark.usefixtures("long")
-def test_heads_of_a_long_text_are_switched_off_but_not_given_means(folder: Path) -> None:
+def test_heads_can_be_ablated_but_not_mean_ablated_for_a_long_text(folder: Path) -> None:
     source, model = open_source(folder, Device.CPU)
     off = replace(source, edits=(HeadEdit(0, 1, HeadEditKind.OFF),))
     run = read_text(off, TEXT, Device.CPU)
@@ -309,7 +309,7 @@ def test_heads_of_a_long_text_are_switched_off_but_not_given_means(folder: Path)
 
 @pytest.mark.usefixtures("long")
 @pytest.mark.parametrize("kind", ["bloom", "modernbert"])
-def test_other_models_read_it_whole_where_that_fits(
+def test_unsupported_models_process_the_whole_text_if_it_fits(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = save_tiny_model(tmp_path / "tiny", kind, max_position_embeddings=256)
@@ -323,7 +323,7 @@ def test_other_models_read_it_whole_where_that_fits(
 
 
 @pytest.mark.usefixtures("long")
-def test_reading_a_long_text_is_stopped_between_layers(folder: Path) -> None:
+def test_a_long_text_is_cancelled_between_layers(folder: Path) -> None:
     source, model = open_source(folder, Device.CPU)
     read_text(source, "the cat", Device.CPU)
     asked: list[bool] = []

@@ -44,7 +44,7 @@ def refusal(folder: Path) -> str:
     return caught.value.sentence
 
 
-def test_a_whole_folder_tells_what_is_in_it(folder: Path) -> None:
+def test_a_complete_folder_is_described(folder: Path) -> None:
     found = read_model_folder(folder)
     assert (found.name, found.kind, found.architectures) == (
         "small",
@@ -58,13 +58,13 @@ def test_a_whole_folder_tells_what_is_in_it(folder: Path) -> None:
     assert read_model_folder(folder).has_tokenizer
 
 
-def test_in_the_local_cache_a_model_is_called_by_its_repository(tmp_path: Path) -> None:
+def test_a_cached_model_is_named_after_its_repository(tmp_path: Path) -> None:
     place = tmp_path / "models--someone--small-model" / "snapshots" / "0123abc"
     place.mkdir(parents=True)
     assert model_name(place) == "someone/small-model"
 
 
-def test_what_is_no_folder_or_no_model(folder: Path, tmp_path: Path) -> None:
+def test_a_missing_folder_or_config_is_reported(folder: Path, tmp_path: Path) -> None:
     assert refusal(tmp_path / "nothing") == f"Folder not found: “{tmp_path / 'nothing'}”."
     (folder / CONFIG_FILE).unlink()
     assert refusal(folder) == "“small” is not a model folder: it has no config.json."
@@ -80,19 +80,21 @@ def test_what_is_no_folder_or_no_model(folder: Path, tmp_path: Path) -> None:
     ],
     ids=["cut", "deep", "list", "code"],
 )
-def test_a_config_that_is_damaged_or_names_code(folder: Path, config: str, sentence: str) -> None:
+def test_a_damaged_config_or_one_with_custom_code_is_rejected(
+    folder: Path, config: str, sentence: str
+) -> None:
     (folder / CONFIG_FILE).write_text(config, encoding="utf-8")
     assert sentence in refusal(folder)
 
 
-def test_odd_values_in_a_config_are_left_out(folder: Path) -> None:
+def test_invalid_values_in_a_config_are_ignored(folder: Path) -> None:
     config = {"model_type": 3, "architectures": ["A", None, 5]}
     (folder / CONFIG_FILE).write_text(json.dumps(config), encoding="utf-8")
     found = read_model_folder(folder)
     assert (found.kind, found.architectures) == ("", ("A",))
 
 
-def test_weights_that_could_run_code_are_refused_with_the_way_out(folder: Path) -> None:
+def test_pickled_weights_are_rejected_with_instructions(folder: Path) -> None:
     (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
     said = refusal(folder)
     assert "pytorch_model.bin is not opened because loading this format can run code." in said
@@ -102,7 +104,7 @@ def test_weights_that_could_run_code_are_refused_with_the_way_out(folder: Path) 
 
 
 @pytest.mark.parametrize("left", [0, 5, 8, 40, -1])
-def test_weights_that_are_cut_short(folder: Path, left: int) -> None:
+def test_truncated_weights_are_rejected(folder: Path, left: int) -> None:
     whole = (folder / WEIGHTS).read_bytes()
     (folder / WEIGHTS).write_bytes(whole[:left])
     assert refusal(folder).startswith("model.safetensors is damaged")
@@ -112,13 +114,13 @@ def test_weights_that_are_cut_short(folder: Path, left: int) -> None:
     "header",
     [ODD_ENDS, "{", "[]", '{"a": 1}', '{"a": {"dtype": "F32"}}', '{"a": {"data_offsets": [0, 8]}}'],
 )
-def test_weights_with_a_damaged_beginning(folder: Path, header: str) -> None:
+def test_weights_with_a_damaged_header_are_rejected(folder: Path, header: str) -> None:
     coded = header.encode()
     (folder / WEIGHTS).write_bytes(len(coded).to_bytes(8, "little") + coded + bytes(8))
     assert refusal(folder).startswith("model.safetensors is damaged")
 
 
-def test_weights_in_several_files(folder: Path) -> None:
+def test_sharded_weights_must_be_complete(folder: Path) -> None:
     names = ["part-1.safetensors", "part-2.safetensors"]
     (folder / WEIGHTS).rename(folder / names[0])
     index = {"weight_map": dict(zip(("one", "two"), names, strict=True))}
@@ -131,25 +133,25 @@ def test_weights_in_several_files(folder: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../other.safetensors", "/etc/passwd", "a/b.safetensors", "x.bin"]
 )
-def test_an_index_names_files_beside_it_alone(folder: Path, name: str) -> None:
+def test_an_index_may_name_only_files_in_its_folder(folder: Path, name: str) -> None:
     (folder / WEIGHTS).unlink()
     (folder / INDEX_FILE).write_text(json.dumps({"weight_map": {"one": name}}), encoding="utf-8")
     assert f"names “{name}”, which is not a valid file name" in refusal(folder)
 
 
 @pytest.mark.parametrize("index", ["[]", "{}", '{"weight_map": {"a": 1}}'])
-def test_a_damaged_index(folder: Path, index: str) -> None:
+def test_a_damaged_index_is_rejected(folder: Path, index: str) -> None:
     (folder / WEIGHTS).unlink()
     (folder / INDEX_FILE).write_text(index, encoding="utf-8")
     assert "its weight_map is missing or invalid" in refusal(folder)
 
 
-def test_a_tokenizer_that_names_code(folder: Path) -> None:
+def test_a_tokenizer_with_custom_code_is_rejected(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text('{"auto_map": {}}', encoding="utf-8")
     assert "tokenizer_config.json requires custom code" in refusal(folder)
 
 
-def test_weights_of_another_name(folder: Path) -> None:
+def test_weights_files_with_custom_names_are_rejected(folder: Path) -> None:
     config = json.loads((folder / CONFIG_FILE).read_text())
     (folder / CONFIG_FILE).write_text(json.dumps(config | {"transformers_weights": "x.bin"}))
     assert (
@@ -158,7 +160,7 @@ def test_weights_of_another_name(folder: Path) -> None:
     )
 
 
-def test_what_is_read_is_what_is_counted(folder: Path) -> None:
+def test_only_the_weights_that_are_loaded_are_counted(folder: Path) -> None:
     save_file({"more": np.ones(100, np.float32)}, folder / "consolidated.safetensors")
     index = {"weight_map": {"more": "consolidated.safetensors"}}
     (folder / INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
@@ -169,20 +171,20 @@ def test_what_is_read_is_what_is_counted(folder: Path) -> None:
     "config",
     [{"num_hidden_layers": 10**9}, {"n_layer": 1_001}, {"text_config": {"num_layers": 5_000}}],
 )
-def test_a_config_of_layers_without_end(folder: Path, config: dict[str, object]) -> None:
+def test_a_config_with_too_many_layers_is_rejected(folder: Path, config: dict[str, object]) -> None:
     (folder / CONFIG_FILE).write_text(
         json.dumps({"model_type": "llama", **config}), encoding="utf-8"
     )
     assert "must be at most 1,000, not " in refusal(folder)
 
 
-def test_a_tokenizer_without_end(folder: Path) -> None:
+def test_a_tokenizer_file_that_is_too_large_is_rejected(folder: Path) -> None:
     with (folder / "tokenizer.json").open("wb") as file:
         file.truncate(MAX_VOCABULARY_BYTES + 1)
     assert "“tokenizer.json” is too large: 64.0 MiB, limit 64.0 MiB" in refusal(folder)
 
 
-def test_a_fingerprint_tells_files_apart(folder: Path) -> None:
+def test_the_fingerprint_depends_on_config_and_weights(folder: Path) -> None:
     first = read_model_folder(folder).fingerprint
     assert read_model_folder(folder).fingerprint == first
     assert len(first) == 64

@@ -38,7 +38,7 @@ def cached(tmp_path: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPa
     return cache_folder(tmp_path / "hub", "org/tiny", tiny_model_folder)
 
 
-def test_the_folder_of_a_repository_leads_to_the_version_that_is_used(cached: Path) -> None:
+def test_the_folder_of_a_repository_leads_to_its_current_snapshot(cached: Path) -> None:
     whole = cached.parent.parent
     other = cache_config(whole.parent, "org/tiny", LLAMA, "b" * 40)
     for path in (whole, whole / "snapshots", cached):
@@ -55,23 +55,21 @@ def test_a_name_leads_to_the_model_in_the_cache(cached: Path) -> None:
     assert source.path == cached  # an absolute path, for saved documents
 
 
-def test_a_name_that_leads_nowhere_is_repeated_whole(cached: Path) -> None:
+def test_an_unknown_name_is_reported_with_instructions(cached: Path) -> None:
     with pytest.raises(InputError, match="“org/other”") as caught:
         visualizer.open_model("org/other")
     assert str(cached.parent.parent.parent) in caught.value.sentence
     assert "hf download org/other" in caught.value.sentence
 
 
-def test_a_repository_without_a_version_names_its_model(tmp_path: Path) -> None:
+def test_a_repository_without_a_snapshot_is_named(tmp_path: Path) -> None:
     empty = repository(tmp_path, "org/empty")
     (empty / "snapshots").mkdir(parents=True)
     assert "org/empty" in refusal(empty)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "generation_config.json"])
-def test_a_link_to_a_file_that_is_gone_names_the_file_and_the_model(
-    cached: Path, name: str
-) -> None:
+def test_a_broken_link_names_the_file_and_the_model(cached: Path, name: str) -> None:
     (cached / name).unlink()
     (cached / name).symlink_to("../../blobs/" + "f" * 64)
     said = refusal(cached)
@@ -81,7 +79,7 @@ def test_a_link_to_a_file_that_is_gone_names_the_file_and_the_model(
     assert list_models(cached.parents[2])[0].unavailable_reason == said
 
 
-def test_a_part_of_the_weights_that_is_gone_is_named(cached: Path) -> None:
+def test_a_missing_weights_file_is_named(cached: Path) -> None:
     names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
     (cached / "model.safetensors").rename(cached / names[0])
     (cached / names[1]).symlink_to("../../blobs/" + "f" * 64)
@@ -92,7 +90,7 @@ def test_a_part_of_the_weights_that_is_gone_is_named(cached: Path) -> None:
     assert "hf download org/tiny" in said
 
 
-def test_a_gguf_file_is_told_how_to_be_converted(
+def test_a_gguf_file_is_rejected_with_conversion_instructions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "small.gguf"
@@ -105,7 +103,7 @@ def test_a_gguf_file_is_told_how_to_be_converted(
     assert capsys.readouterr().err.count("is a GGUF file") == 2
 
 
-def test_a_file_or_a_link_in_the_place_of_a_folder(tmp_path: Path) -> None:
+def test_a_file_or_broken_link_in_place_of_a_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(b"")
     assert "“model.bin” is a file" in refusal(tmp_path / "model.bin")
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")

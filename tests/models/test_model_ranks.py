@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 
-def test_what_one_rank_refuses_or_gives_up_ends_the_job_on_both(tmp_path: Path) -> None:
+def test_an_error_or_cancellation_on_one_rank_ends_the_job_on_both(tmp_path: Path) -> None:
     folder = tmp_path / "a folder of temporary files"
     folder.mkdir()
     statuses, outcomes = two_ranks(folder, "ends")
@@ -29,7 +29,7 @@ def test_what_one_rank_refuses_or_gives_up_ends_the_job_on_both(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("why", ["failed run", "no memory in run"])
-def test_a_rank_does_not_wait_for_ever_for_one_that_waits_for_it(tmp_path: Path, why: str) -> None:
+def test_ranks_do_not_wait_for_each_other_forever(tmp_path: Path, why: str) -> None:
     statuses, outcomes = two_ranks(tmp_path, why)
     assert not outcomes
     assert 0 not in statuses

@@ -68,7 +68,7 @@ def refusal(field: str, given: Any, *more: Any) -> str:
     return caught.value.sentence
 
 
-def test_every_layer_is_read_with_the_tokenizers_tokens(model: OpenedModel) -> None:
+def test_every_layer_is_recorded_with_the_tokens_of_the_tokenizer(model: OpenedModel) -> None:
     (found,) = model.attend(TEXT)
     assert found.run.texts == (("<s>", "the", "cat", "sat", "on", "the", "mat"),)
     assert found.group.layers == (0, 1)
@@ -84,7 +84,7 @@ def test_every_layer_is_read_with_the_tokenizers_tokens(model: OpenedModel) -> N
     assert found.run.source == "tiny"
 
 
-def test_weights_are_those_of_the_model_run_plainly(model: OpenedModel, saved: Path) -> None:
+def test_weights_equal_those_of_the_plain_model(model: OpenedModel, saved: Path) -> None:
     import transformers
 
     plain = transformers.AutoModelForCausalLM.from_pretrained(saved, attn_implementation="eager")
@@ -96,12 +96,12 @@ def test_weights_are_those_of_the_model_run_plainly(model: OpenedModel, saved: P
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_a_pair_of_texts(model: OpenedModel) -> None:
+def test_a_pair_of_texts_has_the_tokens_of_both(model: OpenedModel) -> None:
     (found,) = model.attend("the cat", "a dog")
     assert found.run.texts == (("<s>", "the", "cat", "</s>", "a", "dog"),)
 
 
-def test_an_encoder_and_a_decoder_are_read_apart(tmp_path: Path) -> None:
+def test_encoder_decoder_and_cross_attention_are_separate_runs(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "pair", "bart"))
     encoder, decoder, across = model.attend("the cat sat", "a dog ran")
     tokens = ("<s>", "the", "cat", "sat")
@@ -115,33 +115,37 @@ def test_an_encoder_and_a_decoder_are_read_apart(tmp_path: Path) -> None:
     np.testing.assert_allclose(across.run.trace.read("weights").sum(-1), 1, atol=1e-6)
 
 
-def test_nothing_asks_the_network(saved: Path, without_network: list[object]) -> None:
+def test_opening_and_running_a_model_does_not_use_the_network(
+    saved: Path, without_network: list[object]
+) -> None:
     assert open_model(saved).attend(TEXT)
     assert without_network == []
 
 
-def test_in_float64(saved: Path) -> None:
+def test_the_weights_have_the_requested_dtype(saved: Path) -> None:
     model = open_model(saved, Device.CPU, Dtype.FLOAT64)
     assert next(model.model.parameters()).dtype is torch.float64
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
-def test_without_a_text_there_is_nothing_to_read(model: OpenedModel, text: str) -> None:
+def test_an_empty_text_is_rejected(model: OpenedModel, text: str) -> None:
     said = refusal("text", model.attend, text)
     assert said == "The text is empty. Enter a word or a sentence."
 
 
-def test_a_text_longer_than_the_model_has_positions(model: OpenedModel) -> None:
+def test_a_text_longer_than_the_position_limit_is_rejected(model: OpenedModel) -> None:
     said = refusal("text", model.attend, "the cat " * 10_000)
     assert said == "The text has 20,001 tokens; tiny supports at most 67. Use a shorter text."
 
 
-def test_more_layers_than_fit_into_the_memory(model: OpenedModel, machine: Machine) -> None:
+def test_weights_that_do_not_fit_in_memory_are_rejected(
+    model: OpenedModel, machine: Machine
+) -> None:
     machine.set_free_bytes(1000)
     assert "2 layers × 4 heads × 7 tokens need" in refusal("text", model.attend, TEXT)
 
 
-def test_a_model_that_does_not_fit_into_the_memory(folder: Path, machine: Machine) -> None:
+def test_a_model_that_does_not_fit_in_memory_is_rejected(folder: Path, machine: Machine) -> None:
     machine.set_free_bytes(1000)
     said = refusal("model", open_model, folder, Device.CPU)
     assert said.startswith("tiny needs 0.0 GiB of memory as float32; ")
@@ -159,12 +163,12 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("eight_ranks")
-def test_more_processes_than_layers_are_refused(saved: Path) -> None:
+def test_more_processes_than_layers_are_rejected(saved: Path) -> None:
     with pytest.raises(InputError, match=r"has only 2 layers for 8 processes\. Start at most 2"):
         open_model(saved, Device.CPU, parallelism=Parallelism.PIPELINE)
 
 
-def test_heads_that_do_not_divide_are_refused_before_processes_connect(
+def test_heads_that_cannot_be_divided_are_rejected_before_connecting(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
@@ -182,26 +186,26 @@ def test_processes_share_the_memory_of_the_machine(tmp_path: Path, machine: Mach
         open_model(saved, Device.CPU, parallelism=Parallelism.TENSOR)
 
 
-def test_a_folder_without_a_tokenizer(folder: Path) -> None:
+def test_a_model_without_a_tokenizer_cannot_process_text(folder: Path) -> None:
     for each in folder.glob("tokenizer*"):
         each.unlink()
     said = refusal("model", open_model(folder).attend, TEXT)
     assert said == "tiny has no tokenizer, so it cannot process text."
 
 
-def test_a_tokenizer_that_is_damaged(folder: Path) -> None:
+def test_a_damaged_tokenizer_is_reported(folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{", encoding="utf-8")
     assert refusal("model", open_model, folder) == "Cannot load the tokenizer of tiny."
 
 
-def test_an_architecture_that_is_not_known(folder: Path) -> None:
+def test_an_unknown_architecture_is_rejected(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "unheard"}))
     said = refusal("model", open_model, folder)
     assert "has an architecture (“unheard”) that is not supported by" in said
 
 
-def test_weights_that_are_missing_or_of_other_sizes(folder: Path) -> None:
+def test_missing_and_mismatched_weights_are_rejected(folder: Path) -> None:
     held = load_file(folder / "model.safetensors")
     name = "model.layers.0.self_attn.q_proj.weight"
     save_file({**held, name: torch.zeros(8, 8)}, folder / "model.safetensors")
@@ -213,13 +217,13 @@ def test_weights_that_are_missing_or_of_other_sizes(folder: Path) -> None:
     assert "1 missing of 21 tensors" in said
 
 
-def test_a_model_without_attention(tmp_path: Path) -> None:
+def test_a_model_without_attention_is_rejected(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "mamba", "mamba", state_size=4))
     said = refusal("model", model.attend, TEXT)
     assert said == "No attention could be recorded in mamba."
 
 
-def test_without_transformers_it_is_said_what_to_install(
+def test_a_missing_transformers_package_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
@@ -227,25 +231,25 @@ def test_without_transformers_it_is_said_what_to_install(
     assert "attention-visualizer[models]" in model_folder.TRANSFORMERS_MISSING_ERROR
 
 
-def test_a_class_that_is_no_model_of_the_architecture_is_not_called(folder: Path) -> None:
+def test_unsuitable_class_names_in_a_config_are_ignored(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     named = ["AutoTokenizer", "RagRetriever", "BertModel"]
     (folder / "config.json").write_text(json.dumps(config | {"architectures": named}))
     assert type(open_model(folder).model).__name__ == "LlamaModel"
 
 
-def test_what_an_architecture_cannot_read_is_said_of_the_text(tmp_path: Path) -> None:
+def test_a_failure_of_the_model_is_reported_for_the_text(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "roberta", "roberta"))
     said = refusal("text", model.attend, "the cat " * 33)  # positions start after padding
     assert said.startswith("roberta failed on this text: ")
 
 
-def test_an_empty_second_text_is_none(tmp_path: Path) -> None:
+def test_an_empty_second_text_is_ignored(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "bert", "bert"))
     assert model.inputs("the cat", "")[1] == model.inputs("the cat")[1] == ("<s>", "the", "cat")
 
 
-def test_a_decoders_text_may_be_too_long_as_well(tmp_path: Path) -> None:
+def test_a_decoder_text_that_is_too_long_is_rejected(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "pair", "bart"))
     said = refusal("second", model.attend, "the cat", "a dog " * 100)
     assert said == "The text has 201 tokens; pair supports at most 67. Use a shorter text."

@@ -34,7 +34,7 @@ def read(folder: Path, file: Path, *group: str) -> subprocess.CompletedProcess[s
 
 @pytest.mark.release
 @pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
-def test_a_model_larger_than_the_memory_is_read_from_the_disk(tmp_path: Path) -> None:
+def test_a_model_larger_than_the_memory_runs_from_disk(tmp_path: Path) -> None:
     with memory_group(LIMIT) as group:
         taken = save_large_llama(tmp_path / "m", TIMES * LIMIT)
         assert taken >= TIMES * LIMIT

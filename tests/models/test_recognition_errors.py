@@ -89,7 +89,7 @@ STEPS = (
 
 @pytest.mark.parametrize(("module", "step"), STEPS)
 @pytest.mark.parametrize("places", [6, pytest.param(60, marks=pytest.mark.slow)])
-def test_an_error_at_any_place_of_the_inference_does_not_end_a_reading(
+def test_errors_during_inference_do_not_stop_a_run(
     model: OpenedModel,
     plain: np.ndarray,
     module: Any,
@@ -120,7 +120,7 @@ def test_an_error_at_any_place_of_the_inference_does_not_end_a_reading(
             assert any(said in NOTICES for each in runs for said in each.notices)
 
 
-def test_a_module_that_cannot_be_asked_for_its_weights(
+def test_a_module_without_accessible_weights_is_not_explained(
     model: OpenedModel, plain: np.ndarray, caplog: pytest.LogCaptureFixture
 ) -> None:
     def odd(*given: Any, **named: Any) -> Any:
@@ -146,7 +146,7 @@ class OddNumber:
         return other * self.number
 
 
-def test_an_argument_that_is_not_known_leaves_weights_alone(
+def test_an_unknown_argument_leaves_only_the_weights(
     model: OpenedModel, plain: np.ndarray, caplog: pytest.LogCaptureFixture
 ) -> None:
     for layer in model.model.model.layers:
@@ -158,13 +158,13 @@ def test_an_argument_that_is_not_known_leaves_weights_alone(
     assert len(logged(caplog)) == 2  # one per layer
 
 
-def test_errors_that_say_what_to_do_and_cancelling_pass_through() -> None:
+def test_input_errors_and_cancellations_are_passed_on() -> None:
     for error in (InputError("text", "Use less text."), CancelledError()):
         with pytest.raises(type(error)):
             infer_or_none("nothing", raising(error))
 
 
-def test_memory_that_ran_out_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_running_out_of_memory_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert infer_or_none("nothing", raising(MemoryError())) is None
     assert logged(caplog) == []
 

@@ -43,7 +43,7 @@ def opened(tmp_path: Path, kind: str) -> OpenedModel:
 
 
 @pytest.mark.parametrize("kind", others_slow(KINDS))
-def test_stages_that_are_computed_when_read_are_those_that_were_held(
+def test_stages_computed_on_access_equal_stored_stages(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = opened(tmp_path, kind)
@@ -63,7 +63,7 @@ def test_stages_that_are_computed_when_read_are_those_that_were_held(
 
 @pytest.mark.usefixtures("_repeated")
 @pytest.mark.parametrize("kind", others_slow(KINDS))
-def test_terms_of_stages_that_are_computed_when_read_add_up(tmp_path: Path, kind: str) -> None:
+def test_terms_of_stages_computed_on_access_add_up(tmp_path: Path, kind: str) -> None:
     (found, *_) = opened(tmp_path, kind).attend(TEXT)
     trace, chance = found.run.trace, np.random.default_rng(3)
     for name in trace.names:
@@ -77,7 +77,7 @@ def test_terms_of_stages_that_are_computed_when_read_add_up(tmp_path: Path, kind
 
 
 @pytest.mark.usefixtures("_repeated")
-def test_weights_are_those_of_the_model(tmp_path: Path) -> None:
+def test_weights_equal_those_of_the_model(tmp_path: Path) -> None:
     model = opened(tmp_path, "llama")
     (found,) = model.attend(TEXT)
     given = model.inputs(TEXT)[0]
@@ -90,7 +90,7 @@ def test_weights_are_those_of_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_repeated")
-def test_edited_heads_and_cut_edges_act_again_when_a_stage_is_read(tmp_path: Path) -> None:
+def test_edits_and_cut_edges_apply_when_layers_run_again(tmp_path: Path) -> None:
     model = opened(tmp_path, "llama")
     (found,) = model.read(TEXT, {(0, 1): 0.0}, {(1, 2): [(5, 3)]}).runs
     trace = found.run.trace
@@ -102,7 +102,7 @@ def test_edited_heads_and_cut_edges_act_again_when_a_stage_is_read(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("_repeated")
-def test_only_what_is_asked_for_is_kept(tmp_path: Path) -> None:
+def test_only_the_requested_layers_and_stages_are_kept(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=4)
     model = visualizer.open_model(folder)
     whole = model.attend(TEXT)
@@ -130,7 +130,7 @@ def test_only_what_is_asked_for_is_kept(tmp_path: Path) -> None:
         ({"stages": ["dropped"]}, "stages", "Stage “dropped” is not available"),
     ],
 )
-def test_layers_and_stages_that_there_are_not_are_refused(
+def test_unknown_layers_and_stages_are_rejected(
     tiny_model_folder: Path, given: dict[str, Any], field: str, words: str
 ) -> None:
     with pytest.raises(InputError) as refused:

@@ -50,7 +50,7 @@ def runs_of(kind: str, tokens: int) -> Iterator[Run]:
 @pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 @pytest.mark.parametrize("tokens", [1, 4])
 @pytest.mark.parametrize("kind", others_slow(KINDS))
-def test_terms_and_lines_lead_to_the_numbers_of_a_model(kind: str, tokens: int) -> None:
+def test_shown_terms_and_lines_lead_to_the_values_of_a_model(kind: str, tokens: int) -> None:
     chance = np.random.default_rng(0)
     for run in runs_of(kind, tokens):
         for layer in range(run.trace.shape("weights")[0]):
@@ -66,7 +66,7 @@ def test_terms_and_lines_lead_to_the_numbers_of_a_model(kind: str, tokens: int) 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_sink_far_below_the_scores_takes_what_was_read_and_not_what_rounding_left() -> None:
+def test_a_sink_far_below_the_scores_receives_its_recorded_share() -> None:
     (run, *_) = runs_of("gpt_oss", 4)
     logits = run.trace.tensor(run.trace.stage("weights").layer_step(SinkSoftmax).logits)
     logits.fill_(-30.0)

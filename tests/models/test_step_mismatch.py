@@ -33,7 +33,7 @@ def opened(tmp_path: Path) -> OpenedModel:
     return model
 
 
-def test_layers_are_not_found_out_while_another_text_is_read(
+def test_layers_are_recognized_while_no_other_thread_runs_the_model(
     opened: OpenedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = []
@@ -59,7 +59,7 @@ def stages_of(model: OpenedModel) -> dict[str, Operation]:
     return {row.name: row.operation for row in trace.stages}
 
 
-def test_a_module_that_another_text_does_not_run_is_not_followed(opened: OpenedModel) -> None:
+def test_a_module_skipped_for_another_text_is_not_explained(opened: OpenedModel) -> None:
     mlp = opened.model.model.layers[1].mlp
 
     def without_modules(stream: Any) -> Any:

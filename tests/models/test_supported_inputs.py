@@ -53,7 +53,7 @@ def is_rejected(kind: str) -> bool:
         *(("patchtst", "time series"), ("blip-2", "an image together with a text")),
     ],
 )
-def test_a_model_without_an_input_is_listed_with_the_reason_and_not_opened(
+def test_models_with_unsupported_inputs_are_listed_with_a_reason(
     tmp_path: Path, kind: str, what: str
 ) -> None:
     folder = cache_config(tmp_path, "org/other", {"model_type": kind})
@@ -67,7 +67,7 @@ def test_a_model_without_an_input_is_listed_with_the_reason_and_not_opened(
     assert (caught.value.field, caught.value.sentence) == ("model", listed.unavailable_reason)
 
 
-def test_of_a_vision_language_model_only_the_text_is_read(tmp_path: Path) -> None:
+def test_a_vision_language_model_is_run_on_text_only(tmp_path: Path) -> None:
     saved = save_tiny_model(tmp_path / "saved", "llava", **LLAVA)
     cache_folder(tmp_path / "hub", "org/llava", saved)
     (listed,) = list_models(tmp_path / "hub")
@@ -80,7 +80,7 @@ def test_of_a_vision_language_model_only_the_text_is_read(tmp_path: Path) -> Non
     assert all(listed.notice in run.notices for run in runs)
 
 
-def test_of_a_model_of_two_towers_the_image_is_read(tmp_path: Path) -> None:
+def test_only_the_image_encoder_of_clip_is_run(tmp_path: Path) -> None:
     parts: dict[str, Any] = {"text_config": {**SMALL}, "vision_config": {**LLAVA["vision_config"]}}
     model = tiny_model("clip", **parts)
     model.save_pretrained(tmp_path)
@@ -90,12 +90,12 @@ def test_of_a_model_of_two_towers_the_image_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("config", [{"model_type": "llama"}, {"vision_config": None}, {}])
-def test_a_model_that_is_run_whole_has_no_notice(config: dict[str, object]) -> None:
+def test_a_model_that_is_run_completely_has_no_notice(config: dict[str, object]) -> None:
     check_input_kind("it", config)
     assert unused_parts_notice("it", config) == ""
 
 
-def test_a_kind_that_is_not_listed_is_judged_by_its_class() -> None:
+def test_an_unlisted_model_type_is_checked_by_its_class() -> None:
     for supplied in ("input_ids", "pixel_values", ["other", "input_ids"]):
         check_main_input("it", supplied)
     for name, what in (("input_features", "audio"), ("unheard", "“unheard”")):
@@ -104,7 +104,7 @@ def test_a_kind_that_is_not_listed_is_judged_by_its_class() -> None:
 
 
 @pytest.mark.slow
-def test_the_list_of_kinds_agrees_with_the_classes_of_transformers() -> None:
+def test_the_listed_model_types_match_the_classes_of_transformers() -> None:
     transformers: Any = pytest.importorskip("transformers", reason="models need transformers")
     unknown = []
     for kind, config in transformers.CONFIG_MAPPING.items():

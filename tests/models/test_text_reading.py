@@ -42,7 +42,7 @@ def source(tiny_model_folder: Path) -> ModelSource:
     return open_source(tiny_model_folder, Device.CPU)[0]
 
 
-def test_the_run_is_that_of_the_model(source: ModelSource) -> None:
+def test_the_run_equals_that_of_the_model(source: ModelSource) -> None:
     run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     expected = open_model(source.path, Device.CPU).attend(EXAMPLE_TEXT)[0].run
     for stage in expected.trace.names:
@@ -67,7 +67,7 @@ def test_next_tokens_are_those_of_the_plain_model(source: ModelSource) -> None:
     assert all(row.probability == row.probability_of_all_heads for row in rows)
 
 
-def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) -> None:
+def test_ablated_heads_change_only_later_layers_and_predictions(source: ModelSource) -> None:
     plain = read_text(source, EXAMPLE_TEXT, Device.CPU)
     off = read_text(replace(source, edits=(HeadEdit(0, 1),)), EXAMPLE_TEXT, Device.CPU)
     opened = open_model(source.path, Device.CPU)
@@ -87,14 +87,14 @@ def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) ->
     assert second.max() > 0
 
 
-def test_the_same_reading_is_not_computed_again(source: ModelSource) -> None:
+def test_an_unchanged_text_is_not_computed_again(source: ModelSource) -> None:
     run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     assert read_text(source, EXAMPLE_TEXT, Device.CPU, run) is run
     assert read_text(source, EXAMPLE_TEXT + " sat", Device.CPU, run) is not run
 
 
 @pytest.mark.slow
-def test_a_model_is_open_as_long_as_a_run_of_it_is_there(source: ModelSource) -> None:
+def test_a_model_stays_open_while_a_run_refers_to_it(source: ModelSource) -> None:
     run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     model = run.reading.model
@@ -108,7 +108,7 @@ def test_a_model_is_open_as_long_as_a_run_of_it_is_there(source: ModelSource) ->
     assert there() is None
 
 
-def test_a_model_is_open_as_long_as_it_is_held(
+def test_a_model_stays_open_while_it_is_referenced(
     tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Path] = []
@@ -132,7 +132,7 @@ def test_a_model_is_open_as_long_as_it_is_held(
     assert there() is None
 
 
-def test_layers_that_differ_are_left_out_and_that_is_said(tmp_path: Path) -> None:
+def test_different_layers_are_omitted_with_a_notice(tmp_path: Path) -> None:
     settings = {"num_hidden_layers": 3, "scale_attn_by_inverse_layer_idx": True}
     mixed = save_tiny_model(tmp_path / "mixed", "gpt2", **settings)
     run = read_text(open_source(mixed, Device.CPU)[0], EXAMPLE_TEXT, Device.CPU)
@@ -157,13 +157,13 @@ def test_layers_with_different_masks_are_one_run(tmp_path: Path) -> None:
         assert allowed.sum(-1).max() == (2 if layer % 2 == 0 else len(allowed))
 
 
-def test_other_files_in_the_folder_are_noticed(source: ModelSource) -> None:
+def test_changed_files_in_the_folder_are_reported(source: ModelSource) -> None:
     run = read_text(replace(source, fingerprint="0" * 64), EXAMPLE_TEXT, Device.CPU)
     said = "The files of tiny have changed since the document was saved."
     assert said.replace("tiny", source.name) in run.notices
 
 
-def test_what_cannot_be_read_is_said(source: ModelSource, tmp_path: Path) -> None:
+def test_invalid_inputs_are_rejected(source: ModelSource, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="text is empty") as refused:
         read_text(source, " ", Device.CPU)
     assert refused.value.field == "text"
@@ -175,7 +175,7 @@ def test_what_cannot_be_read_is_said(source: ModelSource, tmp_path: Path) -> Non
         read_text(replace(source, edits=(HeadEdit(0, 9),)), EXAMPLE_TEXT, Device.CPU)
 
 
-def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
+def test_an_encoder_states_that_it_predicts_no_token(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "encoder", "bert")
     run = read_text(open_source(folder, Device.CPU)[0], EXAMPLE_TEXT, Device.CPU)
     assert run.reading
@@ -185,7 +185,7 @@ def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bart", "t5"])
-def test_heads_of_layers_that_attend_twice_stay_on(tmp_path: Path, kind: str) -> None:
+def test_heads_of_layers_that_attend_twice_cannot_be_edited(tmp_path: Path, kind: str) -> None:
     source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     assert run.reading
@@ -194,7 +194,7 @@ def test_heads_of_layers_that_attend_twice_stay_on(tmp_path: Path, kind: str) ->
         read_text(replace(source, edits=(HeadEdit(0, 1),)), EXAMPLE_TEXT, Device.CPU)
 
 
-def test_no_head_of_a_stack_that_has_more_layers_than_the_other_is_switched(
+def test_heads_cannot_be_edited_if_one_stack_has_more_layers(
     tmp_path: Path,
 ) -> None:
     """Only the encoder has a layer with the number of its last layer."""
@@ -207,7 +207,7 @@ def test_no_head_of_a_stack_that_has_more_layers_than_the_other_is_switched(
         read_text(replace(source, edits=(HeadEdit(2, 1),)), EXAMPLE_TEXT, Device.CPU)
 
 
-def test_only_the_numbers_of_its_own_text_go_into_a_document(source: ModelSource) -> None:
+def test_only_values_of_its_own_text_are_saved_in_a_document(source: ModelSource) -> None:
     run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     document = Document(text=EXAMPLE_TEXT, spec=AttentionSpec(device=Device.CPU), model=source)
     whole = document.attach_results(run)
@@ -219,7 +219,7 @@ def test_only_the_numbers_of_its_own_text_go_into_a_document(source: ModelSource
 
 
 @pytest.mark.slow
-def test_memory_is_returned_when_idle_and_closed_models_are_forgotten_once(
+def test_idle_memory_is_returned_and_closed_models_are_released_once(
     tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trims: list[int] = []
@@ -240,7 +240,7 @@ def test_memory_is_returned_when_idle_and_closed_models_are_forgotten_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "part"), [("bert", ""), ("t5", "decoder"), ("bart", "decoder")])
-def test_a_second_text_is_read_with_the_first(tmp_path: Path, kind: str, part: str) -> None:
+def test_a_second_text_is_processed_with_the_first(tmp_path: Path, kind: str, part: str) -> None:
     source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     run = read_text(replace(source, second="a dog ran"), EXAMPLE_TEXT, Device.CPU)
     runs = open_model(source.path, Device.CPU).attend(EXAMPLE_TEXT, "a dog ran")

@@ -72,7 +72,7 @@ def test_the_tokens_of_a_character_share_its_label(folder: Path) -> None:
     assert "<0xE6>" in tokenizer.token_texts(ids)
 
 
-def test_tokens_as_the_vocabulary_writes_them_get_the_same_labels(folder: Path) -> None:
+def test_raw_vocabulary_entries_get_the_same_labels(folder: Path) -> None:
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     raw = tokenizer.convert_ids_to_tokens(tokenizer(TEXT)["input_ids"])
@@ -85,14 +85,14 @@ def test_tokens_as_the_vocabulary_writes_them_get_the_same_labels(folder: Path) 
 
 
 @pytest.mark.parametrize("text", ["<s>a b", "a b"])
-def test_two_tokens_at_the_beginning_are_noticed(folder: Path, text: str) -> None:
+def test_two_start_tokens_lead_to_a_notice(folder: Path, text: str) -> None:
     (run,) = visualizer.open_model(folder).attend(text).runs
     said = [notice for notice in run.notices if "twice" in notice]
     assert bool(said) is text.startswith("<s>")
     assert all("<s>" in each for each in said)
 
 
-def test_generated_tokens_are_labelled_together() -> None:
+def test_generated_tokens_of_a_character_share_its_label() -> None:
     tree = GenerationTree().restart(("a",))
     for number, text in enumerate(("<0xE6><0x88>", "<0x91>", " b")):
         tree = tree.pick(number, text, 0.5)

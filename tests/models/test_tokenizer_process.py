@@ -92,7 +92,9 @@ def opened(tmp_path: Path) -> OpenedModel:
 
 
 @pytest.mark.parametrize("save", [byte_level_folder, bert_folder])
-def test_texts_are_split_as_transformers_does(tmp_path: Path, save: Callable[[Path], Path]) -> None:
+def test_texts_are_tokenized_as_in_transformers(
+    tmp_path: Path, save: Callable[[Path], Path]
+) -> None:
     model = open_model(save(tmp_path / "model"))
     split, plain = model.tokenizer_for_text, tokenizer_of(model)
     for texts in ((TEXT,), (TEXT, "the cat"), ("",)):
@@ -125,7 +127,7 @@ def test_the_process_is_started_while_a_model_is_chosen(monkeypatch: pytest.Monk
     assert processes() == [process]
 
 
-def test_no_vocabulary_is_read_in_this_process(
+def test_no_vocabulary_is_loaded_in_this_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import transformers
@@ -135,22 +137,22 @@ def test_no_vocabulary_is_read_in_this_process(
     assert open_model(folder).inputs("the fox")[1] == ("[CLS]", "the", "fox", "[SEP]")
 
 
-def test_parts_of_letters_are_named(opened: OpenedModel) -> None:
+def test_parts_of_a_character_are_numbered(opened: OpenedModel) -> None:
     assert opened.inputs("é sat")[1] == ("é 1/2", "é 2/2", " sat")  # its two bytes
 
 
-def test_a_number_outside_the_vocabulary_is_named_by_itself(opened: OpenedModel) -> None:
+def test_an_id_outside_the_vocabulary_is_its_own_label(opened: OpenedModel) -> None:
     assert opened.token_texts((5, 399, 5)) == (opened.token_text(5), "#399", opened.token_text(5))
 
 
-def test_of_a_text_that_is_much_too_long_only_the_length_is_told(opened: OpenedModel) -> None:
+def test_a_text_that_is_much_too_long_is_only_counted(opened: OpenedModel) -> None:
     coded = opened.tokenizer_for_text.encode("!" * 30_001)
     assert (coded.count, coded.inputs, coded.tokens) == (30_001, {}, [])
     with pytest.raises(InputError, match="The text has 30,001 tokens; bytes supports at most 67"):
         opened.inputs("!" * 30_001)
 
 
-def test_a_process_that_has_ended_is_started_again(opened: OpenedModel) -> None:
+def test_a_process_that_has_exited_is_started_again(opened: OpenedModel) -> None:
     before = opened.inputs(TEXT)[1]
     (process,) = processes()
     process.kill()
@@ -160,7 +162,7 @@ def test_a_process_that_has_ended_is_started_again(opened: OpenedModel) -> None:
     assert [each.pid for each in processes()] != [process.pid]
 
 
-def test_an_end_that_is_known_late_is_no_failure(
+def test_an_exit_that_is_noticed_late_is_not_an_error(
     opened: OpenedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = opened.inputs(TEXT)[1]
@@ -172,7 +174,9 @@ def test_an_end_that_is_known_late_is_no_failure(
 
 
 @pytest.mark.slow
-def test_an_end_within_a_question_is_said_and_the_next_one_answered(opened: OpenedModel) -> None:
+def test_an_exit_during_a_request_is_reported_and_the_next_one_succeeds(
+    opened: OpenedModel,
+) -> None:
     (process,) = processes()
     process.suspend()  # so that it cannot respond before it is killed
     threading.Timer(0.05, process.kill).start()
@@ -184,7 +188,7 @@ def test_an_end_within_a_question_is_said_and_the_next_one_answered(opened: Open
 
 
 @pytest.mark.slow
-def test_a_text_that_takes_too_long_to_split_is_refused(
+def test_a_text_that_takes_too_long_to_tokenize_is_rejected(
     opened: OpenedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_tokenizer, "SPLIT_LIMITS", ResponseLimits(0.05, 2**30))
@@ -192,14 +196,14 @@ def test_a_text_that_takes_too_long_to_split_is_refused(
         opened.inputs("the cat " * 1_000_000)
 
 
-def test_what_the_library_cannot_split_is_said_of_the_text(opened: OpenedModel) -> None:
+def test_a_text_that_the_library_cannot_tokenize_is_reported(opened: OpenedModel) -> None:
     with pytest.raises(InputError, match="The tokenizer of bytes failed on this text: ") as refused:
         opened.inputs("lone \ud800 surrogate")
     assert refused.value.field == "text"
     assert len(processes()) == 1
 
 
-def test_models_share_a_process_and_closed_ones_are_forgotten(
+def test_models_share_a_process_and_closed_models_are_released(
     tmp_path: Path, opened: OpenedModel
 ) -> None:
     other = open_model(bert_folder(tmp_path / "bert"))
@@ -217,7 +221,7 @@ def test_models_share_a_process_and_closed_ones_are_forgotten(
     assert processes() == [process]
 
 
-def test_opening_can_be_cancelled_while_the_tokenizer_is_read(tmp_path: Path) -> None:
+def test_opening_can_be_cancelled_while_the_tokenizer_is_loading(tmp_path: Path) -> None:
     model_folder = byte_level_folder(tmp_path / "bytes")
     open_model(model_folder)  # starts the process
     (process,) = processes()
@@ -236,7 +240,7 @@ def test_opening_can_be_cancelled_while_the_tokenizer_is_read(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_large_vocabulary(tmp_path: Path) -> None:
+def test_a_large_vocabulary_is_supported(tmp_path: Path) -> None:
     import tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -267,7 +271,7 @@ tokenizer.format_user_message("a", "model")
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("template", ["{{ 3 ** (10 ** 9) }}", "a"], ids=["busy", "idle"])
-def test_the_process_ends_after_a_program_that_was_killed(tmp_path: Path, template: str) -> None:
+def test_the_process_exits_after_its_parent_was_killed(tmp_path: Path, template: str) -> None:
     folder = byte_level_folder(tmp_path / "bytes")
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     command = [sys.executable, "-c", PARENT, str(folder)]
@@ -279,7 +283,7 @@ def test_the_process_ends_after_a_program_that_was_killed(tmp_path: Path, templa
 
 
 @pytest.mark.slow
-def test_a_process_without_tokenizers_ends_after_a_time() -> None:
+def test_a_process_without_tokenizers_exits_after_a_while() -> None:
     code = f"import {PROCESS_COMMAND[-1]} as main; main.IDLE_TIMEOUT_S = 0.1; main.main()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -287,7 +291,7 @@ def test_a_process_without_tokenizers_ends_after_a_time() -> None:
         assert process.wait(WAIT_S) == 1
 
 
-def test_in_the_window_the_last_tokenizer_is_forgotten(
+def test_the_last_tokenizer_is_released_when_its_model_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forgotten: list[bool] = []

@@ -27,9 +27,7 @@ TEXT = "the cat sat"
 
 
 @pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
-def test_the_bytes_of_the_files_are_counted_as_they_are_read(
-    stored: torch.dtype, tmp_path: Path
-) -> None:
+def test_progress_counts_the_bytes_of_the_files(stored: torch.dtype, tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m")
     model = tiny_model("llama").to(stored)
     model.save_pretrained(folder)
@@ -48,7 +46,7 @@ def test_the_bytes_of_the_files_are_counted_as_they_are_read(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
-def test_cancelled_in_the_middle_nothing_is_kept(stored: torch.dtype, tmp_path: Path) -> None:
+def test_a_cancelled_loading_keeps_no_weights(stored: torch.dtype, tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m")
     tiny_model("llama").to(stored).save_pretrained(folder)
     weights: list[weakref.ref[torch.Tensor]] = []

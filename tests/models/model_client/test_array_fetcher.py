@@ -45,7 +45,7 @@ class Server:
         return {"x": np.ones(3)}
 
 
-def test_what_is_waited_for_is_not_asked_for_again_by_who_does_not_wait() -> None:
+def test_a_pending_array_is_not_requested_again_by_a_caller_that_may_not_wait() -> None:
     server, fetched = Server(), ArrayFetcher()
     waiting = threading.Thread(target=fetched.get, args=("key", server.fetch))
     waiting.start()
@@ -60,7 +60,7 @@ def test_what_is_waited_for_is_not_asked_for_again_by_who_does_not_wait() -> Non
     assert server.asked == 1
 
 
-def test_numbers_whose_fetching_was_given_up_are_fetched_for_the_next_one() -> None:
+def test_a_cancelled_fetch_is_repeated_for_the_next_caller() -> None:
     server, fetched = Server(), ArrayFetcher()
     server.goes_on.set()
 
@@ -77,7 +77,7 @@ def test_numbers_whose_fetching_was_given_up_are_fetched_for_the_next_one() -> N
 
 
 @pytest.mark.parametrize("is_waiting", [True, False])
-def test_why_numbers_cannot_be_had_is_known_until_others_come(
+def test_the_last_refusal_is_kept_until_a_fetch_succeeds(
     is_waiting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_stages, "RETRY_DELAY_S", 0.0)

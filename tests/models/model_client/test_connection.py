@@ -85,7 +85,7 @@ def scripted(*script: tuple[bytes, int]) -> Iterator[Scripted]:
         server.shutdown()
 
 
-def test_an_answer_that_ends_early_is_asked_for_again() -> None:
+def test_a_request_with_a_truncated_response_is_sent_again() -> None:
     short = (FACTS, len(FACTS) // 2)
     whole = (FACTS, len(FACTS))
     greeting = (GREETING, len(GREETING))
@@ -97,7 +97,7 @@ def test_an_answer_that_ends_early_is_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("is_own_late", [True, False], ids=["another's", "its own"])
-def test_a_request_takes_the_connection_that_is_there_first(
+def test_a_request_uses_the_first_connection_that_is_ready(
     is_own_late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead, own, late = Event(), Event(), Event()
@@ -124,7 +124,9 @@ def test_a_request_takes_the_connection_that_is_there_first(
         late.set()
 
 
-def test_a_request_that_cannot_connect_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_request_does_not_wait_for_a_pending_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     late, has_begun, has_ended = Event(), Event(), Event()
 
     class Made(HTTPConnection):
@@ -147,7 +149,7 @@ def test_a_request_that_cannot_connect_waits_for_no_other(monkeypatch: pytest.Mo
     late.set()
 
 
-def test_a_connection_that_cannot_be_made_is_not_kept_by_its_error() -> None:
+def test_an_error_does_not_keep_its_connection_alive() -> None:
     asks = ModelConnection("127.0.0.1", free_port(), "token")
     kept, others = weakref.ref(asks), {*threading.enumerate()}
     gc.collect()
@@ -163,14 +165,14 @@ def test_a_connection_that_cannot_be_made_is_not_kept_by_its_error() -> None:
         gc.enable()
 
 
-def test_a_greeting_that_ends_early_is_not_taken_for_a_stranger_s() -> None:
+def test_a_truncated_greeting_is_not_reported_as_another_program() -> None:
     with scripted((GREETING, 5)) as server:
         connection = ModelConnection("127.0.0.1", server.server_port, "token")
         with pytest.raises(InputError, match="cannot be reached: the response is incomplete"):
             connection.ask("/model", {})
 
 
-def test_the_connection_to_a_stranger_is_closed() -> None:
+def test_the_connection_to_another_program_is_closed() -> None:
     said = b"<html>Welcome</html>"
     with scripted((said, len(said))) as server:
         connection = ModelConnection("127.0.0.1", server.server_port, "token")
@@ -181,7 +183,7 @@ def test_the_connection_to_a_stranger_is_closed() -> None:
         assert caught.value.field == "server"
 
 
-def test_a_compressed_answer_is_read() -> None:
+def test_a_compressed_response_is_decompressed() -> None:
     long = encode_body({}, {"x": np.zeros(1000)})
     bodies = [zlib.compress(GREETING), deflate(long) or b""]
     with scripted(*[(body, len(body)) for body in bodies]) as server:
@@ -190,7 +192,7 @@ def test_a_compressed_answer_is_read() -> None:
         assert connection.ask("/model", {})[1]["x"].tolist() == [0.0] * 1000
 
 
-def test_an_answer_that_only_says_that_it_is_compressed_is_refused() -> None:
+def test_a_response_declared_as_compressed_but_plain_is_rejected() -> None:
     greeting = zlib.compress(GREETING)
     with scripted((greeting, len(greeting)), (FACTS, len(FACTS))) as server:
         server.coding = DEFLATE_CODING
@@ -200,7 +202,7 @@ def test_an_answer_that_only_says_that_it_is_compressed_is_refused() -> None:
         assert server.was_closed.wait(PATIENCE_S)
 
 
-def test_a_greeting_that_only_says_that_it_is_compressed_is_a_stranger_s() -> None:
+def test_a_greeting_declared_as_compressed_but_plain_is_rejected() -> None:
     with scripted((GREETING, len(GREETING))) as server:
         server.coding = DEFLATE_CODING
         connection = ModelConnection("127.0.0.1", server.server_port, "token")
@@ -208,7 +210,7 @@ def test_a_greeting_that_only_says_that_it_is_compressed_is_a_stranger_s() -> No
             connection.ask("/model", {})
 
 
-def test_a_job_that_the_server_has_given_up_is_asked_for_again() -> None:
+def test_a_job_abandoned_by_the_server_is_requested_once_more() -> None:
     """For example, the machine was suspended before it requested the result."""
     given_up = json.dumps({"field": "cancelled", "sentence": ""}).encode()
     begun, done = encode_body({"job": 7}), encode_body({"found": 1})

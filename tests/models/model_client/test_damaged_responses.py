@@ -228,7 +228,7 @@ def connected(here: ServedHere) -> RemoteModel:
 
 @pytest.mark.parametrize("setting", [SHORT, LONG])
 @pytest.mark.parametrize("kind", ["llama", "gpt_oss"])
-def test_answers_as_they_are_are_taken(kind: str, setting: str, opened: Opened) -> None:
+def test_undamaged_responses_are_accepted(kind: str, setting: str, opened: Opened) -> None:
     here = opened(kind, setting)
     here.damage = lambda says, values, arrays: None
     shown = use(connected(here), nullcontext)
@@ -249,7 +249,7 @@ def test_answers_as_they_are_are_taken(kind: str, setting: str, opened: Opened) 
 )  # fmt: skip
 @given(asked=st.sampled_from(ASKED), data=st.data())
 @examples(4)
-def test_what_is_damaged_is_refused_or_shown(
+def test_damaged_responses_are_rejected_or_can_be_shown(
     kind: str, setting: str, opened: Opened, asked: str, data: st.DataObject
 ) -> None:
     here = opened(kind, setting)

@@ -67,7 +67,7 @@ class HeldConnection(ModelConnection):
         return {}, {"weights": np.array([head, asked["run"]], np.float64)}
 
 
-def test_it_has_begun_and_its_answer_is_waited_for() -> None:
+def test_the_prefetched_response_is_returned_once_it_arrives() -> None:
     connection = HeldConnection()
     ahead = PrefetchedResponse(connection, ASKED)
     connection.let.set()
@@ -75,14 +75,14 @@ def test_it_has_begun_and_its_answer_is_waited_for() -> None:
     assert ahead.request == ASKED
 
 
-def test_what_fails_is_raised_where_it_is_waited_for() -> None:
+def test_the_error_of_a_prefetch_is_raised_when_the_response_is_read() -> None:
     connection = HeldConnection(InputError("text", "There is nothing to read."))
     connection.let.set()
     with pytest.raises(InputError, match="nothing to read"):
         PrefetchedResponse(connection, ASKED).answer()
 
 
-def test_it_is_given_up_when_nothing_refers_to_it() -> None:
+def test_an_unreferenced_prefetch_is_cancelled() -> None:
     connection = HeldConnection()
     ahead = PrefetchedResponse(connection, ASKED)
     assert not connection.is_terminated.wait(0.05)
@@ -90,7 +90,7 @@ def test_it_is_given_up_when_nothing_refers_to_it() -> None:
     assert connection.is_terminated.wait(PATIENCE_S)
 
 
-def test_who_is_to_stop_waits_no_longer() -> None:
+def test_a_cancelled_caller_stops_waiting_but_the_prefetch_continues() -> None:
     connection = HeldConnection()
     ahead = PrefetchedResponse(connection, ASKED)
     with cancel_when(lambda: True), pytest.raises(CancelledError):
@@ -100,7 +100,7 @@ def test_who_is_to_stop_waits_no_longer() -> None:
 
 
 @pytest.mark.parametrize("is_long", [False, True])
-def test_heads_are_asked_for_before_the_text_is_read(is_long: bool) -> None:
+def test_heads_are_requested_before_the_text_is_processed(is_long: bool) -> None:
     connection = HeldConnection()
     connection.is_long = is_long
     ahead = PrefetchedResponse(connection, ASKED)

@@ -16,7 +16,7 @@ from visualizer.models.model_protocol.authentication import (
 PATH, BODY = "/read", b'{"text": "a"}'
 
 
-def test_a_signed_request_is_known_once() -> None:
+def test_a_signature_is_valid_only_once() -> None:
     guard = SignatureVerifier("secret")
     signer = RequestSigner("secret", guard.nonce)
     first, second = (signer.header(PATH, BODY) for _ in range(2))
@@ -26,7 +26,7 @@ def test_a_signed_request_is_known_once() -> None:
     assert guard.verified_digest(first, PATH) is None, "an earlier one"
 
 
-def test_a_request_is_of_its_connection_path_and_token() -> None:
+def test_a_signature_is_valid_for_one_connection_path_and_token() -> None:
     guard, other = SignatureVerifier("secret"), SignatureVerifier("secret")
     header = RequestSigner("secret", guard.nonce).header(PATH, BODY)
     assert other.verified_digest(header, PATH) is None
@@ -38,12 +38,12 @@ def test_a_request_is_of_its_connection_path_and_token() -> None:
 
 
 @given(st.text(max_size=200))
-def test_anything_else_is_refused(header: str) -> None:
+def test_arbitrary_headers_are_rejected(header: str) -> None:
     assert SignatureVerifier("secret").verified_digest(header, PATH) is None
 
 
 @given(at=st.integers(min_value=0), letter=st.sampled_from("0123456789abcdef:"))
-def test_a_changed_signature_is_refused(at: int, letter: str) -> None:
+def test_a_modified_signature_is_rejected(at: int, letter: str) -> None:
     guard = SignatureVerifier("secret")
     header = RequestSigner("secret", guard.nonce).header(PATH, BODY)
     at %= len(header)
@@ -52,6 +52,6 @@ def test_a_changed_signature_is_refused(at: int, letter: str) -> None:
         assert guard.verified_digest(changed, PATH) is None
 
 
-def test_tokens_are_drawn_anew() -> None:
+def test_new_tokens_are_long_and_distinct() -> None:
     assert len({new_token() for _ in range(100)}) == 100
     assert all(len(new_token()) >= 32 for _ in range(10))

@@ -40,7 +40,9 @@ NUMBERS = arrays_of.arrays(
     st.dictionaries(st.text(), JSON, max_size=3),
     st.dictionaries(st.from_regex(r"[a-z/]{1,9}", fullmatch=True), NUMBERS, max_size=3),
 )
-def test_what_is_written_is_read(values: dict[str, object], found: dict[str, np.ndarray]) -> None:
+def test_decoding_reverses_encoding(
+    values: dict[str, object], found: dict[str, np.ndarray]
+) -> None:
     read, arrays = decode_body(encode_body(values, found))
     assert read == values
     assert arrays.keys() == found.keys()
@@ -50,13 +52,13 @@ def test_what_is_written_is_read(values: dict[str, object], found: dict[str, np.
 
 
 @given(st.binary(max_size=300))
-def test_anything_else_is_refused(body: bytes) -> None:
+def test_arbitrary_bytes_are_rejected(body: bytes) -> None:
     with pytest.raises(BodyError):
         decode_body(body)
 
 
 @given(st.integers(min_value=0), st.integers(0, 255))
-def test_a_damaged_body_is_read_or_refused(at: int, byte: int) -> None:
+def test_a_damaged_body_is_decoded_or_rejected(at: int, byte: int) -> None:
     body = bytearray(encode_body({"a": [1, "b"]}, {"x": np.arange(6.0)}))
     body[at % len(body)] = byte
     values: object = {}
@@ -75,20 +77,20 @@ def test_a_damaged_body_is_read_or_refused(at: int, byte: int) -> None:
     ],
     ids=["too long", "cut", "not compressed", "no values"],
 )
-def test_values_that_are_not_as_written_are_refused(packed: bytes) -> None:
+def test_invalid_packed_values_are_rejected(packed: bytes) -> None:
     with pytest.raises(BodyError):
         decode_body(save({}, {VALUES_KEY: base64.b64encode(packed).decode()}))
 
 
 @given(st.binary(max_size=300) | st.integers(0, MAX_COMPRESSED_BYTES).map(bytes))
-def test_what_is_compressed_is_shorter_and_comes_back(body: bytes) -> None:
+def test_deflated_bodies_are_shorter_and_can_be_restored(body: bytes) -> None:
     packed = deflate(body)
     if packed is not None:
         assert len(packed) < MAX_COMPRESSION_RATIO * len(body)
         assert inflate(packed) == body
 
 
-def test_the_zeros_above_a_causal_mask_are_not_sent() -> None:
+def test_zeros_above_a_causal_mask_are_compressed() -> None:
     scores = np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32)
     body = encode_body({}, {"weights": np.tril(scores)})
     packed = deflate(body)
@@ -97,7 +99,7 @@ def test_the_zeros_above_a_causal_mask_are_not_sent() -> None:
     assert deflate(encode_body({}, {"weights": scores})) is None
 
 
-def test_large_bodies_are_sent_as_they_are() -> None:
+def test_large_bodies_are_not_compressed() -> None:
     assert deflate(bytes(MAX_COMPRESSED_BYTES)) is not None
     assert deflate(bytes(MAX_COMPRESSED_BYTES + 1)) is None
 
@@ -107,6 +109,6 @@ def test_large_bodies_are_sent_as_they_are() -> None:
     [zlib.compress(bytes(MAX_COMPRESSED_BYTES + 1)), zlib.compress(b"cut")[:-1], b"plain", b""],
     ids=["too long", "cut", "not compressed", "empty"],
 )
-def test_what_is_compressed_otherwise_is_refused(packed: bytes) -> None:
+def test_invalid_deflated_bodies_are_rejected(packed: bytes) -> None:
     with pytest.raises(BodyError):
         inflate(packed)

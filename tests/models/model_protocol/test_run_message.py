@@ -61,7 +61,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "mixtral", "gemma2", "gpt_oss"])
 @pytest.mark.parametrize("most", [0, 100, 600, 2**16])
-def test_every_cell_is_explained_by_the_weights_that_are_sent(
+def test_every_cell_is_explained_with_the_weights_that_are_sent(
     kind: str, most: int, read: Callable[[str], Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = read(kind)

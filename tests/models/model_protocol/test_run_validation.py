@@ -54,7 +54,7 @@ def serve(source: ModelSource, model: OpenedModel) -> ServedModel:
 
 
 @pytest.mark.parametrize("kind", others_slow((*QUICK, *OTHERS), len(QUICK)))
-def test_every_part_of_every_kind_is_valid(kind: str, tmp_path: Path) -> None:
+def test_every_part_of_every_architecture_is_valid(kind: str, tmp_path: Path) -> None:
     source, model = open_tiny(tmp_path, kind)
     served = serve(source, model)
     first = read(served)
@@ -139,7 +139,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("what", "lie"), LIES, ids=range(len(LIES)))
-def test_what_could_not_be_drawn_or_explained_is_refused(
+def test_a_run_that_cannot_be_drawn_or_explained_is_rejected(
     what: str, lie: Callable[[dict[str, Any]], object], honest: dict[str, Any]
 ) -> None:
     values = json.loads(json.dumps(honest))
@@ -150,7 +150,7 @@ def test_what_could_not_be_drawn_or_explained_is_refused(
     assert refused.value.field == "server"
 
 
-def test_values_of_other_types_are_refused(honest: dict[str, Any]) -> None:
+def test_values_of_other_types_are_rejected(honest: dict[str, Any]) -> None:
     for name in ("number", "run"):
         for wrong in (float("inf"), 2**70, None, "x"):
             with pytest.raises(InputError, match="Invalid response"):

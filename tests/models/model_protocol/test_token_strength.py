@@ -18,11 +18,11 @@ POOR = (
 
 
 @pytest.mark.parametrize("token", POOR)
-def test_a_poor_token_has_a_weakness(token: str) -> None:
+def test_a_weak_token_has_a_weakness(token: str) -> None:
     assert token_weakness(token)
 
 
-def test_generated_tokens_have_none() -> None:
+def test_generated_tokens_have_no_weakness() -> None:
     for draw in (new_token, lambda: secrets.token_hex(32), lambda: str(uuid.uuid4())):
         assert [token_weakness(draw()) for _ in range(200)] == [""] * 200
     assert token_weakness("seven green foxes swim to Oslo") == ""
@@ -32,5 +32,5 @@ def test_generated_tokens_have_none() -> None:
     ("token", "said"),
     [("abc", "3 characters"), ("a" * 16, "1 different character,"), ("ab" * 8, "2 different char")],
 )
-def test_the_weakness_has_the_number(token: str, said: str) -> None:
+def test_the_weakness_states_the_number_of_characters(token: str, said: str) -> None:
     assert said in token_weakness(token)

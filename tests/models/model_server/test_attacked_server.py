@@ -133,7 +133,7 @@ def signed_with(peer: HostilePeer, token: str, path: str = "/model", body: bytes
     return RequestSigner(token, peer.greet()).header(path, body)
 
 
-def test_what_is_not_signed_is_refused(alone: ServedFolder) -> None:
+def test_a_request_without_a_valid_signature_is_rejected(alone: ServedFolder) -> None:
     def refused(sent: bytes, peer: HostilePeer) -> None:
         peer.send(sent)
         found = peer.answer()
@@ -162,7 +162,7 @@ def test_what_is_not_signed_is_refused(alone: ServedFolder) -> None:
         refused(signed, peer)
 
 
-def test_a_request_that_was_sent_before_is_refused(alone: ServedFolder) -> None:
+def test_a_repeated_request_is_rejected(alone: ServedFolder) -> None:
     with HostilePeer(alone.port) as peer, HostilePeer(alone.port) as other:
         first, second = peer.request("/model", b"{}"), peer.request("/model", b"{}")
         for sent, status in ((second, 200), (first, 401)):
@@ -236,7 +236,7 @@ def test_hostile_requests_change_nothing(alone: ServedFolder, unsigned: int, sig
     assert {pid for pid in after if after[pid] - before[pid] > GROWN} == set(), (before, after)
 
 
-def test_hostile_requests_end_no_process_of_a_model_that_is_spread(spread: ServedFolder) -> None:
+def test_hostile_requests_end_no_process_of_a_split_model(spread: ServedFolder) -> None:
     attack_signed(spread, Random(21), 200)
     assert_right(spread.port)
     assert said_on_console(spread) == ""
@@ -253,7 +253,7 @@ def number_of(begun: Answered) -> int:
 # --------------------------------------------------------------------------- slow, large and many
 
 
-def test_a_body_is_refused_that_is_too_large_or_of_no_length(alone: ServedFolder) -> None:
+def test_a_body_that_is_too_large_or_has_no_length_is_rejected(alone: ServedFolder) -> None:
     for header, status in (
         (f"content-length: {MAX_BODY_BYTES + 1}", 413),
         ("content-length: 99999999999999999999", 413),
@@ -271,7 +271,7 @@ def test_a_body_is_refused_that_is_too_large_or_of_no_length(alone: ServedFolder
         assert peer.job("/tokens", padded).values["tokens"] == ["<s>", "the", "cat"]
 
 
-def test_a_head_without_an_end_is_cut_off(alone: ServedFolder) -> None:
+def test_an_endless_header_is_rejected(alone: ServedFolder) -> None:
     before = sizes(alone)
     with HostilePeer(alone.port) as peer:
         peer.send(b"GET / HTTP/1.1\r\n" + b"x: " + b"a" * 2**24)
@@ -279,7 +279,7 @@ def test_a_head_without_an_end_is_cut_off(alone: ServedFolder) -> None:
     assert max(sizes(alone)[pid] - before[pid] for pid in before) < GROWN
 
 
-def test_who_does_not_read_holds_up_nobody(alone: ServedFolder) -> None:
+def test_clients_that_do_not_read_block_no_other_client(alone: ServedFolder) -> None:
     before = sizes(alone)
     with ExitStack() as stack:
         for _ in range(DEAF):
@@ -294,7 +294,7 @@ def test_who_does_not_read_holds_up_nobody(alone: ServedFolder) -> None:
     assert max(sizes(alone)[pid] - before[pid] for pid in before) < GROWN
 
 
-def test_idle_connections_keep_nobody_out(alone: ServedFolder) -> None:
+def test_idle_connections_block_no_other_client(alone: ServedFolder) -> None:
     with ExitStack() as stack:
         idle = [
             stack.enter_context(HostilePeer(alone.port)) for _ in range(MAX_UNAUTHENTICATED + 100)
@@ -311,14 +311,16 @@ def test_idle_connections_keep_nobody_out(alone: ServedFolder) -> None:
 # --------------------------------------------------------------------------- signed but hostile
 
 
-def test_nothing_listens_on_a_network(server: ServedFolder) -> None:
+def test_the_server_listens_only_on_the_loopback_interface(server: ServedFolder) -> None:
     whole = psutil.Process(server.process.pid)
     for process in (whole, *whole.children(recursive=True)):
         heard = [each.laddr for each in process.net_connections() if each.status == "LISTEN"]
         assert {address.ip for address in heard} <= {"127.0.0.1"}, process.cmdline()
 
 
-def test_no_other_folder_is_opened(server: ServedFolder, peer: HostilePeer, tmp_path: Path) -> None:
+def test_a_request_cannot_open_another_folder(
+    server: ServedFolder, peer: HostilePeer, tmp_path: Path
+) -> None:
     other = save_tiny_model(tmp_path / "other", "llama", **{**SIZES, "num_hidden_layers": 1})
     secret = tmp_path / "secret.png"
     os.mkfifo(secret)  # a program that opened it would wait forever
@@ -393,7 +395,7 @@ def test_no_other_folder_is_opened(server: ServedFolder, peer: HostilePeer, tmp_
         ),
     ],
 )  # fmt: skip
-def test_signed_requests_are_kept_within_limits(
+def test_signed_requests_are_limited(
     server: ServedFolder, peer: HostilePeer, path: str, asked: dict[str, Any], status: int
 ) -> None:
     found = peer.job(path, asked) if path[1:] in JOB_REQUESTS else peer.ask(path, asked)
@@ -403,7 +405,7 @@ def test_signed_requests_are_kept_within_limits(
     assert said_on_console(server) == ""
 
 
-def test_numbers_of_a_text_are_kept_within_it(server: ServedFolder, peer: HostilePeer) -> None:
+def test_requests_for_values_of_a_text_are_limited(server: ServedFolder, peer: HostilePeer) -> None:
     run = read_long(peer)["number"]
     asked = {"run": run, "stage": "weights", "place": [0, 0], "rows": [5], "columns": [0, 9]}
     assert peer.ask("/blocks", asked).status == 200
@@ -454,7 +456,7 @@ def test_all_processes_keep_the_same_texts(spread: ServedFolder) -> None:
         assert peer.job("/measures", {"run": second, "stage": "weights"}).status == 200
 
 
-def test_many_jobs_at_once_are_too_many(server: ServedFolder, peer: HostilePeer) -> None:
+def test_too_many_concurrent_jobs_are_rejected(server: ServedFolder, peer: HostilePeer) -> None:
     asked = json.dumps({"source": SOURCE, "text": LONG}).encode()
     with ExitStack() as stack:
         peers = [
@@ -474,7 +476,7 @@ def test_many_jobs_at_once_are_too_many(server: ServedFolder, peer: HostilePeer)
     assert_right(server.port)
 
 
-def test_jobs_of_others_are_neither_found_nor_cancelled(
+def test_jobs_of_other_clients_are_neither_found_nor_cancelled(
     server: ServedFolder, peer: HostilePeer
 ) -> None:
     asked = {"source": SOURCE, "text": LONG}
@@ -493,9 +495,7 @@ def test_jobs_of_others_are_neither_found_nor_cancelled(
         assert peer.result(number).values["number"] == number
 
 
-def test_what_is_cancelled_ends_while_it_runs_and_while_it_waits(
-    server: ServedFolder, peer: HostilePeer
-) -> None:
+def test_running_and_queued_jobs_can_be_cancelled(server: ServedFolder, peer: HostilePeer) -> None:
     run = read_long(peer, " ".join([LONG] * 9))["number"]
     runs = number_of(peer.ask("/measures", {"run": run, "stage": "weights"}))
     waits = number_of(peer.ask("/names", {"numbers": [5]}))
@@ -505,6 +505,6 @@ def test_what_is_cancelled_ends_while_it_runs_and_while_it_waits(
     assert_right(server.port)
 
 
-def test_it_still_answers(server: ServedFolder) -> None:
+def test_the_server_still_responds_after_all_attacks(server: ServedFolder) -> None:
     assert_right(server.port)
     assert server.process.poll() is None

@@ -118,7 +118,7 @@ def until_asked(held: HeldProcesses, port: int, count: int = 1) -> None:
             assert other.ask("/model", {}).status == 200
 
 
-def test_many_connections_displace_no_client_that_is_about_to_sign(port: int) -> None:
+def test_many_connections_do_not_displace_a_client_that_is_about_to_sign(port: int) -> None:
     with ExitStack() as stack, HostilePeer(port) as client, HostilePeer(port) as other:
         client.greet()
         for _ in range(MANY):
@@ -127,7 +127,7 @@ def test_many_connections_displace_no_client_that_is_about_to_sign(port: int) ->
         assert client.ask("/model", {}).status == 200
 
 
-def test_of_connections_without_a_token_the_oldest_are_closed(
+def test_the_oldest_unauthenticated_connections_are_closed(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "MAX_UNAUTHENTICATED", 4)
@@ -140,7 +140,7 @@ def test_of_connections_without_a_token_the_oldest_are_closed(
 
 
 @pytest.mark.slow
-def test_a_flood_of_connections_without_a_token_keeps_no_client_out(port: int) -> None:
+def test_a_flood_of_unauthenticated_connections_blocks_no_client(port: int) -> None:
     """Each flood runs in its own process at full speed for a limited time."""
     command = [sys.executable, "-m", "tests.support.connection_flood", str(port), FLOOD_S]
     floods = [
@@ -161,14 +161,14 @@ def test_a_flood_of_connections_without_a_token_keeps_no_client_out(port: int) -
         assert all(other.ask("/model", {}).status == 200 for _ in range(MANY))
 
 
-def test_who_has_greeted_once_has_to_sign(port: int) -> None:
+def test_a_client_can_request_only_one_greeting(port: int) -> None:
     with HostilePeer(port) as peer:
         peer.greet()
         peer.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
         assert peer.answer().status == 0
 
 
-def test_greeting_does_not_prolong_the_time_to_sign(
+def test_the_greeting_does_not_extend_the_time_to_sign(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "HEADER_TIMEOUT_S", SHORT_S)
@@ -186,7 +186,7 @@ def send_until_closed(peer: HostilePeer, other: HostilePeer) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET / HTTP/1.1\r\nhost: a\r\n", b"\r\n"])
-def test_a_slow_head_is_waited_for_as_long_as_it_may_take(
+def test_an_incomplete_header_times_out(
     port: int, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "HEADER_TIMEOUT_S", SHORT_S)
@@ -195,15 +195,13 @@ def test_a_slow_head_is_waited_for_as_long_as_it_may_take(
         assert peer.answer().status == 0
 
 
-def test_a_head_that_comes_byte_by_byte_is_cut_off(
-    port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_header_sent_byte_by_byte_times_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "HEADER_TIMEOUT_S", SHORT_S)
     with HostilePeer(port) as peer, HostilePeer(port) as other, pytest.raises(ConnectionError):
         send_until_closed(peer, other)
 
 
-def test_a_known_connection_may_be_silent_and_not_slow(
+def test_an_authenticated_connection_may_be_idle_but_not_slow(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "HEADER_TIMEOUT_S", SHORT_S)
@@ -215,14 +213,14 @@ def test_a_known_connection_may_be_silent_and_not_slow(
         assert silent.ask("/model", {}).status == 200, "which took as long"
 
 
-def test_a_slow_body_is_cut_off(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_body_times_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "BODY_TIMEOUT_S", SHORT_S)
     with HostilePeer(port) as peer:
         peer.send(peer.request("/model", b"{}")[:-1])
         assert peer.answer().status == 0
 
 
-def test_an_answer_that_is_not_read_is_given_up(
+def test_a_response_that_is_not_read_times_out(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "SEND_TIMEOUT_S", SHORT_S)
@@ -249,7 +247,7 @@ def sent_ahead(held: HeldProcesses, port: int, peers: tuple[HostilePeer, Hostile
         assert other.ask("/model", {}).status == 200
 
 
-def test_numbers_of_a_text_are_sent_as_soon_as_it_is_read(
+def test_values_of_a_text_are_sent_once_it_has_been_processed(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served_jobs, "START_TIMEOUT_S", LONG_S)
@@ -263,7 +261,7 @@ def test_numbers_of_a_text_are_sent_as_soon_as_it_is_read(
         assert asks.answer().values == {"head": 1}
 
 
-def test_numbers_that_wait_for_their_text_keep_nobody_out(
+def test_requests_that_wait_for_a_text_block_no_other_request(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served_jobs, "MAX_READS", 1)
@@ -275,7 +273,7 @@ def test_numbers_that_wait_for_their_text_keep_nobody_out(
         assert another.answer().values == {"head": 0}
 
 
-def test_numbers_of_a_text_that_is_not_read_soon_are_refused(
+def test_requests_for_values_of_a_delayed_text_are_rejected(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served_jobs, "READ_TIMEOUT_S", SHORT_S)
@@ -295,7 +293,7 @@ def test_numbers_of_a_text_that_is_not_read_soon_are_refused(
     ],
     ids=["not asked for", "asked for", "refused", "too short"],
 )
-def test_an_answer_is_compressed_where_that_is_asked_for_and_of_use(
+def test_a_response_is_compressed_on_request_if_that_makes_it_smaller(
     held: HeldProcesses, port: int, headers: tuple[str, ...], body: bytes, expected: bytes
 ) -> None:
     with HostilePeer(port) as peer:
@@ -305,7 +303,9 @@ def test_an_answer_is_compressed_where_that_is_asked_for_and_of_use(
         assert peer.answer().body == expected
 
 
-def test_numbers_that_are_read_at_once_are_so_many(held: HeldProcesses, port: int) -> None:
+def test_the_number_of_concurrent_immediate_requests_is_limited(
+    held: HeldProcesses, port: int
+) -> None:
     assert MAX_READS >= http_server.MAX_AUTHENTICATED
     waiting: list[HostilePeer] = []
     for _ in range(2 * MAX_READS):
@@ -320,7 +320,7 @@ def test_numbers_that_are_read_at_once_are_so_many(held: HeldProcesses, port: in
         peer.close()
 
 
-def test_jobs_that_nobody_asks_for_make_way(
+def test_abandoned_jobs_are_cancelled_by_a_new_job(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served_jobs, "START_TIMEOUT_S", SHORT_S / 10)
@@ -332,7 +332,7 @@ def test_jobs_that_nobody_asks_for_make_way(
         assert peer.ask("/result", {"job": begun[0].values["job"], "wait": 0}).status == 409
 
 
-def test_a_job_that_nobody_asks_for_makes_way_for_one_that_waits(
+def test_abandoned_jobs_are_cancelled_by_a_request_for_a_result(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served_jobs, "START_TIMEOUT_S", SHORT_S / 10)
@@ -343,13 +343,15 @@ def test_a_job_that_nobody_asks_for_makes_way_for_one_that_waits(
         assert peer.ask("/result", {"job": left, "wait": 0}).status == 409
 
 
-def test_who_asks_while_the_model_is_loaded_is_told_so(held: HeldProcesses) -> None:
+def test_requests_while_the_model_is_loading_are_rejected(held: HeldProcesses) -> None:
     with listening(JobQueue(held), is_loaded=False) as port, HostilePeer(port) as peer:
         found = peer.ask("/model", {})
         assert (found.status, found.sentence) == (503, LOADING_ERROR)
 
 
-def test_a_failure_is_not_told_to_who_asks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_internal_error_is_reported_without_its_details(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with listening(FailingJobs(HeldProcesses())) as port, HostilePeer(port) as peer:
         found = peer.ask("/names", {"numbers": [1]})
         assert (found.status, found.sentence) == (500, INTERNAL_ERROR)

@@ -31,7 +31,7 @@ def served(tmp_path: Path) -> ServedModel:
     return ServedModel(*open_source(folder, Device.CPU), Device.CPU)
 
 
-def test_a_text_is_continued_as_long_as_its_weights_fit_into_an_answer(
+def test_generation_ends_when_the_rows_exceed_the_response_limit(
     served: ServedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values, arrays = served.next_token(NextTokenRequest(TEXT))

@@ -170,7 +170,7 @@ def ablations(run: Run) -> AblationAnswer:
         for marks in [pytest.mark.slow if options in QUICK[kind] else pytest.mark.release]
     ],
 )
-def test_numbers_are_those_of_one_process(
+def test_a_served_model_yields_the_values_of_a_local_model(
     servers: Servers, kind: str, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, server = servers.folder(kind), servers.find(kind, *options)
@@ -234,7 +234,7 @@ def read_again_and_again(source: ModelSource) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "which"), [("llama", 0), ("gemma3_text", 1)])
-def test_a_killed_process_is_said_and_nothing_hangs(
+def test_the_loss_of_a_process_is_reported_without_a_hang(
     servers: Servers, kind: str, which: int
 ) -> None:
     server = servers.find(kind, "--tensor-parallel", "2")
@@ -254,7 +254,7 @@ def test_a_killed_process_is_said_and_nothing_hangs(
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no signals")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_signal_ends_it_while_the_model_is_opened(servers: Servers, name: str) -> None:
+def test_a_signal_stops_the_server_while_the_model_is_loading(servers: Servers, name: str) -> None:
     folder = str(servers.folder("llama"))
     command = [sys.executable, "-m", "visualizer", "serve", folder, "--port", "0"]
     with subprocess.Popen(
@@ -278,7 +278,7 @@ def connected(servers: Servers) -> RemoteModel:
 
 
 @pytest.mark.slow
-def test_a_reading_that_is_not_wanted_any_more_is_not_asked_for(connected: RemoteModel) -> None:
+def test_the_server_remains_usable_after_a_cancelled_run(connected: RemoteModel) -> None:
     with cancel_when(lambda: True), pytest.raises(CancelledError):
         read_text(connected.source, LONG, Device.CPU)
     assert read_text(connected.source, TEXT, Device.CPU).trace.read("weights").shape[-1] == 7
@@ -295,7 +295,7 @@ def test_a_reading_that_is_not_wanted_any_more_is_not_asked_for(connected: Remot
         ({"part": "nowhere"}, TEXT, ""),
     ],
 )
-def test_what_is_wrong_is_said_where_it_was_asked(
+def test_errors_are_reported_to_the_client_that_caused_them(
     connected: RemoteModel, source: dict[str, object], text: str, said: str
 ) -> None:
     asked: ModelSource = replace(connected.source, **source)
@@ -306,7 +306,7 @@ def test_what_is_wrong_is_said_where_it_was_asked(
 
 
 @pytest.mark.slow
-def test_the_text_that_is_read_first_is_sent_once_and_ahead(
+def test_the_first_text_is_sent_once_and_in_advance(
     connected: RemoteModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -330,7 +330,7 @@ def test_the_text_that_is_read_first_is_sent_once_and_ahead(
 
 
 @pytest.mark.slow
-def test_a_text_is_read_again_over_another_connection(connected: RemoteModel) -> None:
+def test_a_text_is_processed_again_over_another_connection(connected: RemoteModel) -> None:
     """Results of the previous connection may have been lost together with the connection."""
     source = connected.source
     first = read_text(source, TEXT, Device.CPU)
@@ -359,7 +359,7 @@ def drawn(run: Run, place: tuple[int, int]) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_long", [False, True], ids=["short", "long"])
-def test_the_heads_that_are_shown_first_are_sent_with_the_text_that_is_read_first(
+def test_the_first_heads_are_prefetched_with_the_first_text(
     connected: RemoteModel, is_long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = LONG if is_long else " ".join([TEXT] * 5)

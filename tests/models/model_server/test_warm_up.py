@@ -30,7 +30,7 @@ def served(opened: tuple[ModelSource, OpenedModel]) -> ServedModel:
     return ServedModel(*opened, Device.CPU)
 
 
-def test_the_model_has_run(served: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_warm_up_runs_the_model(served: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[object] = []
     run = Forward.run
 
@@ -43,7 +43,7 @@ def test_the_model_has_run(served: ServedModel, monkeypatch: pytest.MonkeyPatch)
     assert ran
 
 
-def test_what_a_long_text_asks_of_the_model_is_known(
+def test_the_warm_up_determines_how_long_texts_are_processed(
     opened: tuple[ModelSource, OpenedModel], served: ServedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served.warm_up_model()
@@ -63,7 +63,7 @@ def test_what_a_long_text_asks_of_the_model_is_known(
     assert len(ran) == 1
 
 
-def test_a_model_that_refuses_is_served_none_the_less(
+def test_a_model_that_rejects_the_warm_up_is_still_served(
     served: ServedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
