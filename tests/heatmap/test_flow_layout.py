@@ -14,6 +14,8 @@ from visualizer.attention.flow_columns import FlowPart
 from visualizer.heatmap.flow_layout import (
     FOLD_LEVELS,
     MAX_FOCUS_PX,
+    NUMBER_WIDTHS,
+    SOURCE_WIDTHS,
     SPINE_PX,
     ColumnSize,
     FlowLayout,
@@ -192,6 +194,15 @@ def test_a_wide_canvas_shows_all_numbers_of_a_short_sentence() -> None:
     )
     assert min(column.cell_width for column in layout.columns) >= 38
     assert max(column.cell_width for column in layout.columns) <= MAX_FOCUS_PX
+
+
+def test_a_laptop_shows_the_numbers_of_the_focus_and_of_its_source() -> None:
+    columns = _columns(6, 3, 2, 2, has_block=False)[:-1]  # without an output projection
+    layout = lay_out_flow(tuple(columns), FlowSize(945, 614, 6, 2, 60))
+    for placed, column in zip(layout.columns, columns, strict=True):
+        if column.is_focus or column.is_source:
+            assert placed.cell_width >= (NUMBER_WIDTHS[0] if column.is_focus else SOURCE_WIDTHS[-1])
+        assert not placed.is_spine
 
 
 def test_a_folded_column_has_the_width_of_a_spine() -> None:

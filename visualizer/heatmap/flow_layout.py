@@ -59,6 +59,8 @@ CONTEXT_GAP_FACTOR, CONTEXT_GAP_PX = 2.6, 14
 """Gap before a matrix to which ribbons lead: factor relative to other gaps, and added width."""
 GAP_SHARES = (1.0, 0.8, 0.65)
 NUMBER_WIDTHS = (46, 38)
+SOURCE_WIDTHS = (46, 38, 32)
+"""Widths of source cells with numbers; the last one has room for two decimals and a sign."""
 FOCUS_WIDTHS = (46, 38, 32, 23)
 MIN_NUMBERED_FOCUS_PX = 44
 MAX_FOCUS_PX = 84
@@ -347,6 +349,7 @@ class FlowArranger:
             for level in NUMBERED_LEVELS:
                 for gap in gaps:
                     yield from self._all_numbered(level, gap)
+                for gap in gaps:
                     yield from self._focus_numbered(level, gap, is_narrowest=gap == gaps[-1])
         for level in FOLD_LEVELS:
             for gap in gaps if level < FOLD_LEVELS[-1] else gaps[-1:]:
@@ -360,7 +363,7 @@ class FlowArranger:
         for width in NUMBER_WIDTHS:
             cells = [self._limited(at, width * scale, level, is_capped=False) for at in self._all]
             yield from self._if_fitting(level, gap, cells)
-        for source in NUMBER_WIDTHS:
+        for source in SOURCE_WIDTHS:
             yield from self._context_widths(
                 level, gap, NUMBER_WIDTHS[0], source, CONTEXT_WIDTHS[:7]
             )
@@ -433,7 +436,7 @@ class FlowArranger:
                 limit = max(self.row_height * MAX_FOCUS_RATIO, NUMBER_WIDTHS[0] * scale)
                 widths.append(min(focus * scale, limit))
             else:
-                is_numbered = column.is_source and source >= NUMBER_WIDTHS[-1]
+                is_numbered = column.is_source and source >= SOURCE_WIDTHS[-1]
                 width = source if column.is_source else other
                 widths.append(self._limited(at, width * scale, level, is_capped=not is_numbered))
         return widths
