@@ -270,8 +270,8 @@ def faults(sketch: Sketch, window: tuple[int, int], ratio: float) -> list[tuple[
     layout = lay_out_board(board, *window, ratio, is_paged=True)
     for _ in range(3):  # notes on pooling also need room
         layout = lay_out_board(pooled_to(board, layout.room), *window, ratio, is_paged=True)
-    assert layout.place_panels
-    page = layout.place_panels.page
+    assert layout.placed_panels
+    page = layout.placed_panels.page
     if page is None and (layout.width > window[0] or layout.height > window[1]):
         return []  # no room for the smallest one: the board scrolls
     height = page or window[1]
@@ -325,8 +325,8 @@ def test_panels_are_as_large_as_possible_in_any_window(
     chosen = arranger.best
     candidates = [*arranger.candidates(chosen.heads)]
     other, worth = data.draw(st.sampled_from(candidates))
-    sizes = [one for one in measures.sizes(MIN_SIDE_PX) if measures.fits(other, one, window[1])]
-    side = data.draw(st.sampled_from(measures.sizes(MIN_SIDE_PX)))
+    sizes = [one for one in measures.panel_sides() if measures.fits(other, one, window[1])]
+    side = data.draw(st.sampled_from(measures.panel_sides()))
     assert measures.height_of(other, side) == pytest.approx(measures.top_edges(other, side)[1])
     for band in other.bands:
         wide = measures.left_edges(other, band, side)[1]
@@ -383,7 +383,7 @@ def test_panels_grow_with_the_window() -> None:
 
 def test_heads_that_do_not_fit_are_on_further_pages() -> None:
     layout = lay_out_board(a_board(3, 6, 12), 800, 640, is_paged=True)
-    page = layout.place_panels.page if layout.place_panels else None
+    page = layout.placed_panels.page if layout.placed_panels else None
     assert page == 640
     pages = [int(slot.cells.top() // page) for slot in layout.slots]
     assert max(pages) >= 1
@@ -427,17 +427,17 @@ def test_groups_of_heads_are_side_by_side_in_a_wide_window() -> None:
 def test_the_arrangement_stays_unless_another_is_one_and_a_half_times_as_good() -> None:
     board = a_board(4, 1, 8)
     wide = lay_out_board(board, 1400, 900, is_paged=True)
-    assert wide.place_panels
-    assert len(wide.place_panels.arrangement.bands) == 1
-    kept = lay_out_board(board, 980, 900, present=wide.place_panels.arrangement, is_paged=True)
+    assert wide.placed_panels
+    assert len(wide.placed_panels.arrangement.bands) == 1
+    kept = lay_out_board(board, 980, 900, present=wide.placed_panels.arrangement, is_paged=True)
     anew = lay_out_board(board, 980, 900, is_paged=True)
-    assert kept.place_panels
-    assert anew.place_panels
-    assert len(kept.place_panels.arrangement.bands) == 1
-    assert len(anew.place_panels.arrangement.bands) == 2
-    left = lay_out_board(board, 500, 900, present=wide.place_panels.arrangement, is_paged=True)
-    assert left.place_panels
-    assert len(left.place_panels.arrangement.bands) > 1
+    assert kept.placed_panels
+    assert anew.placed_panels
+    assert len(kept.placed_panels.arrangement.bands) == 1
+    assert len(anew.placed_panels.arrangement.bands) == 2
+    left = lay_out_board(board, 500, 900, present=wide.placed_panels.arrangement, is_paged=True)
+    assert left.placed_panels
+    assert len(left.placed_panels.arrangement.bands) > 1
 
 
 def test_neighbouring_stages_without_heads_share_a_column() -> None:

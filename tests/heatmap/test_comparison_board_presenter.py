@@ -112,7 +112,7 @@ def test_a_weight_that_one_side_forbids_is_marked_and_counts_as_0() -> None:
     for kept, live, whose in ((CAUSAL, FREE, "A"), (FREE, CAUSAL, "B")):
         change = column(board(live, a_view(kept)), ComparedSide.CHANGE)
         above = ~np.tri(6, dtype=bool)
-        np.testing.assert_array_equal(change.uneven_rows, above)
+        np.testing.assert_array_equal(change.uneven_cells, above)
         assert change.forbidden is not None
         assert not change.forbidden.any()
         assert f"light hatching: forbidden in {whose} only" in change.notes
@@ -120,7 +120,7 @@ def test_a_weight_that_one_side_forbids_is_marked_and_counts_as_0() -> None:
         np.testing.assert_allclose(change.values, by_hand, atol=1e-7)
     both = column(board(a_run(seed=5), a_view(CAUSAL)), ComparedSide.CHANGE)
     np.testing.assert_array_equal(both.forbidden, above)
-    assert both.uneven_rows is None
+    assert both.uneven_cells is None
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -131,9 +131,9 @@ def test_a_forbidden_score_has_no_difference(is_kept: bool) -> None:
     by_hand = live.trace.read("scaled", (0,)) - kept.trace.read("scaled", (0,))
     by_hand[(np.tri(6) == 0) | np.tri(6, k=-2, dtype=bool)] = 0
     np.testing.assert_allclose(change.values, by_hand, atol=1e-6)
-    assert change.uneven_rows is not None
-    np.testing.assert_array_equal(change.uneven_rows, np.tri(6, k=-2, dtype=bool))
-    np.testing.assert_array_equal(change.hidden, change.uneven_rows)
+    assert change.uneven_cells is not None
+    np.testing.assert_array_equal(change.uneven_cells, np.tri(6, k=-2, dtype=bool))
+    np.testing.assert_array_equal(change.hidden, change.uneven_cells)
     assert np.isfinite(change.values).all()
 
 
@@ -194,7 +194,7 @@ def test_a_mismatch_is_shown_next_to_the_run_with_its_reason(
     shown = board(live, view)
     assert titles(shown) == ["Context A", "Context B"]
     a = column(shown, ComparedSide.A)
-    assert a.is_only_panel
+    assert a.is_unlinked
     np.testing.assert_array_equal(a.values, CAUSAL.trace.read("context", (0,)))
     bar = present_comparison(resolved(live, view))
     assert bar
@@ -217,7 +217,7 @@ def test_other_words_of_the_same_length_keep_their_labels() -> None:
     shown = board(live, a_view(CAUSAL))
     assert column(shown, ComparedSide.A).rows.labels[0] == "Your"
     assert column(shown, ComparedSide.B).rows.labels[0] == "My"
-    assert not column(shown, ComparedSide.A).is_only_panel
+    assert not column(shown, ComparedSide.A).is_unlinked
 
 
 def test_other_texts_of_a_batch() -> None:
@@ -291,7 +291,7 @@ def test_without_dropout_there_are_no_samples() -> None:
 )
 def test_arrow_keys_move_through_every_column_and_back(live: Run, view: View) -> None:
     shown = board(live, view)
-    reachable = [panels[0] for panels in shown.columns if not panels[0].is_only_panel]
+    reachable = [panels[0] for panels in shown.columns if not panels[0].is_unlinked]
     cell, seen, steps = move_cursor(shown, None, 0, 1), [], 0
     for way in (1, -1):
         seen.append([panel_of_cell(shown, cell)] if cell else [])

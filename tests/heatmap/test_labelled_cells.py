@@ -26,7 +26,7 @@ VALUES = np.array([[0.0, 1.0, np.nan], [0.25, -1.0, 0.5]])
 def cells_of(**changes: object) -> LabelledCells:
     made = {
         "values": VALUES, "rows": ("1", "2"), "columns": ("a", "b", "rest"), "low": -1.0,
-        "high": 1.0, "map_name": "viridis", "unit": "nats", "with_head_axis": 2,
+        "high": 1.0, "map_name": "viridis", "unit": "nats", "gap_column": 2,
         "describe": lambda row, column: f"cell {row} {column}",
     }  # fmt: skip
     return LabelledCells(**{**made, **changes})  # type: ignore[arg-type]
@@ -110,9 +110,7 @@ def test_the_pointer_repaints_only_visible_cells(
     titles = tuple(map(str, range(1_000)))
     view = view_of(
         qtbot,
-        cells_of(
-            values=np.zeros((2, 1_000)), columns=titles, words=(titles,) * 2, with_head_axis=0
-        ),
+        cells_of(values=np.zeros((2, 1_000)), columns=titles, words=(titles,) * 2, gap_column=0),
     )
     placed, rect_of = [], view.rect_of
 
@@ -134,7 +132,7 @@ def test_a_wide_table_of_words_shows_its_end_and_keys_reveal_its_beginning(qtbot
     values = np.zeros((2, 40))
     titles = tuple(map(str, range(40)))
     view = view_of(
-        qtbot, cells_of(values=values, columns=titles, words=(titles,) * 2, with_head_axis=0)
+        qtbot, cells_of(values=values, columns=titles, words=(titles,) * 2, gap_column=0)
     )
     bar = view.horizontalScrollBar()
     assert bar.value() == bar.maximum() > 0

@@ -203,7 +203,7 @@ def test_masked_cells_are_tinted_and_struck_through(cell: int, theme: Theme) -> 
 def test_a_cell_that_one_side_forbids_is_hatched_over_its_colour(cell: int, theme: Theme) -> None:
     uneven = np.triu(np.ones((6, 6), dtype=bool), 1)
     fields: dict[str, Any] = {"colour": SIGNED, "part": ComparedSide.CHANGE}
-    painted = Painted(a_heatmap(np.full((6, 6), 1.0), uneven_rows=uneven, **fields), cell, theme)
+    painted = Painted(a_heatmap(np.full((6, 6), 1.0), uneven_cells=uneven, **fields), cell, theme)
     mark = theme.border.lower()
     for row, column in np.ndindex(6, 6):
         area = painted.slot.cell(row, column)

@@ -100,8 +100,6 @@ class Heatmap(Struct, frozen=True, eq=False):
         The head; None for a stage without heads and for aggregated heads.
     fold : HeadAggregate or None
         How the heads are aggregated; None for a single head or a stage without heads.
-    text : int
-        The index of its text in the batch.
     label : str
         The name of its head or text, next to its rows.
     values : numpy.ndarray
@@ -122,14 +120,14 @@ class Heatmap(Struct, frozen=True, eq=False):
         [1, column] if the panel is transposed.
     hidden : numpy.ndarray or None
         Boolean, of the same shape as the values: cells that are not drawn.
-    uneven_rows : numpy.ndarray or None
+    uneven_cells : numpy.ndarray or None
         Boolean, of the same shape: cells that only one side of a comparison forbids.
     part : ComparedSide
         Its role in a comparison.
-    shared_scale_sources : frozenset of (stage, head, fold)
-        The other panels with highlights that this panel also shows.
-    is_only_panel : bool
-        Whether its tokens differ from those of the other panels, so that it has no cursor.
+    linked_panels : frozenset of (stage, head, fold)
+        The other panels whose cursor and highlights this panel also shows.
+    is_unlinked : bool
+        Whether the panel shows no cursor, because its tokens differ from those of other panels.
     layer : int or None
         Its layer, if rows are layers and columns are heads.
     is_marked : bool
@@ -158,12 +156,12 @@ class Heatmap(Struct, frozen=True, eq=False):
     side: tuple[int, int]
     ends: np.ndarray | None = None
     hidden: np.ndarray | None = None
-    uneven_rows: np.ndarray | None = None
+    uneven_cells: np.ndarray | None = None
     part: ComparedSide = ComparedSide.PLAIN
-    shared_scale_sources: frozenset[tuple[str, int | None, HeadAggregate | None]] = field(
+    linked_panels: frozenset[tuple[str, int | None, HeadAggregate | None]] = field(
         default_factory=frozenset
     )
-    is_only_panel: bool = False
+    is_unlinked: bool = False
     layer: int | None = None
     is_marked: bool = False
     is_share: bool = False
@@ -176,13 +174,13 @@ class Heatmap(Struct, frozen=True, eq=False):
             values=np.ascontiguousarray(self.values.T),
             rows=self.columns,
             columns=self.rows,
-            forbidden=_turned(self.forbidden),
-            dropped=_turned(self.dropped),
+            forbidden=_transpose(self.forbidden),
+            dropped=_transpose(self.dropped),
             sums=None,
             side=self.side[::-1],
-            ends=_turned(self.ends),
-            hidden=_turned(self.hidden),
-            uneven_rows=_turned(self.uneven_rows),
+            ends=_transpose(self.ends),
+            hidden=_transpose(self.hidden),
+            uneven_cells=_transpose(self.uneven_cells),
         )
 
     @property
@@ -206,7 +204,7 @@ class Heatmap(Struct, frozen=True, eq=False):
         return self.rows.part is not None or self.columns.part is not None
 
 
-def _turned(cells: np.ndarray | None) -> np.ndarray | None:
+def _transpose(cells: np.ndarray | None) -> np.ndarray | None:
     return None if cells is None else np.ascontiguousarray(cells.T)
 
 

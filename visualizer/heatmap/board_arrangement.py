@@ -29,8 +29,8 @@ from visualizer.heatmap.panel_margins import (
     min_column_head_width,
     panel_title_width,
     row_sums_width,
-    widest_label,
-    widest_row_label,
+    widest_label_width,
+    widest_row_label_width,
 )
 from visualizer.widgets.fonts import font_metrics, text_scale
 
@@ -144,8 +144,8 @@ class ColumnMeasures:
         shared = len(first.notes) if self.has_shared_notes else 0
         self.notes = shared
         self.footer_height = max(footer_height(one, len(one.notes) - shared) for one in column)
-        self.widest_row = max(widest_row_label(one.rows) for one in column)
-        self.widest_key = widest_label(first.columns.labels) if self.is_token else 0.0
+        self.widest_row = max(widest_row_label_width(one.rows) for one in column)
+        self.widest_key = widest_label_width(first.columns.labels) if self.is_token else 0.0
         self.has_own_labels = has_other_rows
         self.has_other_keys = len({one.columns.labels for one in column}) > 1
         self.head_width = max(head_label_width(one, is_short=False) for one in column)
@@ -192,19 +192,18 @@ class BoardMeasures:
         self.has_other_keys = any(one.has_other_keys for one in self.columns)
         self.notes_lines = max(len(shared_notes(column)) for column in board.columns)
 
-    def sizes(self, smallest: float) -> list[float]:
-        """Return the panel sides that fill whole pixels, in ascending order; the first are pooled.
+    def panel_sides(self) -> list[float]:
+        """Return the panel sides that fill whole pixels, in ascending order; the first pool cells.
 
-        If cells must be smaller than the smallest side allows, only that side is returned.
+        Sides below `MIN_SIDE_PX` are omitted unless even the largest cells give a smaller side.
         """
         ratio, tokens = self.pixel_ratio, self.tokens
-        least = smallest * self.scale * ratio
-        pooled = {-(-tokens // block) for block in range(2, int(tokens / least) + 1)}
-        largest = max(1, int(self.largest_cell * ratio + 1e-6))
-        first = max(1, min(largest, math.ceil(min(least, tokens * largest) / tokens)))
-        whole = [tokens * pixels for pixels in range(first, largest + 1)]
-        sides, most = [*sorted(pooled), *whole], tokens * self.largest_cell * ratio + 1e-6
-        return [side / ratio for side in sides if side <= most] or [sides[0] / ratio]
+        least = MIN_SIDE_PX * self.scale * ratio
+        pooled = sorted({-(-tokens // block) for block in range(2, int(tokens / least) + 1)})
+        largest = int(self.largest_cell * ratio + 1e-6)
+        first = min(largest, math.ceil(least / tokens))
+        sides = [*pooled, *(tokens * pixels for pixels in range(first, largest + 1))]
+        return [side / ratio for side in sides]
 
     def fits(self, one: PanelArrangement, side: float, height: float) -> bool:
         """Return whether panels with this side fit in this arrangement."""
@@ -302,10 +301,6 @@ class BoardMeasures:
             else:
                 lanes.append((at,))
         return lanes
-
-    def longest(self) -> float:
-        """Return the width to which labels are shortened if there is enough room."""
-        return MAX_LABEL_PX * self.scale
 
     def min_width(self, at: int, side: float) -> float:
         """Return the minimum width of the cells of a column's panels."""
@@ -611,7 +606,7 @@ class BoardArranger:
 
     @cached_property
     def _panel_sides(self) -> list[float]:
-        return self.measures.sizes(MIN_SIDE_PX)
+        return self.measures.panel_sides()
 
     def _largest_size(self, one: PanelArrangement, height: float, least: float) -> int | None:
         """Return the index of the largest side that fits and exceeds `least`, or None."""

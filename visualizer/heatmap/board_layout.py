@@ -19,7 +19,7 @@ from visualizer.heatmap.panel_margins import (
     min_column_head_width,
     panel_title_width,
     row_sums_width,
-    widest_label,
+    widest_label_width,
 )
 from visualizer.session.cell_address import Cell, ParameterCell
 from visualizer.session.token_selection import TokenRole
@@ -163,7 +163,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
     def column_labels_height(self) -> float:
         """Height of the area for column labels, above the cells."""
         columns = self.heatmap.columns
-        widest = widest_label(columns.labels)
+        widest = widest_label_width(columns.labels)
         height = label_height(widest, columns.is_token, self.cell_width, self.longest)
         return height + LABEL_TOP_MARGIN_PX * text_scale()
 
@@ -419,7 +419,7 @@ class BoardLayout(Struct, frozen=True, dict=True):
     ----------
     room : int
         Number of drawn cells that fit along a panel's side, in device pixels; 0 without panels.
-    place_panels : PlacedPanels, optional
+    placed_panels : PlacedPanels, optional
         The positions from which the layout was created.
     flow : FlowPlacement, optional
         The flow board around the cells.
@@ -430,14 +430,14 @@ class BoardLayout(Struct, frozen=True, dict=True):
     height: float
     head: float
     room: int = 0
-    place_panels: PlacedPanels | None = None
+    placed_panels: PlacedPanels | None = None
     flow: FlowPlacement | None = None
 
     def has_same_positions(self, other: BoardLayout) -> bool:
         """Return whether panels have the same positions in both layouts; False if unknown."""
         if self.flow and other.flow:
             return self.flow.layout is other.flow.layout
-        is_same = self.place_panels is not None and self.place_panels is other.place_panels
+        is_same = self.placed_panels is not None and self.placed_panels is other.placed_panels
         return is_same and (self.width, self.height) == (other.width, other.height)
 
     @cached_property

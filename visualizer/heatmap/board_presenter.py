@@ -54,7 +54,7 @@ class BoardContents(Struct, frozen=True, eq=False):
         Highlights of the current step or prediction, otherwise of the hovered or pinned cell.
     message : str
         Text shown if the board has no panels.
-    board_identity, step_key : hashable
+    board_key, step_key : hashable
         Cache keys of the board and of the step's highlights.
     step_highlights : Highlights
         The highlights of the step or the prediction, but not of a cell.
@@ -64,7 +64,7 @@ class BoardContents(Struct, frozen=True, eq=False):
     cursor: CellCursor = field(default_factory=CellCursor)
     highlights: Highlights = field(default_factory=Highlights)
     message: str = ""
-    board_identity: Hashable = None
+    board_key: Hashable = None
     step_key: Hashable = None
     step_highlights: Highlights = field(default_factory=Highlights)
 
@@ -82,7 +82,7 @@ def present_board_contents(
     previous = previous or BoardContents()
     board_key, step_key = _board_key(resolved), resolved.step_key
     board, step_highlights = previous.board, previous.step_highlights
-    if board_key != previous.board_identity:
+    if board_key != previous.board_key:
         present = present_comparison_board if resolved.comparison else present_board
         presented = present(resolved, board)
         if _board_parts(presented) != _board_parts(board):

@@ -28,7 +28,7 @@ MAX_LABELS = 12
 def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme) -> None:
     """Paint the cursor over a panel."""
     heatmap, cells = slot.heatmap, slot.cells
-    if heatmap.is_only_panel:
+    if heatmap.is_unlinked:
         return
     _paint_selected_tokens(painter, slot, cursor, theme)
     row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query

@@ -33,12 +33,12 @@ def shows_cell(heatmap: Heatmap, cell: Cell) -> bool:
     """Return whether a panel shows a cell: its own, or one of a panel highlighted with it."""
     source = (cell.stage, cell.head, cell.fold)
     own = (heatmap.stage, heatmap.head, heatmap.fold)
-    return not heatmap.is_only_panel and (source == own or source in heatmap.shared_scale_sources)
+    return not heatmap.is_unlinked and (source == own or source in heatmap.linked_panels)
 
 
 def belongs_to_panel(heatmap: Heatmap, cell: Cell) -> bool:
     """Return whether a cell belongs to a panel."""
-    return not heatmap.is_only_panel and cell_at(heatmap, *cell.place[-2:]) == cell
+    return not heatmap.is_unlinked and cell_at(heatmap, *cell.place[-2:]) == cell
 
 
 def cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:
@@ -147,7 +147,7 @@ def move_cursor(
     Without a cell, or from a panel that is not shown, go to the first visible cell of the stage to
     predict, or else of the first panel.
     """
-    together = (column for column in board.columns if not column[0].is_only_panel)
+    together = (column for column in board.columns if not column[0].is_unlinked)
     board = Board(tuple(tuple(filter(board.is_current, column)) for column in together))
     heatmap = panel_of_cell(board, cell) if cell else None
     if cell is None or heatmap is None:

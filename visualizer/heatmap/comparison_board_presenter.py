@@ -66,7 +66,7 @@ class SidePanelSource(PanelSource):
     ) -> None:
         super().__init__(resolved, stage, *head_or_aggregate)
         self.part, self.title = part, f"{stage.title} {SIDE_LETTERS[part]}"
-        self.is_only_panel = other is None and part is ComparedSide.A
+        self.is_unlinked = other is None and part is ComparedSide.A
         if other:
             tensor = other.trace.displayed_stage(stage.name, self.requested_transform, self.by)
             self.beside = ((other.trace, tensor),)
@@ -78,7 +78,7 @@ class HeadPanelSource(PanelSource):
     def __init__(self, resolved: ResolvedView, stage: Stage, head: int, other: int) -> None:
         super().__init__(resolved, stage, head, None)
         self.title = f"{stage.title}, head {head + 1}"
-        self.shared_scale_sources = _linked_panels(stage, head, (other,))
+        self.linked_panels = _linked_panels(stage, head, (other,))
         self.other = (*resolved.leading, other)
 
     def _panel_label(self) -> str:
@@ -100,7 +100,7 @@ class DropoutSamplePanelSource(PanelSource):
         self.title = title
         shown = (*(run.trace.cached_stage(name) for name in names), mean)
         self.beside = tuple((run.trace, tensor) for tensor in shown)
-        self.shared_scale_sources = _linked_panels(stage, head, tuple(map(run.trace.stage, names)))
+        self.linked_panels = _linked_panels(stage, head, tuple(map(run.trace.stage, names)))
 
     def _row_sums(self) -> np.ndarray | None:
         return None  # they do not fit next to four panels per row
@@ -143,12 +143,10 @@ class ChangePanelSource(PanelSource):
         self.tensor, before = difference_tensor(resolved, stage.name, self.by)
         if comparison.against is ComparisonKind.HEAD:
             self.index = before
-            self.whole_area = (*before, *self.extent.cells)
-            self.shared_scale_sources = _linked_panels(stage, self.head, comparison.heads)
+            self.drawn_index = (*before, *self.extent.cells)
+            self.linked_panels = _linked_panels(stage, self.head, comparison.heads)
         elif is_sampled:
-            self.shared_scale_sources = _linked_panels(
-                stage, self.head, (self.trace.stage(Role.WEIGHTS),)
-            )
+            self.linked_panels = _linked_panels(stage, self.head, (self.trace.stage(Role.WEIGHTS),))
 
     def _before_dropout(self) -> CachedTensor | None:
         return None

@@ -189,7 +189,7 @@ def _stage_operand(
         return known[key]
     if not column.is_operand_transposed:
         return replace(source, key=key)
-    return replace(source.transposed(key), is_only_panel=True)
+    return replace(source.transposed(key), is_unlinked=True)
 
 
 def _layer_weights_panel(
@@ -235,7 +235,7 @@ def _layer_weights_panel(
         ends=None,
         notes=(),
         side=pooled.shape,
-        is_only_panel=True,
+        is_unlinked=True,
         is_share=False,
     )
 

@@ -199,7 +199,7 @@ def is_block_shown(slot: PanelSlot, block: HighlightBlock) -> bool:
     """Return whether a panel shows the values of a block."""
     heatmap = slot.heatmap
     is_own = block.stage == heatmap.stage and block.head == heatmap.head
-    return is_own and not heatmap.fold and not heatmap.is_only_panel
+    return is_own and not heatmap.fold and not heatmap.is_unlinked
 
 
 def visible_cells(slot: PanelSlot, block: HighlightBlock) -> QRectF | None:

@@ -39,10 +39,10 @@ class LabelledCells(Struct, frozen=True, eq=False):
         Cells that are framed.
     highlighted_row : int or None
         The row with the highlighted title.
-    with_head_axis : int
+    gap_column : int
         The column that is preceded by a gap; 0 if there is none.
     separate_upper_limit : float
-        The value of the last colour of a separate scale, centred at 0, from column `with_head_axis`
+        The value of the last colour of a separate scale, centred at 0, from column `gap_column`
         on; 0 if all columns share a scale.
     describe : callable
         Returns a description of a cell, given its row and column.
@@ -58,7 +58,7 @@ class LabelledCells(Struct, frozen=True, eq=False):
     words: tuple[tuple[str, ...], ...] = ()
     marked: frozenset[RowColumnIndex] = frozenset()
     highlighted_row: int | None = None
-    with_head_axis: int = 0
+    gap_column: int = 0
     separate_upper_limit: float = 0.0
     describe: Callable[[int, int], str] = _no_description
 
@@ -67,8 +67,8 @@ class LabelledCells(Struct, frozen=True, eq=False):
         span = self.high - self.low
         found = (self.values - self.low) / (span if span > 0 else 1.0)
         if self.separate_upper_limit:
-            found[:, self.with_head_axis :] = (
-                self.values[:, self.with_head_axis :] / self.separate_upper_limit + 1
+            found[:, self.gap_column :] = (
+                self.values[:, self.gap_column :] / self.separate_upper_limit + 1
             ) / 2
         return np.clip(found, 0, 1)
 

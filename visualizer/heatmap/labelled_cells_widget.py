@@ -125,7 +125,7 @@ class LabelledCellsView(CellTable):
     def _column_left(self, column: int) -> float:
         cells = self.cells
         assert cells is not None
-        is_apart = cells.with_head_axis and column >= cells.with_head_axis
+        is_apart = cells.gap_column and column >= cells.gap_column
         return self._side + column * self._width + (self._gap if is_apart else 0)
 
     def _cell_at(self, point: QPointF) -> RowColumnIndex | None:
@@ -136,15 +136,15 @@ class LabelledCellsView(CellTable):
         row = int((point.y() - self._top + self.verticalScrollBar().value()) // self._height)
         right = point.x() + self.horizontalScrollBar().value() - self._side
         column = int(right // self._width)
-        if cells.with_head_axis and column >= cells.with_head_axis:
-            column = max(cells.with_head_axis, int((right - self._gap) // self._width))
+        if cells.gap_column and column >= cells.gap_column:
+            column = max(cells.gap_column, int((right - self._gap) // self._width))
         return (row, column) if 0 <= row < rows and 0 <= column < columns else None
 
     def _update_scroll_ranges(self) -> None:
         """Update the ranges of the scroll bars."""
         view, cells = self.viewport().size(), self.cells
         self._side, self._top = self._measure_title_width(), font_metrics(10).height() + 3
-        self._gap = GAP_PX * text_scale() if cells and cells.with_head_axis else 0.0
+        self._gap = GAP_PX * text_scale() if cells and cells.gap_column else 0.0
         if cells is not None:
             self._width, self._height = self._measure_cell_width(), self._measure_cell_height()
         right = self._column_left(len(cells.columns)) if cells else 0
@@ -252,7 +252,7 @@ class LabelledCellsView(CellTable):
             if cells.words:
                 short = lines.elidedText(title, Qt.TextElideMode.ElideRight, box.width() - 4)
                 painter.drawText(box.adjusted(2, 0, -2, 0), ALIGN_LEFT, short)
-            elif cells.with_head_axis and column >= cells.with_head_axis:
+            elif cells.gap_column and column >= cells.gap_column:
                 box.setLeft(box.right() - lines.horizontalAdvance(title) - 1)
                 painter.drawText(box, ALIGN_RIGHT | Qt.TextFlag.TextDontClip, title)
             elif column % every == 0 and not self._is_under_last_title(column):
@@ -261,7 +261,7 @@ class LabelledCellsView(CellTable):
     def _is_under_last_title(self, column: int) -> bool:
         """Return whether the title of the separate column needs the room above another column."""
         cells = self.cells
-        if cells is None or not cells.with_head_axis:
+        if cells is None or not cells.gap_column:
             return False
         last = self._column_left(len(cells.columns)) - font_metrics(10).horizontalAdvance(
             cells.columns[-1]

@@ -233,17 +233,17 @@ def head_label_width(heatmap: Heatmap, is_short: bool) -> float:
     return mark + _measure_text(text, system_font()) * 1.1
 
 
-def widest_label(labels: tuple[str, ...]) -> float:
+def widest_label_width(labels: tuple[str, ...]) -> float:
     """Return the width of the widest label among the first ones; others are elided if necessary."""
     return _measure_widest(labels[:MAX_MEASURED_LABELS], system_font())
 
 
-def widest_row_label(axis: HeatmapAxis) -> float:
+def widest_row_label_width(axis: HeatmapAxis) -> float:
     """Return the width of the widest row label; for many tokens, positions are shown instead."""
     count = len(axis.labels)
     has_places = axis.is_token and count >= MIN_POSITION_TOKENS
     place = _measure_widest((f"{count:,}",), system_font()) if has_places else 0.0
-    return max(widest_label(axis.labels), place)
+    return max(widest_label_width(axis.labels), place)
 
 
 MIN_POSITION_TOKENS = 100

@@ -27,7 +27,7 @@ from visualizer.heatmap.panel_margins import (
     has_vertical_labels,
     head_label_width,
     short_head_label,
-    widest_label,
+    widest_label_width,
 )
 from visualizer.session.view_options import ColourLimits
 from visualizer.widgets.fonts import font_metrics, scaled_font, system_font, text_scale
@@ -83,7 +83,9 @@ def label_size(axis: HeatmapAxis, cell: float) -> int:
 def are_labels_vertical(slot: PanelSlot) -> bool:
     """Return whether the column labels of a panel are vertical; positions never are."""
     columns = slot.heatmap.columns
-    return columns.is_token and has_vertical_labels(widest_label(columns.labels), slot.cell_width)
+    return columns.is_token and has_vertical_labels(
+        widest_label_width(columns.labels), slot.cell_width
+    )
 
 
 def shows_positions(axis: HeatmapAxis, cell: float) -> bool:
@@ -111,7 +113,7 @@ def column_label_width(axis: HeatmapAxis, cell: float) -> float:
     if shows_positions(axis, cell):
         return font_metrics(12).horizontalAdvance(f"{len(axis.labels):,}") + 8
     if axis.is_token:
-        return widest_label(axis.labels) * label_size(axis, cell) / LABEL + 3
+        return widest_label_width(axis.labels) * label_size(axis, cell) / LABEL + 3
     return font_metrics(12).horizontalAdvance(axis.labels[-1]) + 8
 
 

@@ -100,8 +100,8 @@ def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     heatmap = slot.heatmap
     if heatmap.forbidden is not None:
         paint_mask(painter, slot, heatmap.forbidden, theme)
-    if heatmap.uneven_rows is not None:
-        _paint_uneven(painter, slot, heatmap.uneven_rows, theme)
+    if heatmap.uneven_cells is not None:
+        _paint_uneven(painter, slot, heatmap.uneven_cells, theme)
     if heatmap.dropped is not None and slot.cell_width >= 6:
         painter.setPen(QPen(QColor(theme.border), 1.25 if slot.cell_width >= 20 else 1))
         inset = slot.cell_width * 0.22

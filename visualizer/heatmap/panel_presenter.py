@@ -49,8 +49,8 @@ class PanelSource:
     """
 
     part = ComparedSide.PLAIN
-    shared_scale_sources: frozenset[tuple[str, int | None, HeadAggregate | None]] = frozenset()
-    is_only_panel = False
+    linked_panels: frozenset[tuple[str, int | None, HeadAggregate | None]] = frozenset()
+    is_unlinked = False
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class PanelSource:
         self.beside: tuple[tuple[Trace, CachedTensor], ...] = ()
         self.extent = extent or resolved.extent(stage)
         self.index = (*self.leading, *(() if head is None else (head,)))
-        self.whole_area = (*self.index, *self.extent.cells)
+        self.drawn_index = (*self.index, *self.extent.cells)
 
     def heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
         """Build the panel, or return a known panel that was built from the same inputs."""
@@ -93,7 +93,7 @@ class PanelSource:
         labels = self.resolved.side_labels(self.leading)
         key = (type(self), self.tensor, before, self.leading, self.head, self.by, self.lens,
                self.extent, colour, masking, labels, stage.symbol, self.beside, self.part,
-               self.title, self.shared_scale_sources, self._panel_label(), self.requested_transform,
+               self.title, self.linked_panels, self._panel_label(), self.requested_transform,
                self.tensor.version)  # fmt: skip
         if key in known:
             return known[key]
@@ -109,23 +109,23 @@ class PanelSource:
             self._panel_notes(colour, values, (forbidden, dropped, hidden)), self._value_unit(),
             self.extent.side,
             self._drawn_row_maxima(values) if colour.limits is ColourLimits.ROW else None, hidden,
-            self._uneven_cells(), self.part, self.shared_scale_sources, self.is_only_panel,
+            self._uneven_cells(), self.part, self.linked_panels, self.is_unlinked,
             is_share=self._is_share(),
         )  # fmt: skip
 
     def _read_values(self) -> np.ndarray:
-        return self.tensor.read_pooled(*self.extent.blocks, self.whole_area)
+        return self.tensor.read_pooled(*self.extent.blocks, self.drawn_index)
 
     def draw_coarse_rows(self, most_cells: int | None = None) -> bool:
         """Draw coarse rows on the worker thread; see `CachedTensor.draw_coarse_rows`."""
-        part = (*self.extent.blocks, self.whole_area)
+        part = (*self.extent.blocks, self.drawn_index)
         made = [tensor.draw_coarse_rows(*part, most_cells) for tensor in self._read_tensors]
         return any(made)
 
     def draw(self, is_over: Callable[[], bool]) -> bool:
         """Draw the exact values; see `CachedTensor.draw`."""
         return all(
-            tensor.draw(*self.extent.blocks, self.whole_area, is_over)
+            tensor.draw(*self.extent.blocks, self.drawn_index, is_over)
             for tensor in self._read_tensors
         )
 
@@ -138,7 +138,7 @@ class PanelSource:
     def exact_row_share(self) -> float:
         """The share of its rows that are exact."""
         return min(
-            tensor.exact_row_share(*self.extent.blocks, self.whole_area)
+            tensor.exact_row_share(*self.extent.blocks, self.drawn_index)
             for tensor in self._read_tensors
         )
 
@@ -146,7 +146,7 @@ class PanelSource:
     def drawn_share(self) -> float:
         """The share of its rows that were at least sampled."""
         return min(
-            tensor.drawn_share(*self.extent.blocks, self.whole_area)
+            tensor.drawn_share(*self.extent.blocks, self.drawn_index)
             for tensor in self._read_tensors
         )
 
@@ -154,7 +154,7 @@ class PanelSource:
     def sampled_rows(self) -> int:
         """Number of rows per sampled row, if the drawn values are not exact."""
         return max(
-            tensor.rows_per_sample(*self.extent.blocks, self.whole_area)
+            tensor.rows_per_sample(*self.extent.blocks, self.drawn_index)
             for tensor in self._read_tensors
         )
 
@@ -274,8 +274,8 @@ class PanelSource:
     ) -> np.ndarray | None:
         if self.by or self.lens is not WeightTransform.PLAIN:
             return None
-        before = source.read_pooled(*self.extent.blocks, self.whole_area)
-        left = self.tensor.read_pooled(*self.extent.blocks, self.whole_area)
+        before = source.read_pooled(*self.extent.blocks, self.drawn_index)
+        left = self.tensor.read_pooled(*self.extent.blocks, self.drawn_index)
         dropped: np.ndarray = (left == 0) & (before != 0)
         return dropped if forbidden is None else dropped & ~forbidden
 

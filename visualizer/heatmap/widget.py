@@ -284,10 +284,10 @@ class BoardCanvas(CellScrollArea):
         if self.board.flow:
             return place_flow(self.board, width, height, ratio)
         present = None
-        if self.board_layout.place_panels and self._stages == [
+        if self.board_layout.placed_panels and self._stages == [
             one[0].column for one in self.board.columns
         ]:
-            present = self.board_layout.place_panels.arrangement
+            present = self.board_layout.placed_panels.arrangement
         return lay_out_board(self.board, width, height, ratio, present=present, is_paged=True)
 
     def _place_minimap(self) -> None:
@@ -335,7 +335,7 @@ class BoardCanvas(CellScrollArea):
     @property
     def _page_height(self) -> float | None:
         """Height of a page of heads; None for a board without pages."""
-        return self.board_layout.place_panels.page if self.board_layout.place_panels else None
+        return self.board_layout.placed_panels.page if self.board_layout.placed_panels else None
 
     def turn_page(self, pages: int) -> None:
         """Move by a number of pages of heads."""
@@ -858,7 +858,7 @@ class BoardView(BoardCanvas):
     def cell_at(self, point: QPointF) -> Cell | None:
         slot = self.slot_at(point)
         place = slot.at(point + self.scroll_offset()) if slot else None
-        is_free = slot is None or not slot.heatmap.is_only_panel
+        is_free = slot is None or not slot.heatmap.is_unlinked
         if slot is None and self.board_layout.flow:
             return self.board_layout.flow.operand_cell_at(point)
         return cell_at(slot.heatmap, *place) if slot and place and is_free else None

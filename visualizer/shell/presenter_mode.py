@@ -56,7 +56,7 @@ class BlankScreen(QWidget):
     """Covers the window to direct attention to the speaker; any key or click removes the cover."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.LayeredPane
-    taken = Signal()
+    dismissed = Signal()
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -76,10 +76,10 @@ class BlankScreen(QWidget):
         return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        self.taken.emit()
+        self.dismissed.emit()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self.taken.emit()
+        self.dismissed.emit()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -115,7 +115,7 @@ class PresenterMode(QObject):
         self._docks, self._board = docks, board
         self._before: WindowArrangement | None = None
         self.blank_screen_widget = BlankScreen(window)
-        self.blank_screen_widget.taken.connect(self.refresh_screen)
+        self.blank_screen_widget.dismissed.connect(self.uncover_screen)
         self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), window)
         self._escape.setEnabled(False)
         self._escape.activated.connect(self.go_back)
@@ -154,7 +154,7 @@ class PresenterMode(QObject):
         window, before = self._window, self._before
         if before is None:
             return
-        self.refresh_screen()
+        self.uncover_screen()
         self._before = None
         with self._painted_once():
             window.menuBar().setMinimumHeight(0)
@@ -221,7 +221,7 @@ class PresenterMode(QObject):
         self.blank_screen_widget.setFocus()
         self._show_key_hints()
 
-    def refresh_screen(self) -> None:
+    def uncover_screen(self) -> None:
         if self.blank_screen_widget.isVisible():
             self.blank_screen_widget.hide()
             self._board.setFocus()

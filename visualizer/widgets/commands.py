@@ -139,7 +139,7 @@ def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
     return separator
 
 
-class _ReadState:
+class _RecordingState:
     """Proxy for a window's state that records which parts a condition reads."""
 
     def __init__(self, state: Any) -> None:
@@ -171,7 +171,7 @@ class StateConditions:
             self._seen[part] = now = _part_of(state, part)
             if now is not before and not (isinstance(now, str) and now == before):
                 self._stale |= dict.fromkeys(self._readers[part])
-        reader = _ReadState(state)
+        reader = _RecordingState(state)
         for condition in self._stale:
             reader.parts_read.clear()
             self.results[condition] = condition(reader)

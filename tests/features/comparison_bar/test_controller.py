@@ -196,7 +196,7 @@ def test_texts_of_different_length_are_reported(kept: Hand) -> None:
     assert bar(kept).result.text() == "A has 6 tokens, B has 8. These values cannot be compared."
     assert titles(kept) == ["Weights A", "Weights B"]
     assert not button(kept, "Go to cell").isEnabled()
-    slot = next(slot for slot in kept.board.board_layout.slots if slot.heatmap.is_only_panel)
+    slot = next(slot for slot in kept.board.board_layout.slots if slot.heatmap.is_unlinked)
     assert slot.has_row_labels
     kept.click(kept.board.viewport(), slot.cell(0, 0).center().toPoint())
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None

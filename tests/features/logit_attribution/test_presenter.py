@@ -74,7 +74,7 @@ def test_the_parts_are_shown_with_their_sum() -> None:
     assert cells is not None
     np.testing.assert_array_equal(cells.values, [[0.5, -1, 4], [0.25, 2, -3]])
     assert (cells.rows, cells.columns) == (("3", "4"), ("1", "2", "rest"))
-    assert (cells.low, cells.high, cells.with_head_axis, cells.separate_upper_limit) == (
+    assert (cells.low, cells.high, cells.gap_column, cells.separate_upper_limit) == (
         -2,
         2,
         2,

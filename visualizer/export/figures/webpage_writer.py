@@ -245,7 +245,7 @@ def _describe_panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dic
         "sums": sums,
         "isChange": heatmap.part is ComparedSide.CHANGE,
         "isCoarse": heatmap.colour.high >= MAX_EXACT_DIFFERENCE,
-        "isAlone": heatmap.is_only_panel,
+        "isAlone": heatmap.is_unlinked,
     }
 
 
@@ -290,7 +290,7 @@ def _mark_flags(heatmap: Heatmap) -> np.ndarray:
         (FORBIDDEN, heatmap.forbidden),
         (DROPPED, heatmap.dropped),
         (HIDDEN, heatmap.hidden),
-        (UNEVEN, heatmap.uneven_rows),
+        (UNEVEN, heatmap.uneven_cells),
         (BELOW, below),
         (ABOVE, above),
     ):

@@ -24,7 +24,7 @@ from PySide6.QtGui import (
 )
 
 from visualizer.format import format_number
-from visualizer.heatmap.panel_margins import MAX_LABEL_PX, widest_label
+from visualizer.heatmap.panel_margins import MAX_LABEL_PX, widest_label_width
 from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.session.view_options import LineSide
 from visualizer.widgets.fonts import font_metrics, scaled_font, system_font, text_scale
@@ -153,7 +153,7 @@ def lay_out_lines(
     row = max(row - 2 * outside / count, smallest)
     top += outside
     most = min(MAX_LABEL_PX * scale, (width - MIN_MIDDLE_PX) / 2 - LABEL_GAP_PX - MARGIN_PX)
-    bold = 1.1 * widest_label(labels)  # highlighted labels are bold
+    bold = 1.1 * widest_label_width(labels)  # highlighted labels are bold
     own = max(bold, font_metrics(12).horizontalAdvance("query"))
     widest = max(0.0, min(own + 4, most))
     side = MARGIN_PX + widest + LABEL_GAP_PX

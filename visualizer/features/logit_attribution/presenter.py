@@ -187,7 +187,7 @@ def _parts_cells(answer: LogitPartsAnswer, map_name: str, shown: ShownHeads) -> 
         values=values,
         columns=(*cells.columns, REST_LABEL),
         unit=f"logit contribution (rest: ±{format_short(rest)})",
-        with_head_axis=len(cells.columns),
+        gap_column=len(cells.columns),
         separate_upper_limit=rest,
         describe=partial(describe_contribution, parts, answer.token),
     )

@@ -60,7 +60,7 @@ class HeadSplit(Struct, frozen=True):
         return format_shape(self.tokens, self.width)
 
     @property
-    def with_head_axis(self) -> str:
+    def gap_column(self) -> str:
         """Shape of the tensor that has a head axis."""
         return format_shape(self.heads, self.tokens, self.d_head)
 

@@ -86,7 +86,7 @@ class HeadSplitView(QWidget):
             return
         before, self._split, self._theme = self._split, split, theme
         if split and split != before:
-            self.setAccessibleName(f"{split.symbol}: {split.joined}, split {split.with_head_axis}")
+            self.setAccessibleName(f"{split.symbol}: {split.joined}, split {split.gap_column}")
             self.setAccessibleDescription(split.sentence)
             if before and split.is_split and _is_other_split(before, split):
                 self._jump_to(0.0)
@@ -163,7 +163,7 @@ class HeadSplitView(QWidget):
             (f"{split.symbol}  ", True),
             (split.joined, not is_apart),
             ("  ⇄  ", False),
-            (split.with_head_axis, is_apart),
+            (split.gap_column, is_apart),
         )
         width = sum(font_metrics(12).horizontalAdvance(text) for text, _ in pieces)
         left, height = (self.width() - width) / 2, font_metrics(12).height()

@@ -26,7 +26,7 @@ from visualizer.heatmap.panel_margins import (
     label_height,
     min_column_head_width,
     notes_height,
-    widest_label,
+    widest_label_width,
 )
 from visualizer.widgets.fonts import text_scale
 
@@ -52,7 +52,7 @@ def cells_per_side(board: Board, width: float, height: float, pixel_ratio: float
     if board.columns:
         placing = LayerPlacement(board, width, height, pixel_ratio, math.inf)
         placing.notes = MAX_NOTE_LINES * 16 * text_scale()
-        label = min(widest_label(placing.first.columns.labels), MAX_LABEL_PX * text_scale())
+        label = min(widest_label_width(placing.first.columns.labels), MAX_LABEL_PX * text_scale())
         side = min(placing.share, placing.panel_side(len(board.columns[0]), label))
     return int(max(MIN_SIDE_PX, side) * pixel_ratio) // 8 * 8
 
@@ -81,7 +81,7 @@ class LayerPlacement:
         self.scale, first = text_scale(), board.columns[0][0]
         self.first, self.rows = first, first.side[0]
         self.max_cell = min(MAX_CELL_PX * self.scale, largest_cell)
-        widest = min(widest_label(first.rows.labels), MAX_LABEL_PX * self.scale)
+        widest = min(widest_label_width(first.rows.labels), MAX_LABEL_PX * self.scale)
         self.gutter = max(64 * self.scale, widest + 14)
         # The first label of a row may be higher than its cell, and must not touch the layer's name.
         self.notes = max(notes_height(one) for one in board.heatmaps) + NAME_GAP_PX * self.scale
@@ -96,7 +96,7 @@ class LayerPlacement:
     def _column_label_height(self, cell: float) -> float:
         columns = self.first.columns
         longest = MAX_LABEL_PX * self.scale
-        return label_height(widest_label(columns.labels), columns.is_token, cell, longest)
+        return label_height(widest_label_width(columns.labels), columns.is_token, cell, longest)
 
     def largest_cell_size(self) -> float:
         """Return the largest cell size in whole device pixels with which the most layers fit."""
