@@ -36,6 +36,17 @@ class InputError(ValueError):
         return type(self), (self.field, self.sentence, self.remedy)
 
 
+def missing_error(field: str, name: str, existing: str) -> InputError:
+    """Return the error for a name such as "layer 3" of something that does not exist.
+
+    Parameters
+    ----------
+    existing : str
+        Sentence that states what exists.
+    """
+    return InputError(field, f"{name.capitalize()} does not exist. {existing}")
+
+
 _OUT_OF_MEMORY = (
     "out of memory",
     "allocate memory",

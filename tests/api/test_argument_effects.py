@@ -159,9 +159,9 @@ def test_a_setting_without_effect_is_rejected(settings: dict[str, Any], said: st
         ),
         (lambda: attend(TEXT, nothing=None), "Unknown setting “nothing”."),  # type: ignore[call-arg]
         (lambda: attend(TEXT, mask="own"), 'mask="own" requires own_mask.'),
-        (lambda: attend(TWO).figure(text=5), "There is no text 5. Valid indices are 0 to 1."),
-        (lambda: attend(TEXT).figure(text=1), "There is no text 1. Valid indices are 0 to 0."),
-        (lambda: attend(TEXT).figure(layer=1), "There is no layer 1. Valid indices are 0 to 0."),
+        (lambda: attend(TWO).figure(text=5), "Text 5 does not exist. Valid indices are 0 to 1."),
+        (lambda: attend(TEXT).figure(text=1), "Text 1 does not exist. Valid indices are 0 to 0."),
+        (lambda: attend(TEXT).figure(layer=1), "Layer 1 does not exist. Valid indices are 0 to 0."),
         (lambda: attend(TEXT).figure([]), "stages must not be empty. Remove it"),
         (lambda: attend(TEXT).figure(heads=[]), "heads must not be empty. Remove it"),
         (

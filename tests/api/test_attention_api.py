@@ -358,25 +358,25 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: attend("a").explain("input", head=0, token=0, d_in=0), "requires token, d_in."),
     (
         lambda: attend("a").explain("weights", head=2, query=0, key=0),
-        "no head 2. Valid indices are 0 to 1.",
+        "Head 2 does not exist. Valid indices are 0 to 1.",
     ),
     (
         lambda: attend("a").explain("weights", head=0, query=-1, key=0),
-        "no query -1. Valid indices are 0 to 0.",
+        "Query -1 does not exist. Valid indices are 0 to 0.",
     ),
     (
         lambda: attend("a").explain("input", token=0, d_in=0, text=1),
-        "no text 1. Valid indices are 0 to 0.",
+        "Text 1 does not exist. Valid indices are 0 to 0.",
     ),
     (
         lambda: attend("a").figure(["sums"]),
         "The stage “sums” does not exist. Stages of modules: embedding",
     ),
     (lambda: attend("a").figure("dropped"), "This module has no stage “dropped”."),
-    (lambda: attend("a").figure(heads=[2]), "There is no head 2. Valid indices are 0 to 1."),
+    (lambda: attend("a").figure(heads=[2]), "Head 2 does not exist. Valid indices are 0 to 1."),
     (
         lambda: attend("a", heads=1).figure(heads=[-1]),
-        "There is no head -1. Valid indices are 0 to 0.",
+        "Head -1 does not exist. Valid indices are 0 to 0.",
     ),
     (lambda: attend("a").figure(width="85"), "width must be a size such as 180mm"),
     (

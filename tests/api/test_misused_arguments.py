@@ -356,7 +356,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(heads=[-1]),
-        "There is no head -1. Valid indices are 0 to 1.",
+        "Head -1 does not exist. Valid indices are 0 to 1.",
     ),
     (
         lambda: attend("a").figure(text=True),

@@ -186,7 +186,7 @@ def test_a_layer_is_drawn_and_saved(seen: ModelAttention, tmp_path: Path) -> Non
 
 
 def test_missing_names_are_rejected(model: Model, seen: ModelAttention, tmp_path: Path) -> None:
-    assert "There is no layer 2. The layers are (0, 1)." in refusal(
+    assert "Layer 2 does not exist. The layers are (0, 1)." in refusal(
         seen.explain, "weights", layer=2, head=0, query=0, key=0
     )
     assert "no stage" in refusal(seen.__getitem__, "position").lower()

@@ -84,7 +84,7 @@ def test_a_number_is_found_by_its_layer(attention: Attention) -> None:
         assert KEYS[key] in explained.sentence
     first = attention.explain("weights", head=0, query=0, key=0)
     assert first.value == elsewhere().array()[0, 0, 0, 0]
-    with pytest.raises(InputError, match="There is no layer 2"):
+    with pytest.raises(InputError, match="Layer 2 does not exist"):
         attention.explain("weights", layer=2, head=0, query=0, key=0)
     with pytest.raises(InputError, match="requires head, query, key"):
         attention.explain("weights", text=0, head=0, query=0, key=0)

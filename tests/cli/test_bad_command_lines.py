@@ -41,14 +41,14 @@ BAD = [
         "--layer 0 --export a.png",
         "argument --layer: invalid value '0': must be a whole number of at least 1, or 'all'",
     ),
-    ("--layer 2 --export a.png", "argument --layer: There is no layer 2. There is 1 layer."),
+    ("--layer 2 --export a.png", "argument --layer: Layer 2 does not exist. There is 1 layer."),
     (
         "layers.npy --layer 4 --export a.png",
-        "argument --layer: There is no layer 4. There are 3 layers.",
+        "argument --layer: Layer 4 does not exist. There are 3 layers.",
     ),
     (
         "--text-shown 3 --text a --text b --export a.png",
-        "argument --text-shown: There is no text 3. There are 2 texts.",
+        "argument --text-shown: Text 3 does not exist. There are 2 texts.",
     ),
     ("--text-shown 2 --export a.npz", "--text-shown only affects .png, .svg, .pdf, .html, "),
     (

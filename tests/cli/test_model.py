@@ -162,7 +162,7 @@ def test_a_part_is_chosen_where_there_are_several(
         (("F", "--text", "a", "--layer", "2"), 2,
          "--layer has no effect without --export. Remove it."),
         (("F", "--text", "a", "--layer", "3", "--export", "x.png"), 2,
-         "argument --layer: There is no layer 3. The layers are 1 to 2."),
+         "argument --layer: Layer 3 does not exist. The layers are 1 to 2."),
         (("F", "--text", "a", "--heads-shown", "9", "--export", "x.png"), 2,
          "argument --heads-shown: Head 9 does not exist. There are 4 heads."),
         (("F", "--text", "a", "--export", "-"), 2,

@@ -36,7 +36,7 @@ from visualizer.api.trained_model import TrainedModel, trained_model
 from visualizer.attention.custom_weights import read_bias, read_weights
 from visualizer.attention.spec import NORM_LAYERS, OWN_BIASES
 from visualizer.brief_repr import truncate
-from visualizer.errors import InputError
+from visualizer.errors import InputError, missing_error
 from visualizer.features.explain.presenter import head_cell_panel
 from visualizer.file_opening import EXPORT_VIEW, open_as_document, restore_document
 from visualizer.format import format_size
@@ -426,7 +426,7 @@ class Attention:
 def _check_index(name: str, at: object, size: int) -> int:
     index = validate_integer(name, at)
     if not 0 <= index < size:
-        raise InputError(name, f"There is no {name} {index}. Valid indices are 0 to {size - 1}.")
+        raise missing_error(name, f"{name} {index}", f"Valid indices are 0 to {size - 1}.")
     return index
 
 

@@ -18,7 +18,7 @@ from visualizer.api.notebook_values import Overview
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.token_labels import label_tokens
 from visualizer.brief_repr import truncate
-from visualizer.errors import InputError
+from visualizer.errors import InputError, missing_error
 from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.models.layer_lookup import (
@@ -288,10 +288,8 @@ class ModelAttention:
         number = validate_integer("layer", layer)
         found = find_layer_run(self._runs_of_only_part(), number)
         if found is None:
-            raise InputError(
-                "layer",
-                f"There is no layer {describe_value(number)}. The layers are {self.layers}.",
-            )
+            name = f"layer {describe_value(number)}"
+            raise missing_error("layer", name, f"The layers are {self.layers}.")
         return found
 
 

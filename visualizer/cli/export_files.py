@@ -17,6 +17,7 @@ from visualizer.errors import InputError, system_error_reason
 from visualizer.export.formats import FormatKind, depends_on_view, format_of
 from visualizer.export.offscreen_qt_application import describe_missing_characters, offscreen_qt
 from visualizer.format import format_count
+from visualizer.session.document_builder import missing_number_error
 
 if TYPE_CHECKING:
     import argparse
@@ -101,8 +102,7 @@ def _requested_positions(
     if requested == ALL_OPTION:
         return [(f"-{axis}{position + 1}", position) for position in range(count)]
     if requested > count:
-        have = f"There is 1 {axis}" if count == 1 else f"There are {count:,} {axis}s"
-        raise InputError(field, f"There is no {axis} {requested:,}. {have}.")
+        raise missing_number_error(field, axis, requested, count)
     return [("", requested - 1)]
 
 

@@ -24,7 +24,7 @@ from visualizer.cli.export_files import (
 from visualizer.cli.option_checks import first_file_option_error
 from visualizer.cli.options import OPTION_GROUPS, option_name
 from visualizer.console import ConsoleProgress, print_message, write_output
-from visualizer.errors import InputError
+from visualizer.errors import InputError, missing_error
 from visualizer.export.figures.document_attachment import max_layer_bytes
 from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.file_opening import EXPORT_VIEW
@@ -314,8 +314,8 @@ def _export_jobs(
     found = find_layer_run(runs, layer)
     if found is None:
         numbers = [number + 1 for number in layer_numbers(runs)]
-        sentence = f"There is no layer {layer + 1}. The layers are {numbers[0]} to {numbers[-1]}."
-        raise InputError("layer", sentence)
+        existing = f"The layers are {numbers[0]} to {numbers[-1]}."
+        raise missing_error("layer", f"layer {layer + 1}", existing)
     layer_run, index = found
     view = replace(EXPORT_VIEW, layer=index)
     view = select_stages_and_heads(layer_run.run, view, options.stages, options.heads_shown)

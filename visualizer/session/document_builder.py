@@ -16,7 +16,8 @@ from visualizer.attention.spec import (
     Projection,
 )
 from visualizer.attention.stages import STAGE_TABLE
-from visualizer.errors import InputError
+from visualizer.errors import InputError, missing_error
+from visualizer.format import format_count
 from visualizer.session.document import Document, LineSplit
 
 if TYPE_CHECKING:
@@ -165,10 +166,15 @@ def select_stages_and_heads(
         raise InputError("stages", missing_stage_message(run, lacking[0]))
     count = run.trace.spec.heads
     if heads is not None and not heads <= frozenset(range(count)):
-        have = "There is 1 head" if count == 1 else f"There are {count} heads"
-        raise InputError("heads_shown", f"Head {max(heads) + 1} does not exist. {have}.")
+        raise missing_number_error("heads_shown", "head", max(heads) + 1, count)
     view = view if stages is None else replace(view, stages=stages)
     return view if heads is None else replace(view, heads=heads or None)
+
+
+def missing_number_error(field: str, noun: str, number: int, count: int) -> InputError:
+    """Return the error for a number, counted from 1, that exceeds the number of things."""
+    existing = f"There {'is' if count == 1 else 'are'} {format_count(count, noun)}."
+    return missing_error(field, f"{noun} {number:,}", existing)
 
 
 def missing_stage_message(run: Run, name: str) -> str:

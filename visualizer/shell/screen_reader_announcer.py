@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.features.explain.presenter import CELL_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL, plain_text
 from visualizer.features.playback.presenter import PLAYBACK_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.shell.screen_presenter import STATUS_PANEL
@@ -53,7 +53,7 @@ class ScreenAnnouncer:
         set_accessible_value(self._board, description or screen.panel(STATUS_PANEL).facts)
         cell_panel = screen.panel(CELL_PANEL)
         for widget in self._described:
-            widget.setAccessibleDescription(cell_panel.plain if cell_panel else "")
+            widget.setAccessibleDescription(plain_text(cell_panel.caption) if cell_panel else "")
         is_pointed_at = screen.panel(BOARD_CONTENTS).cursor.hovered is not None
         by_hand = not is_pointed_at and not screen.panel(PLAYBACK_PANEL).playhead.is_playing
         if (

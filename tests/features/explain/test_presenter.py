@@ -204,6 +204,14 @@ def test_a_weight_is_said_with_the_words_it_joins() -> None:
     assert re.fullmatch(r"[\d.]+ ÷ [\d.]+ = 0\.4776", readout.closing)
 
 
+def test_a_sentence_below_the_heading_does_not_repeat_its_head() -> None:
+    view = resolved(a_run(), View())
+    readout = head_cell_panel(view, Cell("weights", (0, 1, 0)), is_pinned=False, names_head=True)
+    assert "head 1" in readout.heading
+    assert "head" not in readout.plain
+    assert readout.caption.startswith("In head 1, <b>journey</b>")
+
+
 def test_a_forbidden_cell_is_said_to_be_one() -> None:
     run = a_run(dropout=0.5)
     assert told(run, Cell("weights", (0, 0, 1))).plain == (

@@ -177,13 +177,15 @@ class CellPanel(Struct, frozen=True):
     Parameters
     ----------
     sentence : str
-        The explanation in one sentence with the tokens in bold (HTML).
+        The explanation in one sentence with the tokens in bold (HTML), for use below the heading.
     closing : str
         How the terms combine into the value.
     rest : str
         A note on the omitted terms; empty if there are none.
     additional_sentences : tuple of str
         The cell's numbers on the compared sides.
+    sentence_with_head : str
+        The explanation for use without the heading; empty if it is the same.
     equation : Equation or None
         The calculation on one line; None if the value is covered.
     next_cells : tuple of NextCell
@@ -199,6 +201,7 @@ class CellPanel(Struct, frozen=True):
     closing: str
     is_pinned: bool
     additional_sentences: tuple[str, ...] = ()
+    sentence_with_head: str = ""
     equation: Equation | None = None
     next_cells: tuple[NextCell, ...] = ()
 
@@ -206,23 +209,28 @@ class CellPanel(Struct, frozen=True):
 
     @property
     def caption(self) -> str:
-        """The sentence and the numbers on the compared sides (HTML)."""
-        more = escape(", ".join(self.additional_sentences))
-        return f"{self.sentence} {more}." if more else self.sentence
+        """The sentence and the numbers on the compared sides, without the heading (HTML)."""
+        return self._with_additions(self.sentence_with_head or self.sentence)
 
     @property
     def plain(self) -> str:
-        """The sentence without markup, for screen readers.
+        """The text below the heading without markup, for screen readers."""
+        return plain_text(self._with_additions(self.sentence))
 
-        As in rich text, consecutive spaces, such as those of tokens, are collapsed into one.
-        """
-        return unescape(re.sub("  +", " ", re.sub("</?b>", "", self.caption)))
+    def _with_additions(self, sentence: str) -> str:
+        more = escape(", ".join(self.additional_sentences))
+        return f"{sentence} {more}." if more else sentence
+
+
+def plain_text(sentence: str) -> str:
+    """Remove the markup of a sentence and, as in rich text, collapse consecutive spaces."""
+    return unescape(re.sub("  +", " ", re.sub("</?b>", "", sentence)))
 
 
 def head_cell_panel(
     resolved: ResolvedView, cell: Cell, is_pinned: bool, *, names_head: bool = False
 ) -> CellPanel:
-    """Explain a cell of one head; the sentence names the head if several heads are shown."""
+    """Explain a cell of one head, which the caption names if several heads are shown."""
     run = resolved.run
     explanation = explain(run.trace, cell.stage, (*resolved.leading, *cell.place))
     info = CellInfo(run, resolved.leading, cell, explanation)
@@ -232,7 +240,8 @@ def head_cell_panel(
     is_computed = explanation.stage.operation is not Operation.CAPTURED  # else read from a file
     return CellPanel(
         heading=_cell_heading(info),
-        sentence=info.with_head(sentence) if names_head else sentence,
+        sentence=sentence,
+        sentence_with_head=info.with_head(sentence) if names_head else "",
         value=format_number(explanation.value),
         formula=text.formula(info),
         terms=tuple(_build_term(info, position) for position in order if is_computed),
