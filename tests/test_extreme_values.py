@@ -229,10 +229,10 @@ CONTRADICTIONS: dict[str, dict[str, Any]] = {
     "more than once": {"tokens": ["a", "b", "a"]},
     "no tokens": {"tokens": []},
     "an empty token": {"tokens": ["a", ""]},
-    "frequency baseline loss": {"frequency": "nan"},
+    "unigram baseline loss": {"frequency": "nan"},
     "bigram baseline loss": {"bigram": -1.0},
-    "characters of sample": {"sample": "x" * 20_000},
-    "characters of notices": {"notices": ["x" * 6_000] * 2},
+    "characters in its sample": {"sample": "x" * 20_000},
+    "characters in its notices": {"notices": ["x" * 6_000] * 2},
 }
 
 

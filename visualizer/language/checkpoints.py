@@ -56,7 +56,7 @@ class TrainerState(Struct, frozen=True):
     high : int
         Number of consecutive steps with a loss far above that of the first step.
     is_ended : bool
-        Whether training diverged, so that it cannot continue.
+        Whether training has diverged and therefore cannot continue.
     final : tuple of (float, float) or None
         Training and validation loss, measured after the last step.
     """
@@ -71,7 +71,7 @@ class TrainerState(Struct, frozen=True):
 def write_checkpoint(
     file: LinkSafeFile, training: Trainer, metadata: RunMetadata, trainer_state: TrainerState
 ) -> None:
-    """Write everything needed to resume training.
+    """Write a checkpoint, which contains everything that is needed to resume training.
 
     Raises
     ------
@@ -108,8 +108,8 @@ def read_checkpoint(file: LinkSafeFile, training: Trainer) -> TrainerState:
     Raises
     ------
     InputError
-        With field ``folder`` if the checkpoint cannot be read or belongs to another model; the
-        trainer must then be discarded.
+        With field ``folder`` if the checkpoint cannot be read or belongs to another model; discard
+        the trainer in this case.
     """
     content = _read_file(file, training.model, _CHECKPOINT_COPIES)
     return restore_checkpoint(content, training, file.name)
@@ -131,7 +131,8 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
     Raises
     ------
     InputError
-        For the same reasons as in `read_checkpoint`.
+        With field ``folder`` if the content is damaged or belongs to another model; discard the
+        trainer in this case.
     """
     tensors, file_metadata = _parse_file(content, name)
     with _reject_damaged(name):
@@ -165,7 +166,7 @@ def read_checkpoint_weights(file: LinkSafeFile, model: nn.Module) -> tuple[int, 
 
 @contextmanager
 def _reject_damaged(name: str) -> Iterator[None]:
-    """Convert an error that is caused by a file's content to an `InputError` naming the file."""
+    """Convert errors that a file's content causes to an `InputError` that names the file."""
     try:
         yield
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
@@ -180,9 +181,9 @@ def _parse_header(file_metadata: dict[str, str]) -> tuple[dict[str, Any], int, T
 
 
 def _max_steps(run: object, training: Trainer) -> int:
-    """Return the maximum number of steps in a checkpoint; raise `ValueError` for another run.
+    """Return the run's total number of steps; raise `ValueError` if the settings are different.
 
-    After the run was extended, one of its files may contain a larger number than the other.
+    If the program ended while the run was being extended, its two files contain different numbers.
     """
     written, own = metadata_from_json(run).settings, training.settings
     if replace(written, steps=own.steps) != own:
@@ -247,14 +248,14 @@ def _parse_file(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str,
 
 
 def read_metadata(content: bytes) -> dict[str, str]:
-    """Read the metadata of a safetensors file, a JSON header after 8 bytes with its length."""
+    """Return the metadata of a safetensors file, from the JSON header after its 8-byte length."""
     length = int.from_bytes(content[:8], "little")
     file_metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
     return file_metadata
 
 
 def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors with names that begin with a prefix, and remove it from the names."""
+    """Return the tensors whose names begin with a prefix, with the prefix removed."""
     matching = (name for name in tensors if name.startswith(prefix))
     return {name.removeprefix(prefix): tensors[name] for name in matching}
 

@@ -1,7 +1,7 @@
 """The processes that torchrun starts for a training run, and their communication.
 
 The first process (rank 0) is the leader: before each step or evaluation, it broadcasts an order, so
-that all processes do the same work in the same order. They exchange tensors of numbers and bytes;
+that all processes do the same work in the same sequence. The processes exchange only tensors;
 nothing is pickled.
 
 Sources: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training"
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 PROCESS_TIMEOUT = timedelta(minutes=30)
-"""Maximum wait for other processes, which may be writing a checkpoint or reading a text."""
-NUMBERS_PER_ORDER = 3
-"""Number of values in a broadcast order, which are the order and its two arguments."""
+"""Maximum time to wait for another process, which may be writing a checkpoint or reading a text."""
 
 
 class ProcessOrder(IntEnum):
@@ -78,7 +76,7 @@ class DistributedProcessGroup:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this process leads; only the leader writes the run and prints messages."""
+        """Whether this process is the leader; only the leader writes files and prints messages."""
         return self.rank == 0
 
     @property
@@ -129,7 +127,7 @@ class DistributedProcessGroup:
         """Return a model that averages its gradients over all processes in backward passes.
 
         All processes must call this together; the model receives the weights of the first process.
-        The processes of a machine divide its threads among themselves.
+        Processes on the same machine divide the threads among themselves.
         """
         torch.set_num_threads(max(1, threads // self._processes_on_machine))
         averaging = DistributedDataParallel(model)
@@ -171,7 +169,7 @@ class DistributedProcessGroup:
         LostProcessError
             If the connection to another process ends.
         """
-        received = torch.zeros(NUMBERS_PER_ORDER, dtype=torch.int64)
+        received = torch.zeros(3, dtype=torch.int64)  # the order and its two arguments
         with self.communication():
             distributed.broadcast(received, 0)
         order, first, second = received.tolist()
@@ -218,7 +216,7 @@ class DistributedProcessGroup:
         return [content.numpy().tobytes()[: int(size)].decode() for content, size in pairs]
 
     def end_all(self, status: int) -> None:
-        """Send the exit status to the others and wait until they have received it.
+        """Send the exit status to the other processes, and wait until they have received it.
 
         After an error, nothing is sent: processes that wait in the middle of a step notice when
         this process ends.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from visualizer.language.training_run import TrainingRun
 
 DROPOUT_NOTICE = (
-    "On several GPUs, dropout keeps different weights than in one process, so the losses "
-    "differ slightly."
+    "On several GPUs, dropout keeps other attention weights than in a single process, so the "
+    "losses differ slightly."
 )
 
 

@@ -27,9 +27,9 @@ LAYER, HEAD = 1, 1
 ESSENTIAL_HEAD = (1, 0)
 """A head that is necessary for copying: without this head, the next letter is unlikely."""
 EXPECTED_CELL = (9, 3)
-"""A query in the second half and its expected key: the letter after the previous occurrence."""
+"""A query in the second half, and its expected key: the letter after its previous occurrence."""
 SNAPSHOT_STEPS = (102, 149, 174, 1500)
-"""The steps with shipped weights; the head forms between the second and the third step."""
+"""The steps with shipped weights; the head forms between the second and the third of them."""
 
 
 def read_example_layer() -> Message:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 INITIAL_WEIGHT_STD = 0.02
 """Standard deviation of the initial weights of layered models.
 
-All other models and the transformer of the notes use PyTorch's default initialization.
+The models without layers and the transformer of the lecture notes use PyTorch's default.
 """
 FEED_FORWARD_FACTOR = 4
 """Width of the feed-forward block relative to that of the residual stream."""
@@ -122,7 +122,7 @@ class MixingLayer(nn.Module):
 
 
 class ResidualLayer(MixingLayer):
-    """Pre-norm multi-head causal attention and an optional feed-forward block, with residuals."""
+    """Residual layer: pre-norm multi-head causal attention and an optional feed-forward block."""
 
     def __init__(self, settings: TrainingSettings) -> None:
         width, rate = settings.width, settings.dropout

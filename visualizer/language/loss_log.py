@@ -1,6 +1,6 @@
 """The loss log of a run, a CSV file with one line per step. This module does not import torch.
 
-Numbers are written so that reading them gives exactly the same values.
+Losses and learning rates are written with enough digits to be read back exactly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CSV_HEADER = "step,training,validation,rate,seconds"
 MAX_FILE_BYTES = 2**30
-"""Maximum size of the file in bytes; ten million steps take less."""
+"""Maximum size of the file, in bytes; a log of ten million steps is smaller."""
 MAX_STEPS = SETTING_LIMITS["steps"][1]
 ROWS_PER_PARSE = 1_024
 """Number of rows that are parsed together."""
@@ -71,8 +71,8 @@ EMPTY_ROWS = np.empty((0, len(LossRow._fields)))
 def parse_tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
     """Yield the rows of a file in blocks, as arrays [row, field of `LossRow`].
 
-    Parsing stops at the first line that is truncated or has a step that exceeds the maximum or does
-    not increase.
+    Parsing stops at the first line that is invalid or truncated, or whose step exceeds the maximum
+    or does not increase.
     """
     last_step, rows = -1.0, islice(lines, 1, None)
     while block := list(islice(rows, ROWS_PER_PARSE)):
@@ -153,7 +153,7 @@ class LossLog:
         return rows
 
     def _read_content(self) -> tuple[bytes, bool]:
-        """Return the file's content, and whether it has other hard links, which must not change."""
+        """Return the file's content, and whether the file must be replaced: it has other hard links."""
         try:
             with self.place.open(MAX_FILE_BYTES) as file:
                 return file.read(MAX_FILE_BYTES), os.fstat(file.fileno()).st_nlink > 1

@@ -1,6 +1,6 @@
-"""Estimates the memory of a training run, to reject settings that do not fit before the start.
+"""Estimates the memory of a training run, so that settings that need too much are rejected.
 
-Otherwise, a system that overcommits memory would kill the program later, without a message.
+Otherwise, a system that overcommits memory would kill the program later without a message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ WEIGHT_COPIES = 2
 """Number of copies of each parameter while only weights are read: the file's content and the model.
 """
 VECTORS_PER_TOKEN, VECTORS_WITHOUT_FEED_FORWARD = 30, 16
-"""Number of vectors that are stored per token and layer for the backward pass."""
+"""Number of vectors stored per token and layer for the backward pass, with and without a
+feed-forward block.
+"""
 LOGIT_COPIES = 4
 """Number of copies of the logits: the logits, their normalized values, and the gradients of both.
 """
@@ -63,7 +65,7 @@ SINGLE_PROCESS = BatchSharing()
 def check_training_memory(
     settings: TrainingSettings, tokens: int, sharing: BatchSharing = SINGLE_PROCESS
 ) -> None:
-    """Reject settings with which training needs more memory than is free.
+    """Reject settings that need more memory for training than is free.
 
     Processes on the CPU share its memory; on GPUs, each process has its own memory.
 
@@ -141,7 +143,7 @@ def check_model_memory(
     size = BYTES_PER_NUMBER * _count_parameters(_meta_model(settings, tokens), settings)
     if file is not None and (file_size := _file_size(file)) < size:
         sentence = (
-            f"“{file.name}” is damaged or belongs to another model: it has "
+            f"“{file.name}” is damaged or belongs to another model: its size is "
             f"{format_size(file_size)}, but the weights take {format_size(size)}."
         )
         raise InputError("folder", sentence)
@@ -163,7 +165,7 @@ def _file_size(file: LinkSafeFile) -> int:
 
 
 def _meta_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
-    """Return the model without data and with at most one layer; all layers have equal sizes."""
+    """Return a model without data and with at most one layer; all layers have the same size."""
     with torch.device("meta"):
         return LanguageModel(replace(settings, layers=1), tokens)
 
@@ -179,7 +181,7 @@ def _parameters_of(module: nn.Module) -> int:
 
 
 def estimate_bytes(settings: TrainingSettings, tokens: int) -> int:
-    """Return an upper bound of the measured memory use of training, in bytes."""
+    """Estimate the memory that training needs, in bytes; the measured values are smaller."""
     model = _meta_model(settings, tokens)
     positions = settings.batch * settings.block
     specs = [layer.attention.spec for layer in model.layers if isinstance(layer, MixingLayer)]
@@ -202,9 +204,9 @@ def _smaller_model(
     room: float,
     least_batch: int,
 ) -> Remedy | None:
-    """Return the first setting found that fits: a block size, a width or a number of layers.
+    """Return the first smaller block size, width or number of layers with which the model fits.
 
-    The settings are tried first with the current batch size and then with the smallest one.
+    Each is tried with the current batch size, and then with the smallest one.
     """
     steps = {"block": 1, "width": 1}
     if settings.is_layered:
@@ -224,7 +226,7 @@ def _largest_fitting(
     room: float,
     step: int,
 ) -> int:
-    """Return the largest multiple of `step` with which the training fits; 0 if there is none."""
+    """Return the largest multiple of `step` for which the memory suffices; 0 if there is none."""
     multiples = range(step, getattr(settings, name) + 1, step)
     return step * bisect_right(
         multiples, room, key=lambda value: needed(replace(settings, **{name: value}))

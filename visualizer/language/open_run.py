@@ -1,4 +1,4 @@
-"""An open run: it can be inspected at saved steps and, with its text, be trained further."""
+"""An open run, which can be inspected at its saved steps and trained further."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class OpenRun:
     """A run that is open for reading and, once its lock is acquired, for training.
 
-    Without the lock, nothing is written to its folder. Without its text, the run cannot be trained,
-    but its models can be read.
+    Nothing is written to the run's folder while the lock is not held. If the training text is not
+    available, the run cannot be trained, but its models can be read.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class OpenRun:
     ------
     InputError
         If the text of a new run cannot be used for training, there is not enough memory, another
-        program holds the run, or its folder cannot be read or written.
+        program holds the run, or the folder cannot be read or written.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class OpenRun:
         Parameters
         ----------
         is_ordered : bool
-            Whether the program follows the orders in the run's folder; the orders are then removed.
+            Whether this process follows the orders in the run's folder, which must still exist.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class OpenRun:
         return corpus
 
     def model_at(self, step: int | None) -> tuple[LanguageModel, int]:
-        """Return the model after ``step`` steps, or the current model, and the model's step.
+        """Return the model after ``step`` steps, or the current model for None, and its step.
 
         Raises
         ------
@@ -181,7 +181,7 @@ class OpenRun:
         return self._saved_model, wanted
 
     def _model_of_checkpoint(self) -> tuple[LanguageModel, int]:
-        """Return the last model and its step for a run that cannot be trained on this machine."""
+        """Return the checkpoint's model and its step, for a run that cannot be trained here."""
         step = self.folder.checkpoint_step()
         if step is None or step != self._saved_model_step:
             settings, tokens = self.metadata.settings, len(self.metadata.tokens)
@@ -207,7 +207,7 @@ def _acquire_lock(folder: RunFolder) -> FileLock:
     try:
         return FileLock(folder.lock.path)
     except BlockingIOError as error:
-        sentence = f"The run in {folder.path} is already open in a window or in the background."
+        sentence = f"The run in {folder.path} is already open in another window or process."
         raise InputError("held", sentence) from error
     except OSError as error:
         raise folder.write_error(error) from error

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from visualizer.language.tokenizers import Vocabulary
 
 MAX_MATRIX_BYTES = 256 * 2**20
-"""Maximum size of a text's weights and scores, in bytes."""
+"""Maximum total size of the attention scores and weights for a text, in bytes."""
 
 
 class ProbeText(Struct, frozen=True, eq=False):
-    """A text as input for a model.
+    """A text on which a model is run.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class ProbeText(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, text: str, vocabulary: Vocabulary, model: LanguageModel) -> ProbeText:
-        """Return a probe with the end of a text, which is at most one block long.
+        """Return the end of a text, at most one block, as a probe.
 
         Raises
         ------
@@ -70,9 +70,9 @@ def run_probe(model: LanguageModel, probe: ProbeText) -> dict[str, np.ndarray]:
     Returns
     -------
     dict
-        ``logits`` [token, vocabulary]; for models with attention also ``weights`` [layer, head,
-        query, key]; and for such models trained on a synthetic task ``mean_partner_weight`` [layer,
-        head], the mean weight on the expected keys.
+        ``logits`` [token, vocabulary]. If the model has attention, also ``weights`` [layer, head,
+        query, key] and, if it was trained on a synthetic task, ``mean_partner_weight`` [layer,
+        head], which is the mean weight on the expected keys.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def layer_attention_inputs(
     Returns
     -------
     dict
-        The fields of the spec by name, except those for custom matrices.
+        The values of the fields in `_SPEC_FIELDS`, by name.
     dict
         ``input`` [token, d_in], and the weights under their names in `AttentionSpec.own_weights`.
 

@@ -1,7 +1,7 @@
 """The folder of a training run, with its files. This module does not import torch.
 
-All files are written atomically, except for the losses: their last line may be truncated. A run may
-be of unknown origin, so links are not followed, and each file has a size limit.
+All files are written atomically, except for the loss log, whose last line may be truncated. A run
+may come from an untrusted source, so links are not followed, and each file has a size limit.
 """
 
 from __future__ import annotations
@@ -135,14 +135,13 @@ def _validity_checks(metadata: RunMetadata) -> Iterator[tuple[bool, str]]:
     if repeated := next((token for token, count in Counter(tokens).items() if count > 1), None):
         yield False, f"the token “{format_short_value(repeated)}” more than once in its vocabulary"
     yield all(tokens), "an empty token in its vocabulary"
-    for name in ("frequency", "bigram"):
-        loss = getattr(metadata, name)
+    for name, loss in (("unigram", metadata.frequency), ("bigram", metadata.bigram)):
         yield 0 <= loss < math.inf, f"an invalid {name} baseline loss of {loss:g}"
     for name, texts in (("sample", (metadata.sample,)), ("notices", metadata.notices)):
         count = sum(map(len, texts))
         yield (
             count <= MAX_EXCERPT_CHARACTERS,
-            f"{count:,} characters of {name}: more than {MAX_EXCERPT_CHARACTERS:,}",
+            f"{count:,} characters in its {name}; the maximum is {MAX_EXCERPT_CHARACTERS:,}",
         )
 
 
@@ -218,7 +217,7 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def lock(self) -> LinkSafeFile:
-        """The lock of the program that trains the run."""
+        """The file that the program that trains the run locks."""
         return self._root.file("lock")
 
     @property
@@ -299,12 +298,12 @@ class RunFolder(Struct, frozen=True):
         return InputError("folder", f"Cannot write to {self.path}: {system_error_reason(error)}.")
 
     def check_links(self) -> None:
-        """Reject a folder that contains links; nothing is written.
+        """Reject a folder in which one of the run's files is a link; nothing is written.
 
         Raises
         ------
         InputError
-            With field ``folder``; the message names an entry that is not a regular file or folder.
+            With field ``folder``; the message names the link, or an entry that cannot be read.
         """
         own = (self.metadata_file, self.losses, self.checkpoint, self.lock, self.orders, self.log)
         wrong: LinkSafeFile | LinkSafeFolder = self._snapshot_folder
@@ -320,7 +319,7 @@ class RunFolder(Struct, frozen=True):
             raise InputError("folder", sentence) from error
 
     def check_export(self, path: Path) -> None:
-        """Reject an export path that starts in the folder but leaves it through a link.
+        """Reject an export path that leads out of the folder through a link.
 
         Raises
         ------
@@ -336,7 +335,7 @@ class RunFolder(Struct, frozen=True):
         return tuple(map(_file_version, (self.metadata_file, self.checkpoint, self.losses)))
 
     def remove_leftovers(self) -> None:
-        """Remove what other processes have left: a stop request and temporary files.
+        """Remove the stop request and the temporary files that other processes have left behind.
 
         Only the holder of the lock may call this method.
         """
@@ -355,8 +354,8 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            With field ``folder`` if the folder contains no run, is damaged, or fails
-            `check_settings`.
+            With field ``folder`` if the folder contains no run, or if the run is damaged or has
+            invalid settings.
         """
         self.check_links()
         try:

@@ -1,7 +1,7 @@
 """Sampling of the next token from a model's logits. This module does not import torch.
 
-The temperature is applied first. Then `top_k` is applied, and of the remaining tokens, the smallest
-set that reaches `top_p` is kept.
+The temperature is applied first. Then only the `top_k` most likely tokens are kept and, of these,
+the smallest set whose total probability reaches `top_p`.
 
 Sources: Ackley et al. 1985 (temperature); Fan et al. 2018, "Hierarchical Neural Story Generation",
 §5.4 (top-k); Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", §3.1 (top-p,
@@ -58,7 +58,7 @@ def check_sampling(sampling: Sampling) -> None:
 
 
 MODEL_SAMPLING = Sampling()
-"""Settings that keep the model's probabilities."""
+"""Settings that leave the model's probabilities unchanged."""
 
 
 def sampling_probabilities(logits: np.ndarray, sampling: Sampling = MODEL_SAMPLING) -> np.ndarray:
@@ -74,7 +74,7 @@ def sampling_probabilities(logits: np.ndarray, sampling: Sampling = MODEL_SAMPLI
     Returns
     -------
     numpy.ndarray
-        float64 [vocabulary]; the sum is 1, and tokens that are not kept are 0.
+        float64 [vocabulary]; the sum is 1, and tokens that are not kept have probability 0.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def _apply_temperature(logits: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def sample_with_seed(probabilities: np.ndarray, seed: int, draws: int) -> int:
-    """Sample the token after `draws` earlier ones; equal seeds always give equal tokens."""
+    """Sample the token after `draws` sampled tokens; the same seed always gives the same token."""
     return sample_token(probabilities, np.random.default_rng([seed, draws]))
 
 

@@ -1,4 +1,4 @@
-"""Reads the language model in a run's folder without training it, and generates text with it.
+"""Reads the language model in a run's folder, and generates text.
 
 Neither the training text nor the lock is needed, and nothing is written.
 """
@@ -89,13 +89,13 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
     else:
         step, is_over = snapshots[-1], False
         read_weights(file, model)
-    # Later rows than the weights belong to steps that will be repeated, unless the run is over.
+    # Unless the run is over, rows after the step of the weights belong to steps to be repeated.
     rows = LossLog(folder.losses).read(sys.maxsize if is_over else step)
     return SavedModel(metadata, step, loss_curves(rows), model)
 
 
 def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: Sampling) -> str:
-    """Continue a prompt with sampled tokens; for the same seed, the lab samples the same ones.
+    """Continue a prompt with sampled tokens; with the same seed, the lab samples the same ones.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
 def iterate_tokens(
     model: LanguageModel, vocabulary: Vocabulary, prompt: str, sampling: Sampling, seed: int
 ) -> Iterator[str]:
-    """Yield sampled tokens without end; for the same seed, the lab samples the same tokens.
+    """Yield sampled tokens without end; with the same seed, the lab samples the same ones.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Word and character tokenizers for any script, and vocabularies. torch is not imported.
+"""Word and character tokenizers for any script, and vocabularies.
 
-Words are sequences of letters, marks and digits. In scripts that are written without spaces, each
+This module does not import torch. Words are sequences of letters, marks and digits. In scripts that are written without spaces, each
 character is a token. Characters are extended grapheme clusters (Unicode UAX #29).
 """
 
@@ -65,7 +65,7 @@ def _token_pattern(tokenizer: TokenizerKind) -> regex.Pattern[str]:
 @lru_cache(maxsize=4)
 def visible_tokens(tokens: tuple[str, ...]) -> tuple[str, ...]:
     """Return the visible form of each token of a text."""
-    # A text has many tokens, but only few distinct ones.
+    # A text has many tokens, but few distinct ones.
     visible = {token: visible_token(token) for token in set(tokens)}
     return tuple(map(visible.__getitem__, tokens))
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class WholeBatchDropout(TorchFunctionMode):
-    """Context in which the dropout masks for some rows are those that the whole batch would have.
+    """Context in which dropout samples masks for a whole batch, and uses those of some rows.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ MAX_THREADS = 8
 class Trainer:
     """A model, its optimizer and the states of its random-number generators.
 
-    The trainer has its own random-number generators, which are saved in checkpoints. Random numbers
-    that are used elsewhere in the program do not affect training.
+    The states are saved in checkpoints. Random numbers that are drawn elsewhere in the program do
+    not affect training.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self, split: CorpusSplit, batches: int) -> float:
-        """Return the mean loss of random batches, in nats per token; the batches never change."""
+        """Return the mean loss, in nats per token, of random batches that are the same every time."""
         number = [*CorpusSplit].index(split)
         # The seed is never [seed, 0], which would draw the same numbers as the seed itself: the
         # first training batches.

@@ -1,4 +1,4 @@
-"""Named training settings that each demonstrate an effect."""
+"""The presets of the lab and of the command line."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from visualizer.language.training_server import STOP_CHECK_INTERVAL_S, TrainingS
 from visualizer.language.wire_format import Message, open_message_sender, read_messages
 
 PROCESS_NICENESS = 5
-"""Niceness of the process; it gives the window priority."""
+"""Niceness of the process, which gives the window priority."""
 
 Inbox = queue.SimpleQueue[Message | None]
 """Queue of messages; None marks the end of the input."""
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def run_server(server: TrainingServer, inbox: Inbox) -> None:
-    """Handle messages until the server ends; train while there are none."""
+    """Handle messages until the server ends; train while no message is waiting."""
     is_alone = False
     while not server.is_ended:
         if is_alone and not server.is_training:

@@ -1,4 +1,4 @@
-"""Speed and progress of a training run, and the remaining time as text. torch is not imported."""
+"""Speed, progress and remaining time of a training run. This module does not import torch."""
 
 from __future__ import annotations
 

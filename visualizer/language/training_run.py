@@ -38,11 +38,9 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import CorpusSource, TrainingSettings
 
 INTERPOLATION_STRENGTHS = tuple(float(2**power) for power in range(-4, 17))
-"""Interpolation strengths to try; each is the number of pairs to which a unigram frequency is
-equivalent.
-"""
+"""Interpolation strengths to try: the number of pairs for which the unigram frequencies count."""
 MAX_PAIR_TABLE_CELLS = 10**7
-"""Maximum number of cells in a table of all pairs; larger tables could exceed the text's size."""
+"""Maximum number of cells in a table of all pairs; a larger one could exceed the text's size."""
 
 
 def unigram_loss(corpus: Corpus) -> float:
@@ -167,15 +165,15 @@ def changed_text_message(source: CorpusSource) -> str:
 
 
 VALIDATION_INTERVAL_STEPS, VALIDATION_GROWTH = 100, 1.3
-"""Validation interval in steps; within the first interval, the ratio of consecutive validation
-steps.
+"""Interval between validations, in steps, and the ratio of consecutive validation steps before its
+end.
 """
 VALIDATION_TOKENS = 8_192
-"""Approximate number of tokens per validation during training; the final validation uses more."""
+"""Approximate number of tokens per validation; the validation after the last step uses more."""
 CHECKPOINT_INTERVAL_S = 5.0
 """Maximum age of the checkpoint during training, in seconds, unless writing takes a long time."""
 CHECKPOINT_TIME_FACTOR = 20
-"""The age of the checkpoint may also be this multiple of the time that is needed to write it."""
+"""Maximum age of the checkpoint as a multiple of the time it takes to write, if that is longer."""
 DIVERGENCE_PATIENCE_STEPS = 20
 DIVERGENCE_FACTOR = 1.5
 """Training has diverged if the loss exceeds this multiple of the first loss for
@@ -283,7 +281,7 @@ class TrainingRun:
     def collect_rows(self) -> list[LossRow]:
         """Return the rows since the last call; the first call returns all rows of the folder.
 
-        The rows are first written to the loss file; if this fails, there is a notice.
+        The rows are first written to the loss log; if this fails, `notice` contains the reason.
         """
         try:
             self._loss_log.flush()
@@ -315,7 +313,7 @@ class TrainingRun:
             self._report_out_of_memory(self._finish_training)
 
     def advance(self) -> None:
-        """Do one step, after a validation or a snapshot if due; finish after the last step.
+        """Write a snapshot and validate if due, then do one step; finish after the last step.
 
         Raises
         ------
@@ -366,7 +364,7 @@ class TrainingRun:
         return time.monotonic() - self._saved_at + ahead >= oldest
 
     def save(self) -> None:
-        """Write the losses and a checkpoint; if this fails, there is a notice."""
+        """Write the losses and a checkpoint; if this fails, `notice` contains the reason."""
         self._saved_at, self.is_saved = time.monotonic(), False
         try:
             self._loss_log.flush()

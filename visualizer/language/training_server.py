@@ -45,7 +45,7 @@ class TrainingServer:
     Parameters
     ----------
     send : callable
-        Sends a message to the window.
+        Function that sends a message to the window.
     """
 
     def __init__(self, send: Callable[[Message], None]) -> None:
@@ -169,7 +169,7 @@ class TrainingServer:
         self.report_progress()
 
     def _set_steps(self, opened: OpenRun) -> None:
-        """Set the requested number of steps; if it cannot be written, it stays requested."""
+        """Set the requested number of steps; if writing it fails, the request is kept."""
         steps, running = self._steps_wanted, opened.running
         if steps is None or running is None or running.state.is_ended:
             return
@@ -255,7 +255,7 @@ class TrainingServer:
     def check_stop_request(self) -> None:
         """Write a checkpoint and stop if another program waits for the run that this process holds.
 
-        The other program continues training, unless it was paused.
+        The other program continues training, unless training was paused.
         """
         self._stop_checked_at = time.monotonic()
         if not (self.opened and self.opened.is_locked and _is_found(self.opened.folder.stop)):

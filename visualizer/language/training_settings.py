@@ -1,4 +1,4 @@
-"""Settings of language models and their training, and their validation. torch is not imported.
+"""Settings of language models and of their training. This module does not import torch.
 
 The models are steps towards the transformer; each model adds an element to the previous one.
 
@@ -104,8 +104,8 @@ class TrainingSettings(Struct, frozen=True):
     steps : int
         Total number of steps; it can be increased later.
     threads : int
-        Number of CPU threads; with 0, one core is left for the window. The number may affect the
-        last digits of the losses.
+        Number of CPU threads; 0 for the default, which leaves one core for the window. The number
+        may affect the last digits of the losses.
     """
 
     source: CorpusSource = field(default_factory=CorpusSource)

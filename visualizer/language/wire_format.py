@@ -1,4 +1,4 @@
-"""Format of messages between the program and its processes. torch is not imported.
+"""Format of messages between the program and its processes. This module does not import torch.
 
 A message consists of the header's length (four bytes, big-endian), the header in JSON, and the
 bytes of the arrays, in the order in which the header lists them.

@@ -65,7 +65,8 @@ class Corpus(Struct, frozen=True, eq=False, dict=True):
     ) -> np.ndarray:
         """Sample blocks together with the tokens that follow them, int64 [count, block + 1].
 
-        Blocks start at random positions of a text, or are random rows of a task, with replacement.
+        Blocks start at random positions of a text, or are rows of a task that are drawn with
+        replacement.
         The result depends only on the generator's state.
         """
         part = self.training if split is CorpusSplit.TRAINING else self.validation

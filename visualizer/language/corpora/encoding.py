@@ -1,4 +1,4 @@
-"""Fast encoding of long texts; it takes seconds for texts for which `tokenize` takes minutes.
+"""Encodes in seconds long texts that `tokenize` would need minutes to split.
 
 The text is split into pieces at positions that are always token boundaries. With character tokens,
 characters that never join with a neighbour are separate tokens, and only the others are split by

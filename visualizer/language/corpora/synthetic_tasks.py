@@ -163,8 +163,8 @@ _OPENING = set(_OPENING_OF.values())
 def find_partner_keys(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
     """For each query, return the key that determines the next token, int64 [token].
 
-    A key is never later than its query; it is `MISSING_PARTNER` if it is unknown. Any tokens are
-    accepted, but a text that is not a row of the task has few partners or none.
+    A key is never later than its query; if a query has no such key, it is `MISSING_PARTNER`. Any
+    tokens are accepted, but a text that is not a row of the task has few partners or none.
 
     - repeat: the token after the previous occurrence of the query's token. If there are several
       previous occurrences, no single key is expected: the token after each of them is the same, and
