@@ -366,7 +366,7 @@ def test_a_training_that_cannot_start_leaves_the_settings_unlocked(
     qtbot.addWidget(window)
     student = Student(qtbot, window)
     student.press(Qt.Key.Key_Return)
-    student.until(lambda: "It had not started" in student.notices)
+    student.until(lambda: "nothing has changed" in student.notices)
     assert window.lab.run is None
     assert student.button == "Start"
     QTest.mouseClick(window.notices.copy_button, LEFT)

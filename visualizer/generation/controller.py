@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GenerationController(QObject):
-    """Controller for moving through the tree of generated tokens; a subclass runs the model."""
+    """Holds the tree of generated tokens and moves through it; a subclass runs the model."""
 
     changed = Signal()
 
@@ -55,7 +55,7 @@ class GenerationController(QObject):
         raise NotImplementedError
 
     def _go_to(self, tree: GenerationTree) -> None:
-        """Stop generating, and show the tree, in which another node is current."""
+        """Stop generating, and show a tree in which another node may be current."""
         raise NotImplementedError
 
     def _notify_listeners(self) -> None:

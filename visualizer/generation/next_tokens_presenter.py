@@ -1,4 +1,4 @@
-"""Presenter of the next-token bars: the model's probabilities and the sampling probabilities."""
+"""Presenter of the next-token bars, which show the model's and the sampling probabilities."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class NextTokenBar(Struct, frozen=True):
 
 
 def describe_next_tokens(rows: Sequence[NextToken], is_edited: bool) -> str:
-    """Describe the most likely tokens and, if edited, their probabilities in the unedited model."""
+    """List the most likely tokens and, if edited, their probabilities in the unedited model."""
     sentences = []
     for row in rows:
         before = f", without edits {format_share(row.probability_of_all_heads)}" * is_edited

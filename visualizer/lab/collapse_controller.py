@@ -1,4 +1,4 @@
-"""Collapses and expands parts of the lab, and stores which ones are collapsed."""
+"""Collapsing of the parts of the lab's window."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CollapseController(QObject):
         return frozenset(name for name, part in self._parts.items() if part.isHidden())
 
     def restore(self) -> None:
-        """Restore the stored state; by default, collapse the settings on a narrow screen."""
+        """Restore the stored state; if none is stored, collapse the settings on a narrow screen."""
         folded = app_settings.load_collapsed()
         if folded is None:
             is_narrow = self._window.screen().availableGeometry().width() < NARROW_SCREEN_PX

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class LabStateController(QObject):
-    """Holds the state of the lab, with one method per intent and one signal for all changes.
+    """Holds the state of the lab, with one method per intent, and reports each change of it.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class LabStateController(QObject):
 
     changed = Signal()
     opened = Signal()
-    """A run has been opened, so its model can be queried."""
+    """Emitted when a run has been opened, so that its model can be queried."""
     messageReported = Signal(str)
-    """Carries a message about the outcome of closing a run."""
+    """Emitted with an error message if a closed run cannot continue in the background."""
 
     def __init__(self, command: Sequence[str], parent: QObject) -> None:
         super().__init__(parent)
@@ -124,7 +124,7 @@ class LabStateController(QObject):
             self.change_setting(*problem.remedy)
 
     def show_sample(self, sample: str) -> None:
-        """Show a sample of the text that the settings select."""
+        """Show the beginning of the text that the settings select."""
         self.sample = sample
         self.changed.emit()
 
@@ -202,7 +202,7 @@ class LabStateController(QObject):
     # ------------------------------------------------------------------ the run
 
     def open_run(self, folder: Path) -> None:
-        """Open a stored run, and take over a background training of this run."""
+        """Open a stored run; if it is training in the background, take over its training."""
         try:
             metadata = RunFolder(folder).read_metadata()
         except InputError as refused:
@@ -287,7 +287,7 @@ class LabStateController(QObject):
         Parameters
         ----------
         reply : callable
-            Called with the response, which may be a refusal, unless the run is closed before.
+            Called with the response, which may be a refusal, unless the run is closed first.
         """
         self._request_count += 1
         id_ = f"{kind} {self._request_count}"
@@ -351,7 +351,7 @@ class LabStateController(QObject):
         self.changed.emit()
 
     def _on_not_ended(self, message: Message) -> None:
-        # The next progress message gives the reason.
+        # The next progress message contains the reason.
         self._change_run(phase=RunPhase.PAUSED)
         for kind, values in self._take_pending_messages():
             self._send(kind, **values)

@@ -1,4 +1,4 @@
-"""Controls text generation that starts with the probe."""
+"""Controls text generation that continues the probe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LabGenerationController(GenerationController):
-    """Holds the generation tree. Its text is the probe and grows with each token.
+    """Holds the generation tree; each token that is added to it extends the probe.
 
     Entering another probe starts another tree.
     """

@@ -1,4 +1,4 @@
-"""Converts a layer of a trained model to a document with its attention module."""
+"""Converts an attention layer of a trained model to a document."""
 
 from __future__ import annotations
 

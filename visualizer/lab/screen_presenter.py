@@ -90,7 +90,7 @@ def present_lab(
     sample: str,
     broken: RunFailure | None = None,
 ) -> LabScreen:
-    """Present an open run, or the settings for a new run and why starting it failed."""
+    """Present the open run; without one, the settings and the reason why a start has failed."""
     if run is None:
         setup = present_settings(draft, refused, sample)
         line = "Press Start to train the model."

@@ -67,11 +67,11 @@ class TrainingViewsController(QObject):
     """Connects the views of a training run with the probe and the text generation."""
 
     changed = Signal()
-    """An option of the views has changed."""
+    """Emitted when an option of the views has changed."""
     layerOpened = Signal(object)
-    """Carries a `SavedDocument`, which contains the document of a layer and its view."""
+    """Emitted with the `SavedDocument` of a layer."""
     layerRefused = Signal(str, int)
-    """Carries an error message and the time in milliseconds for which it is shown."""
+    """Emitted with an error message, and the time for which it is shown, in milliseconds."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class TrainingViewsController(QObject):
         """The colour options of the weights."""
         self.can_play = False
         """Whether there are snapshots to play."""
-        # The values that were last shown. They avoid repainting while only the progress changes.
+        # The values that were last shown; nothing is repainted if only the progress changes.
         self._shown_bars: tuple[object, ...] = ()
         self._shown_generation: tuple[GenerationTree, bool, bool, int, bool, Theme] | None = None
         self._folder: Path | None = None
@@ -208,7 +208,7 @@ class TrainingViewsController(QObject):
         self.changed.emit()
 
     def set_max_cells(self, room: int) -> None:
-        """Pool the weights to the number of cells that fit along the side of a panel."""
+        """Set the number of cells that fit along a panel; larger matrices are pooled to it."""
         if room != self._max_cells:
             self._max_cells = room
             self.changed.emit()
@@ -220,12 +220,12 @@ class TrainingViewsController(QObject):
         self.changed.emit()
 
     def open_layer(self) -> None:
-        """Open the layer and head of the pinned or hovered cell; without a cell, the first ones."""
+        """Open the layer and head of the pinned or hovered cell; without one, the first head."""
         places = (place for place, _ in self._pointed_cells())
         self.open_layer_of(*next(places, (0, 0)))
 
     def open_layer_of(self, layer: int, head: int) -> None:
-        """Open a layer of the selected step with a head and its pinned or hovered cell."""
+        """Open a layer at the selected step, with one head and its pinned or hovered cell."""
         cells = (cell for place, cell in self._pointed_cells() if place == (layer, head))
         cell, view = next(cells, None), self._lab.view
         query_and_key = (cell.place[-2], cell.place[-1]) if cell else None

@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 
 
 INITIAL_WIDTHS_PX = [320, 620, 340]
-"""Initial widths of the settings, the heatmaps and the text."""
+"""Initial widths of the settings, of the plot with the heatmaps, and of the text panes."""
 INITIAL_HEIGHTS_PX = [172, 508]
-"""Initial heights of the loss plot and the attention."""
+"""Initial heights of the loss plot and of the heatmaps."""
 INITIAL_TEXT_HEIGHTS_PX = [530, 190]
-"""Initial heights of the next tokens and the generated text."""
+"""Initial heights of the next-token pane and of the generation pane."""
 AXIS_COMMANDS = {name: f"loss_plot.toggle_axis_scale {name}" for name in ("losses", "steps")}
 TRAINING_COMMANDS = {
     "toggle": "training.toggle",
@@ -77,9 +77,9 @@ class LabWindow(QMainWindow):
     appearanceChosen = Signal()
     """Emitted when the colour scheme of all windows must be changed to that of this window."""
     layerOpened = Signal(object)
-    """Emits the `SavedDocument` of a layer that is opened in a separate window."""
+    """Emitted with the `SavedDocument` of a layer to open in a separate window."""
     modelRequested = Signal(object, str)
-    """Emits the path of a model to open in the visualizer, and the probe."""
+    """Emitted with the path of a model to open in the visualizer, and the probe."""
 
     def __init__(
         self, command: Sequence[str] = TRAINING_COMMAND, settings_pane: SettingsPane | None = None
@@ -205,7 +205,7 @@ class LabWindow(QMainWindow):
         """Restore the geometry, or use a default size."""
         if not app_settings.restore_window(self, app_settings.LAB_WINDOW):
             screen = self.screen().availableGeometry().size()
-            # The difference is needed for the window frame.
+            # The subtracted size is that of the window frame.
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))
         for key, splitter in self.splitters.items():
             sizes = app_settings.load_sizes(key)
@@ -308,7 +308,7 @@ class LabWindow(QMainWindow):
         app_settings.save_scheme(self.scheme)
 
     def style_parts(self) -> None:
-        """Apply the style sheet to the panes; this takes as long as creating them."""
+        """Apply the style sheet to the window; this takes as long as creating its panes."""
         apply_theme(self, self.theme, create_style_sheet() + app_settings.motion_style_sheet())
 
     def _show_theme(self) -> None:

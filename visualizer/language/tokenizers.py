@@ -1,7 +1,8 @@
 """Word and character tokenizers for any script, and vocabularies.
 
-This module does not import torch. Words are sequences of letters, marks and digits. In scripts that are written without spaces, each
-character is a token. Characters are extended grapheme clusters (Unicode UAX #29).
+Words are sequences of letters, marks and digits. In scripts that are written without spaces, each
+character is a token. Characters are extended grapheme clusters (Unicode UAX #29). This module does
+not import torch.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self, split: CorpusSplit, batches: int) -> float:
-        """Return the mean loss, in nats per token, of random batches that are the same every time."""
+        """Return the mean loss of random but always equal batches, in nats per token."""
         number = [*CorpusSplit].index(split)
         # The seed is never [seed, 0], which would draw the same numbers as the seed itself: the
         # first training batches.

@@ -124,9 +124,9 @@ def test_divergence_does_not_flatten_earlier_losses() -> None:
     assert plot.y.high < 20
     assert plot.notices == ("Losses up to 1.00e+09 are outside the plot.",)
     assert [(one.step, one.description) for one in plot.loss_gaps] == [
-        (8, "not a number at step 8")
+        (8, "NaN or infinite at step 8")
     ]
-    for said in ("The loss is not a number at step 8.", *plot.notices):
+    for said in ("The loss is NaN or infinite at step 8.", *plot.notices):
         assert said in plot.description
     on_log = plot_of(diverged(), options=PlotOptions(losses=AxisScale.LOG))
     assert on_log.y.high > 1e9

@@ -282,7 +282,7 @@ def divergent(scale: AxisScale) -> LossPlot:
 def test_divergence_is_marked(application: QApplication, qtbot: QtBot, scale: AxisScale) -> None:
     reader = Reader(qtbot, divergent(scale))
     assert {LIGHT.warning, head_colour(0, LIGHT)} <= colours(reader.picture())
-    assert "not a number at step 91" in drawing(reader)
+    assert "NaN or infinite at step 91" in drawing(reader)
 
 
 def test_losses_that_are_not_finite_leave_a_gap(application: QApplication, qtbot: QtBot) -> None:

@@ -1,4 +1,4 @@
-"""Lays out the panels of all layers and heads, as large as they fit; pure geometry.
+"""Computes the layout of the panels of all layers and heads, which are as large as possible.
 
 Shared parts are drawn only once: key labels above the first layer, query labels next to the first
 head, and the colour bar above all panels. Notes about a panel are above the panel. Panels shrink
@@ -38,7 +38,7 @@ MIN_SIDE_PX = 130
 MARGIN, GAP = 16, 16
 MAX_NOTE_LINES, NAME_GAP_PX = 2, 6
 ROUNDING_PX = 1e-6
-"""Length by which the sum of lengths may exceed a whole number of device pixels by rounding."""
+"""Tolerance for rounding errors in sums of lengths, in device pixels."""
 MIN_PATTERN_SIDE_PX = 64
 """Minimum side length, in pixels, of a panel at which a pattern is visible."""
 
@@ -72,7 +72,7 @@ def lay_out_layers(
 
 
 class LayerPlacement:
-    """The computation of a layout."""
+    """Computes the layout of a board."""
 
     def __init__(
         self, board: Board, width: float, height: float, pixel_ratio: float, largest_cell: float
@@ -83,7 +83,7 @@ class LayerPlacement:
         self.max_cell = min(MAX_CELL_PX * self.scale, largest_cell)
         widest = min(widest_label_width(first.rows.labels), MAX_LABEL_PX * self.scale)
         self.gutter = max(64 * self.scale, widest + 14)
-        # The first label of a row may be higher than its cell, and must not touch the layer's name.
+        # The label of the first row may be higher than the row, but must not touch the layer name.
         self.notes = max(notes_height(one) for one in board.heatmaps) + NAME_GAP_PX * self.scale
         self.minimum_value = max(min_column_head_width(one) for one in board.heatmaps)
         self.share = (width - self.gutter - 2 * MARGIN + GAP) / len(board.columns) - GAP - 8

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 UNIT, SCORED = "weights", "weights;  % on target"
 """Captions of the colour bar; the second one is used if the target token is known."""
 FIGURE_SPACE = "\u2007"
-"""A space as wide as a digit, which keeps the positions of panels when the scores change."""
+"""A space as wide as a digit, so that panels stay in place when the scores change."""
 
 ATTENTION_MISSING = "This model has no attention weights: it predicts from the current token only."
 TEXT_REQUIRED = "Enter a probe text to see its attention."
@@ -157,7 +157,7 @@ def create_board(
 
 
 class LabPanelSource:
-    """Builds the panels of a board from values that all panels share."""
+    """Builds the panels of a board, and holds the values that all panels share."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class LabCellPointer(Struct, frozen=True):
 
 
 def create_cell_cursor(result: ProbeResult, board: Board, pointing: LabCellPointer) -> CellCursor:
-    """Return the cursor for all panels, without cells that do not exist in the current text."""
+    """Return the cursor for all panels; cells that the current text does not have are left out."""
     hovered, pinned = (
         strongest_cell(result, board, cell) if cell and _panel_of(board, cell) else None
         for cell in (pointing.hovered, pointing.pinned)

@@ -1,4 +1,4 @@
-"""Requests probe results from a training process, but not more often than they can be shown."""
+"""Requests probe results from the training process, one at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
 REQUEST_PAUSE_MS = 150
-"""Pause between a result and the next request, in milliseconds, so that training stays fast."""
+"""Pause between a result and the next request, in milliseconds, which keeps training fast."""
 MAX_CACHED_BYTES = 128 * 2**20
 
 
@@ -43,10 +43,10 @@ class ProbeFailure(Struct, frozen=True):
 
 
 class ProbeController(QObject):
-    """Controller that holds the current probe result and a cache of earlier results.
+    """Holds the current probe result and a cache of earlier results.
 
-    Only one request is pending at a time. After its result has been painted, the next request is
-    sent, for the step that is selected by then.
+    Only one request is pending at a time. The next request is sent after a pause, for the step that
+    is selected by then.
     """
 
     changed = Signal()
@@ -85,7 +85,7 @@ class ProbeController(QObject):
 
     @property
     def previous_text(self) -> str:
-        """The text of the shown result if there is none for the current probe; otherwise empty."""
+        """The text of the result that is still shown although the probe has changed; else empty."""
         run, probe = self._lab.run, self._lab.view.probe
         is_left = bool(probe) and self.result is not None and self.text != probe
         return self.text if is_left and run and (self.refused or not run.is_open) else ""

@@ -126,7 +126,7 @@ def _label_box(inner: QRectF, text: str) -> QRectF:
 MARGIN_PX, TICK_PX, DOT_RADIUS_PX = 12, 4, 2.6
 """Margin, length of an axis tick, and radius of a point, in pixels."""
 LINE_WIDTHS = {LossLineRole.EACH: 1.0, LossLineRole.TRAINING: 1.8, LossLineRole.VALIDATION: 1.8}
-"""Stroke widths of the lines, in pixels."""
+"""Widths of the lines, in pixels."""
 MIN_DOT_DISTANCE_PX = 14.0
 """Minimum distance between the dots of a validation line, in pixels."""
 COLUMN_WIDTH_PX = 2.0
@@ -137,7 +137,7 @@ MAX_OUTSIDE_HEIGHTS = 1.0
 AXES_Z, OVERLAY_Z = -1000.0, 10.0
 """Z values of the axes, which are below the lines, and of the labels, which are above them."""
 MIN_FILLING_WIDTHS = 20.0
-"""Length, in plot widths, beyond which a line fills an area, so it is drawn one pixel wide."""
+"""Length, in plot widths, from which a line fills an area; it is then one pixel wide."""
 
 
 class LossChart:

@@ -28,7 +28,7 @@ class LossPlotController(QObject):
     """Holds the options of the plot, and shows the losses."""
 
     changed = Signal()
-    """The plot's options have changed."""
+    """Emitted when the plot's options have changed."""
 
     def __init__(
         self, lab: LabStateController, run_controller: RunController, pane: PlotPane

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EMPTY_MESSAGE = "Losses appear here during training."
 LOSS, STEP = "loss (nats per token)", "step"
 MAX_PLAIN, MIN_PLAIN = 1e7, 1e-4
-"""Limits outside which numbers are written with an exponent."""
+"""Limits outside of which tick labels have an exponent."""
 
 
 class AxisScale(StrEnum):
@@ -205,7 +205,7 @@ class LossLine(Struct, frozen=True, eq=False):
 
 
 class LegendKey(Struct, frozen=True):
-    """An entry of the legend: a run's colour, a role's stroke, or both for a single run."""
+    """An entry of the legend, for the colour of a run, the stroke of a role, or both."""
 
     text: str
     role: LossLineRole | None

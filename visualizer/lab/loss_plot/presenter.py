@@ -131,7 +131,7 @@ def _find_non_finite_losses(curves: Sequence[LossCurve]) -> Iterator[NonFiniteLo
         is_number = np.isfinite(curve.losses.training)
         if not is_number.all():
             step = int(curve.losses.steps[np.argmin(is_number)])
-            yield NonFiniteLoss(step, f"not a number at step {step:,}")
+            yield NonFiniteLoss(step, f"NaN or infinite at step {step:,}")
 
 
 MAX_STEP_TICKS, MAX_LOSS_TICKS = 6, 6
@@ -139,7 +139,7 @@ MAX_STEP_TICKS, MAX_LOSS_TICKS = 6, 6
 AXIS_MARGIN_SHARE = 0.05
 """Margin above the highest loss and below the lowest one, as a fraction of the height."""
 MAX_INITIAL_LOSS_RATIO = 3.0
-"""A linear axis ends at this multiple of the first losses, because divergence would flatten the
+"""Maximum end of a linear axis, as a multiple of the first losses; divergence would flatten the
 rest.
 """
 
@@ -195,7 +195,7 @@ def _lowest_positive_loss(lines: Sequence[LossLine]) -> float:
 
 
 def _largest_usual_loss(lines: Sequence[LossLine], references: Sequence[ReferenceLoss]) -> float:
-    """Return the largest first loss or reference loss; without divergence, losses stay below it."""
+    """Return the largest first loss or reference loss, which losses exceed only in divergence."""
     firsts = (float(line.values[np.argmax(np.isfinite(line.values))]) for line in lines)
     known = [first for first in firsts if math.isfinite(first)]
     return max(known + [reference.loss for reference in references], default=0.0)

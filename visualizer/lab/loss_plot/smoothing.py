@@ -28,8 +28,8 @@ class SmoothedLosses(Struct, frozen=True, eq=False):
     Parameters
     ----------
     average, weight : float
-        The average after the last step, before bias correction, and the same average for losses of
-        1.
+        The average after the last step, before bias correction, and the average that losses of 1
+        would have.
     """
 
     losses: LossHistory
@@ -56,8 +56,8 @@ def smooth_losses(
     Parameters
     ----------
     strength : float
-        At least 0, which changes nothing, and below 1. The average covers about 1 / (1 − strength)
-        steps.
+        At least 0, which means no smoothing, and less than 1. The average covers about
+        1 / (1 − strength) steps.
     before : SmoothedLosses, optional
         An earlier result; if the losses extend those of this result, only the new ones are
         smoothed.

@@ -47,7 +47,7 @@ KEYBOARD_HELP = (
     "and End for the first and last step, and Esc to return to the current step."
 )
 KEYBOARD_STEPS, STEPS_PER_PAGE = 100, 10
-"""Number of arrow-key steps along the axis without snapshots, and in one step of a page key."""
+"""Number of arrow-key steps along an axis without snapshots, and per press of a page key."""
 
 STEP_KEYS = {
     Qt.Key.Key_Left: -1,
@@ -66,7 +66,7 @@ class LossPlotView(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
     stepSelected = Signal(int)
     currentModelSelected = Signal()
-    """The current model was selected instead of a snapshot."""
+    """Emitted when the current model is selected instead of a snapshot."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -241,7 +241,7 @@ class LossPlotView(QWidget):
 
 
 SMOOTHING_STRENGTHS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
-"""Strengths of smoothing; each averages over about twice as many steps as the previous one."""
+"""Smoothing strengths; each averages over about twice as many steps as the previous one."""
 AXIS_LABELS = {"losses": "Log loss", "steps": "Log steps"}
 
 

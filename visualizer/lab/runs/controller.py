@@ -38,15 +38,15 @@ def ask_stop_training(
 ) -> None:
     """Ask whether training should stop or continue in the background; an open dialog is replaced.
 
-    The newest dialog is kept because it may have been requested elsewhere, for example by quitting
-    the program. ``lost`` describes the steps that may be lost with both choices, if there are any.
+    The newest question is kept, because it may come from elsewhere, for example from quitting the
+    program. ``lost`` describes the steps that both answers may lose, if there are any.
     """
     _close_dialogs(window, "leaving")
     question = f"“{name}” is training. {lost}".rstrip()
     box = create_message_box(window, "leaving", QMessageBox.Icon.Question, question)
     box.setInformativeText(
-        "Stop now (you can resume from the checkpoint), or keep training in the background? Reopen "
-        "the run at any time to see its progress."
+        "Stop now, or keep training in the background? A stopped run can be resumed from its "
+        "checkpoint. You can reopen a run at any time to see its progress."
     )
     stop_button = box.addButton("&Stop", QMessageBox.ButtonRole.AcceptRole)
     stop_button.clicked.connect(stop)
@@ -84,9 +84,9 @@ def _open_dialog(box: QMessageBox, text: str, action: Callable[[], object]) -> N
 
 
 READ_PAUSE_S = 0.004
-"""Pause, in seconds, after reading each part of the losses, which takes about a millisecond.
+"""Pause, in seconds, after reading each chunk of losses; reading one takes about a millisecond.
 
-Without pauses, a thread that runs Python code blocks the window.
+Without pauses, a thread that runs Python code makes the window unresponsive.
 """
 POLL_INTERVAL_MS = 2000
 """Interval between checks of the background training runs, in milliseconds."""
@@ -99,7 +99,7 @@ class RunController(QObject):
     failed = Signal(str)
     settingsRequested = Signal()
     changed = Signal()
-    """The list of runs or the overlaid runs have changed."""
+    """Emitted when the list of runs or the set of overlaid runs has changed."""
 
     def __init__(self, lab: LabStateController, pane: RunsPane, window: QWidget) -> None:
         super().__init__(window)
@@ -168,8 +168,8 @@ class RunController(QObject):
     def close_run(self, then: Callable[[], object]) -> bool:
         """Close the run and call `then`; return whether this was done immediately.
 
-        If the run is training or cannot be saved, the user is asked first, and `then` is called
-        after the user has agreed.
+        If the run is training or could not be saved, ask the user first, and call `then` after the
+        user has agreed.
         """
         run, lab = self._lab.run, self._lab
         if run is None or lab.is_safe_to_close:
@@ -242,7 +242,7 @@ class RunController(QObject):
         self.changed.emit()
 
     def _read_next(self) -> None:
-        """Read the next losses on a worker thread; for a long run, this takes several seconds."""
+        """Read the next losses on a worker thread; reading a long run takes several seconds."""
         if self._pending_overlays and not self._worker.is_working:
             folder = self._lab.home / min(self._pending_overlays)
             pause = partial(_yield_to_window, self._is_closed)
@@ -329,7 +329,7 @@ class RunController(QObject):
 def _lost_steps_message(folder: Path) -> str:
     step = RunFolder(folder).checkpoint_step() or 0
     return (
-        "The last checkpoint could not be saved because the disk is full. Unless you free space, "
+        "The last checkpoint could not be saved. If saving fails again, "
         f"training after step {step:,} will be lost."
     )
 

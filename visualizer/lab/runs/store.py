@@ -1,4 +1,4 @@
-"""The stored training runs, each in a folder that has the name of the run."""
+"""The stored training runs; each run has a folder, whose name is the name of the run."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def delete_run(folder: Path) -> None:
 
 
 def store_probe(folder: Path, text: str) -> None:
-    """Store the last probe of a run; a folder that cannot be written to is ignored."""
+    """Store the last probe of a run, unless its folder cannot be written to."""
     if text and RunFolder(folder).metadata_file.is_file():
         with suppress(InputError):
             probe = RunFolder(folder).probe

@@ -1,4 +1,4 @@
-"""The list of stored runs, where runs can be opened, overlaid, renamed and deleted."""
+"""The list of stored runs, with which runs are opened, overlaid, renamed and deleted."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ class RunsPane(QWidget):
     ) -> None:
         """Show the list; the open run is bold, and it is always in the plot.
 
-        For runs that are training in the background, "training" is shown instead of the time of the
-        last training. They come first and are sorted by name, because their order would otherwise
-        change with every step.
+        Runs that are training in the background show "training" instead of the time when they were
+        last trained. They come first and are sorted by name; sorted by time, they would change
+        places with every step.
         """
         ordered = sorted(runs, key=lambda run: (0, run.name) if run.name in training else (1, ""))
         self._rows = tuple(

@@ -58,7 +58,7 @@ LAB_SETTINGS: tuple[Setting, ...] = (
             tuple(MODEL_TITLES.items())),
     Setting("block", "Block size", SettingKind.WHOLE,
         "Maximum context length, in tokens"),
-    Setting("width", "Embedding size", SettingKind.WHOLE, "Dimensions of a token’s vector"),
+    Setting("width", "Embedding size", SettingKind.WHOLE, "Size of each token’s vector"),
     Setting("heads", "Heads", SettingKind.WHOLE, "Attention heads per layer",
             where=(_IS_LAYERED,)),
     Setting("layers", "Layers", SettingKind.WHOLE, "Number of transformer layers",
@@ -76,7 +76,7 @@ LAB_SETTINGS: tuple[Setting, ...] = (
     Setting("steps", "Steps", SettingKind.WHOLE,
         "Number of training steps; can be increased later"),
     Setting("seed", "Seed", SettingKind.WHOLE,
-        "Determines the initial weights and the batches"),
+        "Seed for the initial weights, the batches and dropout"),
     Setting("device", "Device", SettingKind.CHOICE, "Device to train on", (
         (Device.AUTO, "Best available"), (Device.CPU, "CPU"), (Device.CUDA, "CUDA GPU"),
         (Device.MPS, "Apple GPU (MPS)"))),
@@ -94,7 +94,7 @@ INPUT_RANGES: dict[str, tuple[float, float]] = {
     "dropout": (0, 9),
     "rate": (0, 1_000),
 }
-"""Ranges of the controls; they exceed the valid ranges, so that invalid values can be explained."""
+"""Ranges of the controls, which exceed the valid ranges so that errors can be explained."""
 
 
 def get_setting(settings: TrainingSettings, name: str) -> Any:

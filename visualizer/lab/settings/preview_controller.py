@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_PREVIEW_CHARACTERS = 600
 MAX_GENERATED_SAMPLE_TOKENS = 5_000_000
-"""Maximum number of tokens that are generated for a sample, which takes one or two seconds."""
+"""Maximum number of tokens to generate for a sample; generating them takes 1 or 2 seconds."""
 
 
 class TextPreviewController(QObject):

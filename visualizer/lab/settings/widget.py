@@ -81,7 +81,7 @@ class SettingsPane(QScrollArea):
         self.setWidget(inner)
 
     def minimumSizeHint(self) -> QSize:
-        """Return a size that is wide enough for every choice, so that nothing scrolls sideways."""
+        """Return a size as wide as the widest control, because the pane only scrolls vertically."""
         bar = self.verticalScrollBar().sizeHint().width()
         least = super().minimumSizeHint()
         return QSize(self._content.minimumSizeHint().width() + bar, least.height())

@@ -1,6 +1,6 @@
 """Presents the snapshot bar, a logarithmic axis of saved steps that ends at the current step.
 
-Models learn most in the first steps, which would have only a few pixels on a linear axis.
+Models learn most in the first steps, which would occupy only a few pixels on a linear axis.
 """
 
 from __future__ import annotations

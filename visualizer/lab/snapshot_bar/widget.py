@@ -33,7 +33,7 @@ FRAME_MS = 300
 
 
 class SnapshotBar(QWidget):
-    """Shows the selected training step, and selects another one.
+    """Shows the selected training step, and lets the user select another one.
 
     `stepSelectionChanged` carries a saved step, or None for the current model. During playback, the
     next step is selected once the previous one is shown.
@@ -92,7 +92,7 @@ class SnapshotBar(QWidget):
         self.description_label.show_text(timeline.description)
         self.track.setToolTip(plain_tooltip(timeline.description))
         self._widest_text = max(self._widest_text, self.description_label.sizeHint().width())
-        # Otherwise, the track would move during playback.
+        # The label keeps its largest width, so that the track does not move during playback.
         self.description_label.setMaximumWidth(self._widest_text)
         set_accessible_value(self, timeline.description)
         is_alone = len(timeline.stops) == 1

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DETACH_ERROR = "Cannot continue training “{}” in the background"
 POLL_MS = 200
 MAX_ORDERS_BYTES = 2**20
-"""Maximum size of a file with orders, in bytes."""
+"""Maximum size of the file with the orders, in bytes."""
 MAX_START_S = 60.0
 """Maximum time, in seconds, until a started process locks its run; it first imports torch."""
 _pending_orders: set[Path] = set()
@@ -41,9 +41,9 @@ _pending_orders: set[Path] = set()
 
 
 def write_orders(folder: Path) -> None:
-    """Write the orders of a background training; from then on, its run is considered training.
+    """Write the orders for a background training; from then on, the run is considered training.
 
-    The process reads its orders from a file, because no window sends them.
+    The background process reads its orders from a file, because no window sends them.
 
     Raises
     ------
@@ -168,8 +168,8 @@ def _withdraw_stop_request(folder: Path) -> bool:
 class BackgroundTrainingWatcher(QObject):
     """Asks the process that trains a run to stop, and waits until the process has stopped.
 
-    Orders do not prove that a process will train the run, because the folder may have been copied.
-    Therefore, nothing is written to it before the run is locked.
+    Orders do not prove that a process will train the run, because the run's folder may be a copy.
+    Therefore, nothing is written to the folder before the run is locked.
     """
 
     runReleased = Signal(bool)

@@ -34,7 +34,7 @@ EXIT_TIMEOUT_MS = 60_000
 """Time, in milliseconds, that a process has for writing its checkpoint before it is killed."""
 TERMINATED_MESSAGE = "Training did not stop within a minute and was terminated."
 _KILLED = 9
-UNSTARTED_MESSAGE = "It had not started, so nothing has changed."
+UNSTARTED_MESSAGE = "The run had not been opened, so nothing has changed."
 
 
 class ProcessEnd(Struct, frozen=True):
@@ -43,7 +43,7 @@ class ProcessEnd(Struct, frozen=True):
     Parameters
     ----------
     failure : RunFailure or None
-        The reason, if the process ended although no window had asked it to.
+        The reason, if the process ended without having been asked to; otherwise None.
     is_terminated : bool
         Whether this program killed the process because it took too long to end.
     """
@@ -65,9 +65,9 @@ class TrainingProcess(QObject):
     """
 
     messageReceived = Signal(object)
-    """Carries a `Message` from the process."""
+    """Emitted with each `Message` from the process."""
     ended = Signal(object)
-    """Carries a `ProcessEnd`."""
+    """Emitted with a `ProcessEnd` when the process has ended."""
 
     def __init__(
         self, command: Sequence[str] = TRAINING_COMMAND, parent: QObject | None = None
@@ -195,7 +195,7 @@ def _exit_reason(code: int, status: QProcess.ExitStatus) -> str:
         return "Training stopped unexpectedly."
     if code == _KILLED:
         return "The operating system terminated training, most likely because memory ran out."
-    return "The training process was terminated by another program."
+    return "The training process crashed or was terminated by another program."
 
 
 def process_environment() -> QProcessEnvironment:

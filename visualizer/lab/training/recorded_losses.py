@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class GrowingBuffer:
-    """A buffer with spare capacity that several `GrowingArray` objects share.
+    """A buffer with spare capacity, of which several `GrowingArray` objects show parts.
 
-    The parts that these objects show are never overwritten.
+    Parts that are shown are never overwritten.
     """
 
     __slots__ = ("array", "used")
@@ -89,7 +89,7 @@ class MeasuredLoss(NamedTuple):
 
 
 class LossHistoryId:
-    """Identity of losses that extend each other without replacing any losses."""
+    """Identity that loss histories share if they extend each other without replacing any loss."""
 
     __slots__ = ("longest",)
 

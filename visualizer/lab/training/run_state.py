@@ -24,7 +24,7 @@ class RunPhase(StrEnum):
     """The phases of a run; the training process sends those from `RUNNING` to `DIVERGED`."""
 
     WAITING = "waiting"
-    """Another process trains the run and has not stopped yet."""
+    """Another process is training the run and has been asked to stop."""
     OPENING = "opening"
     RUNNING = "running"
     PAUSED = "paused"
@@ -37,7 +37,7 @@ class RunPhase(StrEnum):
 
 
 BUSY_PHASES = frozenset({RunPhase.WAITING, RunPhase.OPENING, RunPhase.ENDING})
-"""Phases during which the user has to wait."""
+"""Phases in which the user has to wait."""
 OPEN_PHASES = frozenset(
     {RunPhase.RUNNING, RunPhase.PAUSED, RunPhase.DONE, RunPhase.STOPPED, RunPhase.DIVERGED}
 )
@@ -141,7 +141,7 @@ _PROGRESS_FIELDS = ("step", "seconds", "tokens_per_second", "seconds_left", "rat
 def apply_opened_run(run: RunState, message: Message) -> RunState:
     """Return the state after the message that a training process sends when it has opened a run."""
     values = message.values
-    is_without_text = values["state"] == RunPhase.STOPPED  # the last notice states the reason
+    is_without_text = values["state"] == RunPhase.STOPPED  # the last notice contains the reason
     settings = settings_from_json(values["settings"])
     # The losses of a long run arrive in parts.
     expected = min(settings.steps, max(int(values["step"]), MAX_RESERVED_STEPS))

@@ -1,4 +1,4 @@
-"""Animations of training: the frames, one per saved step, and how they are laid out and written."""
+"""Animations of training: lays out, paints and writes the frames, one per saved step."""
 
 from __future__ import annotations
 
@@ -231,9 +231,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
 ASPECT_RATIO_LIMITS = (0.62, 0.8, 1.0)
 """Maximum ratios of height to width, tried until panels have at least the preferred size."""
 PREFERRED_SIDE_PX = 120
-"""Preferred side length of a panel, in pixels; if panels would be smaller, the image is made
-higher.
-"""
+"""Preferred side length of a panel, in pixels; if panels would be smaller, the image is higher."""
 ENLARGEMENT_FACTORS = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 """Factors by which the area is enlarged so that all panels fit; the panels are then scaled down."""
 
