@@ -1,4 +1,4 @@
-"""The controllers of one window that its panes, bars and commands call."""
+"""The controllers that the panes, bars and commands of a window share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class FeatureControllers:
-    """Controllers shared by the panes; a controller of only one pane is created with that pane.
+    """Controllers shared by the panes; a controller used by only one pane is created with it.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ class FeatureControllers:
     settings_bar : SettingsBar
         The input text and the settings.
     actions : mapping
-        The actions of the commands, by id.
+        The action of each command, keyed by command id.
     set_readable : callable
         Enables the heatmaps' shortcuts and cell announcements in a widget.
     """
 
     copy_script: Callable[[], object]
-    """Copies the computation as a script."""
+    """Copies the code to the clipboard as a script."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class FeatureControllers:
         )
 
     def name_widgets(self, buttons: Mapping[QWidget, str]) -> None:
-        """Give buttons the tooltips of equivalent commands, by command id."""
+        """Give each button the tooltip of the equivalent command, whose id is its value."""
         for button, id_ in buttons.items():
             button.setToolTip(plain_tooltip(self.actions[id_].toolTip()))
 

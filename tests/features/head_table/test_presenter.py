@@ -151,15 +151,13 @@ def test_induction_requires_a_repeated_token() -> None:
     assert [row.texts[at] for row in made.rows] == ["0.0", "90.0", "45.0"]
     assert made.uniform[at] == pytest.approx(100 * np.mean([1 / 4, 1 / 5, 1 / 6]))
     assert made.sentences[0] == (
-        "Head 2 attends to what followed earlier occurrences of the token (induction): 90%, "
-        "uniform attention "
-        "21%."
+        "Head 2 attends to tokens that followed earlier occurrences of the query’s token "
+        "(induction): 90%, uniform attention 21%."
     )
     run = with_weights(run, np.stack([induction, 0.95 * induction]))
     assert table(run).sentences[0] == (
-        "Heads 1 and 2 attend to what followed earlier occurrences of the token (induction): "
-        "at least 86%, "
-        "uniform attention 21%."
+        "Heads 1 and 2 attend to tokens that followed earlier occurrences of the query’s token "
+        "(induction): at least 86%, uniform attention 21%."
     )
 
 
@@ -167,9 +165,8 @@ def test_the_heads_of_the_trained_example_are_described_correctly() -> None:
     document = read_layer_of_trained_example().document
     made = table(compute(document, None))
     assert made.sentences[0] == (
-        "Heads 1 and 2 attend to what followed earlier occurrences of the token (induction): "
-        "at least 98%, "
-        "uniform attention 9.4%."
+        "Heads 1 and 2 attend to tokens that followed earlier occurrences of the query’s token "
+        "(induction): at least 98%, uniform attention 9.4%."
     )
 
 

@@ -474,7 +474,7 @@ def test_a_file_that_may_not_be_looked_at_is_named(
 
 def test_all_pages_together_have_a_limit() -> None:
     page = '[[page]]\ntitle = "T"\nsays = "S."\nstages = ["weights"]\ntext_tokens = 100000\n'
-    with pytest.raises(LessonError, match=r"line \d+: The texts of all pages exceed"):
+    with pytest.raises(LessonError, match=r"line \d+: The texts of the pages exceed"):
         read_lesson('title = "Long"\n' + 20 * page, "long.toml", PRINTED)
 
 

@@ -1,1 +1,1 @@
-"""Comparison bar: describes a comparison, and has controls to change it."""
+"""Comparison bar: describes the comparison and contains controls to change it."""

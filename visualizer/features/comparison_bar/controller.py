@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonController(QObject):
-    """Controller that manages comparisons; each public method is one user action."""
+    """Starts, changes and ends comparisons; each public method is one user action."""
 
     def __init__(
         self, workspace: Workspace, cell_selection: CellSelectionController, parent: QObject
@@ -46,7 +46,7 @@ class ComparisonController(QObject):
         self._start_comparison(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
 
     def swap_sides(self) -> None:
-        """Exchange A and B: keep the current run, and show the document of A."""
+        """Exchange A and B: the current run becomes A, and the document of A is shown."""
         now, workspace = self._comparison, self._workspace
         if now and now.document and workspace.run:
             swapped = now.changed(kept=workspace.run, document=workspace.computed)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def describe_largest_difference(
     resolved: ResolvedView, comparison: Comparison
 ) -> tuple[str, Cell | None]:
-    """Return a description of the largest difference in the current stage, and its cell."""
+    """Describe the largest difference in the current stage; also return its cell, if any."""
     run, stages = resolved.run, [*resolved.shown_stages]
     if comparison.against is ComparisonKind.SAMPLES:
         stages = [run.trace.stage(Role.DROPPED)]

@@ -1,8 +1,7 @@
 """Python source lines that compute a spec's stages, in one of three dialects.
 
 The lines are derived only from the stage table, with one expression writer per operation. A script
-consists of the same lines, so each line can be run as shown; `stage_code_lines` lists the names
-that they need.
+consists of the same lines, so each line can be run as shown.
 
 Sources: Raschka 2024, "Build a Large Language Model (From Scratch)", chapter 3, for the book's
 names; Karpathy 2023, "Let's build GPT", for the lecture's names; the documentation of
@@ -50,10 +49,10 @@ class CodeLine(Struct, frozen=True):
 def stage_code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
     """Return the lines that compute every stage of a spec once.
 
-    They need torch, ``nn``, ``F``, ``inputs`` and the layers; depending on the spec, they also need
-    ``position_table`` or ``sinusoids``, ``own_mask``, ``lengths`` and ``kept``.
+    The lines need torch, ``nn``, ``F``, ``inputs`` and the layers. Depending on the spec, they also
+    need ``position_table`` or ``sinusoids``, ``own_mask``, ``lengths`` and ``kept``.
     """
-    # Custom numbers can be large, and lines refer to them by name, so they are not cached.
+    # Custom values can be large, and lines refer to them by name, so keep them out of the cache.
     return _code_lines(replace(spec, own_input=None, own_weights=()), dialect)
 
 
@@ -104,7 +103,7 @@ def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
         NormalisationKind.UNIFORM: f"{call} does not support equal weights for all keys.",
         NormalisationKind.SUM: f"{call} only supports softmax, not division by a row's sum.",
         NormalisationKind.LINEAR: f"{call} only supports softmax, not a feature map.",
-        NormalisationKind.NAIVE_SOFTMAX: f"{call} subtracts the row maximum before the exp.",
+        NormalisationKind.NAIVE_SOFTMAX: f"{call} subtracts the row maximum before exponentiation.",
     }
     if spec.normalisation in by_kind:
         yield by_kind[spec.normalisation]
@@ -200,7 +199,7 @@ def tensor_line(name: str, array: np.ndarray, note: str = "") -> str:
 
 
 def boolean_tensor_line(name: str, array: np.ndarray, note: str) -> str:
-    """Return a line that creates a boolean tensor of any number of axes from rows of 1s and 0s."""
+    """Return lines that create a boolean tensor with any number of axes from rows of 1s and 0s."""
     rows = (array.reshape(-1, array.shape[-1]).astype("u1") + ord("0")).tobytes().decode()
     width = array.shape[-1]
     literals = "".join(

@@ -28,7 +28,7 @@ _ATTENTIONS: dict[str, str] = {
     AttentionKind.DECODER: "decoder_attentions",
     AttentionKind.CROSS: "cross_attentions",
 }
-"""Output attribute for each attention kind of an encoder-decoder model."""
+"""Attribute of the model's output with the weights of each attention kind (encoder-decoder)."""
 _VISION = "vision_model"
 """Name of the vision submodule in a model that also takes text."""
 
@@ -138,7 +138,7 @@ class CodePanelLine(Struct, frozen=True):
     Parameters
     ----------
     shape : str
-        A comment with the sizes and names of the axes; empty if no stage is computed.
+        A comment with the sizes and names of the axes; empty if the line computes no stage.
     is_highlighted : bool
         Whether the line computes the stage in focus.
     """
@@ -164,7 +164,7 @@ CODE_PANEL: PanelId[CodePanel | None] = PanelId("Code")
 
 
 def present_code(resolved: ResolvedView) -> CodePanel:
-    """Present the code, and highlight the line of the current stage or else the cell's stage."""
+    """Present the code; highlight the line of the current stage or else of the cell's stage."""
     model, reading, dialect = resolved.document.model, resolved.run.reading, resolved.view.dialect
     if model and reading:
         layer = reading.layers[resolved.run.trace.axis_position("layer", resolved.leading)]

@@ -64,7 +64,7 @@ class CodeTextView(QPlainTextEdit):
         self._theme = LIGHT
 
     def show_lines(self, lines: tuple[CodePanelLine, ...], theme: Theme) -> None:
-        """Show lines of code; if only the current lines have changed, reformat only these."""
+        """Show lines of code; if only the current lines have changed, reformat only those."""
         new, old = ([*map(_full_text, each)] for each in (lines, self._lines))
         is_same = theme == self._theme and new == old
         current = tuple(number for number, line in enumerate(lines) if line.is_highlighted)
@@ -112,7 +112,7 @@ class CodeTextView(QPlainTextEdit):
             bar.setValue(place)
 
     def _format_line(self, number: int) -> None:
-        """Format a line, with subdued comments and with bold text for current lines."""
+        """Format a line: comments are subdued, and current lines are bold."""
         line = self._lines[number]
         start = self.document().findBlockByNumber(number).position()
         code = 0 if line.is_comment else len(line.text)
@@ -146,7 +146,7 @@ class CodeTextView(QPlainTextEdit):
 class CodeSection(QWidget):
     """The current line or all lines of code, with a choice of dialect and a copy button.
 
-    `dialectChosen` emits a `CodeDialect`; `scriptRequested` requests a copy of the whole script.
+    `dialectChosen` is emitted with a `CodeDialect`, and `scriptRequested` to copy the whole script.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -228,7 +228,7 @@ class CodeSection(QWidget):
 
     def _choose_dialect(self, index: int) -> None:
         panel = self._shown[0] if self._shown else None
-        if panel:  # until the next update confirms the choice
+        if panel:  # keep showing the old dialect until the next update confirms the choice
             self.box.setCurrentIndex([*DIALECT_TITLES].index(panel.dialect))
         self.dialectChosen.emit([*DIALECT_TITLES][index])
 
@@ -244,7 +244,7 @@ def _full_text(line: CodePanelLine) -> str:
 
 
 def _wrapping_html(line: CodePanelLine, theme: Theme) -> str:
-    """Allow a line to wrap in a narrow pane at places where Python allows a line break."""
+    """Format a line so that it can wrap wherever Python allows a line break."""
     code = escape(line.text)
     for mark in ("(", ",", "."):
         code = code.replace(mark, f"{mark}\N{ZERO WIDTH SPACE}")

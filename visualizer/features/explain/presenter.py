@@ -96,7 +96,7 @@ def _read_side(resolved: ResolvedView, cell: Cell, part: ComparedSide) -> float:
 def _describe_difference(
     resolved: ResolvedView, cell: Cell, name: str, sides: Sequence[str]
 ) -> tuple[str, ...]:
-    """Describe the difference; return an empty string if a score is forbidden."""
+    """Describe the difference; return an empty tuple if one side is a forbidden score."""
     if FORBIDDEN in sides and not resolved.run.trace.stage(cell.stage).is_weights:
         return ()
     return (f"{name} = {format_signed(_read_side(resolved, cell, ComparedSide.CHANGE))}",)
@@ -153,7 +153,7 @@ class TermLine(Struct, frozen=True):
     Parameters
     ----------
     share : float
-        Length of its bar, from −1 to 1: the value relative to the largest magnitude of the terms.
+        Length of the bar, from −1 to 1: the value relative to the largest magnitude of all terms.
     """
 
     name: str
@@ -187,7 +187,7 @@ class CellPanel(Struct, frozen=True):
     sentence_with_head : str
         The explanation for use without the heading; empty if it is the same.
     equation : Equation or None
-        The calculation on one line; None if the value is covered.
+        The calculation on one line; None if there is none or the value is covered.
     next_cells : tuple of NextCell
         Cells that are computed from the value.
     """
@@ -327,7 +327,7 @@ def selected_token_panel(resolved: ResolvedView) -> CellPanel | None:
 
 def _covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
     """Return the panel of a cell that is covered by a prediction."""
-    sentence = "Hidden: click or press Enter to mark this cell; reveal the answer to see it."
+    sentence = "Hidden: click or press Enter to mark this cell; reveal the answer to see its value."
     return CellPanel(
         run.trace.stage(cell.stage).title, sentence, "", "", (), "", "", is_pinned=False
     )
@@ -480,7 +480,7 @@ def _closing_text(explanation: Explanation) -> str:
 
 
 def aggregate_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> CellPanel:
-    """Explain a cell of aggregated heads is explained by the same cell of each head."""
+    """Explain a cell of aggregated heads by the same cell of each head."""
     run, index, lens = resolved.run, resolved.leading, resolved.view.lens
     by_head = run.trace.displayed_stage(cell.stage, lens)
     numbers = by_head.read((*index, slice(None), *cell.place))  # head
@@ -556,7 +556,7 @@ def _aggregate_sentence(
 
 
 def _compare_to_others(resolved: ResolvedView, cell: Cell, numbers: np.ndarray) -> str:
-    """State whether other heads have the same largest number; empty if all mask the cell."""
+    """State whether other heads have the same largest number; return "" if all mask the cell."""
     trace, (row, column) = resolved.run.trace, cell.place
     is_masked = trace.is_hatched(cell.stage, resolved.leading)
     if is_masked and not trace.allowed(cell.stage, resolved.leading, queries=row)[column]:
@@ -609,7 +609,7 @@ EXPLAIN_PANE = "Explain"
 def present_cell(
     resolved: ResolvedView, board: Board, previous: CellPanel | None
 ) -> CellPanel | None:
-    """Explain the first of: hovered cell, pinned cell, the step's cell, selected token."""
+    """Explain the hovered cell or else the pinned cell, the step's cell or the selected token."""
     cell, parameter = resolved.pointed or resolved.step_cell, resolved.parameter
     panel = None
     if parameter and not resolved.hovered_when_reached:

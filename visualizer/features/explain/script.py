@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 MAX_ASSERTED_NUMBERS = 4_096
 ASSERTED_ROWS = 16
 """Number of rows asserted per stage of a long text."""
-FLOAT32_ROUNDING_UNIT = 2.0**-23  # the unit roundoff of float32
-FLOAT64_ROUNDING_UNIT = 2.0**-40  # float64 has 2**-52; this is strict enough
+FLOAT32_ROUNDING_UNIT = 2.0**-23  # the machine epsilon of float32
+FLOAT64_ROUNDING_UNIT = 2.0**-40  # the machine epsilon is 2**-52; this is strict enough
 DEFAULT_ROUNDING_UNITS = 84  # 1e-5 in float32
 MAX_ROUNDING_UNITS = 335  # 4e-5: less than any change in the fourth digit
 DEVICE_FACTOR = 4  # factor on the tolerance, because a GPU sums in a different order
@@ -118,7 +118,7 @@ def read_asserted_rows(run: Run, stage: str) -> np.ndarray:
 
 
 def _value_limits(run: Run, stage: str) -> tuple[float, float]:
-    """Return the smallest and the largest finite number in a stage or its asserted rows."""
+    """Return the smallest and the largest finite number of a stage, or of its asserted rows."""
     if not is_asserted_by_rows(run, stage):
         return run.trace.limits(stage)
     numbers = read_asserted_rows(run, stage)
@@ -127,7 +127,7 @@ def _value_limits(run: Run, stage: str) -> tuple[float, float]:
 
 
 def tolerance_note(run: Run, dialect: CodeDialect) -> Iterator[str]:
-    """Yield the heading lines that state the tolerance and when it may be exceeded."""
+    """Yield comments that state the tolerance and when results may exceed it."""
     spec = run.trace.spec
     found = stage_tolerance(run, dialect, run.trace.output_stage_name)
     yield (
@@ -136,7 +136,7 @@ def tolerance_note(run: Run, dialect: CodeDialect) -> Iterator[str]:
     )
     yield f"atol {found.absolute:.2g} in the last stage, for rounding errors near 0."
     if run.trace.is_blockwise:
-        yield "Long text: this script holds whole matrices, and only a few rows are compared."
+        yield "This text is long: the script computes whole matrices but compares only a few rows."
     if run.device != "CPU":
         yield "A GPU sums in a different order from the CPU, so the last digits may differ."
     if found.relative > MAX_ROUNDING_UNITS * rounding_unit(spec):
@@ -161,7 +161,7 @@ def _asserted_stages(run: Run, dialect: CodeDialect) -> tuple[str, ...]:
 def stage_tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
     """Return the tolerance of a stage.
 
-    A score's error is its magnitude times the unit roundoff; the exponential turns it into a
+    A score's error is its magnitude times the rounding unit; the exponential turns it into a
     relative error of the weight. The terms of a sum may cancel; the error of the sum then
     depends on the largest term.
     """
@@ -186,7 +186,7 @@ def stage_tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
 
 
 def _largest_term(run: Run) -> float:
-    """Return the largest term of all sums after the weights, which limits their errors."""
+    """Return the largest term in the sums after the weights, which bounds their errors."""
     summed = (Role.VALUES, Role.CONTEXT, *_AFTER_ATTENTION, run.trace.output_stage_name)
     limits = (_value_limits(run, stage) for stage in summed if stage in run.trace)
     largest = max(max(-low, high) for low, high in limits) * _norm_magnification(run)
@@ -206,7 +206,7 @@ def _norm_magnification(run: Run) -> float:
 
 
 def rounding_unit(spec: AttentionSpec) -> float:
-    """Return the unit roundoff of a spec's numbers.
+    """Return the relative rounding error assumed for the numbers of a spec.
 
     Weights are sampled in float32 for every dtype, and processors may round them differently.
     """
@@ -280,7 +280,7 @@ def write_script(run: Run, dialect: CodeDialect) -> str:
     """
     if not run.trace.has_module:
         sentence = f"No script is available because the data was read from “{run.source}”."
-        raise InputError("script", f"{sentence} Export the data as NPZ to compute with it.")
+        raise InputError("script", f"{sentence} To use the data in a script, export it as NPZ.")
     if (size := _min_size(run)) > MAX_SCRIPT_BYTES:
         raise _too_large_error(size)
     lines = stage_code_lines(run.trace.spec, dialect)
@@ -370,7 +370,7 @@ def _token_lists(run: Run) -> str:
 
 
 def _other_tensors(run: Run) -> Iterator[str]:
-    """Yield the other tensors that the spec's lines need."""
+    """Yield lines that create the other tensors that the code needs."""
     spec, trace = run.trace.spec, run.trace
     if spec.lengths:
         literal = format_list_literal([*map(str, spec.lengths)])
@@ -392,7 +392,7 @@ def _other_tensors(run: Run) -> Iterator[str]:
 
 
 def _weight_lines(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[str]:
-    """Yield lines that initialize the layers as in the run: same seed and order, in float32."""
+    """Yield lines that initialize the layers like the run: same seed, same order, in float32."""
     lines = [*_layer_lines(spec, words)] if spec.has_projection else []
     if spec.output_projection:
         width = spec.width

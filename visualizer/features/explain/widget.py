@@ -44,7 +44,8 @@ LINK_INTERACTION = (
     | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
 )
 EMPTY_MESSAGE = (
-    "Point at a cell to see how its value is computed. Click to pin it; press Esc to unpin."
+    "Point at a cell to see how its value is computed. Click a cell to pin it, and press Esc to "
+    "unpin it."
 )
 PANE_WIDTH_PX, TRAIL_BUTTON_PX = 280, 22
 SIGN_MARGIN_PX = 2
@@ -144,7 +145,7 @@ def measure_terms(terms: Sequence[TermLine], font: QFont) -> TermLayout:
 
 
 def _is_sign(column: int) -> bool:
-    """Return whether a column contains multiplication signs; the first factor has no sign."""
+    """Return whether a column contains signs, which stand before all factors except the first."""
     return column > 0 and column % 3 == 0
 
 
@@ -253,7 +254,7 @@ class _TermsLabel(WrappingLabel):
 class ExplainPane(QWidget):
     """Explanation of one cell; each number links to the cell from which it was read.
 
-    The line that combines the terms and the code stay visible while the terms scroll.
+    The code, and the line that combines the terms, stay visible while the terms scroll.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -293,7 +294,7 @@ class ExplainPane(QWidget):
         self.onward.linkActivated.connect(self._follow_next)
         self.code_section = CodeSection()
         whole = column_layout(self, (0, 0, 0, 0), spacing=0)
-        # The sum follows the terms; it stays visible if only some of them fit.
+        # The closing line follows the terms; it stays visible even if only some terms fit.
         whole.addWidget(self.scroll_area, 100)
         whole.addWidget(self.closing)
         whole.addWidget(self.onward)
@@ -342,7 +343,7 @@ class ExplainPane(QWidget):
         self._unpin = button = QToolButton()
         button.setDefaultAction(action)
         policy = button.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)  # the heading is not laid out again
+        policy.setRetainSizeWhenHidden(True)  # so that the heading is not laid out again
         button.setSizePolicy(policy)
         button.setVisible(self._panel is not None and self._panel.is_pinned)
         self._add_to_trail(button, 1)

@@ -253,7 +253,7 @@ def _known_answers(resolved: ResolvedView) -> tuple[ModelAnswer | None, ...]:
 def _values_by_measure(
     answers: tuple[ModelAnswer | None, ...], resolved: ResolvedView
 ) -> dict[str, np.ndarray]:
-    """Return the values [layer, head] of the run's heads in these results, by measure name."""
+    """Return the values [layer, head] that the results contain, keyed by measure name."""
     reading, found = resolved.run.reading, {}
     for answer in answers if reading else ():
         if isinstance(answer, LogitPartsAnswer):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PANE_WIDTH_PX = 252
 POINT_RADIUS_PX, HIT_DISTANCE_PX = 4, 12
-"""The radius of a point, and the maximum distance of a click from it, at the default text size."""
+"""Radius of a point, and maximum distance of a click, in pixels at the default text size."""
 HINT = (
     "Each point is a head. Dashed lines mark uniform attention or a contribution of 0. Click a "
     "point to show its head."
@@ -49,9 +49,9 @@ class HeadScatterPane(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     measuresChosen = Signal(str, str)
-    """The names of the horizontal and the vertical measure."""
+    """Emitted with the names of the horizontal and the vertical measure."""
     headChosen = Signal(int, int)
-    """The index of a layer in the run, and a head to show in the heatmaps."""
+    """Emitted with the index of a layer in the run, and a head to show in the heatmaps."""
 
     def __init__(self) -> None:
         super().__init__()

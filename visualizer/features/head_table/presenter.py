@@ -179,7 +179,7 @@ class HeadRow(Struct, frozen=True):
     layer : int or None
         The index of the head's layer in the run; None if there is only one layer.
     number : int
-        The number of the layer in the model.
+        The zero-based number of the layer in the model.
     """
 
     head: int | None
@@ -437,7 +437,7 @@ class _LeadingHeadText(Struct, frozen=True):
 _LEADING_HEAD_TEXTS = (
     _LeadingHeadText(
         INDUCTION_COLUMN,
-        "attend{s} to what followed earlier occurrences of the token (induction)",
+        "attend{s} to tokens that followed earlier occurrences of the query’s token (induction)",
         "for induction",
         covers_all_heads=True,
     ),

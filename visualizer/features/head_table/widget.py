@@ -56,7 +56,7 @@ DOT_SIZE_PX = 8
 SORT_ARROWS = {Qt.SortOrder.AscendingOrder: "↑", Qt.SortOrder.DescendingOrder: "↓"}
 
 DIGIT_PLACEHOLDERS = str.maketrans("123456789", "0" * 9)
-"""Replaces each digit with 0. All digits are equally wide, so such texts are measured only once."""
+"""Replaces each digit with 0: all digits are equally wide, so one of such texts is measured."""
 
 Role = Qt.ItemDataRole
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -169,7 +169,7 @@ class HeadTableModel(QAbstractTableModel):
         self.layoutChanged.emit()
 
     def widest_rows(self, column: int) -> tuple[int, ...]:
-        """Return rows that include the widest text of a column: one per pattern of characters."""
+        """Return rows that include a column's widest text: one row per pattern of characters."""
         if column not in self._widest:
             texts = [row.texts[column - 1] if column else row.name for row in self.rows]
             places = {text.translate(DIGIT_PLACEHOLDERS): at for at, text in enumerate(texts)}
@@ -207,7 +207,7 @@ class HeadTablePane(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     headChosen = Signal(object, int)
-    """The layer of the chosen head (None if there is only one layer), and the head."""
+    """Emitted with the layer of the chosen head (None if there is only one), and the head."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ class Finding(Struct, frozen=True):
     reads : str
         The description of the keys that the head attends to.
     value, chance : str
-        The measure of the head, and that of uniform attention.
+        The formatted measure of the head, and the value for uniform attention.
     """
 
     title: str

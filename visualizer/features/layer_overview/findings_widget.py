@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TITLE = "Notable heads"
 STRONGEST_NOTE = "The strongest head of each pattern in this text"
 NOTHING_NOTE = "No head differs clearly from uniform attention in this text."
-RANDOM_NOTE = "The weights of the model are random, so any pattern of a head is due to chance."
+RANDOM_NOTE = "The weights of the model are random, so any attention pattern is due to chance."
 CARD_WIDTH_PX, MAX_CARD_WIDTH_PX = 168, 300
 MIN_MAP_PX, MAX_MAP_PX = 64, 280
 PADDING_PX, PART_GAP_PX, HEADING_GAP_PX = 10, 7, 6
@@ -75,7 +75,7 @@ class FindingsRow(QWidget):
         self._show_fitting_cards()
 
     def height_within(self, width: int, room: int) -> int:
-        """Return the height of the row: at most the available height, unless that is too small.
+        """Return the row's height: at most the available height, but enough for small heatmaps.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class FindingsRow(QWidget):
 
 
 def card_frame_height() -> int:
-    """Return the height of a card without its heatmap and its text below, in pixels."""
+    """Return the height of a card without its heatmap and the text below, in pixels."""
     return math.ceil(font_metrics(TITLE_PX).height() + 2 * PADDING_PX + 2 * PART_GAP_PX)
 
 
@@ -135,7 +135,7 @@ class FindingCard(QAbstractButton):
         super().__init__()
         self.finding: Finding | None = None
         self.reserved_height = 0
-        """Height reserved for the text; it is the same for all cards, as are their heatmaps."""
+        """Height in pixels reserved for the text, the same for all cards; heatmaps get the rest."""
         self._panel, self._theme = LayerOverviewPanel(), LIGHT
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)

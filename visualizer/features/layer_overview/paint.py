@@ -178,7 +178,7 @@ def _resize_cells(cells: np.ndarray, side: int) -> np.ndarray:
         if count <= side:
             cells = cells.take(starts, axis)
             continue
-        # Blank cells have the largest index, so they are treated as the smallest ones here.
+        # Blank cells have the largest index, so treat them as the smallest values here.
         shown = np.where(cells == FORBIDDEN, 0, cells + 1)
         largest = np.maximum.reduceat(shown, starts, axis)
         cells = np.where(largest == 0, FORBIDDEN, largest - 1).astype(np.uint8)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 PANE_TITLE = "Layers"
 MAX_CELLS_PER_SIDE = 32
-"""Maximum number of cells per side of a heatmap; each shows the largest weight of a block."""
+"""Maximum number of cells per side of a heatmap; each cell shows the largest weight in a block."""
 MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"} - {CHANGE_MEASURE})
 PATTERN_ORDERS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGHTING)
 """Orders by an attention pattern; the description of a head names its most prominent pattern."""
@@ -102,7 +102,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     findings : tuple of Finding
         The strongest head of each pattern that stands out.
     is_random : bool
-        Whether weights of the model are random, so that no pattern of a head is a finding.
+        Whether the weights of the model are random, so that no attention pattern is a finding.
     next_tokens : tuple of NextToken
         The most likely next tokens; empty if the model predicts none.
     end_of_text : str
@@ -174,7 +174,7 @@ LAYERS_PANEL: PanelId[LayerOverviewPanel] = PanelId(PANE_TITLE)
 
 
 def prefetch_key(resolved: ResolvedView) -> tuple[int, HeadOrder]:
-    """Return a key of the data to read for `present_layers`."""
+    """Return a key for the data that `present_layers` needs."""
     return resolved.run.trace.axis_position("text", resolved.leading), resolved.view.head_order
 
 

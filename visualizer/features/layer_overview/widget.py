@@ -146,7 +146,7 @@ class LayerOverviewPage(QWidget):
         return MIN_SIZE_PX * text_scale()
 
     def _arrange_parts(self) -> None:
-        """Give the grid the space that it needs, and the rest to the findings if it is enough."""
+        """Give the grid the space that it needs, and give the findings the rest if it suffices."""
         scale, panel = text_scale(), self.grid.panel
         width = self.width() - 2 * MARGIN_PX
         self.legend.setVisible(bool(panel.ranges) and width >= MIN_WIDTH_WITH_TOKENS_PX * scale)

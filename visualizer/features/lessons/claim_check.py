@@ -99,7 +99,7 @@ def _shape_difference(claim: Claim, run: Run) -> str:
 
 
 class InvalidLessonValueError(ValueError):
-    """An invalid value in a lesson; the message is a sentence, and the caller adds the line."""
+    """An invalid value in a lesson; the caller adds the line number to the message."""
 
 
 class PrintedNumbers(Struct, frozen=True, eq=False):

@@ -151,7 +151,7 @@ def advance_page(
 
 @dataclass(slots=True)
 class LessonState:
-    """The state of lessons in a window, which the panes and the saving of documents use.
+    """The state of the lessons in a window, which panes and the saving of documents use.
 
     Parameters
     ----------

@@ -254,7 +254,8 @@ def read_lesson(text: str, name: str, printed: PrintedNumbers) -> Lesson:
         pages.append(PageParser(source, ("page", number), start).read(page))
         characters += len(pages[-1].document.text)
         if characters > MAX_TEXT_CHARACTERS:
-            sentence = f"The texts of all pages exceed {MAX_TEXT_CHARACTERS:,} characters in total."
+            limit = f"{MAX_TEXT_CHARACTERS:,} characters in total"
+            sentence = f"The texts of the pages exceed {limit}. Shorten them."
             raise source.error(("page", number), sentence)
     return Lesson(name, table["title"], table.get("section", ""), tuple(pages))
 
@@ -465,7 +466,7 @@ class PageParser(Struct, frozen=True):
     def _find_targets(
         self, path: KeyPath, table: Table, document: Document, compared: tuple[int, ...]
     ) -> tuple[tuple[int, int], ...]:
-        """Return the row and column of the logits for each token of a text and the next token."""
+        """Return the logits' row and column for each pair of adjacent tokens in a text."""
         self.source.check((*self.path, *path), table, _TICK, ("text",))
         classes = document.tokens()[0]
         if compared != (len(classes),) * 2:

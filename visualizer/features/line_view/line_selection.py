@@ -85,7 +85,7 @@ class SelectedLines(Struct, frozen=True, eq=False):
 
 
 class LineRequest(Struct, frozen=True):
-    """The part of a run that lines are read from, and the criteria for weights with a line.
+    """The part of a run from which lines are read, and the criteria for drawing a line.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def line_request(resolved: ResolvedView) -> LineRequest:
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
-    """Return a key of the data to read for `present_lines`; None if there is nothing to read.
+    """Return a key for the data that `present_lines` needs; None if there is nothing to read.
 
     The weights of a long text are read later, in the background.
     """
@@ -162,7 +162,7 @@ def prefetch(resolved: ResolvedView) -> None:
 
 
 def line_tensor(run: Run, request: LineRequest) -> CachedTensor:
-    """Return the cached tensor that lines are read from."""
+    """Return the cached tensor from which lines are read."""
     return run.trace.displayed_stage(request.stage, request.lens)
 
 

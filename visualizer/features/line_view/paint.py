@@ -171,11 +171,11 @@ MIN_OPACITY = 0.08
 HEAD_MARK_SIDE_PX = 8
 """Side length of the mark of a head, in pixels at the default text size."""
 MAX_FEW_LINES = 60
-"""Maximum number of lines that count as few: small weights stay visible, and lines are wide."""
+"""Maximum number of lines for which small weights stay visible and all lines are drawn wide."""
 MIN_WIDE_LINE_PX = 1.5
 """Minimum width, in logical pixels, at which a line is drawn wide if there are many lines."""
 WIDE_LINE_COST = 8
-"""Time to draw a wide line relative to a thin line of the same length."""
+"""Time to draw a wide line, relative to that for a thin line of the same length."""
 MAX_WIDE_LINES = 12
 """Maximum number of wide lines if there are many lines; more would make painting slow."""
 MAX_PIECE_LENGTH_PX = 15.0

@@ -122,7 +122,7 @@ class LinePanel(Struct, frozen=True, eq=False):
 
 
 class LineSource(Struct, frozen=True, eq=False):
-    """The inputs of the lines: the run, the request, and the progress of playback."""
+    """The source of the lines: the run, the request, and the progress of playback."""
 
     resolved: ResolvedView
     request: LineRequest

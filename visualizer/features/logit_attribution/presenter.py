@@ -61,7 +61,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
     can_ablate : bool
         Whether each head can be ablated in turn.
     done, count : int
-        Number of heads that have been ablated, and of all heads.
+        Number of heads that have been ablated, and total number of heads.
     is_ablating : bool
         Whether heads are being ablated.
     token : str

@@ -62,9 +62,9 @@ class AttributionPane(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     tokenChosen = Signal(str)
-    """The token to attribute; empty for the most likely token."""
+    """Emitted with the token to attribute; empty for the most likely token."""
     headChosen = Signal(int, int)
-    """The number of a layer in the model, and a head to show in the heatmaps."""
+    """Emitted with the number of a layer in the model, and a head to show in the heatmaps."""
 
     def __init__(self) -> None:
         super().__init__()

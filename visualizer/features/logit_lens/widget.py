@@ -31,9 +31,9 @@ class LensPane(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     placeChosen = Signal(int, int)
-    """The number of a layer in the model, and a token to show in the heatmaps."""
+    """Emitted with the number of a layer in the model, and a token to show in the heatmaps."""
     costlyAnswerRequested = Signal(object)
-    """An expensive request that the user has confirmed."""
+    """Emitted with an expensive request that the user has confirmed."""
 
     def __init__(self) -> None:
         super().__init__()

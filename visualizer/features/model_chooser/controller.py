@@ -72,15 +72,15 @@ class _DiskOffer(Struct, frozen=True):
 
 
 _Answer = _ModelListing | _OpenResult | _DiskOffer | RepositoryOffer | Path | None
-"""Result of a request: a path is the folder of a downloaded model; None if it was cancelled."""
+"""Result of a request: a path is the folder of a downloaded model; None means cancelled."""
 
 
 class ModelChooserController(QObject):
     """Controller that opens the model dialog and runs the chosen actions, one at a time."""
 
     opened = Signal(object, object, object, str)
-    """The `OpenedModelSource` of a model, the chosen device and data type, and the text for which
-    the model was opened."""
+    """Emitted with the `OpenedModelSource` of a model, the chosen device and data type, and the
+    text for which the model was opened."""
     failed = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:

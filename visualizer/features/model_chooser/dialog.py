@@ -46,7 +46,7 @@ class ModelTable(QTableWidget):
     """Table of the models on this machine."""
 
     opened = Signal()
-    """The user asked to open the selected model."""
+    """Emitted when the user asks to open the selected model."""
 
     def __init__(self) -> None:
         super().__init__(0, len(COLUMN_TITLES))
@@ -114,10 +114,10 @@ class ModelChooserDialog(QDialog):
     """Dialog that lists the models that can be opened, and emits the user's choices."""
 
     selected = Signal(object)
-    """Path of the model selected in the list."""
+    """Emitted with the path of the model selected in the list."""
     openRequested = Signal()
     streamRequested = Signal()
-    """The user asked to stream the offered model from disk."""
+    """Emitted when the user asks to stream the offered model from disk."""
     folderRequested = Signal()
     deviceChosen = Signal(object)
     dtypeChosen = Signal(object)

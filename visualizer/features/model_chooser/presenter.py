@@ -49,7 +49,7 @@ class ModelChooserState(Struct, frozen=True):
     models : tuple of ListedModel or None
         The models found; None until they have been listed.
     device_choices : mapping
-        Device and free memory, by the chosen device and data type.
+        Device and free memory, keyed by the chosen device and data type.
     has_library : bool
         Whether transformers is installed.
     selected : Path or None
@@ -250,7 +250,7 @@ def _describe_activity(state: ModelChooserState) -> str:
 
 
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
-"""Decimal units, as Hugging Face uses them for file sizes."""
+"""Decimal units of bytes, which Hugging Face also uses."""
 
 
 def format_progress(done: int, total: int) -> str:

@@ -47,7 +47,7 @@ class _CancelledConnection(Struct, frozen=True):
 
 
 class _StoredToken(Struct, frozen=True):
-    """Token that the system keyring contains for a server; empty if there is none."""
+    """The token stored in the system keyring for a server; empty if there is none."""
 
     host: str
     port: int
@@ -59,7 +59,7 @@ class ModelConnectionController(QObject):
     """Controller that opens the connection dialog and connects to the chosen server."""
 
     opened = Signal(object, object, object, str)
-    """The `OpenedModelSource` of a model, the document's device and data type, and its text."""
+    """Emitted with the `OpenedModelSource`, and the document's device, data type and text."""
     failed = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:

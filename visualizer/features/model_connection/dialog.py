@@ -39,10 +39,10 @@ COMMAND_EXAMPLE = "ssh user@machine attention-visualizer serve FOLDER"
 
 
 class ModelConnectionDialog(QDialog):
-    """Dialog in which a model server is entered; it emits the user's input."""
+    """Dialog for entering the address of a model server; it emits the user's input."""
 
     changed = Signal(str, object)
-    """The name of a field and its new value."""
+    """Emitted with the name of a field and its new value."""
     connectRequested = Signal()
     cancelRequested = Signal()
 

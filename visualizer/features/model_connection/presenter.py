@@ -15,7 +15,7 @@ HOST, PORT = "127.0.0.1", 8763
 
 HOST_REQUIRED = "Enter the host name or IP address of the server. For an SSH tunnel, use 127.0.0.1."
 TOKEN_REQUIRED = (
-    "Enter the token that “attention-visualizer serve” printed. It has at least 16 characters."
+    "Enter the token that “attention-visualizer serve” printed; it has at least 16 characters."
 )
 CONNECTING, STARTING, CANCELLING = (
     "Connecting…", "Starting the server over SSH…", "Cancelling…",

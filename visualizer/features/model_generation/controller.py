@@ -60,7 +60,7 @@ class ModelGenerationController(GenerationController):
     """Controller of the generation tree of the current text; a new text starts a new tree."""
 
     failed = Signal(str)
-    """The full traceback of an unexpected exception."""
+    """Emitted with the full traceback of an unexpected exception."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
@@ -243,7 +243,7 @@ class ModelGenerationController(GenerationController):
         self._run_next_step()
 
     def _stop_without_thread(self, refused: InputError) -> None:
-        """Stop, because the system could not start a thread."""
+        """Stop because the system could not start a thread."""
         self._stop_with_problem(refused.sentence)
 
     def _apply_continuation(self, answer: Continuation) -> None:

@@ -50,7 +50,7 @@ class HeadRows(Struct, frozen=True, eq=False):
     weights : ndarray
         The last rows up to the current token, [query, key]; NaN where attention is masked.
     first : int
-        Position in the text of the first row.
+        Position of the first row in the text.
     prompt_tokens : int
         Number of tokens of the given text.
     labels : tuple of str

@@ -28,7 +28,7 @@ class ModelImageController(QObject):
     """Controller that sets the input image of the workspace's document."""
 
     said = Signal(str)
-    """A message for the status bar."""
+    """Emitted with a message for the status bar."""
     failed = Signal(str)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:

@@ -68,7 +68,7 @@ class HeadEditController(QObject):
         self._edit_shown(HeadEditKind.SCALED, lambda edit: replace(edit, factor=factor))
 
     def set_source(self, text: str) -> None:
-        """Set the source text of the shown, patched heads; continuous typing is one undo step."""
+        """Set the source text of the shown heads that are patched; typing is one undo step."""
         self._edit_shown(HeadEditKind.PATCHED, lambda edit: replace(edit, text=text))
 
     def end_undo_step(self) -> None:

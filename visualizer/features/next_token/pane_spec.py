@@ -23,7 +23,7 @@ def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
 
 
 EDITS = ("head_edit.set_mean", "head_edit.scale", "head_edit.patch")
-"""Commands that edit the shown heads and then move the focus to the field of the value."""
+"""Commands that edit the shown heads and then move the focus to the field for the value."""
 PANE = PaneSpec(
     "Next token",
     "Next token",

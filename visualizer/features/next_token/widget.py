@@ -47,7 +47,7 @@ class NextTokenPane(QScrollArea):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     kindChosen = Signal(str)
-    """Kind of edit for the shown heads; empty to remove the edit."""
+    """Emitted with the kind of edit for the shown heads; empty to remove the edit."""
     factorTyped = Signal(float)
     sourceTyped = Signal(str)
     settled = Signal()

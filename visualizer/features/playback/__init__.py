@@ -1,1 +1,1 @@
-"""Step-by-step playback: state, timeline, captions and the playback bar."""
+"""Step-by-step playback: its controller, its captions and the playback bar."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TICK_MS = 8
 MAX_TICK_S = 0.5
-"""Maximum time in seconds that one tick counts, so that playback does not jump after a stall."""
+"""Maximum time in seconds that one tick adds, so that playback does not jump after a stall."""
 
 
 class PlaybackController(QObject):
@@ -72,7 +72,7 @@ class PlaybackController(QObject):
         if timeline is None:
             return
         if self.playhead.is_playing:
-            # The text remains unchanged; between the rows of a tour, it describes the full row.
+            # Keep the caption, which describes the whole row while a tour moves between rows.
             place = timeline.nearest(self.playhead.place)
             place = timeline.described_place(place) if place else None
             self._change_playhead(place=place, is_playing=False)
@@ -95,7 +95,7 @@ class PlaybackController(QObject):
         self._advance_playhead(1000 * elapsed * self.playhead.speed)
 
     def _advance_playhead(self, ms: float) -> None:
-        """Advance by a time that is converted to normal speed; slow frames cause skipped steps."""
+        """Advance by a time at normal speed; if frames are slow, steps are skipped."""
         timeline = self.timeline
         if timeline is None:
             return

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class MaskMatrixControl(SettingControl):
-    """Text box for a matrix of 0s and 1s. It emits the text, which is parsed by the document."""
+    """Text box for a matrix of 0s and 1s; it emits the text, which the document parses."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -127,7 +127,7 @@ CHIP_TEXT_PX = 13
 ARROW_GAP_PX, ARROW_PX = 3, 12
 SENTENCE_WIDTH_PX = 220
 MAX_TEXT_SHARE = 0.45
-"""Maximum share of the bar's width for the text if the buttons need the rest."""
+"""Maximum fraction of the bar's width that the text takes if the buttons need the rest."""
 MODEL_CHIP_LETTERS = 24
 
 
@@ -211,7 +211,7 @@ class ChipButton(QToolButton):
 
 
 class CapturedNotice(QWidget):
-    """Notice about captured attention and missing data; `left` requests a return to a module."""
+    """Notice about captured attention and missing data; `left` is emitted to return to a module."""
 
     left = Signal()
 
@@ -238,8 +238,8 @@ class CapturedNotice(QWidget):
 class SettingsBar(QWidget):
     """The input text, and one button for each group of settings.
 
-    `chosen` emits the name of a setting, its value and whether the edit continues; `textTyped`
-    and `textTooLong` concern the text, `secondTyped` and `secondTooLong` a model's second text.
+    `chosen` is emitted with the name of a setting, its value and whether the edit continues.
+    `textTyped` and `textTooLong` concern the text, `secondTyped` and `secondTooLong` the second.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar

@@ -86,7 +86,7 @@ class AttentionKinds(Struct, frozen=True):
 
 
 class SettingChip(Struct, frozen=True):
-    """A button of the settings bar, which opens an editor with its settings.
+    """A button on the settings bar that opens an editor for a group of settings.
 
     Parameters
     ----------

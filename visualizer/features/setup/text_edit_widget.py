@@ -108,7 +108,7 @@ class InputTextEdit(QPlainTextEdit):
         else:
             with self._adapt_wrap_mode(whole):
                 if (start, end) == (0, len(text)):
-                    self.setPlainText(whole)  # twice as fast
+                    self.setPlainText(whole)  # twice as fast as an insertion
                     self.moveCursor(QTextCursor.MoveOperation.End)
                 else:
                     super().insertFromMimeData(source)

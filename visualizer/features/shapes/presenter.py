@@ -31,7 +31,7 @@ _DRAWN = (*VECTOR_ROLES, Role.CONTEXT, Role.CONCAT)
 
 
 class HeadSplit(Struct, frozen=True):
-    """A matrix with its columns divided among the heads.
+    """A matrix whose columns are divided among the heads.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class ShapeRow(Struct, frozen=True):
     dims : tuple of TensorAxis
         The axes, batch first.
     equations : tuple of str
-        Equations that show how the operation changes shapes, for one text; empty if it does not.
+        How the operation changes the shapes, for one text; empty if it changes none.
     multiply_adds : int
         Multiply-adds of the matrix products; 0 if there are none.
     bytes : int

@@ -215,7 +215,7 @@ def _is_other_split(before: HeadSplit, split: HeadSplit) -> bool:
 EMPTY_MESSAGE = "The shapes of all stages appear here once attention has been computed."
 PANE_WIDTH_PX = 252
 FIRST_ROW_INDEX = 2
-"""Layout index of the first row, after the labels on the split and the batch."""
+"""Layout index of the first row, after the labels that describe the split and the batch."""
 
 
 class ShapesPane(QWidget):

@@ -129,13 +129,13 @@ class StartPage(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     exampleChosen = Signal(str)
     documentChosen = Signal(object)
-    """The path of a recent document."""
+    """Emitted with the path of a recent document."""
     openRequested = Signal()
     startChosen = Signal(bool)
-    """Whether to show the page at every start."""
+    """Emitted with whether to show the page at every start."""
     closed = Signal()
     painted = Signal()
-    """A picture has been painted."""
+    """Emitted when a picture has been painted."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)

@@ -105,7 +105,7 @@ def _find_separator(text: str) -> str:
 
 
 def _are_commas_separators(text: str) -> bool:
-    """Return whether commas separate numbers, and are not decimal marks."""
+    """Return whether commas separate numbers rather than mark decimals."""
     lines = [_normalize_cell(line) for line in text.split("\n")]
     with_comma = [line for line in lines if "," in line]
     if not all(_WITH_COMMA.fullmatch(line) for line in with_comma):

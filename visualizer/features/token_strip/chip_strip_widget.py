@@ -134,7 +134,7 @@ TOKENS_PER_LAYOUT_PART = 4096
 LINE_END, SPACES = "⏎", ("␣", " ")
 
 MAX_RANKED_TOKENS = 20
-"""Number of tokens with the largest weights that `go_to_largest` cycles through."""
+"""Number of tokens that `go_to_largest` cycles through, in descending order of weight."""
 MAX_ANNOUNCED_TOKENS = 100
 """Maximum number of tokens that screen readers announce."""
 
@@ -171,7 +171,7 @@ class TokenStrip(ChipScrollArea):
         self._kept: frozenset[int] = frozenset()
         self._ranked: TokenWeights | None = None
         self._rank = -1
-        """Rank of the current token among the tokens with the largest of these weights."""
+        """Rank of the token that `go_to_largest` reached last in `_ranked`."""
         self._overview: TextOverview | None = None
         self._is_held = self._is_on_overview = False
 

@@ -265,7 +265,7 @@ def _has_weights(resolved: ResolvedView, request: WeightRequest) -> bool:
 def _is_hidden(resolved: ResolvedView, request: WeightRequest) -> bool:
     """Return whether the weights are covered by a prediction or not reached by playback yet."""
     last = len(_token_labels(resolved)) - 1
-    # Playback reaches the rows of the other subjects first.
+    # Of all rows, playback reaches the last one last.
     row = max(request.subjects) if request.are_queries else last
     cell = Cell(request.stage, (request.trace.spec.heads - 1, row, last))
     return request.stage in resolved.hidden_stages or resolved.is_computed_later(cell)
@@ -346,7 +346,7 @@ def head_of_cell(resolved: ResolvedView, cell: Cell | None) -> int | None:
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
-    """Return a key of the data to read for the selected tokens; None if none are selected."""
+    """Return a key for the data that the selected tokens need; None if none are selected."""
     if not resolved.view.tokens.chosen:
         return None
     is_folded = head_of_cell(resolved, resolved.pinned) is None

@@ -38,7 +38,7 @@ class WeightRequest(Struct, frozen=True):
     Parameters
     ----------
     head : int or None
-        None for the mean over all heads.
+        The head; None for the mean over all heads.
     is_selection : bool
         Whether the user has selected the tokens; the mean over heads is then prefetched.
     are_queries : bool

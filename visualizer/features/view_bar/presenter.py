@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StageColourLimits(Struct, frozen=True):
-    """The colour limits of a stage. If `is_signed`, the lower limit is the negative upper limit."""
+    """The colour limits of a stage. If `is_signed`, the lower limit is the negated upper limit."""
 
     stage: str
     title: str

@@ -65,7 +65,7 @@ class ViewController(QObject):
         self._workspace = workspace
         self._before = self._wanted
         self._pending_pin: _PendingPin | None = None
-        """Kept until the row is available, because a server may still have to send it."""
+        """The request is kept until the row is available, which a server may still have to send."""
         self.front_head = 0
         """The head that was last in front on the flow board."""
         workspace.changed.connect(self._pin_largest)
