@@ -22,12 +22,8 @@ from visualizer.attention.model_reading import (
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import answer_model_question as answering
-from visualizer.models.model_source import (
-    CutEdges,
-    HeadEdit,
-    HeadEditKind,
-    ModelSource,
-)
+from visualizer.models.head_edits import context_edits
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
 from visualizer.models.opened_model import OpenedModel
 from visualizer.models.text_reading import read_text
 from visualizer.progress import no_progress
@@ -116,10 +112,9 @@ def test_answers_include_edits_and_cut_edges(tiny_model_folder: Path) -> None:
     assert isinstance(others, AblationAnswer)
     for place in np.ndindex(2, 4):
         edits = tuple(each for each in EDITS if each.place != place)
-        off = tuple(sorted((*edits, HeadEdit(*place)), key=lambda each: each.place))
-        again = read_text(replace(source, edits=off), TEXT, Device.CPU).reading
-        assert again
-        logs = model.next_token_log_probabilities(TEXT, again.context_edits, again.cuts)
+        off = (*edits, HeadEdit(*place))
+        again = context_edits(model, TEXT, off)
+        logs = model.next_token_log_probabilities(TEXT, again, run.reading.cuts)
         wanted = float(logs[number] - before[number])
         assert lost.changes[place] == pytest.approx(wanted, abs=2e-6)
     assert lost.changes[1, 3] == pytest.approx(0, abs=2e-6)  # this head was already ablated
@@ -154,7 +149,7 @@ def test_questions_about_chat_messages_are_rejected(reading: ModelReading) -> No
 
 
 def test_a_text_of_several_tokens_is_rejected_as_token(reading: ModelReading) -> None:
-    with pytest.raises(InputError, match="is 2 tokens of tiny"):
+    with pytest.raises(InputError, match="“the cat” into 2 tokens"):
         answer(reading, ModelQuestion(QuestionKind.PARTS, "the cat"))
 
 

@@ -83,7 +83,7 @@ def test_models_with_a_norm_after_attention_are_rejected(tmp_path: Path, kind: s
 
 
 def test_a_text_of_several_tokens_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="“the cat” is 2 tokens of llama"):
+    with pytest.raises(InputError, match="“the cat” into 2 tokens"):
         opened(tmp_path, "llama").logit_parts(TEXT, "the cat")
 
 

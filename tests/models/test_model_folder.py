@@ -169,7 +169,12 @@ def test_only_the_weights_that_are_loaded_are_counted(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "config",
-    [{"num_hidden_layers": 10**9}, {"n_layer": 1_001}, {"text_config": {"num_layers": 5_000}}],
+    [
+        {"num_hidden_layers": 10**9},
+        {"n_layer": 1_001},
+        {"text_config": {"num_layers": 5_000}},
+        {"block_sizes": [600, 600]},
+    ],
 )
 def test_a_config_with_too_many_layers_is_rejected(folder: Path, config: dict[str, object]) -> None:
     (folder / CONFIG_FILE).write_text(
@@ -181,7 +186,7 @@ def test_a_config_with_too_many_layers_is_rejected(folder: Path, config: dict[st
 def test_a_tokenizer_file_that_is_too_large_is_rejected(folder: Path) -> None:
     with (folder / "tokenizer.json").open("wb") as file:
         file.truncate(MAX_VOCABULARY_BYTES + 1)
-    assert "“tokenizer.json” is too large: 64.0 MiB, limit 64.0 MiB" in refusal(folder)
+    assert "“tokenizer.json” is too large (64.0 MiB; the limit is 64.0 MiB)" in refusal(folder)
 
 
 def test_the_fingerprint_depends_on_config_and_weights(folder: Path) -> None:

@@ -291,7 +291,7 @@ def test_another_token_is_typed(model_window: Hand, folder: Path) -> None:
     QTest.keyClicks(edit, "the cat")
     QTest.keyClick(edit, Qt.Key.Key_Return)
     answered(hand)
-    assert "is 2 tokens of" in pane.message.text()
+    assert "into 2 tokens" in pane.message.text()
     assert pane.message.isVisible()
 
 

@@ -281,10 +281,13 @@ class Model:
     def _predict_with_edits(
         self, text: str, edits: list[HeadEdit], most: int
     ) -> list[tuple[str, float]]:
-        from visualizer.models.head_edits import log_probabilities_with
+        from visualizer.models.head_edits import context_edits
 
         given, count = validate_string("text", text), validate_integer("most", most)
-        return self.opened.top_tokens(log_probabilities_with(self.opened, given, edits), count)
+        edited = context_edits(self.opened, given, edits)
+        return self.opened.top_tokens(
+            self.opened.next_token_log_probabilities(given, edited), count
+        )
 
     def patch(
         self, text: str, source: str, heads: Iterable[tuple[int, int]], *, most: int = 10

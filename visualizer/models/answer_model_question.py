@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 CHAT_UNSUPPORTED = (
-    "This is not available for chat messages and pairs of texts. Turn off “Treat text as a "
-    "user message” and remove the second text."
+    "This analysis is not available for chat messages or pairs of texts. Turn off “Treat text as "
+    "a user message” and remove the second text."
 )
 TOP_TOKENS = 5
 """Number of most likely tokens listed at each position."""

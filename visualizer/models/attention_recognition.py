@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 KEPT_SHARE_KEY = "kept_by_sinks"
-"""Name, in a trace's weights, of the tensor with the share of each row that sinks leave."""
+"""Name, in a trace's weights, of the tensor that `total_key_weight` computes."""
 
 
 class AttentionRecognizer:
@@ -61,10 +61,7 @@ class AttentionRecognizer:
         self.layer = layer
 
     def find_input(self, stream: Tensor) -> str | None:
-        """Return the name of the stage that the projections take as input; None if it is unknown.
-
-        The stage is the residual stream or the normalized residual stream.
-        """
+        """Return the input of the projections: the residual stream, normalized or not, or None."""
         self.layer.add_stage(Role.RESIDUAL, input_reader(self.layer.path), ResidualStream((None,)))
         inputs = [text_vectors(each.given) for each in self.layer.attention_matrices.values()]
         if any(are_equal(one, stream) for one in inputs):
@@ -97,7 +94,7 @@ class AttentionRecognizer:
         """Yield latent vectors: normalized projections of the stream to fewer columns.
 
         Each item consists of the path of the projection, the path and the step of the norm, and
-        the latent vectors. They may be computed from only the first columns of the projection.
+        the latent vectors. Only the first columns of the projection may have been used.
         """
         for path, projected in self._projections_of(entered):
             for norm, each in self.layer.norms.items():
@@ -251,7 +248,7 @@ class AttentionRecognizer:
     def _find_head_norms(
         self, shared: tuple[int, ...], given: Tensor | None = None, result: Tensor | None = None
     ) -> Iterator[tuple[Tensor, NormLayer]]:
-        """Yield each norm that has the given input or result, with its other tensor.
+        """Yield the result of each norm with the given input, or the input for the given result.
 
         The norm is applied to the queries or keys of each head, or of all heads together.
         """
@@ -299,7 +296,7 @@ class AttentionRecognizer:
         return None
 
     def find_output(self, entered: str, result: Tensor) -> str | None:
-        """Find how the head outputs are combined; return the last stage, or None if unknown."""
+        """Find how the head outputs are combined; return the last stage, if it is known."""
         context = self.layer.call.context
         assert context is not None
         joined = concatenated_heads(self.layer.layer_pass)
@@ -311,7 +308,7 @@ class AttentionRecognizer:
             if not is_plain and not self._find_context_gate(entered, given, joined):
                 continue
             reader = input_reader(path)
-            is_whole = is_plain and not self._has_late_sinks()
+            is_whole = is_plain and not self._find_late_sinks()
             read = Role.CONTEXT if is_whole else "gated_context"
             self.layer.add_stage(Role.CONCAT, reader, JoinedHeads(frozenset()), read)
             self.layer.add_stage(
@@ -319,15 +316,15 @@ class AttentionRecognizer:
             )
             return Role.OUTPUT
         stream = self.layer.tensors[Role.RESIDUAL]
-        if joined.shape == stream.shape and self.layer.is_read_or_result(stream + joined, result):
+        if joined.shape == stream.shape and self.layer.is_input_or_result(stream + joined, result):
             self.layer.add_stage(
                 Role.CONCAT, concatenated_heads, JoinedHeads(frozenset()), Role.CONTEXT
             )
             return Role.CONCAT
         return None
 
-    def _has_late_sinks(self) -> bool:
-        """Return whether the context vectors were reduced by the sinks' share after the softmax."""
+    def _find_late_sinks(self) -> bool:
+        """Find sinks that scale the context vectors after the softmax; return whether any do."""
         context, sinks = self.layer.call.context, self.layer.call.arguments.get("s_aux")
         assert context is not None
         if not isinstance(sinks, torch.Tensor) or sinks.numel() != context.shape[2]:
@@ -338,7 +335,7 @@ class AttentionRecognizer:
             strict=True,
         )
         outputs = context[0].transpose(0, 1)  # head token d_value
-        # For an edited head, neither of them matches the head's output.
+        # The output of an edited head matches neither of the two vectors.
         are_reduced = [
             are_close(left, wanted) and not are_close(left, own)
             for (left, own), wanted in zip(pairs, outputs, strict=True)
@@ -350,7 +347,7 @@ class AttentionRecognizer:
         return any(are_reduced)
 
     def _find_context_gate(self, entered: str, given: Tensor, joined: Tensor) -> bool:
-        """Find the gate that multiplies the context vectors: all or some columns of a matrix."""
+        """Find the gate of the context vectors: all or some columns of a matrix's result."""
         assert self.layer.call.context is not None
         _, _, heads, width = self.layer.call.context.shape
         kinds = {heads * width: (width, 0), 2 * heads * width: (2 * width, width)}
@@ -396,7 +393,7 @@ def rotation_angles(each: ModuleCall, step: RotaryPosition) -> tuple[Tensor, Ten
     """Return the cosines and sines of a rotation, [token, pair]."""
     assert each.rotation is not None
     cosines, sines = (part[0].detach() for part in each.rotation)
-    # The first tokens may have no position, e.g. class and register tokens of an image model.
+    # The first tokens may have no position, such as class and register tokens of an image model.
     if (first := each.given.shape[-2] - len(cosines)) > 0:
         unturned = cosines.new_ones(first, cosines.shape[-1])
         cosines = torch.cat([unturned, cosines])

@@ -93,11 +93,11 @@ class AttentionCall(Struct, frozen=True, eq=False):
         The model's own weights, [batch, head, query, key]. If they are recomputed on demand, this
         is an empty tensor on the device ``meta``; use `read_weights` to read them.
     queries, keys, values : Tensor or None
-        As used in the dot product: after rotary embedding and norms, [batch, head, token, d_head].
-        Keys and values may have fewer heads, each shared by several query heads. None if the model
-        computes its attention itself.
+        Vectors as used in the dot product, after rotary embedding and norms, [batch, head, token,
+        d_head]. Each head of the keys and values may be shared by several query heads. None if the
+        model computes its attention itself.
     mask : Tensor or None
-        Added to the scores, [batch, 1 or head, query, key].
+        Values that are added to the scores, [batch, 1 or head, query, key].
     scaling : float
         Factor by which the scores are multiplied.
     arguments : mapping
@@ -106,7 +106,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
         Context vectors of the heads after edits, [batch, query, head, d_value]; None if ``queries``
         is None.
     cuts : mapping
-        The edges, by head, that were masked in addition to the model's own mask.
+        Edges that were masked in addition to the model's own mask, by head.
     recompute_weights : callable or None
         Returns the weights, computed by the model's own function from the same arguments; None if
         the weights are stored.
@@ -377,8 +377,8 @@ def record_attention(
     keeps : bool
         Whether calls are stored; otherwise, they are only edited.
     watches_softmax : bool
-        Whether softmax is observed as well, which slows down every operation. This is not needed
-        for a model that is known to use the interface.
+        Whether softmax is observed as well, which slows down every operation; not needed for a
+        model that is known to use the interface.
     holds_weights : bool
         Whether weights are stored; otherwise, they are recomputed when they are read. Until then,
         the model must remain in evaluation mode, with its weights in memory.
@@ -416,7 +416,7 @@ def record_calls(
     holds_weights: bool = True,
     ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> Iterator[None]:
-    """Pass every attention call of a model to a recorder; the rest is as in `record_attention`."""
+    """Pass every attention call of a model to a recorder, otherwise like `record_attention`."""
     require_package("transformers", "Recording a model")
     from transformers import PreTrainedModel
 

@@ -53,7 +53,7 @@ class GeneratedText(Struct, frozen=True, eq=False):
         The weights of each layer, [head, query, key], for all tokens but the last, which the model
         has not processed.
     layers : tuple of int
-        The layers' numbers.
+        Numbers of the layers in the model.
     cache_bytes : int
         Size of the key/value cache, in bytes.
     """
@@ -155,8 +155,8 @@ class TokenReading(Struct, frozen=True, eq=False):
     Parameters
     ----------
     rows : mapping
-        The weights of each layer, by layer number, [head, query, key]. The queries are all tokens
-        of the given text, or only the last token if tokens were generated.
+        Weights by layer number, [head, query, key]. The queries are all tokens of the given text
+        or, if tokens were generated, only the last token.
     logits : ndarray
         Logits of the next token, [vocabulary], float64.
     tokens : int
@@ -321,12 +321,14 @@ class LazyVocabulary(Sequence[str]):
 
     Parameters
     ----------
-    write : callable
-        Decodes tokens by their ids.
+    decode : callable
+        Returns the texts of tokens, given their ids.
+    count : int
+        Number of tokens in the vocabulary.
     """
 
-    def __init__(self, write: Callable[[Sequence[int]], Sequence[str]], count: int) -> None:
-        self._write, self._count = write, count
+    def __init__(self, decode: Callable[[Sequence[int]], Sequence[str]], count: int) -> None:
+        self._decode, self._count = decode, count
 
     def __len__(self) -> int:
         return self._count
@@ -337,10 +339,10 @@ class LazyVocabulary(Sequence[str]):
     def __getitem__(self, at: slice) -> Sequence[str]: ...
     def __getitem__(self, at: int | slice) -> str | Sequence[str]:
         if isinstance(at, slice):
-            return self._write(range(*at.indices(self._count)))
+            return self._decode(range(*at.indices(self._count)))
         if not 0 <= at < self._count:
             raise IndexError(at)
-        return self._write((at,))[0]
+        return self._decode((at,))[0]
 
 
 def _can_truncate(cache: Any) -> bool:

@@ -1,8 +1,8 @@
 """Prefills a decoder with a long text chunk by chunk, with a cache of earlier keys and values.
 
-Progress is reported, and the work can be cancelled, between chunks. The values are the same as in
-one pass. If a test with a few tokens shows that they differ, or if positions depend on the length
-of the text, the text is processed in one pass.
+Between chunks, progress is reported and the work can be cancelled. The values are those of one
+pass. If a test with a few tokens shows different values, or if positions depend on the length of
+the text, the text is processed in one pass.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class _FileWeights(Mapping[str, torch.Tensor]):
         return weight
 
     def _check_version(self, file: Path) -> None:
-        """Reject a file that has changed since it was opened; other weights may be outdated."""
+        """Reject a file that has changed, because its weights may not match those read earlier."""
         if read_file_version(file) != self._versions[file]:
             raise InputError("model", FILES_CHANGED_ERROR.format(name=self._name))
 
@@ -217,7 +217,7 @@ class DiskLayers:
 
 
 def is_memory_mapped(tensor: torch.Tensor) -> bool:
-    """Return whether a CPU tensor is a view of memory that torch does not own, such as a file."""
+    """Return whether a tensor is a view of CPU memory that torch does not own, such as a file."""
     return tensor.device.type == "cpu" and not tensor.untyped_storage().resizable()
 
 

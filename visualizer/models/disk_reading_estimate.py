@@ -83,7 +83,7 @@ def disk_refusal_reason(folder: ModelFolder) -> str:
 
 
 def resident_parameters(folder: ModelFolder) -> int:
-    """Return the maximum number of a model's parameters that are in memory."""
+    """Return the maximum number of parameters in memory while a model is streamed from disk."""
     return folder.parameters - folder.layer_sizes.parameters + folder.layer_sizes.largest_layer
 
 

@@ -62,7 +62,7 @@ class FeedForwardRecognizer:
             self._follow_output_norm(written, stream), stream, result
         )
         attended = stream + tensors[written]
-        if not self.layer.is_read_or_result(attended, result):
+        if not self.layer.is_input_or_result(attended, result):
             self._follow_parallel_feed_forward(written, result)
             return
         self.layer.add_stage(
@@ -119,7 +119,7 @@ class FeedForwardRecognizer:
         }
         for path, numbers in modules_with_input(others, tensors[read]):
             for before in dict.fromkeys((base, read)):
-                if numbers.shape == tensors[before].shape and self.layer.is_read(
+                if numbers.shape == tensors[before].shape and self.layer.is_module_input(
                     tensors[before] + numbers
                 ):
                     self.layer.add_stage("cross_output", output_reader(path), None)
@@ -153,7 +153,7 @@ class FeedForwardRecognizer:
 
     def _follow_output_scaling(self, written: str, stream: Tensor, result: Tensor) -> str:
         """Trace a factor that scales the attention output before it is added to the stream."""
-        if self.layer.is_read_or_result(stream + self.layer.tensors[written], result):
+        if self.layer.is_input_or_result(stream + self.layer.tensors[written], result):
             return written
         given = [text_vectors(each.given) for each in self.layer.module_calls.values()]
         return self._find_scaling(written, stream, given, "scaled_output") or written
@@ -207,7 +207,7 @@ class FeedForwardRecognizer:
     def _follow_output_norm(self, written: str, stream: Tensor) -> str:
         """Trace a norm that is applied to the attention output before it is added to the stream."""
         numbers = self.layer.tensors[written]
-        if self.layer.is_read_or_result(stream + numbers, stream):
+        if self.layer.is_input_or_result(stream + numbers, stream):
             return written
         return self._follow_norm(written, "normed_output")
 

@@ -132,7 +132,7 @@ ONE_PASS_FROM_DISK_NOTICE = (
 
 
 class Forward:
-    """Runs a model with its weights in memory, and records its attention."""
+    """Runs a model whose weights are in memory, and records its attention."""
 
     holds_weights = False
     """Whether recorded weights are stored; otherwise, they are recomputed when they are read."""

@@ -34,22 +34,9 @@ if TYPE_CHECKING:
 MAX_LISTED_DIFFERENCES = 3
 """Maximum number of differences between two texts that are listed; the rest are counted."""
 MAX_COMPARED_TOKENS = 2_000
-"""Maximum number of tokens of texts that are compared; longer texts would take minutes."""
+"""Maximum number of tokens in a text that is compared; comparing longer texts takes minutes."""
 MAX_LISTED_TOKENS = 4
 """Maximum number of tokens listed per difference."""
-
-
-def log_probabilities_with(
-    model: OpenedModel, text: str, edits: Iterable[HeadEdit]
-) -> torch.Tensor:
-    """Return the log-probabilities of the next token of a text, with edits, [token], float64.
-
-    Raises
-    ------
-    InputError
-        As in `context_edits` and `OpenedModel.next_token_log_probabilities`.
-    """
-    return model.next_token_log_probabilities(text, context_edits(model, text, edits))
 
 
 TEXT_TOO_LONG_ERROR = (

@@ -26,7 +26,7 @@ _SPECIAL_TOKEN_NAMES = {
     "distillation_token": "distillation",
     "register_tokens": "register",
 }
-"""Names of the tokens before the patches, by the names of their parameters in the model."""
+"""Names of the tokens before the patches, keyed by the names of their parameters in the model."""
 
 
 class PreparedImage(Struct, frozen=True, eq=False):

@@ -42,7 +42,7 @@ MODEL_TYPE = "attention_visualizer_lab"
 
 
 class LabConfig(PretrainedConfig):  # type: ignore[misc]
-    """Config of a lab model; the sizes have the names that transformers configs usually use."""
+    """Config of a lab model, in which the sizes have the usual names of transformers configs."""
 
     model_type = MODEL_TYPE
     has_output_projection = True

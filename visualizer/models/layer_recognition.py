@@ -43,8 +43,8 @@ from visualizer.models.layer_values import (
     are_equal,
     find_factor,
     find_table_rows,
-    sink_kept_share,
     text_vectors,
+    total_key_weight,
 )
 from visualizer.models.recognition_errors import StepMismatchError
 from visualizer.models.recorded_layer import (
@@ -108,10 +108,9 @@ def infer_layers(
     layers: Sequence[int],
     module_calls: Mapping[str, ModuleCall],
 ) -> KnownLayers | None:
-    """Return what the layers compute around their attention; None if nothing is recognized.
+    """Infer what the layers compute around their attention; return None if nothing is recognized.
 
-    Stages that some layers lack are left out. If the layers compute a stage differently, only its
-    values are kept.
+    Stages that some layers lack are left out.
 
     Parameters
     ----------
@@ -220,7 +219,7 @@ def infer_text_steps(
             weights[f"{ROTARY_KEY}.{kind}"] = torch.stack([turn[at_] for turn in turns])
     if any(isinstance(each.step, LateSink) for each in steps.values()):
         weights[KEPT_SHARE_KEY] = torch.stack(
-            [sink_kept_share(LayerPass(call, module_calls)) for call in calls]
+            [total_key_weight(LayerPass(call, module_calls)) for call in calls]
         )
     weights |= _compute_expert_outputs(known, len(calls), module_calls)
     return steps, weights
@@ -465,4 +464,4 @@ def _ends_after_attention(layer: RecordedLayer, attended: Tensor, result: Tensor
     In T5, each part of a layer is a separate module, and the feed-forward block is in another one.
     """
     is_part = layer_path(layer.path) != layer.path
-    return not is_part and torch.equal(attended, result) and not layer.is_read(attended)
+    return not is_part and torch.equal(attended, result) and not layer.is_module_input(attended)

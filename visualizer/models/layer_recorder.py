@@ -53,13 +53,14 @@ class LayerInput(Struct, frozen=True, eq=False):
 def record_layer_inputs(
     model: nn.Module, layers: Collection[str]
 ) -> Iterator[tuple[dict[str, ModuleCall], dict[str, LayerInput]]]:
-    """Record the arguments of the given layers by their paths, and the shapes of all vectors.
+    """Record the arguments of the given layers, and the shapes of all vectors.
 
     Yields
     ------
     dict of ModuleCall and dict of LayerInput
-        The calls as in `record_module_calls`, but with vectors on the device ``meta``, which have
-        shapes but no values; and the arguments themselves, not copies.
+        The calls of all modules as in `record_module_calls`, but with vectors on the device
+        ``meta``, which have shapes and no values; and the uncopied arguments of the layers. Both
+        are keyed by path.
     """
     inputs: dict[str, LayerInput] = {}
 
@@ -80,9 +81,9 @@ def record_layer_inputs(
 def record_module_calls(
     model: nn.Module, within: str = "", *, sizes_only: bool = False
 ) -> Iterator[dict[str, ModuleCall]]:
-    """Record the calls of embeddings and of the modules in layers, by path.
+    """Record the calls of embeddings and of the modules in layers, keyed by path.
 
-    Tensors are stored without copying. Modules that are called several times are left out.
+    Tensors are not copied. Modules that are called several times are left out.
 
     Parameters
     ----------

@@ -148,7 +148,7 @@ def columns_reader(path: str, first: int, size: int) -> StageReader:
 
 
 def heads_reader(path: str, first: Sequence[int], width: int) -> StageReader:
-    """Return a reader of a module's result as heads, given the first column of each head."""
+    """Return a reader of a module's result, divided into heads by their first columns."""
     columns = [start + at for start in first for at in range(width)]
 
     def numbers(at: LayerPass) -> Tensor:
@@ -194,7 +194,7 @@ def dot_product_reader(name: str, shared: Sequence[int]) -> StageReader:
 
 
 def gated_context_reader(path: str, first: Sequence[int], width: int) -> StageReader:
-    """Return a reader of the context vectors times the sigmoid of columns of a module's result."""
+    """Return a reader of context vectors that are multiplied by the sigmoid of some columns."""
     gates_of = heads_reader(path, first, width)
     return lambda at: gates_of(at).sigmoid() * unedited_context(at)
 
@@ -207,11 +207,8 @@ def unedited_context(at: LayerPass) -> Tensor:
     return at.call.read_weights()[0].to(each.dtype) @ each
 
 
-def sink_kept_share(at: LayerPass) -> Tensor:
-    """Return the share of each row that the keys have after the head's sink, [head, query].
-
-    This is the total weight of the keys in a softmax that includes the logit of the sink.
-    """
+def total_key_weight(at: LayerPass) -> Tensor:
+    """Return the total weight of the keys in a softmax that includes the sink, [head, query]."""
     call = at.call
     assert call.queries is not None
     assert call.keys is not None
@@ -227,8 +224,8 @@ def sink_kept_share(at: LayerPass) -> Tensor:
 
 
 def context_with_sinks(at: LayerPass) -> Tensor:
-    """Return the context vectors scaled by the share that the sinks leave, before edits."""
-    return sink_kept_share(at)[..., None] * unedited_context(at)
+    """Return the context vectors multiplied by `total_key_weight`, before edits."""
+    return total_key_weight(at)[..., None] * unedited_context(at)
 
 
 def concatenated_heads(at: LayerPass) -> Tensor:

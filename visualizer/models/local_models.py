@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ListedModel(Struct, frozen=True):
-    """A model's folder on this machine.
+    """A model in a cache, as it is shown in a list.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _describe_model(path: Path) -> ListedModel:
             name, path, bytes=_folder_bytes(path), unavailable_reason=refused.sentence
         )
     except OSError:  # it is being changed or deleted
-        return ListedModel(name, path, unavailable_reason="Cannot read its files.")
+        return ListedModel(name, path, unavailable_reason="Cannot read the model’s files.")
     return ListedModel(
         name,
         path,

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 DISTRIBUTED_MODEL_ERROR = (
-    "Direct logit attribution is not available for {name} because it is split over several "
-    "processes. Run the model in one process."
+    "The logits of {name} cannot be decomposed because the model is split over several processes. "
+    "Run the model in one process."
 )
 VECTOR_TOLERANCE = 1e-4
 """Tolerance for treating two vectors as equal, relative to the largest value."""
 ADDED_TOLERANCE, ROUNDING_TOLERANCE = 1e-2, 1e-6
-"""Tolerances relative to the attention output, and to the stream to which it is added."""
+"""Tolerances relative to the attention output and to its sum with the stream, respectively."""
 LOGITS_PATH = ""
 """Path of the model itself; its result is the logits."""
 TOKENS_PER_BATCH = 256
@@ -117,7 +117,7 @@ def logit_parts(
     own = float64_on_cpu(matrix.bias[number]) if getattr(matrix, "bias", None) is not None else 0
     if len({len(row) for row in rows}) > 1:
         raise InputError(
-            "model", "Direct logit attribution needs the same number of heads in all layers."
+            "model", "The logits cannot be decomposed: the layers have different numbers of heads."
         )
     return LogitParts(
         number,
@@ -339,7 +339,7 @@ def _head_contributions(
             return written
     joined = context.reshape(-1)
     has_size = joined.shape == module_values[layer].given.shape
-    # Without an output projection, the heads are added themselves.
+    # Without an output projection, the head outputs themselves are added.
     if has_size and _is_added_unchanged(module_values, layer, joined):
         heads = len(context)
         own = torch.eye(heads, dtype=context.dtype, device=context.device)
@@ -371,5 +371,4 @@ def _is_added_unchanged(
 
 
 def _unsupported_error(model: OpenedModel, why: str) -> InputError:
-    sentence = f"Direct logit attribution is not available for {model.folder.name}: {why}."
-    return InputError("model", sentence)
+    return InputError("model", f"The logits of {model.folder.name} cannot be decomposed: {why}.")

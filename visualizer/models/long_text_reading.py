@@ -55,11 +55,11 @@ class LongTextReader:
         self._model, self._forward, self._heads = model, forward, heads
         self.max_weight_bytes: int | None = None
         """Maximum size, in bytes, of the attention weights of all layers that are kept in memory;
-        None for the limit of other runs, `MAX_FULL_MATRIX_BYTES`."""
+        None for `MAX_FULL_MATRIX_BYTES`."""
         self.reads_in_chunks: bool | None = None if forward.can_chunk else False
         """Whether texts can be processed in chunks; None until the first long text."""
         self._vector_bytes: int | None = None
-        """Number of bytes per token that all local layers keep for a text; None until measured."""
+        """Size, in bytes, of one token's vectors in all local layers; None until measured."""
 
     def is_long(self, given: Mapping[str, Any]) -> bool:
         """Return whether the weights of all layers exceed the limit for keeping them in memory."""
@@ -175,7 +175,7 @@ class LongTextReader:
         check_free_memory(needed, f"{tokens:,} tokens", "text", "Use a shorter text.")
 
     def _vector_bytes_of_token(self, given: Mapping[str, Any]) -> int:
-        """Return the number of bytes per token that all layers keep, measured on a few tokens."""
+        """Return the size, in bytes, of one token's vectors in all layers; measured once."""
         if self._vector_bytes is None:
             few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
             with record_long_text(self._model.model, ranks=self._model.ranks) as calls:

@@ -62,7 +62,7 @@ WEIGHT_TOLERANCE = 1e-5
 CONTEXT_TOLERANCE = 1e-4
 """Tolerance for the context vectors of compared rows, relative to the largest value."""
 LOGARITHM_TOLERANCE, LOGARITHM_RELATIVE_TOLERANCE = 1e-4, 1e-6
-"""Absolute and relative tolerance between the logarithms of chunks and those of all keys."""
+"""Tolerances within which all keys must reproduce the logarithms of the chunks."""
 HAS_SHARED_KEYS = torch.__version__ >= "2.9"
 """Whether torch's kernel supports keys shared by several heads; older versions read beyond the last
 key.
@@ -308,7 +308,7 @@ def recognize_mask_rule(
     Parameters
     ----------
     allows : callable
-        Returns whether queries may attend to keys, given their positions, which are broadcast.
+        Returns whether queries may attend to keys, given arrays of positions that are broadcast.
     start : int
         Position of the first query.
     """

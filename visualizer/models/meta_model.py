@@ -8,7 +8,6 @@ prefixes, tied weights, and tensors that are split or merged.
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import contextmanager
 from importlib.util import find_spec
 from threading import get_ident
@@ -36,7 +35,7 @@ PARTS_PER_TENSOR = 20
 PARTS_BETWEEN_CHECKS = 500
 MAX_BUILD_S = 120.0
 MAX_BUFFER_BYTES = 2**28
-"""Maximum size, in bytes, of a small model's buffers that are in no file, such as causal masks."""
+"""Maximum size, in bytes, of a small model's buffers, such as causal masks."""
 MAX_NUMBERS_PER_BYTE = 8
 """Maximum number of quantized parameters per byte of the weights files."""
 _TYPES = {
@@ -60,7 +59,7 @@ def build_meta_model(
     kind : type
         The transformers class of the model.
     config
-        Its transformers configuration.
+        The transformers configuration of the model.
     check : callable
         Called between modules; an exception that it raises ends the work.
 
@@ -147,9 +146,8 @@ def _describe_mismatch(model: Any, found: dict[str, Any]) -> str:
     else:
         wanted = f" ({_format_shape(model.state_dict()[name].shape)})" if name in order else ""
         first = f"“{name[:80]}”{wanted} is missing from the files."
-    counts = Counter({"missing": len(missing), "of another shape": len(shapes)})
-    total = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return f"{first} In total: {total} of {len(order):,} tensors."
+    wrong = f"{len(shapes.keys() | missing):,} of {len(order):,} tensors"
+    return f"{first} Number of missing and mismatched tensors: {wrong}."
 
 
 def _format_shape(shape: Sequence[int]) -> str:

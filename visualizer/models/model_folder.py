@@ -67,7 +67,7 @@ _LIMITS = (
     (re.compile("|".join(map(re.escape, VOCABULARY_FILES))), MAX_VOCABULARY_BYTES),
 )  # fmt: skip
 _LAYER_COUNT = re.compile(r"(num|n|encoder|decoder)_(\w+_)?(layers?|blocks?)|(num_)?depth")
-_LAYER_LISTS = ("depths", "block_parameter_shapes", "attention_types", "stage_num_blocks")
+_LAYER_LISTS = ("depths", "block_sizes", "attention_types", "stage_num_blocks")
 """Names of settings that list the number of layers in each part of a model."""
 
 
@@ -97,10 +97,9 @@ def check_file_sizes(folder: Path) -> None:
                 "model", f"Cannot read “{path.name}”: {system_error_reason(error)}."
             ) from error
         if size > limit:
-            sentence = (
-                f"“{path.name}” is too large: {format_size(size)}, limit {format_size(limit)}"
-            )
-            raise InputError("model", f"{sentence}. Check that it belongs to this model.")
+            sizes = f"{format_size(size)}; the limit is {format_size(limit)}"
+            sentence = f"“{path.name}” is too large ({sizes})."
+            raise InputError("model", f"{sentence} Check that the file belongs to this model.")
 
 
 def _list_files(folder: Path) -> Iterator[Path]:
@@ -373,9 +372,8 @@ def _adapter_notice(path: Path) -> str:
     if not (path / ADAPTER_CONFIG_FILE).exists():
         return ""
     return (
-        f"The adapter in the folder ({ADAPTER_CONFIG_FILE}) is not applied: all values are "
-        "those of the "
-        f"base model. To apply it, merge it first: {MERGE_COMMAND}"
+        f"The adapter in the folder ({ADAPTER_CONFIG_FILE}) is not applied: all values are those "
+        f"of the base model. To apply the adapter, merge it into the model first: {MERGE_COMMAND}"
     )
 
 
@@ -417,7 +415,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _find_count(config: dict[str, Any], names: Sequence[str]) -> int:
-    """Return the first named setting of a config or its sections that is a positive integer."""
+    """Return the first named setting that is a positive integer, including nested ones, or 0."""
     parts = [part for part in config.values() if isinstance(part, dict)]
     found = (part.get(name) for part in (config, *parts) for name in names)
     return next((count for count in found if type(count) is int and count > 0), 0)
@@ -578,7 +576,8 @@ def _list_file_tensors(path: Path) -> list[TensorHeader]:
             sentence = f"{path.name} lists {len(header):,} tensors with a total size of only"
             raise InputError(
                 "model",
-                f"{sentence} {format_size(tensor_bytes)}. Check that it belongs to this model.",
+                f"{sentence} {format_size(tensor_bytes)}. Check that the file belongs to this "
+                "model.",
             )
         tensors = [_parse_tensor(name, each) for name, each in header.items()]
         end = max((each["data_offsets"][1] for each in header.values()), default=0)
@@ -593,7 +592,7 @@ def _list_file_tensors(path: Path) -> list[TensorHeader]:
 
 
 def _parse_tensor(name: str, described: Mapping[str, Any]) -> TensorHeader:
-    """Return a tensor from its header entry; raises `ValueError` if its sizes are inconsistent."""
+    """Parse a tensor's header entry; raise `ValueError` if its sizes are inconsistent."""
     begin, end = described["data_offsets"]
     kind, shape = described["dtype"], described["shape"]
     are_sizes = all(type(size) is int and 0 <= size < 2**63 for size in (begin, end, *shape))

@@ -31,7 +31,7 @@ GGUF_ERROR = (
     "t.AutoModelForCausalLM.from_pretrained(*a, **g).save_pretrained('CONVERTED'); "
     "t.AutoTokenizer.from_pretrained(*a, **g).save_pretrained('CONVERTED')\""
 )
-"""Error message; FOLDER stands for the folder that contains the file."""
+"""Error message for a GGUF file; FOLDER stands for the folder that contains the file."""
 
 
 def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
@@ -131,7 +131,9 @@ def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -
     cache = hub_cache(environment)
     if found := find_snapshot(cache / f"{CACHE_PREFIX}{path.as_posix().replace('/', '--')}"):
         return found
-    sentence = f"Model not found: “{path}” is neither a folder in {Path.cwd()} nor in {cache}."
+    sentence = (
+        f"Model not found: “{path}” is neither a folder in {Path.cwd()} nor a model in {cache}."
+    )
     raise InputError("model", f"{sentence} {_download_instructions(path.as_posix())}")
 
 

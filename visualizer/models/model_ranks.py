@@ -55,7 +55,7 @@ def process_count() -> int:
 
 
 class _EndedError(Exception):
-    """A rank ended the job without a result; its reason applies to all ranks."""
+    """A rank ended the job without a result; the reason is raised on all ranks."""
 
     def __init__(self, reason: InputError | CancelledError) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class ModelProcessGroup:
     parallelism = Parallelism.NONE
 
     def first_head(self, heads: int) -> int:
-        """Return the number, in its layer, of the first of this rank's ``heads`` heads."""
+        """Return the index in its layer of the first of the ``heads`` heads on this rank."""
         return 0
 
     def raise_or_keep_error(self, refused: InputError) -> None:
@@ -99,7 +99,7 @@ class ModelProcessGroup:
         return is_so
 
     def is_partial(self, heads: int) -> bool:
-        """Return whether a module with ``heads`` heads has only a part of its layer's heads."""
+        """Return whether ``heads`` heads on this rank are only a part of their layer's heads."""
         return False
 
     def gather_messages(self, message: Message) -> list[Message]:

@@ -32,7 +32,7 @@ MAX_SHOWN_SOURCE = 40
 
 
 SERVER_SCHEME = "attention://"
-"""Prefix of the location of a served model, in place of a folder."""
+"""Prefix of the location of a served model, which is stored in place of a folder."""
 
 
 def parse_server_address(place: str) -> str:
@@ -158,7 +158,7 @@ def describe_cuts(cuts: Mapping[LayerAndHead, Sequence[object]]) -> str:
 
 
 class ImageFile(Struct, frozen=True):
-    """The image file of a vision model.
+    """The image file that a document passes to a vision model.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class ImageFile(Struct, frozen=True):
 
 
 class ModelSource(Struct, frozen=True):
-    """A model by its location, with the edits and inputs of a document.
+    """Location of a document's model, with the document's edits and additional inputs.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ class EncodedText(Struct, frozen=True):
 
 
 class ModelTokenizer(Protocol):
-    """Interface of the tokenizers of models."""
+    """Interface of model tokenizers."""
 
     has_chat_template: bool
     bos_token: str
@@ -132,7 +132,7 @@ class ModelTokenizer(Protocol):
         ...
 
     def format_user_message(self, text: str, name: str) -> str:
-        """Put a text as a user message into the chat template; the name is for error messages."""
+        """Format a text as a user message; the model's name is used in error messages."""
         ...
 
 
@@ -207,7 +207,7 @@ class FolderTokenizer:
 
 
 class BackgroundTokenizer:
-    """Loads a tokenizer in the background, on a thread that waits for its process."""
+    """Loads a tokenizer in the background, on a thread that waits for the tokenizer process."""
 
     def __init__(self, folder: ModelFolder) -> None:
         # Unlike a future, a queue does not keep the error and the objects in its traceback alive.

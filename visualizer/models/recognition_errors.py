@@ -1,8 +1,8 @@
-"""Errors that occur while the program infers how a model computes.
+"""Errors that occur while the program infers the steps of a model from recorded tensors.
 
-How a model computes is inferred from recorded tensors. Models vary more than the inference
-supports, so the inference may fail with any error. The program then continues: stages that cannot
-be inferred are left out, and the values computed by the model are shown.
+Models vary more than the inference supports, so the inference may fail with any error. The program
+then continues: stages that cannot be inferred are left out, and the values computed by the model
+are shown.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class RecordedLayer:
         self.steps: dict[str, StageStep] = {}
         """The steps by stage name; tuples with one entry per layer have only this layer's entry."""
         self.readers: dict[str, StageReader] = {}
-        """The readers of the values of each stage."""
+        """Readers of the stages' values, by stage name."""
         self.weights: dict[str, Tensor] = {}
         """Parameters that the steps use, by their names in the model."""
         self.experts: dict[str, RoutedExperts] = {}
@@ -127,11 +127,11 @@ class RecordedLayer:
             self.remove_stages("feed_forward", "normed_feed_forward")
         self.add_stage("result", output_reader(self.path), step, *reads)
 
-    def is_read_or_result(self, stream: Tensor, result: Tensor) -> bool:
+    def is_input_or_result(self, stream: Tensor, result: Tensor) -> bool:
         """Return whether a stream is the input of a module of the layer, or the layer's result."""
-        return torch.equal(stream, result) or self.is_read(stream)
+        return torch.equal(stream, result) or self.is_module_input(stream)
 
-    def is_read(self, stream: Tensor) -> bool:
+    def is_module_input(self, stream: Tensor) -> bool:
         """Return whether a stream is the input of a module of the layer."""
         others = (text_vectors(each.given) for each in self.module_calls.values())
         return any(are_equal(one, stream) for one in others)

@@ -132,7 +132,7 @@ class LayerRun(Struct, frozen=True, eq=False):
         return replace(self, run=replace(self.run, trace=self.run.trace.select_stages(names)))
 
     def with_notice(self, sentence: str) -> LayerRun:
-        """Return the run with another notice about its values."""
+        """Return the run with an additional notice about its values."""
         return replace(self, run=replace(self.run, notices=(*self.run.notices, sentence)))
 
     @property

@@ -595,7 +595,7 @@ def _assemble_masks(
 
 
 Tokens = tuple[str, ...]
-BATCH_NOTICE = "This is text {number:,} of {count:,} in a batch. “texts” contains all of them."
+BATCH_NOTICE = "This is text {number:,} of {count:,} in a batch. “texts” contains all texts."
 PADDING_NOTICE = "Padding is omitted ({padding:,} of {count:,} positions)."
 MISSING_ROWS_NOTICE = (
     "Only {recorded:,} of {count:,} rows were recorded, because the earlier positions were already "

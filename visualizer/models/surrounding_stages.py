@@ -200,7 +200,7 @@ def add_repeated_layers(
     edits: Mapping[LayerAndHead, ContextEdit],
     recording: Recording,
 ) -> LayerRun:
-    """Add the stages around the attention to a run; they are computed by running layers again.
+    """Add the stages around the attention to a run; a layer runs again to compute its stages.
 
     Parameters
     ----------

@@ -250,9 +250,8 @@ class TextModel:
         """
         found = self.tokenizer_for_text.encode(token, has_special=False)
         if found.count != 1:
-            tokens = f"{found.count:,} tokens"
-            sentence = f"“{token[:60]}” is {tokens} of {self.folder.name}. Enter a single token."
-            raise InputError("token", sentence)
+            split = f"{self.folder.name} splits “{token[:60]}” into {found.count:,} tokens."
+            raise InputError("token", f"{split} Enter a single token.")
         return found.inputs["input_ids"][0]
 
 

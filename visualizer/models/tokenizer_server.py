@@ -1,4 +1,4 @@
-"""Runs transformers tokenizers; the program that `TokenizerProcess` starts.
+"""Runs transformers tokenizers in the process that `TokenizerProcess` starts.
 
 Messages have the format of `visualizer.language.wire_format`. They are read from standard input and
 answered on standard output, one by one. The process exits at the end of the input, after being idle

@@ -1,4 +1,4 @@
-"""Sends requests to a model server and restores lost connections. No torch.
+"""Sends requests to a model server and restores lost connections. Does not import torch.
 
 Each thread that sends a request uses its own connection.
 """
@@ -54,7 +54,10 @@ CHECKS_PER_RETRY = 12
 MAX_RESPONSE_BYTES = 2**31
 """Maximum size of a response, in bytes."""
 MAX_MESSAGE_LENGTH = 2_000
-UNREACHABLE_ERROR = "The model server at {address} cannot be reached: {why}."
+UNREACHABLE_ERROR = (
+    "The model server at {address} cannot be reached: {why}. Check the address, and that the "
+    "server is running."
+)
 CONNECTION_LOST_ERROR = (
     "The connection to the model server at {address} was lost: {why}. The program reconnects at "
     "the next change."

@@ -1,4 +1,4 @@
-"""Requests the results for the first text while fetching the model's metadata. No torch.
+"""Requests the results for the first text along with the metadata. Does not import torch.
 
 On a slow connection, each round trip takes time. The first text is therefore sent with the first
 requests, and the heads that are shown first are requested before the server has processed the text.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WEIGHTS = "weights"
 MATRIX_REQUEST = ("/stage", {"stages": [WEIGHTS]})
 PREVIEW_REQUEST = ("/blocks", {"stage": WEIGHTS})
-"""Path and fields of the request for a matrix, and of the request for a preview of a matrix."""
+"""Path and fields of the requests for a whole matrix and for a preview of a matrix."""
 CANCEL_CHECK_INTERVAL_S = 0.1
 """Interval between two cancellation checks while waiting for the response, in seconds."""
 

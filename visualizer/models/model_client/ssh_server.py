@@ -1,7 +1,7 @@
 """Starts a model server on another machine through SSH and opens a tunnel to it.
 
 The SSH command runs without a local shell; its output shows where the model is served. SSH never
-prompts for input, so a key or an agent is required. No torch.
+prompts for input, so a key or an agent is required. Does not import torch.
 """
 
 from __future__ import annotations

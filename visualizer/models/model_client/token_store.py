@@ -1,4 +1,4 @@
-"""Stores the access tokens of servers in the system's keyring, if there is one. No torch.
+"""Stores the access tokens of servers in the system's keyring. Does not import torch.
 
 A locked keyring blocks until the user unlocks it; the caller can stop waiting.
 """

@@ -1,4 +1,4 @@
-"""Signatures of requests, and checks of the tokens that sign them; no torch.
+"""Signatures of requests, and checks of the tokens that sign them. Does not import torch.
 
 A signature is valid for one connection, which the server identifies by a nonce (a number used
 once), and for one request, which is numbered. A request that was sent before or on another

@@ -1,4 +1,4 @@
-"""Types and limits of the JSON requests to a model server. No torch."""
+"""Types and limits of the JSON requests to a model server. Does not import torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values and arrays of server responses, and the bodies that contain them; no torch.
+"""The values and arrays of server responses, and their encoding. Does not import torch.
 
 The server encodes responses with these types. The client rejects all other values.
 """
@@ -33,7 +33,7 @@ Values = TypeVar("Values")
 
 
 class ModelMetadata(Struct, frozen=True):
-    """Model metadata."""
+    """Metadata of a served model."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""Messages with the run of a text: JSON values and arrays.
+"""Messages that contain the run of a text as JSON values and arrays.
 
 The message for a short text contains the attention weights; the client requests other stages when
 they are read. For a long text, the client requests blocks of all stages.

@@ -193,7 +193,7 @@ def main() -> None:
         )
         if model.takes_images:
             sentence = (
-                f"Cannot serve {model.folder.name}: models that read images are not supported."
+                f"Cannot serve {model.folder.name}: models that take images are not supported."
             )
             raise InputError("model", sentence)
     except InputError as refused:

@@ -30,13 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ADDRESS_VARIABLE = "ATTENTION_VISUALIZER_FRONT"
-"""Address at which the server listens for its processes."""
+"""Environment variable for the address at which the server listens for its processes."""
 SECRET_VARIABLE = "ATTENTION_VISUALIZER_FRONT_SECRET"
-"""Secret with which a process authenticates itself to the server."""
+"""Environment variable for the secret with which a process authenticates itself to the server."""
 STORE_VARIABLE = "ATTENTION_VISUALIZER_RANK_STORE"
-"""File that is the rendezvous store of torch.distributed."""
-
-
+"""Environment variable for the path of the rendezvous store of torch.distributed."""
 RANK_MODULE = "visualizer.models.model_server.rank_main"
 LOOPBACK_INTERFACES = ("lo", "lo0")
 """Names of the loopback interface on Linux and macOS."""

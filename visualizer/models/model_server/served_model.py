@@ -1,4 +1,4 @@
-"""The model, or the part of it, in one server process, and the texts that it has processed.
+"""The model, or its part, in one server process, with the runs of the texts that it processed.
 
 Requests that run the model are sent to all processes in the same order; requests for values of a
 text are sent to the process that holds the values.
