@@ -1,4 +1,4 @@
-"""Optional packages for some features, and how to install them; no package is imported here."""
+"""Optional packages, and messages about those that are missing; imports none of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXTRA_OF_PACKAGE = {
     "keyring": "remote",
     "shtab": "completion",
 }
-"""Extra of this program that installs the package."""
+"""Extra of this program that installs each package."""
 PACKAGE_FIELD = "package"
 """Error field for a package that is not installed."""
 
@@ -25,13 +25,13 @@ def is_installed(package: str) -> bool:
 
 
 def missing_package_message(package: str, feature: str) -> str:
-    """Return the message that a feature requires a package, with the command that installs it.
+    """Return a message that says that a feature requires a package and how to install it.
 
     The command contains double quotation marks, which all shells understand, including those of
     Windows.
     """
     command = f'pip install "attention-visualizer[{EXTRA_OF_PACKAGE[package]}]"'
-    return f"{feature} requires {package}, which is not installed: {command}"
+    return f"{feature} requires {package}, which is not installed. Install it with: {command}"
 
 
 def require_package(package: str, feature: str) -> None:

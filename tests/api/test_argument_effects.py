@@ -50,81 +50,87 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
         "mask cannot be combined with own_mask. Remove one of them.",
     ),
     ({"mask": "none", "causal": True}, "causal cannot be combined with mask. Remove one of them."),
-    ({"window": 2}, 'window has no effect without mask="window". Remove it.'),
-    ({"causal": False, "route": "after"}, 'route has no effect with mask="none". Remove it.'),
+    ({"window": 2}, 'window has no effect without mask="window". Remove window.'),
+    ({"causal": False, "route": "after"}, 'route has no effect with mask="none". Remove route.'),
     (
         {"mechanism": "simplified", "output_size": 4},
-        'output_size has no effect with projection="none". Remove it.',
+        'output_size has no effect with projection="none". Remove output_size.',
     ),
     (
         {"projection": "uniform", "bias": True},
-        'bias has no effect without projection="linear". Remove it.',
+        'bias has no effect without projection="linear". Remove bias.',
     ),
     (
         {"feed_forward_size": 4},
-        'feed_forward_size has no effect without block="pre-norm". Remove it.',
+        'feed_forward_size has no effect without block="pre-norm". Remove feed_forward_size.',
     ),
-    ({"activation": "gelu"}, 'activation has no effect without block="pre-norm". Remove it.'),
+    (
+        {"activation": "gelu"},
+        'activation has no effect without block="pre-norm". Remove activation.',
+    ),
     (
         {"heads": 1, "arrangement": "split"},
-        "arrangement has no effect without heads above 1. Remove it.",
+        "arrangement has no effect without heads above 1. Remove arrangement.",
     ),
     (
         {"mechanism": "average", "scale": "none"},
-        'scale has no effect with normalisation="uniform". Remove it.',
+        'scale has no effect with normalisation="uniform". Remove scale.',
     ),
     (
         {"normalisation": "uniform", "temperature": 2},
-        'temperature has no effect with normalisation="uniform". Remove it.',
+        'temperature has no effect with normalisation="uniform". Remove temperature.',
     ),
-    ({"mode": "eval"}, "mode has no effect without dropout above 0 or own_kept. Remove it."),
-    ({"dropout_seed": 1}, "dropout_seed has no effect without dropout above 0. Remove it."),
+    ({"mode": "eval"}, "mode has no effect without dropout above 0 or own_kept. Remove mode."),
+    (
+        {"dropout_seed": 1},
+        "dropout_seed has no effect without dropout above 0. Remove dropout_seed.",
+    ),
     (
         {"dropout": 0.5, "mode": "eval", "dropout_seed": 1},
-        'dropout_seed has no effect without mode="train". Remove it.',
+        'dropout_seed has no effect without mode="train". Remove dropout_seed.',
     ),
     (
         {"dropout": 0.5, "own_kept": DIAGONAL, "dropout_seed": 1},
-        "dropout_seed has no effect with own_kept. Remove it.",
+        "dropout_seed has no effect with own_kept. Remove dropout_seed.",
     ),
     (
         {"own_kept": DIAGONAL, "mode": "eval"},
-        'own_kept has no effect without mode="train". Remove it.',
+        'own_kept has no effect without mode="train". Remove own_kept.',
     ),
     (
         {"mechanism": "simplified", "vectors": VECTORS, "seed": 1},
-        "seed has no effect if all vectors and weights are given. Remove it.",
+        "seed has no effect if all vectors and weights are given. Remove seed.",
     ),
     (
         {"vectors": VECTORS, "weights": ALL_OWN, "seed": 1},
-        "seed has no effect if all vectors and weights are given. Remove it.",
+        "seed has no effect if all vectors and weights are given. Remove seed.",
     ),
     (
         {"text": None, "vectors": VECTORS, "tokenizer": "characters"},
-        "tokenizer has no effect without a text. Remove it.",
+        "tokenizer has no effect without a text. Remove tokenizer.",
     ),
     (
         {"mechanism": "simplified", "weights": {"W_query": np.eye(3)}},
-        "weights contains “W_query”, which this module does not use. It has no weights.",
+        "weights contains “W_query”, which this module does not use. The module has no weights.",
     ),
     (
         {"weights": {"linear1": np.eye(3)}},
-        "weights contains “linear1”, which this module does not use. It uses W_query, W_key, "
-        "W_value, W_output, W_output.bias.",
+        "weights contains “linear1”, which this module does not use. "
+        "The module uses W_query, W_key, W_value, W_output, W_output.bias.",
     ),
     (
         {"normalisation": "uniform", "output_projection": False, "weights": ALL_OWN},
-        "weights contains “W_query”, which this module does not use. It uses W_value.",
+        "weights contains “W_query”, which this module does not use. The module uses W_value.",
     ),
     (
         {"projection": "uniform", "heads": 1, "weights": {"W_key.bias": [0.0, 1.0]}},
-        "weights contains “W_key.bias”, which this module does not use. It uses W_query, W_key, "
-        "W_value, W_output, W_output.bias.",
+        "weights contains “W_key.bias”, which this module does not use. "
+        "The module uses W_query, W_key, W_value, W_output, W_output.bias.",
     ),
     (
         {"bias": False, "heads": 1, "weights": {"W_key.bias": [0.0, 1.0]}},
-        "weights contains “W_key.bias”, which this module does not use. It uses W_query, W_key, "
-        "W_value, W_output, W_output.bias.",
+        "weights contains “W_key.bias”, which this module does not use. "
+        "The module uses W_query, W_key, W_value, W_output, W_output.bias.",
     ),
     (
         {
@@ -133,7 +139,7 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
             **{"output_projection": True, "normalisation": "softmax", "causal": True},
             **{"block": "none", "output_size": 2},
         },
-        "mechanism has no effect if everything that it determines is given. Remove it.",
+        "mechanism has no effect if all settings that it determines are given. Remove mechanism.",
     ),
 ]
 
@@ -151,7 +157,7 @@ def test_a_setting_without_effect_is_rejected(settings: dict[str, Any], said: st
     [
         (
             lambda: attend([]),
-            "text must not be empty. Remove it, or pass a text or a list of texts.",
+            "text must not be empty. Pass a text or a list of texts.",
         ),
         (
             lambda: attend(["a\nb", "c"], tokenizer="characters"),
@@ -162,19 +168,19 @@ def test_a_setting_without_effect_is_rejected(settings: dict[str, Any], said: st
         (lambda: attend(TWO).figure(text=5), "Text 5 does not exist. Valid indices are 0 to 1."),
         (lambda: attend(TEXT).figure(text=1), "Text 1 does not exist. Valid indices are 0 to 0."),
         (lambda: attend(TEXT).figure(layer=1), "Layer 1 does not exist. Valid indices are 0 to 0."),
-        (lambda: attend(TEXT).figure([]), "stages must not be empty. Remove it"),
-        (lambda: attend(TEXT).figure(heads=[]), "heads must not be empty. Remove it"),
+        (lambda: attend(TEXT).figure([]), "stages must not be empty. Pass"),
+        (lambda: attend(TEXT).figure(heads=[]), "heads must not be empty. Pass"),
         (
             lambda: attend(TEXT).figure("input", [0]),
-            "heads has no effect on stages without heads. Remove it.",
+            "heads has no effect on stages without heads. Remove heads.",
         ),
         (
             lambda: attend(TEXT).figure("weights", layout="all"),
-            'stages has no effect with layout="all", which shows all of them. Remove it.',
+            'stages has no effect with layout="all", which shows all stages. Remove stages.',
         ),
         (
             lambda: attend(TEXT).figure(heads=0, layout="heads"),
-            'heads has no effect with layout="heads", which shows all of them. Remove it.',
+            'heads has no effect with layout="heads", which shows all heads. Remove heads.',
         ),
         (
             lambda: attend(TEXT).figure(heads=[0, 1], layout="head"),

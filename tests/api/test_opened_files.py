@@ -202,12 +202,12 @@ def test_options_choose_and_name_what_was_captured(rectangle: Path, tmp_path: Pa
         (
             "--heads 2",
             "--heads has no effect on attn.npz, which contains attention weights rather "
-            "than a module. Remove it.",
+            "than a module. Remove --heads.",
         ),
         (
             "--causal",
             "--causal has no effect on attn.npz, which contains attention weights rather "
-            "than a module. Remove it.",
+            "than a module. Remove --causal.",
         ),
         (
             "--stages scores",

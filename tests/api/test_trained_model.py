@@ -155,7 +155,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"top_p": [0.5]}, "top_p must be a number. It is [0.5]."),
     (
         {"top_k": 1, "seed": 3},
-        "seed has no effect with top_k=1, which leaves one token. Remove it.",
+        "seed has no effect with top_k=1, which leaves only one token. Remove seed.",
     ),
 ]
 

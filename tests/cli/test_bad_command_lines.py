@@ -35,8 +35,8 @@ BAD = [
     ),
     # Exports.
     ("--title a --title b --export a.png", "argument --title: can be given only once"),
-    ("--title=", "--title has no effect without --export. Remove it."),
-    ("--layer 2", "--layer has no effect without --export. Remove it."),
+    ("--title=", "--title has no effect without --export. Remove --title."),
+    ("--layer 2", "--layer has no effect without --export. Remove --layer."),
     (
         "--layer 0 --export a.png",
         "argument --layer: invalid value '0': must be a whole number of at least 1, or 'all'",
@@ -50,28 +50,28 @@ BAD = [
         "--text-shown 3 --text a --text b --export a.png",
         "argument --text-shown: Text 3 does not exist. There are 2 texts.",
     ),
-    ("--text-shown 2 --export a.npz", "--text-shown only affects .png, .svg, .pdf, .html, "),
+    ("--text-shown 2 --export a.npz", "--text-shown affects only .png, .svg, .pdf, .html, "),
     (
         "--stages weights --export a.gif",
-        "--stages only affects .png, .svg, .pdf, .html, .csv, ",
+        "--stages affects only .png, .svg, .pdf, .html, .csv, ",
     ),
-    ("--theme dark --export a.csv", "--theme only affects .png, .svg, .pdf, .html, .gif, "),
-    ("--dpi 90 --export a.gif", "--dpi only affects .png, .svg or .pdf files."),
-    ("--size slide --export a.html", "--size only affects .png, .svg, .pdf, .gif, "),
-    ("--colour-map magma --export a.npz", "--colour-map only affects .png, .svg, .pdf, "),
+    ("--theme dark --export a.csv", "--theme affects only .png, .svg, .pdf, .html, .gif, "),
+    ("--dpi 90 --export a.gif", "--dpi affects only .png, .svg or .pdf files."),
+    ("--size slide --export a.html", "--size affects only .png, .svg, .pdf, .gif, "),
+    ("--colour-map magma --export a.npz", "--colour-map affects only .png, .svg, .pdf, "),
     (
         "--colour-map jet",
         "argument --colour-map: invalid value 'jet': must be one of plum, viridis, ",
     ),
     (
         "--colour-map magma --colour-map cividis --export a.png",
-        "argument --colour-map: 'cividis' and 'magma' are both sequential colour maps.",
+        "argument --colour-map: 'cividis' and 'magma' are both colour maps for weights.",
     ),
-    ("--export -", "argument --export: - requires --format, such as --format csv"),
-    ("--format csv", "--format has no effect without --export. Remove it."),
+    ("--export -", "argument --export: invalid value '-': requires --format, such as --format csv"),
+    ("--format csv", "--format has no effect without --export. Remove --format."),
     (
         "--format csv --export a.csv",
-        "--format has no effect without --export -. Remove it.",
+        "--format has no effect without --export -. Remove --format.",
     ),
     (
         "--format bmp --export -",
@@ -79,11 +79,11 @@ BAD = [
     ),
     (
         "--format csv --export - --export -",
-        "argument --export: only one file can be written to standard output. Use - once.",
+        "argument --export: only one file can be written to standard output. Use '-' only once.",
     ),
     (
         "--format csv --export - --layer all",
-        "argument --layer: 'all' writes several files, but standard output accepts only one file.",
+        "argument --layer: 'all' writes several files, but standard output accepts only one.",
     ),
     (
         "--list nothing",
@@ -104,23 +104,23 @@ BAD = [
     ),
     (
         "--layout all --stages weights --export a.png",
-        "--stages has no effect with --layout all, which shows all of them. Remove it.",
+        "--stages has no effect with --layout all, which shows all stages. Remove --stages.",
     ),
     (
         "--layout heads --heads-shown 1 --export a.png",
-        "--heads-shown has no effect with --layout heads, which shows all of them. Remove it.",
+        "--heads-shown has no effect with --layout heads, which shows all heads. Remove",
     ),
-    ("--layout stages --export a.gif", "--layout only affects .png, .svg, .pdf, .html, .csv "),
+    ("--layout stages --export a.gif", "--layout affects only .png, .svg, .pdf, .html, .csv "),
     ("a.txt --text one", "--text cannot be combined with a text file. Remove one of them."),
     # Runs.
     ("run --layer 3", "argument --layer: Layer 3 does not exist: this model has 2 layers."),
     (
         "run --layer all",
-        "argument --layer: all requires --export.",
+        "argument --layer: 'all' requires --export.",
     ),
     (
         "run --layer all --export - --format csv",
-        "argument --layer: 'all' writes several files, but standard output accepts only one file.",
+        "argument --layer: 'all' writes several files, but standard output accepts only one.",
     ),
     ("run --text ??", "argument --text: “?” is not in the model’s vocabulary."),
     (
@@ -136,12 +136,12 @@ BAD = [
         "run --embedding-size 5",
         "argument --embedding-size: invalid value '5': The vectors are 10 × 16, but",
     ),
-    ("lab nowhere", "argument RUN: 'nowhere' is not the folder of a training run"),
+    ("lab nowhere", "argument RUN: invalid value 'nowhere': must be the folder of a training run"),
     ("lab run more", "unrecognized argument: more. See --help."),
     # Training.
     (
         "train --out new",
-        f"the following argument is required: SOURCE, a text file or one of {MADE}",
+        f"the following argument is required: SOURCE, a text file or one of: {MADE}",
     ),
     ("train repeat", "the following argument is required: --out, the folder of the new run"),
     ("train nowhere.txt --out new", "argument SOURCE: "),
@@ -169,21 +169,24 @@ BAD = [
     (
         f"{NEW} --model bigram --layers 3",
         "--layers has no effect without --model transformer or notes-transformer or "
-        "attention-only. Remove it.",
+        "attention-only. Remove --layers.",
     ),
     (
         f"{NEW} --tokenizer words",
-        "--tokenizer has no effect with a generated task. Remove it.",
+        "--tokenizer has no effect with a generated task. Remove --tokenizer.",
     ),
     (
         "train a.txt --out new --size 5000",
-        "--size has no effect with a text file. Remove it.",
+        "--size has no effect with a text file. Remove --size.",
     ),
     (
         f"{NEW} --size 1000 --block 1024",
         "argument --size: 1,000 tokens are not enough for rows of 1,025. Use 10,250 or more.",
     ),
-    ("train --resume nowhere", "argument --resume: 'nowhere' is not the folder of a training run"),
+    (
+        "train --resume nowhere",
+        "argument --resume: invalid value 'nowhere': must be the folder of a training run",
+    ),
     (
         "train repeat --resume run",
         "--resume cannot be combined with SOURCE or --out.",
@@ -196,8 +199,11 @@ BAD = [
     ("train --resume run --preset repeat", "--preset cannot be combined with --resume."),
     (f"{NEW} --learning-rate 1", "unrecognized argument: --learning-rate. See --help."),
     # Generation.
-    ("generate", "the following argument is required: FOLDER, the folder of a run or a model"),
-    ("generate nowhere", "argument FOLDER: 'nowhere' is not the folder of a training run"),
+    ("generate", "the following argument is required: FOLDER, the folder of a run or of a model"),
+    (
+        "generate nowhere",
+        "argument FOLDER: invalid value 'nowhere': must be the folder of a training run",
+    ),
     (
         "generate run --tokens 0",
         "argument --tokens: invalid value '0': must be a whole number from 1 to ",

@@ -138,7 +138,7 @@ def test_an_option_affects_a_format_or_is_rejected(option: str, suffix: str) -> 
     is_affected = any(each.suffix == suffix for each in AFFECTED_FORMATS[field])
     error = first_file_option_error(options)
     assert (error is None) is is_affected
-    assert error is None or error.startswith(f"{option} only affects .")
+    assert error is None or error.startswith(f"{option} affects only .")
 
 
 # --------------------------------------------------------------------------- colours and sizes
@@ -202,11 +202,11 @@ def test_a_long_animation_is_announced_before_it_is_made(
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert re.search(rf"a\.gif: animation of \d+ frames; this takes {takes}\.$", lines[0])
+    assert re.search(rf"a\.gif: writing \d+ frames takes {takes}\.$", lines[0])
     options.append("--no-motion")
     assert app.main([*options, "--export", "a.gif"]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"attention-visualizer: a.gif: animation of 8 frames; this takes {takes}."
+    assert lines[0] == f"attention-visualizer: a.gif: writing 8 frames takes {takes}."
     assert lines[-1].endswith("a.gif written.")
     assert app.main([*options, "--export", "a.gif", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
@@ -220,7 +220,7 @@ def test_a_short_animation_is_announced_without_making_frames_of_it(
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--no-motion", "--export", "b.gif"]) == 0
     assert capsys.readouterr().err == (
-        "attention-visualizer: b.gif: animation of 8 frames; this takes less than a minute.\n"
+        "attention-visualizer: b.gif: writing 8 frames takes less than a minute.\n"
         "attention-visualizer: b.gif written.\n"
     )
 

@@ -55,8 +55,8 @@ def _numbers(model: visualizer.Model, tokens: tuple[str, ...]) -> list[int]:
 @pytest.mark.parametrize(
     ("options", "status", "sentence"),
     [
-        ([], 2, "argument --prompt: required for a transformers model"),
-        (["--prompt", "a", "--step", "3"], 2, "argument --step: not available for transformers"),
+        ([], 2, "argument --prompt: required for a Transformers model"),
+        (["--prompt", "a", "--step", "3"], 2, "argument --step: not available for Transformers"),
         (["--prompt", " "], 2, "argument --prompt: The text is empty."),
         (["--prompt", "a", "--tokens", "9999"], 2, "argument --tokens: The text has"),
     ],

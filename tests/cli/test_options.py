@@ -164,11 +164,11 @@ def test_a_text_in_a_file_is_taken_as_one_that_is_typed(mark: bytes, tmp_path: P
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"one \xff two", "must be a UTF-8 text; byte 5 is invalid"),
-        (b"\xff\xfeo\0n\0e\0", "must be a UTF-8 text; byte 1 is invalid"),
+        (b"one \xff two", "must be UTF-8 text; byte 5 is invalid"),
+        (b"\xff\xfeo\0n\0e\0", "must be UTF-8 text; byte 1 is invalid"),
         (b" \n\xe2\x80\xa8", "must not be blank"),
         (b"", "must not be blank"),
-        (b"o" * (option_parser.MAX_TEXT_FILE_BYTES + 1), "must be at most 16 MiB"),
+        (b"o" * (option_parser.MAX_TEXT_FILE_BYTES + 1), "must be a file of at most 16 MiB"),
     ],
 )
 def test_a_file_that_holds_no_text_is_rejected(
@@ -331,15 +331,15 @@ WRONG = [
     (
         "--speed 2 --export a.png",
         "--speed",
-        "only affects .gif, .apng, ",
-        "export a file of that type.",
+        "affects only .gif, .apng, ",
+        "export a file of one of these types.",
     ),
     ("--no-motion", "--no-motion", "has no effect", "without --export"),
     (
         "--no-motion --export a.png",
         "--no-motion",
-        "only affects .gif, .apng, ",
-        "export a file of that type.",
+        "affects only .gif, .apng, ",
+        "export a file of one of these types.",
     ),
     ("--heads-shown all", "--heads-shown", "has no effect", "without --export"),
     ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),

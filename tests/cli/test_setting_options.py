@@ -149,25 +149,25 @@ def test_an_own_mask_is_that_of_a_file(name: str, tmp_path: Path) -> None:
 WRONG = [
     ("--temperature 0", "argument --temperature: invalid value '0': must be greater than 0"),
     ("--temperature inf", "argument --temperature: invalid value 'inf': must be finite"),
-    ("--window 2", "--window has no effect without --mask window. Remove it."),
+    ("--window 2", "--window has no effect without --mask window. Remove --window."),
     (
         "--window 0 --mask window",
         "argument --window: invalid value '0': must be at least 1 and at most 1,000,000",
     ),
-    ("--route after --no-causal", "--route has no effect with --mask none. Remove it."),
+    ("--route after --no-causal", "--route has no effect with --mask none. Remove --route."),
     ("--dropout-seed 3", "--dropout-seed has no effect without --dropout above 0."),
     ("--mode eval", "--mode has no effect without --dropout above 0 or --kept."),
     (
         "--bias --projection uniform",
-        "--bias has no effect without --projection linear. Remove it.",
+        "--bias has no effect without --projection linear. Remove --bias.",
     ),
     (
         "--scale d_head --mechanism average",
-        "--scale has no effect with --normalisation uniform. Remove it.",
+        "--scale has no effect with --normalisation uniform. Remove --scale.",
     ),
     (
         "--output-size 4 --mechanism simplified",
-        "--output-size has no effect with --projection none. Remove it.",
+        "--output-size has no effect with --projection none. Remove --output-size.",
     ),
     (
         "--causal --mask none",
@@ -189,7 +189,10 @@ WRONG = [
         "--vectors three.npy",
         "argument --vectors: “three.npy” must be a matrix with at most",
     ),
-    ("--vectors nan.npy", "argument --vectors: an array (1 × 3) contains infinite or NaN values."),
+    (
+        "--vectors nan.npy",
+        "argument --vectors: an array (1 × 3) must not contain infinite or NaN values.",
+    ),
     (
         "--vectors two.npy --embedding-size 5",
         "argument --vectors: The vectors are 2 × 3, but the embedding size is 5.",
@@ -212,12 +215,12 @@ WRONG = [
     ),
     (
         "--own-mask two.npy",
-        "argument --own-mask: “two.npy” contains numbers other than 0 and 1.",
+        "argument --own-mask: “two.npy” must contain only the numbers 0 and 1.",
     ),
     ("--own-mask bad.txt", "argument --own-mask: Row 1 contains “2”. Use only 0 and 1."),
     (
         "--own-mask one.txt --mask causal",
-        "--own-mask has no effect without --mask own. Remove it.",
+        "--own-mask has no effect without --mask own. Remove --own-mask.",
     ),
     (
         "--own-mask one.txt --export a.npz",
@@ -225,11 +228,11 @@ WRONG = [
     ),
     (
         "--kept one.txt --dropout 0.5 --mode eval",
-        "--kept has no effect without --mode train. Remove it.",
+        "--kept has no effect without --mode train. Remove --kept.",
     ),
     (
         "--kept one.txt --dropout 0.5 --dropout-seed 2",
-        "--dropout-seed has no effect with --kept. Remove it.",
+        "--dropout-seed has no effect with --kept. Remove --dropout-seed.",
     ),
     (
         "--kept one.txt --export a.npz",

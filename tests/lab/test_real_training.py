@@ -201,7 +201,7 @@ def test_a_run_is_named_on_the_command_line(
     with pytest.raises(SystemExit) as ended:
         app.main(["lab", str(tmp_path)])
     assert ended.value.code == 2
-    assert f"'{tmp_path}' is not the folder of a training run" in capsys.readouterr().err
+    assert f"'{tmp_path}': must be the folder of a training run" in capsys.readouterr().err
 
 
 BROKEN = """

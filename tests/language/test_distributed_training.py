@@ -173,10 +173,10 @@ def assert_watched(run: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("name", "rank", "status", "said"),
     [
-        pytest.param("SIGTERM", None, "143", "stopped at step", marks=pytest.mark.release),
-        pytest.param("SIGINT", None, "130", "stopped at step", marks=pytest.mark.release),
-        pytest.param("SIGTERM", 0, "143", "stopped at step", marks=pytest.mark.release),
-        pytest.param("SIGTERM", 1, "143", "stopped at step", marks=pytest.mark.release),
+        pytest.param("SIGTERM", None, "143", "Stopped at step", marks=pytest.mark.release),
+        pytest.param("SIGINT", None, "130", "Stopped at step", marks=pytest.mark.release),
+        pytest.param("SIGTERM", 0, "143", "Stopped at step", marks=pytest.mark.release),
+        pytest.param("SIGTERM", 1, "143", "Stopped at step", marks=pytest.mark.release),
         pytest.param(
             "SIGKILL", 0, "-9", "process 2 of 2: another process of this training run exited",
             marks=pytest.mark.release,
@@ -220,7 +220,7 @@ def test_a_window_that_requests_the_run_receives_it(tmp_path: Path) -> None:
         run.stop.touch()
         statuses, _, errors = ranks.ended()
     assert statuses == [143, 143]
-    assert messages(errors)[0].startswith("stopped at step")
+    assert messages(errors)[0].startswith("Stopped at step")
     assert not run.lock.exists()
 
 

@@ -53,7 +53,7 @@ MAX_TEXT_CHARACTERS = 2**22
 """Maximum number of characters in a text; the maximum number of tokens is far smaller."""
 _FIELDS = {argument: field for field, argument in ARGUMENT_NAMES.items()}
 _FIELD_ARGUMENTS = ARGUMENT_NAMES | {"painted": "own_mask", "size": "width"}
-"""Argument names of the fields that have a different name in documents or figure settings."""
+"""Names of the arguments that differ from their fields in documents or figure settings."""
 MAX_TITLE_LENGTH = 1_000
 
 
@@ -123,7 +123,7 @@ class AttendArguments(TypedDict, total=False):
         or ``"linear"``, which is linear attention with the feature map elu(x) + 1 and computes no
         explicit weights.
     mask : str
-        The keys to which a query attends: all (``"none"``), those not later than the query
+        The keys to which a query may attend: all (``"none"``), those not later than the query
         (``"causal"``), the query itself and a number of tokens just before it (``"window"``), or
         the keys allowed by ``own_mask`` (``"own"``).
     window : int
@@ -133,8 +133,8 @@ class AttendArguments(TypedDict, total=False):
     own_kept : array_like of bool
         [query, key]: True for the cells that dropout keeps, instead of random cells.
     route : str
-        Point at which the mask is applied: ``"before"`` normalization as −∞, or after normalization
-        as zeros, with the rows renormalized (``"after-renormalised"``) or not (``"after"``).
+        How the mask is applied: ``"before"`` sets scores to −∞ before normalization, ``"after"``
+        sets weights to 0 after it, and ``"after-renormalised"`` then normalizes the rows again.
     dtype : str, torch.dtype or numpy.dtype
         ``"float32"`` or ``"float64"``.
     device : str or torch.device
@@ -222,7 +222,7 @@ def rename_error_fields(arguments: Mapping[str, str] = _FIELD_ARGUMENTS) -> Iter
     Parameters
     ----------
     arguments : mapping of str to str
-        Argument names by field name, if the two differ.
+        Names of the arguments that differ from their fields, keyed by field.
     """
     try:
         yield
@@ -363,7 +363,7 @@ def _convert_setting(name: str, value: Any) -> object:
 
 
 def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None:
-    """Reject ``mask="own"`` without a matrix, and matrices that do not fit the text's length."""
+    """Reject ``mask="own"`` without a matrix, and matrices of the wrong size for the text."""
     if given.get("mask") is MaskKind.OWN and "own_mask" not in given:
         raise InputError("mask", 'mask="own" requires own_mask.')
     tokens = document.max_text_tokens
@@ -377,7 +377,7 @@ def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None
 def _convert_own_weights(
     weights: Mapping[str, ArrayLike] | None,
 ) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Return custom weights and biases by name; a vector becomes a matrix of one row."""
+    """Convert weights and biases to matrices, and pair them with their names."""
     if weights is None:
         return ()
     if not isinstance(weights, Mapping):

@@ -1,4 +1,4 @@
-"""Checks of the Python API's arguments: types, values, and effect on the result or the figure."""
+"""Validates the arguments of the Python API: their types, values and effect."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     Given = Mapping[str, Any]
-    """The given arguments by name, converted to the types of the settings."""
+    """The given arguments, keyed by name and converted to the types of the settings."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
 MAX_INTEGER = 2**63
 MAX_MATRIX_ELEMENTS = 2**28
-"""Maximum number of elements in a matrix, which then takes 2 GiB in float64."""
+"""Maximum number of elements in a matrix: 2 GiB in float64."""
 MAX_PATH_LENGTH = 4_096
 HALF_TYPES = ("bfloat16", "float16", "half")
 MAX_QUOTED_NAME_LENGTH = 60
 """Maximum number of characters of an unknown name that a message quotes."""
 CUSTOM_WEIGHT_LAYERS = {**OWN_LAYERS, **OWN_BIASES}
-"""The layer of each weight matrix and bias, by its name."""
+"""Layers of the custom weights and biases, keyed by the names of the weights and biases."""
 ARGUMENT_NAMES = {
     "d_in": "embedding_size",
     "d_out": "output_size",
@@ -59,7 +59,7 @@ ARGUMENT_NAMES = {
     "own_input": "vectors",
     "own_weights": "weights",
 }
-"""Argument names of settings that have a different name in a spec."""
+"""Names of the arguments that differ from their fields in a spec, keyed by field."""
 _ONE_HEAD = (FigureExtent.FLOW, FigureExtent.PANEL, FigureExtent.CELLS, FigureExtent.HEAD)
 _SHORT_REPR = reprlib.Repr()
 _SHORT_REPR.maxother = 60
@@ -188,7 +188,7 @@ def validate_sequence(name: str, takes: str, values: Any) -> list[Any]:
     if is_other:
         raise invalid_argument_error(name, takes, values)
     if not found:
-        raise InputError(name, f"{name} must not be empty. Remove it, or pass {takes}.")
+        raise InputError(name, f"{name} must not be empty. Pass {takes}.")
     return found
 
 
@@ -303,7 +303,7 @@ def check_arguments_used(
     Parameters
     ----------
     spec : AttentionSpec
-        The spec that was built from the arguments.
+        The spec that the arguments describe.
     given : mapping
         The given arguments.
     spec_from : callable
@@ -325,7 +325,7 @@ def check_arguments_used(
     if "tokenizer" in given and "text" not in given and "vectors" in given:
         _reject("tokenizer", "without a text")
     if "mechanism" in given and all(spec_from(each) == spec for each in Mechanism):
-        _reject("mechanism", "if everything that it determines is given")
+        _reject("mechanism", "if all settings that it determines are given")
     _check_weights(spec)
 
 
@@ -343,7 +343,7 @@ def _reject_combination(argument: str, other: str) -> None:
 
 
 def _reject(argument: str, condition: str) -> None:
-    raise InputError(argument, f"{argument} has no effect {condition}. Remove it.")
+    raise InputError(argument, f"{argument} has no effect {condition}. Remove {argument}.")
 
 
 def argument_name(field: str) -> str:
@@ -360,7 +360,7 @@ def _check_weights(spec: AttentionSpec) -> None:
     used = used_weight_names(spec)
     for name, _ in spec.own_weights:
         if name not in used:
-            uses = f"It uses {', '.join(used)}" if used else "It has no weights"
+            uses = f"The module uses {', '.join(used)}" if used else "The module has no weights"
             sentence = f"weights contains “{name}”, which this module does not use. {uses}."
             raise InputError("weights", sentence)
 
@@ -373,7 +373,7 @@ def check_layout(
     Raises
     ------
     InputError
-        With the name of the argument and the layout.
+        With a message that names the argument and the layout.
     """
     every_stage = {FigureExtent.STAGES, FigureExtent.FLOW, FigureExtent.ALL}
     every_head = {FigureExtent.HEADS, FigureExtent.ALL}
@@ -383,7 +383,8 @@ def check_layout(
     ):
         if given and layout in whole:
             sentence = (
-                f'{name} has no effect with layout="{layout}", which shows all of them. Remove it.'
+                f'{name} has no effect with layout="{layout}", which shows all {name}. '
+                f"Remove {name}."
             )
             raise InputError(name, sentence)
         if given and len(given) > 1 and layout in single:

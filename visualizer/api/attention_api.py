@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
 MAX_READ_BYTES = 2**29
-"""Maximum number of bytes that are read together from a matrix that is not kept in memory."""
+"""Maximum size of a part that is read from a matrix that is not kept in memory, in bytes."""
 
 
 def check_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str, Index]:
@@ -157,7 +157,7 @@ def attend(
     weights: Mapping[str, ArrayLike] | None = None,
     **settings: Unpack[AttendArguments],
 ) -> Attention:
-    """Compute an attention module for a text: ``attend("a b c", heads=2, embedding_size=8)``.
+    """Run an attention module on a text: ``attend("a b c", heads=2, embedding_size=8)``.
 
     The global random state, the number of threads and the settings of torch do not change.
 
@@ -238,7 +238,7 @@ def _is_folder(path: Path) -> bool:
 class Attention:
     """The attention of a module for a text, with its values, explanations and figures.
 
-    If another program has captured the attention, it has only weights or scores.
+    Attention that was captured by another program has only weights or scores.
 
     ``attention["weights"]`` returns a stage as a read-only array with the dimensions
     ``attention.dims("weights")``. The first axis is the text in a batch, or the layer if several
@@ -297,12 +297,12 @@ class Attention:
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        """The weights and biases by their names in the book's ``state_dict``; read-only."""
+        """The weights and biases, keyed by their names in the book's ``state_dict``; read-only."""
         return {name: self.run.trace.read(name) for name in self.run.trace.parameters}
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
-        """The weights and biases as arguments of `attend`: W_query [embedding_size, width]."""
+        """The weights and biases in the form that the argument of `attend` requires."""
         trace, found = self.run.trace, {}
         for name in used_weight_names(trace.spec):
             if name in OWN_BIASES:
@@ -327,7 +327,7 @@ class Attention:
         Parameters
         ----------
         **place : int
-            Indices by the names of the stage's dimensions, such as ``head=0, query=2, key=1``.
+            The index along each dimension of the stage, such as ``head=0, query=2, key=1``.
             ``head`` can be omitted if there is only one head; ``text`` and ``layer`` are 0 by
             default.
 
@@ -366,7 +366,7 @@ class Attention:
         layer: int = 0,
         **look: Unpack[FigureArguments],
     ) -> Figure:
-        """Create a figure with the heatmaps of some stages and heads; notebooks display the figure.
+        """Create a figure with the heatmaps of the given stages and heads; notebooks display it.
 
         Parameters
         ----------
@@ -392,7 +392,7 @@ class Attention:
         trace = self.run.trace
         if settings.has_all_layers and trace.count("layer") < 2:
             raise InputError(
-                "all_layers", "all_layers has no effect with a single layer. Remove it."
+                "all_layers", "all_layers has no effect with a single layer. Remove all_layers."
             )
         view = replace(
             self.view,
@@ -408,7 +408,9 @@ class Attention:
         if rows:
             view = replace(view, folds=frozenset())
             if not any("head" in trace.stage(name).dims for name in view.stages & {*self.stages}):
-                raise InputError("heads", "heads has no effect on stages without heads. Remove it.")
+                raise InputError(
+                    "heads", "heads has no effect on stages without heads. Remove heads."
+                )
         check_layout(settings.extent, names, rows)
         return Figure(Snapshot(self.document, view, self.run), settings)
 

@@ -1,4 +1,4 @@
-"""Python API for transformers models that are opened from a folder."""
+"""Python API for Transformers models that are opened from a folder."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def open_model(
     dtype: object = Dtype.FLOAT32,
     from_disk: bool = False,
 ) -> Model:
-    """Open a transformers model from its folder: ``open_model("models/SmolLM2-135M")``.
+    """Open a Transformers model from its folder: ``open_model("models/SmolLM2-135M")``.
 
     Nothing is downloaded, and no code in the folder is run. Requires
     ``pip install "attention-visualizer[models]"``.
@@ -84,7 +84,7 @@ def open_model(
 # imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Model:
-    """A transformers model that was opened from its folder; see `open_model`."""
+    """A Transformers model that was opened from its folder; see `open_model`."""
 
     opened: OpenedModel
 
@@ -160,10 +160,10 @@ class Model:
             if text is not None or second is not None:
                 raise InputError("image", "text and image cannot be combined. Pass one of them.")
             if validate_bool("chat", chat):
-                raise InputError("chat", "chat has no effect with an image. Remove this argument.")
+                raise InputError("chat", "chat has no effect with an image. Remove chat.")
             return ModelAttention(self.opened.attend_image(validate_path("image", image), kept))
         if text is None:
-            raise InputError("text", "A text or an image is required.")
+            raise InputError("text", "A text or an image is required. Pass one of them.")
         if not isinstance(text, str):
             return self._attend_each(text, second, kept, is_chat=validate_bool("chat", chat))
         second_text = None if second is None else validate_string("second", second)
@@ -272,7 +272,9 @@ class Model:
         tokens = len(self.opened.inputs(validated_text)[1])
         for layer, head, query, key in _parse_edges(edges):
             if not (0 <= query < tokens and 0 <= key < tokens):
-                sentence = f"This text has no query {query} or key {key}."
+                sentence = (
+                    f"This text has no query {query} or no key {key}: it has {tokens} tokens."
+                )
                 raise InputError("edges", sentence)
             cells.setdefault((layer, head), []).append((query, key))
         logs = self.opened.next_token_log_probabilities(validated_text, None, cells)
@@ -446,7 +448,7 @@ def _parse_edges(edges: Iterable[tuple[int, int, int, int]]) -> list[list[int]]:
 def _parse_integer_rows(
     name: str, takes: str, parts: tuple[str, ...], given: object
 ) -> list[list[int]]:
-    """Validate a list of rows of integers, which may be empty."""
+    """Validate a list of rows of integers; the list may be empty."""
     is_empty = isinstance(given, tuple | list) and not given
     rows = [] if is_empty else validate_sequence(name, takes, given)
     for row in rows:

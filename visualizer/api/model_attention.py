@@ -1,4 +1,4 @@
-"""The attention of a transformers model, layer by layer, and recording of models in memory."""
+"""The attention of a Transformers model, layer by layer, and recording of a model in memory."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 def capture(
     model: Any, tokens: Iterable[str] | Iterable[Iterable[str]] | None = None
 ) -> Iterator[ModelAttention]:
-    """Record the attention of a transformers model in memory while it runs.
+    """Record the attention of a Hugging Face Transformers model while the model runs.
 
     ::
 
@@ -78,8 +78,8 @@ def capture(
     Raises
     ------
     InputError
-        If the object contains no transformers model or several models, or no attention of the model
-        was computed.
+        If the object contains no Transformers model or several models, or if the model did not
+        compute any attention.
     """
     from visualizer.models.recorded_texts import RecordedBatch, record_texts
     from visualizer.models.wrapped_models import find_transformers_model
@@ -153,7 +153,7 @@ class ModelAttention:
             if not row:
                 stacked = np.empty((len(places), *layer_values.shape), layer_values.dtype)
             elif layer_values.shape != stacked.shape[1:]:
-                sentence = "The layers differ in size. Use attention(layer)."
+                sentence = "The layers differ in size. Use attention(layer) to select one layer."
                 raise InputError("stage", sentence)
             stacked[row] = layer_values
         stacked.flags.writeable = False
@@ -165,7 +165,7 @@ class ModelAttention:
         return part_names(self.runs)
 
     def part(self, name: str) -> ModelAttention:
-        """Return the attention of one part, given its name or an abbreviation of it."""
+        """Return the attention of one part, given its name or a unique part of it."""
         return ModelAttention(find_part_runs(self._require_runs(), validate_string("name", name)))
 
     @property
@@ -217,7 +217,7 @@ class ModelAttention:
         layer : int
             Index of the layer in the model.
         **place : int
-            Indices by the names of the stage's dimensions, such as ``head=1, query=3, key=2``.
+            The index along each dimension of the stage, such as ``head=1, query=3, key=2``.
 
         Raises
         ------
@@ -278,7 +278,9 @@ class ModelAttention:
 
     def _require_runs(self) -> tuple[LayerRun, ...]:
         if not self.runs:
-            raise InputError("model", "The model has not been run yet.")
+            raise InputError(
+                "model", "The model has not been run yet. Run it within the context of capture()."
+            )
         return self.runs
 
     def _runs_of_only_part(self) -> tuple[LayerRun, ...]:
@@ -294,7 +296,6 @@ class ModelAttention:
 
 
 def _describe_layers(layers: LayerRun) -> str:
-    """Describe the layers of a run: their kind, their number and the size of their attention."""
     trace, count = layers.run.trace, len(layers.group.layers)
     queries, keys = trace.sides
     tokens = f"{queries:,}" if queries == keys else f"{queries:,} × {keys:,}"

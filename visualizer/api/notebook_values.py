@@ -1,4 +1,4 @@
-"""Figures, overviews and explained values, which notebooks display."""
+"""Figures, overviews and explained values that notebooks can display."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Figure:
         """
         files = [
             validate_path("path", path)
-            for path in validate_sequence("paths", "a file's name", paths)
+            for path in validate_sequence("paths", "the name of a file", paths)
         ]
         with self._prepare_drawing():
             from visualizer.export.writers import export_file

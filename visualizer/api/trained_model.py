@@ -80,14 +80,14 @@ class TrainedModel:
     def losses(self) -> dict[str, np.ndarray]:
         """The losses in nats per token.
 
-        ``"steps"`` contains the steps of ``"training"`` and of ``"rates"``, the learning rates;
-        ``"validation_steps"`` contains the steps of ``"validation"``.
+        ``"steps"`` contains the steps at which the losses in ``"training"`` and the learning rates
+        in ``"rates"`` were recorded; ``"validation_steps"`` contains those for ``"validation"``.
         """
         return dict(self.saved.losses)
 
     @property
     def attention_states(self) -> tuple[AttentionState, ...]:
-        """The parameters of each layer's attention, as torch tensors by name."""
+        """The parameters of each layer's attention, as torch tensors that are keyed by name."""
         return self.saved.attention_states
 
     def generate(
@@ -146,7 +146,8 @@ class TrainedModel:
             unused = [name for name, given in others.items() if given is not None]
             if sampling.top_k == 1 and unused:
                 sentence = (
-                    f"{unused[0]} has no effect with top_k=1, which leaves one token. Remove it."
+                    f"{unused[0]} has no effect with top_k=1, which leaves only one token. "
+                    f"Remove {unused[0]}."
                 )
                 raise InputError(unused[0], sentence)
             return generate(self.saved, start, count, random_seed, sampling)

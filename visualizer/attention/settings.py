@@ -518,7 +518,8 @@ def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:
     """Return the reason why a setting has no effect on a spec; empty if it has an effect."""
     unmet = SETTINGS_BY_NAME[name].first_unmet(spec)
     return (
-        f"{wording(name, None)} has no effect {unmet.violation(wording)}. Remove it."
+        f"{wording(name, None)} has no effect {unmet.violation(wording)}. "
+        f"Remove {wording(name, None)}."
         if unmet
         else ""
     )

@@ -36,24 +36,24 @@ if TYPE_CHECKING:
     from visualizer.session.view_options import ColourOptions
 
 FILE_WEIGHTS_SOURCE = "weights from a file"
-"""Displayed source of weights that are read from a file given as an option."""
+"""Source of the weights, as displayed, if they are read from a file given as an option."""
 
 
 def build_document(options: argparse.Namespace, base: Document | None = None) -> Document:
-    """Build the document that the options describe; `base` supplies all other settings.
+    """Build the document that the options describe, without the weights of --weights.
 
-    `load_weights` adds weights from a file later.
+    Settings without an option are copied from `base`, or else have their defaults.
     """
     return document_builder.create_document(options.text or (), _given_settings(options), base)
 
 
 def load_weights(options: argparse.Namespace, document: Document) -> tuple[Document, str]:
-    """Return the document with the weights from the file given as an option, and a notice.
+    """Return the document with the weights of --weights, and a notice for the user.
 
     Raises
     ------
     InputError
-        With the field ``own_weights``, if the weights cannot be used.
+        With the field ``own_weights``, if the document cannot use the weights.
     """
     try:
         own_weights = read_own_weights(options.weights)
@@ -84,7 +84,7 @@ def _given_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def build_figure_settings(options: argparse.Namespace) -> FigureSettings:
-    """Return the settings of figures and animations that the options describe.
+    """Return the figure and animation settings that the options describe.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _film_settings(options: argparse.Namespace) -> FilmSettings:
 
 
 def apply_colour_options(options: argparse.Namespace, colouring: ColourOptions) -> ColourOptions:
-    """Return colour options with the colour maps that the command-line options select."""
+    """Return the colour options, changed to use the colour maps of --colour-map."""
     for name in options.colour_map or ():
         kind = next(colour_map.kind for colour_map in COLOUR_MAPS if colour_map.id == name)
         colouring = replace(colouring, **{kind.value: name})
@@ -129,25 +129,27 @@ def is_run_folder(path: Path) -> bool:
 
 
 def options_per_layer(options: argparse.Namespace) -> list[argparse.Namespace]:
-    """Return the options for each layer of a run if all layers are requested, or else `options`.
+    """Return a copy of the options for each layer if all layers of a run are requested.
+
+    Otherwise, return only the options themselves.
 
     Raises
     ------
     InputError
-        With the field ``layer``, if the layers would not be written to separate files; with other
-        fields, if the run cannot be read.
+        With the field ``layer``, if the layers would not be written to separate files; with another
+        field, if the run cannot be read.
     """
     if options.layer != ALL_OPTION or not options.file or not is_run_folder(options.file):
         return [options]
     if not options.export:
-        raise InputError("layer", "all requires --export.")
+        raise InputError("layer", "'all' requires --export.")
     if STANDARD_OUTPUT_PATH in options.export:
         raise InputError("layer", SEVERAL_FILES_ERROR)
     from visualizer.language.language_models import count_layers
 
     layers = count_layers(RunFolder(options.file).read_metadata().settings)
     if not layers:
-        raise InputError("open", "This model has no attention layers.")
+        raise InputError("open", "The model of this run has no attention layers.")
     per_layer = []
     for layer in range(1, layers + 1):
         paths = [with_name_suffix(path, f"-layer{layer}") for path in options.export]
@@ -156,16 +158,16 @@ def options_per_layer(options: argparse.Namespace) -> list[argparse.Namespace]:
 
 
 def document_of_layer(options: argparse.Namespace) -> SavedDocument:
-    """Return a layer of a run, with its last saved weights, applied to a text, as a document.
+    """Apply a layer of a run, with the last saved weights, to a text; return the document.
 
-    The options select the layer and the text and are then removed; the default text is the text
-    that the lab shows first.
+    The options select the layer and the text, and are then reset to None. The default text is the
+    one that the lab shows first.
 
     Raises
     ------
     InputError
-        With the field ``text`` or ``layer``, if the model does not accept the text or the layer;
-        with other fields, if the run cannot be read.
+        With the field ``text`` or ``layer``, if the model cannot process the text or does not have
+        the layer; with another field, if the run cannot be read.
     """
     from visualizer.lab.runs.store import initial_probe
     from visualizer.language import probe as language_probe
@@ -175,7 +177,7 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
     is_layer_given = options.layer is not None
     options.layer = options.text = None
     if len(texts) > 1:
-        raise InputError("text", "A lab model accepts only one text.")
+        raise InputError("text", "A lab model accepts only one text. Specify one text.")
     opened = OpenRun(RunFolder(path), is_held=False)
     try:
         metadata = opened.metadata

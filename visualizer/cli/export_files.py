@@ -1,4 +1,4 @@
-"""Exports files from the command line, with progress reports and support for cancellation."""
+"""Writes the files that --export names, reports the progress and prints notices."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ if TYPE_CHECKING:
     from visualizer.session.exportable_snapshot import Snapshot
 
 ALL_OPTION = "all"
-"""Option value that exports every layer or every text to a separate file."""
+"""Value of --layer and --text-shown that writes one file per layer or text."""
 STANDARD_OUTPUT_PATH = Path("-")
-SEVERAL_FILES_ERROR = "'all' writes several files, but standard output accepts only one file."
+SEVERAL_FILES_ERROR = (
+    "'all' writes several files, but standard output accepts only one. Specify a file name."
+)
 """Error message for `ALL_OPTION` with standard output."""
 MAX_UNESTIMATED_FRAMES = 24
-"""Maximum number of frames without a time estimate, which would take as long as the export."""
+"""Maximum number of frames without a time estimate, which would take as long as the frames."""
 SHORT_TIME_MESSAGE = "less than a minute"
 
 
 class ExportJob(Struct, frozen=True, eq=False):
-    """A file to write; the path `STANDARD_OUTPUT_PATH` stands for standard output."""
+    """A file to write; `STANDARD_OUTPUT_PATH` as the path selects standard output."""
 
     path: Path
     format: ExportFormat
@@ -53,12 +55,12 @@ class ExportJob(Struct, frozen=True, eq=False):
 
 
 def export_format(path: Path, options: argparse.Namespace) -> ExportFormat | None:
-    """Return the format that a file's suffix or, for standard output, --format selects."""
+    """Return the format that the suffix of a path or, for standard output, --format selects."""
     return format_of(f".{options.format}" if path == STANDARD_OUTPUT_PATH else path.name)
 
 
 def export_jobs(options: argparse.Namespace, snapshot: Snapshot) -> tuple[ExportJob, ...]:
-    """Return the files to write; one per layer or text if all of them are requested.
+    """Return the files to write: one per layer or text if all layers or texts are requested.
 
     Raises
     ------
@@ -80,7 +82,7 @@ def export_jobs(options: argparse.Namespace, snapshot: Snapshot) -> tuple[Export
 def _shown_snapshots(
     options: argparse.Namespace, snapshot: Snapshot
 ) -> Iterator[tuple[str, Snapshot]]:
-    """Yield, for each file, what is appended to its name and the snapshot that it shows."""
+    """Yield the suffix of each file name, and the snapshot that the file shows."""
     for layer_suffix, layer in _requested_positions(options, "layer", snapshot):
         for text_suffix, text in _requested_positions(options, "text_shown", snapshot):
             view = snapshot.view
@@ -94,7 +96,7 @@ def _shown_snapshots(
 def _requested_positions(
     options: argparse.Namespace, field: str, snapshot: Snapshot
 ) -> list[tuple[str, int | None]]:
-    """Return the requested indices on a leading axis; None if no index is requested."""
+    """Return the file name suffix and the index of each requested layer or text."""
     requested, axis = option_value(options, field), field.removesuffix("_shown")
     count = snapshot.run.trace.count(axis)
     if requested is None:
@@ -107,7 +109,7 @@ def _requested_positions(
 
 
 def with_name_suffix(path: Path, suffix: str) -> Path:
-    """Insert text into a file name, before its suffix."""
+    """Append a suffix to the stem of a file name."""
     return path.with_name(f"{path.stem}{suffix}{path.suffix}") if suffix else path
 
 
@@ -117,12 +119,13 @@ def write_exports(
     progress: ConsoleProgress,
     options: argparse.Namespace,
 ) -> int:
-    """Write the files of one run; a failure does not stop the others.
+    """Write files; if one file cannot be written, continue with the next.
 
     Returns
     -------
     int
-        The worst exit status: 1 if a file could not be written, 2 if its content was invalid.
+        The exit status: 2 if the settings of a file were invalid, 1 if a file could not be written,
+        otherwise 0.
     """
     status = 0
     with offscreen_qt():
@@ -141,7 +144,7 @@ def write_exports(
 
 
 def option_error_message(refused: InputError, options: argparse.Namespace) -> str:
-    """Return an error's message, prefixed with the option that caused the error if it was given."""
+    """Return the message of an error, preceded by the given option that caused it, if any."""
     is_given = refused.field != "export" and option_value(options, refused.field) is not None
     return (
         f"argument {option_name(refused.field)}: {refused.sentence}"
@@ -191,7 +194,7 @@ def _write_to_standard_output(
 def _announce_animation(
     job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress, report: Progress
 ) -> None:
-    """Print the length of an animation and the estimated time before it is written."""
+    """Print the number of frames of an animation and the estimated time for writing them."""
     from visualizer.export.film_plan import plan_film, rounding_note
     from visualizer.export.films.film_layout import check_film_size
     from visualizer.export.films.film_writer import estimate_film
@@ -203,8 +206,6 @@ def _announce_animation(
         film_estimate = estimate_film(job.snapshot, figure_settings, job.format.suffix, report)
         duration_text = film_estimate.duration_text
     progress.clear()
-    print_message(
-        f"{job.name}: animation of {format_count(frames, 'frame')}; this takes {duration_text}."
-    )
+    print_message(f"{job.name}: writing {format_count(frames, 'frame')} takes {duration_text}.")
     if rounded := rounding_note(figure_settings):
         print_message(f"{job.name}: {rounded}")

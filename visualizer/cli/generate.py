@@ -31,15 +31,15 @@ EXAMPLES = """examples:
   attention-visualizer generate runs/poems --seed 7 --top-k 10 > poem.txt
   attention-visualizer generate models/SmolLM2-135M --prompt "The night" --tokens 30
 
-The prompt and the generated text go to standard output, messages to standard error. The same
-options always generate the same text. The exit status is 0 if the text was written, or the reader
-closed the pipe; 1 if the run cannot be read, its training diverged, or the model cannot be opened;
-2 if an option is invalid or a package is missing; 130 after Ctrl+C and 143 after SIGTERM.
+The prompt and the generated text are written to standard output, and messages to standard error.
+The same options always produce the same text. The exit status is 0 if the text was written or the
+reader closed the pipe; 1 if the run cannot be read, its training diverged or the model cannot be
+opened; 2 if an option is invalid or a package is missing; 130 after Ctrl+C; and 143 after SIGTERM.
 """
 
 
 class _ReaderClosedError(Exception):
-    """Raised if the program that reads the output, such as ``head``, has closed the pipe."""
+    """Raised when the program that reads the output, such as ``head``, has closed the pipe."""
 
 
 def generate_parser() -> option_parser.CommandLineParser:
@@ -48,7 +48,7 @@ def generate_parser() -> option_parser.CommandLineParser:
         prog=f"attention-visualizer {GENERATE_COMMAND}",
         usage="%(prog)s FOLDER [options]",
         description=(
-            "Generate text with a trained model, either one from the lab or a transformers model."
+            "Generate text with a model trained in the lab or a Hugging Face Transformers model."
         ),
         epilog=EXAMPLES,
     )
@@ -59,20 +59,20 @@ def generate_parser() -> option_parser.CommandLineParser:
         type=_parse_folder,
         metavar="FOLDER",
         nargs="?",
-        help="folder of a training run, or of a transformers model",
+        help="folder of a training run or of a Transformers model",
     )
     text.add_argument(
         "--prompt",
         metavar="TEXT",
         help=(
             "text to continue (default: the beginning of the training text; "
-            "required for a transformers model)"
+            "required for a Transformers model)"
         ),
     )
     text.add_argument(
         "--chat",
         action="store_true",
-        help="pass the prompt to a transformers model as a user message",
+        help="format the prompt as a user message with the chat template of the Transformers model",
     )
     text.add_argument(
         "--tokens",
@@ -85,7 +85,7 @@ def generate_parser() -> option_parser.CommandLineParser:
         "--step",
         type=option_parser.integer_converter(0),
         metavar="N",
-        help="use the snapshot saved after N steps (default: the last snapshot)",
+        help="use the snapshot saved after N training steps (default: the last snapshot)",
     )
     sampling = parser.add_argument_group("Sampling")
     sampling.add_argument(
@@ -101,8 +101,8 @@ def generate_parser() -> option_parser.CommandLineParser:
         metavar="X",
         default=defaults.temperature,
         help=(
-            "sampling temperature: values below 1 make likely tokens more likely, values above 1 "
-            "make them less likely; 0 always selects the most likely token (default: "
+            "sampling temperature: values below 1 make likely tokens more likely, and values above "
+            "1 make them less likely; 0 always selects the most likely token (default: "
             f"{defaults.temperature:g})"
         ),
     )
@@ -118,8 +118,8 @@ def generate_parser() -> option_parser.CommandLineParser:
         metavar="P",
         default=defaults.top_p,
         help=(
-            "sample only from the most likely tokens with a total probability of P "
-            f"(default: {defaults.top_p:g}, all tokens)"
+            "sample only from the smallest set of most likely tokens with a total probability of "
+            f"at least P (default: {defaults.top_p:g}, all tokens)"
         ),
     )
     return parser
@@ -129,7 +129,9 @@ def generate(arguments: Sequence[str]) -> int:
     """Generate the text that the arguments describe; return the exit status."""
     options = generate_parser().parse_args(arguments)
     if options.folder is None:
-        print_message("the following argument is required: FOLDER, the folder of a run or a model")
+        print_message(
+            "the following argument is required: FOLDER, the folder of a run or of a model"
+        )
         return 2
     sampling = Sampling(options.temperature, options.top_k, options.top_p)
     try:
@@ -162,9 +164,9 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
     from visualizer.attention.torch_preload import load_torch_library
 
     if options.prompt is None:
-        raise InputError("text", "required for a transformers model")
+        raise InputError("text", "required for a Transformers model")
     if options.step is not None:
-        raise InputError("step", "not available for transformers models, which have no snapshots")
+        raise InputError("step", "not available for Transformers models, which have no snapshots")
     load_torch_library()
     from visualizer.models.cached_generation import generate as generate_with_cache
     from visualizer.models.opened_model import open_model
@@ -187,7 +189,7 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
 
 def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
     if options.chat:
-        raise InputError("chat", "not available for models of the lab, which have no chat template")
+        raise InputError("chat", "not available for lab models, which have no chat template")
     from visualizer.language.open_run import OpenRun
     from visualizer.language.saved_model import iterate_tokens
 
@@ -210,7 +212,7 @@ def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
 
 
 def _write_part(text: str) -> None:
-    """Write a part of the text; escape control characters if the output is a terminal."""
+    """Write part of the text; on a terminal, escape control characters."""
     if sys.stdout and sys.stdout.isatty():
         text = "".join(
             letter if letter in "\n\t" else escape_control_characters(letter) for letter in text

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from visualizer.attention.saved_numbers import captured_header
+from visualizer.attention.settings import SettingGroup
 from visualizer.attention.spec import Device, Dtype
 from visualizer.cli import option_parser
 from visualizer.cli.document_options import apply_colour_options, build_figure_settings
@@ -56,12 +57,13 @@ EXAMPLES = """examples:
   attention-visualizer model Llama-3.1-8B --text "The night" --from-disk --overview heads.png
   attention-visualizer model dinov2-small --image cat.jpg --overview heads.png
 
-FOLDER contains a transformers model (config.json, weights in .safetensors, a tokenizer) or a
-training run of the language lab; it can also be a weights file of the lab. Nothing is downloaded,
-and no code in the folder is run. Without --export, the table of all heads goes to standard output;
-messages go to standard error. The exit status is 0 if everything was written; 1 if the model cannot
-be opened or a file cannot be written; 2 if an option or the text is invalid, there is not enough
-memory or a package is missing; 130 after Ctrl+C and 143 after SIGTERM.
+FOLDER is the folder of a Hugging Face Transformers model (config.json, weights in .safetensors
+files, and a tokenizer), the folder of a training run, or a weights file of the lab. Nothing is
+downloaded, and no code in the folder is run. Without --heads, --export and --overview, the table of
+all heads is written to standard output. Messages are written to standard error. The exit status is
+0 if everything was written; 1 if the model cannot be opened or a file cannot be written; 2 if an
+option or the text is invalid, there is not enough memory or a package is missing; 130 after Ctrl+C;
+and 143 after SIGTERM.
 """
 _EXPORT_GROUPS = ("Files to write", "File contents", "Animations")
 READING_LABEL = "Tokens"
@@ -69,7 +71,7 @@ LAYERS_LABEL = "Layers read from disk"
 _ARGUMENT_FIELDS = frozenset(
     ("text", "second", "image", "chat", "part", "layer", "stages", "heads_shown", "size", "device")
 )
-"""Fields of errors that have the same name as an option."""
+"""Error fields that are also the name of an option."""
 
 
 def model_parser() -> option_parser.CommandLineParser:
@@ -77,7 +79,7 @@ def model_parser() -> option_parser.CommandLineParser:
     parser = option_parser.CommandLineParser(
         prog=f"attention-visualizer {MODEL_COMMAND}",
         usage="%(prog)s FOLDER (--text TEXT | --texts FILE | --image FILE) [options]",
-        description="Compute the attention of every layer and head of a transformers model.",
+        description="Compute the attention weights of all heads of a language or vision model.",
         epilog=EXAMPLES,
     )
     opened = parser.add_argument_group("Input")
@@ -86,33 +88,33 @@ def model_parser() -> option_parser.CommandLineParser:
         type=option_parser.convert_path,
         metavar="FOLDER",
         nargs="?",
-        help="folder of a model or of a training run from the lab",
+        help="folder of a model or of a training run, or a weights file of the lab",
     )
     opened.add_argument(
         "--text",
         type=option_parser.convert_input_error(normalize_text),
         action="append",
-        help="input text; can be repeated, and the heads of all texts are written to one table",
+        help="input text; repeat the option to write one table with the heads for several texts",
     )
     opened.add_argument(
         "--texts",
         type=option_parser.read_texts_option,
         metavar="FILE",
-        help="read the texts from a UTF-8 file, one per line; - is standard input",
+        help="read the texts from a UTF-8 file, one per line; '-' reads standard input",
     )
     opened.add_argument(
         "--image",
         type=Path,
         metavar="FILE",
-        help="input image of a vision model, instead of a text; its tokens are patches",
+        help="input image for a vision model, which divides it into patches, instead of a text",
     )
     opened.add_argument(
         "--second",
         type=option_parser.convert_input_error(normalize_text),
         metavar="TEXT",
         help=(
-            "second text of a pair; for an encoder-decoder model, the beginning of "
-            "the decoder's text"
+            "second text of a pair or, for an encoder-decoder model, the text that the decoder "
+            "should start from"
         ),
     )
     opened.add_argument(
@@ -124,20 +126,17 @@ def model_parser() -> option_parser.CommandLineParser:
         "--part",
         metavar="NAME",
         help=(
-            "kind of attention, such as encoder, if the model has several kinds; unique "
-            "abbreviations are accepted"
+            "kind of attention to use if the model has several, such as encoder; any part of the "
+            "name that is unique is accepted"
         ),
     )
-    opened.add_argument(
-        "--device",
-        **option_parser.listed_choice_option(Device, "device to compute on", Device.AUTO),
-    )
+    opened.add_argument("--device", **OPTION_GROUPS[SettingGroup.NUMBERS]["--device"])
     opened.add_argument(
         "--from-disk",
         action="store_true",
         help=(
-            "stream the layers from disk one at a time, for models larger than "
-            "memory; prints an estimate of memory and time first"
+            "load the layers from disk one at a time, for models larger than the memory; an "
+            "estimate of the required memory and time is printed first"
         ),
     )
     for title in _EXPORT_GROUPS:
@@ -150,13 +149,13 @@ def model_parser() -> option_parser.CommandLineParser:
                 "--heads",
                 type=Path,
                 metavar="FILE",
-                help="write a CSV table of all heads with their measures; - is standard output",
+                help="write a CSV table with the measures of all heads, or '-' for standard output",
             )
             group.add_argument(
                 "--overview",
                 type=Path,
                 metavar="FILE",
-                help="write a PNG with the weights of all heads of all layers as small heatmaps",
+                help="write a PNG image that shows the weights of each head as a small heatmap",
             )
     return parser
 
@@ -191,21 +190,23 @@ def _find_error(options: argparse.Namespace) -> str:
         return "the following argument is required: FOLDER, the folder of a model"
     texts = _all_texts(options)
     if options.image and (texts or options.second is not None):
-        return "--image cannot be combined with texts. Remove one of them."
+        return "--image cannot be combined with --text, --texts or --second. Remove one of them."
     if options.image and options.chat:
-        return "--chat has no effect with --image. Remove it."
+        return "--chat has no effect with --image. Remove --chat."
     if not (texts or options.image):
         return "one of the arguments --text --texts --image is required"
     for name in ("second", "export", "overview"):
         if len(texts) > 1 and getattr(options, name):
             return (
-                f"argument --{name}: only available for a single text; "
-                f"{len(texts):,} texts are given."
+                f"argument --{name}: only available for a single text, but {len(texts):,} texts "
+                f"are given. Remove --{name}, or specify one text."
             )
     if options.heads == STANDARD_OUTPUT_PATH and STANDARD_OUTPUT_PATH in (options.export or ()):
-        return "argument --heads: only one file can be written to standard output. Use - once."
+        return (
+            "argument --heads: only one file can be written to standard output. Use '-' only once."
+        )
     if options.overview and options.overview.suffix.lower() != ".png":
-        return "argument --overview: must end in .png"
+        return f"argument --overview: invalid value '{options.overview}': must end in .png"
     # Running the model also reports progress, so --quiet has an effect even without files.
     others = argparse.Namespace(**vars(options) | {"quiet": False})
     return first_file_option_error(others) or ""
@@ -250,13 +251,13 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     if figure_settings.has_all_layers and jobs:
         size = max(max_layer_bytes(job.snapshot.run) for job in jobs)
         print_message(
-            f"Embedding all layers enlarges each image and web page by up to {format_size(size)}."
+            f"The embedded layers enlarge each image and web page by up to {format_size(size)}."
         )
     return write_exports(jobs, figure_settings, progress, options)
 
 
 def _describe_estimate(folder: Path) -> str:
-    """Describe how much memory and time it takes to stream a model from disk."""
+    """Describe the memory and the time that are required to stream a model from disk."""
     from visualizer.models.disk_reading_estimate import (
         LAB_MODEL_REASON,
         disk_reading_error,
@@ -277,7 +278,7 @@ def _process_texts(
     texts: Sequence[str],
     progress: ConsoleProgress,
 ) -> None:
-    """Process several texts and write one table with the heads and the number of each text."""
+    """Process several texts, and write one table with the heads for each text."""
     from visualizer.models.text_reading import attend_texts
 
     rows: list[tuple[int | str, ...]] = []
@@ -308,7 +309,7 @@ def _unique_notices(runs: Sequence[LayerRun]) -> dict[str, None]:
 def _export_jobs(
     options: argparse.Namespace, runs: Sequence[LayerRun], layer: int
 ) -> tuple[ExportJob, ...]:
-    """Return the files to write for the given layer."""
+    """Return the files to write for a layer, given by its index."""
     from visualizer.models.layer_lookup import find_layer_run, layer_numbers
 
     found = find_layer_run(runs, layer)
@@ -338,7 +339,7 @@ def _write_overview(runs: Sequence[LayerRun], path: Path) -> None:
 
 
 def _head_rows(runs: Sequence[LayerRun]) -> list[tuple[int | str, ...]]:
-    """Return the table of all heads; numbers start at 1, as everywhere except in Python."""
+    """Return the table of all heads; layers and heads are numbered from 1."""
     from visualizer.models.layer_lookup import HEAD_MEASURES, list_head_rows
 
     return [
@@ -352,7 +353,7 @@ def _head_rows(runs: Sequence[LayerRun]) -> list[tuple[int | str, ...]]:
 
 
 def _write_table(names: Sequence[str], rows: Sequence[tuple[int | str, ...]], path: Path) -> None:
-    """Write a table with the numbers and the measures of all heads."""
+    """Write the measures of all heads; `names` are the headings of the columns before them."""
     from visualizer.models.layer_lookup import HEAD_MEASURES
 
     text = io.StringIO()

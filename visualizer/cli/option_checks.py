@@ -1,4 +1,4 @@
-"""Detects invalid command-line options and options that have no effect."""
+"""Detects options that are invalid, conflict with another option, or have no effect."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from visualizer.cli.export_files import (
     export_format,
 )
 from visualizer.cli.options import (
+    MAP_USES,
     SETTING_GROUPS,
     create_parser,
     format_option,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from visualizer.errors import Problem
     from visualizer.session.document import Document
 SIZE_FIELDS = ("d_in", "d_out", "heads", "mechanism")
-"""Fields that determine the sizes of custom matrices."""
+"""Fields that determine the required shapes of custom matrices."""
 
 
 def _formats_using(field: str) -> frozenset[ExportFormat]:
@@ -73,28 +74,28 @@ AFFECTED_FORMATS = {
     "format": frozenset(FORMATS),
     "quiet": frozenset(FORMATS),
 }
-"""The formats that each option for exported files affects."""
+"""Formats that an option for exported files affects, keyed by the field of the option."""
 _LAYOUTS_SHOWING_ALL = {
     "stages": (FigureExtent.STAGES, FigureExtent.FLOW, FigureExtent.ALL),
     "heads_shown": (FigureExtent.HEADS, FigureExtent.ALL),
 }
-"""By option, the layouts that show all stages or heads regardless of this option."""
+"""Layouts that show all stages or heads, keyed by the option that has no effect with them."""
 
 
 def unused_option_error(options: argparse.Namespace) -> str | None:
-    """Return an error if another option is given with an option that ends the program."""
+    """Return an error if an option that exits the program is combined with another option."""
     defaults = create_parser().parse_args([])
     given = [name for name, value in vars(options).items() if value != getattr(defaults, name)]
     for name in ("reset_settings", "print_completion"):
         if name in given and len(given) > 1:
-            return f"{option_name(name)} cannot be combined with other options."
+            return f"{option_name(name)} cannot be combined with other options. Remove them."
     return None
 
 
 def first_option_error(options: argparse.Namespace, document: Document) -> str | None:
     """Return the first error in the options: an invalid setting or an option that has no effect.
 
-    The message names the option that causes the problem, or the opened file.
+    The message begins with the name of the option that causes the error, or with FILE.
     """
     for problem in document.problems():
         return _describe_problem(problem, options, document)
@@ -133,7 +134,7 @@ def _describe_problem(problem: Problem, options: argparse.Namespace, document: D
 
 
 def _source_name(options: argparse.Namespace, field: str) -> str:
-    """Return the name of the option that supplied a matrix, or of the opened file."""
+    """Return the option that supplied a matrix, or FILE if the opened file contains the matrix."""
     return option_name(field) if _is_given(options, field) else "FILE"
 
 
@@ -154,7 +155,7 @@ def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
             if colour_map.id in (options.colour_map or ())
         ]
         if len(of_kind) > 1:
-            conflict = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value} colour maps"
+            conflict = f"'{of_kind[0]}' and '{of_kind[1]}' are both colour maps {MAP_USES[kind]}"
             return f"argument --colour-map: {conflict}. Remove one of them."
     return None
 
@@ -163,8 +164,8 @@ def _find_overruled_selection(options: argparse.Namespace) -> str | None:
     """Return an error if stages or heads are selected but the layout shows all of them."""
     for name, layouts in _LAYOUTS_SHOWING_ALL.items():
         if _is_given(options, name) and options.layout in layouts:
-            all_of = f"with --layout {options.layout}, which shows all of them"
-            return f"{option_name(name)} has no effect {all_of}. Remove it."
+            shown = f"with --layout {options.layout}, which shows all {name.partition('_')[0]}"
+            return f"{option_name(name)} has no effect {shown}. Remove {option_name(name)}."
     return None
 
 
@@ -175,7 +176,9 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
     if sys.stdout is None:  # on Windows, a program without a console
         return "argument --export: standard output is not available. Specify a file."
     if options.export.count(STANDARD_OUTPUT_PATH) > 1:
-        return "argument --export: only one file can be written to standard output. Use - once."
+        return (
+            "argument --export: only one file can be written to standard output. Use '-' only once."
+        )
     for name in ("layer", "text_shown"):
         if option_value(options, name) == ALL_OPTION:
             return f"argument {option_name(name)}: {SEVERAL_FILES_ERROR}"
@@ -199,14 +202,14 @@ def _find_missing_package(options: argparse.Namespace) -> str | None:
 
 
 def _find_option_without_module(options: argparse.Namespace, document: Document) -> str | None:
-    """Return an error for an option that requires a module if the attention was captured."""
+    """Return an error if an option requires a module, but the attention was captured."""
     fields = ("lines", *(name for names in SETTING_GROUPS.values() for name in names))
     names = [option_name(field) for field in fields if _is_given(options, field)]
     if document.captured is None or not names:
         return None
     return (
         f"{names[0]} has no effect on {document.captured.display_name}, which contains "
-        "attention weights rather than a module. Remove it."
+        f"attention weights rather than a module. Remove {names[0]}."
     )
 
 
@@ -224,25 +227,26 @@ def _find_idle_option(options: argparse.Namespace) -> str | None:
     """Return an error for the first option that has no effect on the exported files."""
     given = [name for name in AFFECTED_FORMATS if getattr(options, name, None) not in (None, False)]
     if given and not options.export:
-        return f"{option_name(given[0])} has no effect without --export. Remove it."
+        name = option_name(given[0])
+        return f"{name} has no effect without --export. Remove {name}."
     if options.format and STANDARD_OUTPUT_PATH not in options.export:
-        return "--format has no effect without --export -. Remove it."
+        return "--format has no effect without --export -. Remove --format."
     if STANDARD_OUTPUT_PATH in (options.export or ()) and not options.format:
-        return "argument --export: - requires --format, such as --format csv"
+        return "argument --export: invalid value '-': requires --format, such as --format csv"
     exported = {export_format(path, options) for path in options.export or ()}
     for name in given:
         affected = _affected_formats(name, options)
         if not affected & exported:
             listed = list_suffixes(tuple(each for each in FORMATS if each in affected))
             return (
-                f"{option_name(name)} only affects {listed} files. Remove it, or export a "
-                "file of that type."
+                f"{option_name(name)} affects only {listed} files. Remove {option_name(name)}, or "
+                "export a file of one of these types."
             )
     return None
 
 
 def _affected_formats(name: str, options: argparse.Namespace) -> frozenset[ExportFormat]:
-    """Return the formats that an option affects, given the values of the other options."""
+    """Return the formats that an option affects when combined with the other options."""
     is_film_unaffected = (
         # An animation shows the stages of its steps, and --dpi only converts its --size to pixels.
         (name == "layout" and options.layout in {FigureExtent.STAGES, FigureExtent.FLOW})

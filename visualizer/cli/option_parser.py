@@ -1,4 +1,4 @@
-"""Argument parser and converters for command-line options, with errors in full sentences."""
+"""Argument parser, and functions that convert and validate command-line arguments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NamedDescriptions = list[tuple[str, str]]
 MAX_TEXT_FILE_BYTES = 2**24
 """Maximum size of a text file, in bytes."""
 TEXT_SUFFIXES = (".txt", ".csv", ".tsv")
-"""Suffixes of text files that contain a mask as rows of 0s and 1s."""
+"""Suffixes of the text files from which a mask can be read."""
 _OWN = (*OWN_LAYERS, *OWN_BIASES)
 
 
@@ -54,7 +54,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class CommandLineParser(argparse.ArgumentParser):
-    """Argument parser with option groups, which reports each error as one sentence.
+    """Argument parser that rejects repeated options and suggests the names of similar options.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _takes_one_value(action: argparse.Action) -> bool:
 
 
 def convert_input_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
-    """Wrap a converter so that an `InputError` becomes an argparse error."""
+    """Return a converter that raises the errors of another converter as argparse errors."""
 
     def convert(text: str) -> Value:
         try:
@@ -181,7 +181,7 @@ def convert_number(text: str) -> float:
 
 
 def choice_converter(values: Sequence[str]) -> Callable[[str], str]:
-    """Create a converter that accepts the given words."""
+    """Create a converter that accepts only the given names."""
 
     def read(text: str) -> str:
         try:
@@ -195,14 +195,15 @@ def choice_converter(values: Sequence[str]) -> Callable[[str], str]:
 def choice_option_settings(values: Iterable[str], help_text: str) -> dict[str, Any]:
     """Return the argparse settings of an option that accepts the given names.
 
-    Shell completion uses the choices; the converter rejects invalid names with a sentence.
+    Shell completion uses the choices; the converter suggests the name most similar to an invalid
+    one.
     """
     names = [*values]
     return {"type": choice_converter(names), "choices": names, "metavar": "NAME", "help": help_text}
 
 
 def listed_choice_option(values: Iterable[str], help_text: str, default: str) -> dict[str, Any]:
-    """Return the argparse settings of an option; its help lists the names that it accepts."""
+    """Return the argparse settings of an option with help that lists the names it accepts."""
     help_text = f"{help_text}: {', '.join(values)} (default: {default})"
     return choice_option_settings(values, help_text)
 
@@ -229,7 +230,7 @@ def list_option_settings(lists: dict[str, Callable[[], NamedDescriptions]]) -> d
 
     words = " or ".join(filter(None, [", ".join([*lists][:-1]), [*lists][-1]]))
     return {
-        **choice_option_settings(lists, f"list all {words} with a description, and exit"),
+        **choice_option_settings(lists, f"list the {words} with their descriptions, and exit"),
         "action": ListNames,
         "metavar": "WHAT",
     }
@@ -243,7 +244,7 @@ def convert_figure_size(text: str) -> str:
 
 
 def read_text_option(name: str) -> str:
-    """Read a UTF-8 text, with or without a byte order mark, from a file or standard input."""
+    """Read UTF-8 text, with or without a byte order mark, from a file or standard input."""
     if name == "-" and sys.stdin is None:
         raise argparse.ArgumentTypeError("standard input is not available; specify a file")
     try:
@@ -257,10 +258,10 @@ def read_text_option(name: str) -> str:
         reason = system_error_reason(error)
         raise argparse.ArgumentTypeError(f"cannot read '{name}': {reason}") from error
     except UnicodeDecodeError as error:
-        position = f"byte {error.start + 1:,} is invalid"
-        raise invalid_value(name, f"must be a UTF-8 text; {position}") from error
+        requirement = f"must be UTF-8 text; byte {error.start + 1:,} is invalid"
+        raise invalid_value(name, requirement) from error
     if len(content) > MAX_TEXT_FILE_BYTES:
-        raise invalid_value(name, f"must be at most {MAX_TEXT_FILE_BYTES // 2**20} MiB")
+        raise invalid_value(name, f"must be a file of at most {MAX_TEXT_FILE_BYTES // 2**20} MiB")
     if not text or text.isspace():
         raise invalid_value(name, "must not be blank")
     return normalize_text(text)
@@ -292,12 +293,12 @@ def convert_run_folder(name: str) -> Path:
     """Validate the path of a run folder."""
     folder = convert_path(name).absolute()
     if not RunFolder(folder).metadata_file.exists():
-        raise argparse.ArgumentTypeError(f"'{name}' is not the folder of a training run")
+        raise invalid_value(name, "must be the folder of a training run")
     return folder
 
 
 def convert_position(text: str) -> int | str:
-    """Convert a position counted from 1, or ``all``, which is returned unchanged."""
+    """Convert a number, counted from 1; return the word ``all`` unchanged."""
     if text == "all":
         return text
     if not (text.isascii() and text.isdigit() and int(text) > 0):
@@ -336,7 +337,7 @@ def read_mask(filename: str) -> BooleanMatrix:
         return parse_mask(read_text_file(path))
     array = _single_matrix_entry(filename).read()
     if not np.isin(array, (0, 1)).all():
-        raise _open_error(f"“{path.name}” contains numbers other than 0 and 1.")
+        raise _open_error(f"“{path.name}” must contain only the numbers 0 and 1.")
     return BooleanMatrix.of(array != 0)
 
 
@@ -358,7 +359,7 @@ def list_weight_arrays(filename: str) -> FileContents:
 
 
 def read_own_weights(contents: FileContents) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Read custom weights in order; return none if the file contains the state of a module."""
+    """Read custom weights in the order of the layers; return () if the file is a state_dict."""
     if not _has_only_own_weights(contents):
         return ()
     entries = {entry.name: entry for entry in contents.entries}
@@ -396,7 +397,7 @@ def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:
 def _read_matrix(entry: ArrayEntry) -> NumberMatrix:
     array = entry.read()
     if not np.isfinite(array).all():
-        raise _open_error(f"{entry.description} contains infinite or NaN values.")
+        raise _open_error(f"{entry.description} must not contain infinite or NaN values.")
     return NumberMatrix.of(array)
 
 

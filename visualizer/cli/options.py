@@ -41,7 +41,7 @@ OPTION_NAMES = {
     "own_weights": "--weights",
     "own_kept": "--kept",
 }
-"""Options of fields that have a different name."""
+"""Options with a different name than their field, keyed by field."""
 
 USAGE = """%(prog)s [FILE] [options]
        %(prog)s lab [RUN]
@@ -62,11 +62,11 @@ EXAMPLES = """examples:
   attention-visualizer model models/SmolLM2-135M --text "The cat sat" --heads heads.csv
   date | attention-visualizer --text-file - --theme dark --size 1920x1080px --export date.png
 
-lab, train, generate, model and serve have their own --help. Existing files are replaced. Messages
-go to standard error. If one of several files cannot be written, the others are still written. The
-exit status is 0 if all files were written; 1 if one could not be written; 2 if an option or the
-text is invalid, there is not enough memory or a package is missing; 130 after Ctrl+C and 143 after
-SIGTERM, which leave no incomplete files.
+The commands lab, train, generate, model and serve have their own --help. Existing files are
+replaced. Messages are written to standard error. If one of several files cannot be written, the
+others are still written. The exit status is 0 if all files were written; 1 if a file could not be
+written; 2 if an option or the text is invalid, there is not enough memory or a package is missing;
+130 after Ctrl+C; and 143 after SIGTERM. Ctrl+C and SIGTERM leave no incomplete files.
 """
 
 
@@ -76,7 +76,7 @@ def list_stages() -> NamedDescriptions:
 
 
 def list_formats() -> NamedDescriptions:
-    """List the formats, with the requirements of those that are not available."""
+    """List the formats; those that are not available are listed with the missing package."""
     return [(each.suffix[1:], _describe_format(each)) for each in FORMATS]
 
 
@@ -98,10 +98,12 @@ def _describe_size(width: float, height: float | None) -> str:
     return f"{width:.0f} mm wide" if height is None else f"{width:.0f} × {height:.0f} mm"
 
 
+MAP_USES = {MapKind.SEQUENTIAL: "for weights", MapKind.DIVERGING: "for signed numbers"}
+
+
 def list_colour_maps() -> NamedDescriptions:
-    """List the colour maps with the kind of values for which each is intended."""
-    of_kind = {MapKind.SEQUENTIAL: "for weights", MapKind.DIVERGING: "for signed numbers"}
-    return [(each.id, f"{each.title}, {of_kind[each.kind]}") for each in COLOUR_MAPS]
+    """List the colour maps, each with the values for which it is intended."""
+    return [(each.id, f"{each.title}, {MAP_USES[each.kind]}") for each in COLOUR_MAPS]
 
 
 NAME_LISTS = {
@@ -110,7 +112,7 @@ NAME_LISTS = {
     "presets": list_presets,
     "colour-maps": list_colour_maps,
 }
-"""The functions that list the names for each topic of --list."""
+"""Functions that return the lists that --list prints, keyed by the name of the list."""
 
 SHELLS = ("bash", "zsh")
 
@@ -121,7 +123,7 @@ def option_name(field: str) -> str:
 
 
 def option_value(options: argparse.Namespace, field: str) -> Any:
-    """Return the value of a field's option; None if the option was not given."""
+    """Return the value of the option for a field; None if the option was not given."""
     return getattr(options, option_name(field)[2:].replace("-", "_"), None)
 
 
@@ -143,13 +145,13 @@ def create_parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     main_parser.general.add_argument(
         "--print-completion",
         **option_parser.choice_option_settings(
-            SHELLS, "print a completion script for a shell: bash, zsh"
+            SHELLS, "print the completion script for a shell, and exit: bash, zsh"
         ),
     )
     main_parser.general.add_argument(
         "--reset-settings",
         action="store_true",
-        help="reset all settings of the window, and exit",
+        help="reset all window settings, and exit",
     )
     for title, options in OPTION_GROUPS.items():
         group = main_parser.add_argument_group(title)
@@ -165,39 +167,39 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
     "own_input": (
         option_parser.read_vectors,
         (
-            "file with the token vectors, instead of random ones: a matrix with one row "
-            f"per token, in {_MATRIX_FILES}"
+            "file with token vectors to use instead of random ones: a matrix with one row "
+            f"per token, in {_MATRIX_FILES} format"
         ),
     ),
     "own_weights": (
         option_parser.list_weight_arrays,
         (
-            "file with weights, instead of random ones: the state_dict of a module, or "
-            f"any of the matrices {', '.join(OWN_LAYERS)}, applied as x @ W; in "
-            f"{_MATRIX_FILES}"
+            "file with weights to use instead of random ones, in "
+            f"{_MATRIX_FILES} format: the state_dict of a module, or any of the arrays "
+            f"{', '.join(OWN_LAYERS)}; matrices are applied as x @ W"
         ),
     ),
     "own_mask": (
         option_parser.read_mask,
         (
-            "file with the mask: one row per query, one column per key, 1 allowed, 0 "
-            f"forbidden; as text in {', '.join(option_parser.TEXT_SUFFIXES)}, or as a matrix "
-            f"in {_MATRIX_FILES}"
+            "file with the mask, which has one row per query and one column per key; 1 allows "
+            "attention and 0 forbids it; a text file "
+            f"({', '.join(option_parser.TEXT_SUFFIXES)}) or a matrix in {_MATRIX_FILES} format"
         ),
     ),
     "own_kept": (
         option_parser.read_mask,
         (
-            "file with a mask of the weights that dropout keeps (default: random weights); in the "
-            "format of --own-mask"
+            "file that marks the weights that dropout keeps, in the same format as --own-mask "
+            "(default: dropout keeps random weights)"
         ),
     ),
 }
-"""Converters and help texts of the options for settings that are matrices."""
+"""Converters and help texts of the options that read a matrix from a file, keyed by field."""
 
 
 def format_option(field: str, value: object) -> str:
-    """Return the option of a field, followed by its value unless the value is empty."""
+    """Return the name of a field's option, followed by the value unless it is None."""
     return option_name(field) if value is None else f"{option_name(field)} {value}"
 
 
@@ -229,7 +231,7 @@ def _setting_option(name: str) -> dict[str, Any]:
 
 
 def _required_options_note(setting: Setting) -> str:
-    """Return the options without which a setting has no effect, as a part of its help text."""
+    """Return the part of a help text that names the options that a setting requires."""
     violations = [each.violation(format_option) for each in setting.where]
     required = [
         words.removeprefix("without ") for words in violations if words.startswith("without ")
@@ -241,7 +243,7 @@ SETTING_GROUPS = {
     group.value: tuple(name for name, each in SETTINGS_BY_NAME.items() if each.group is group)
     for group in SettingGroup
 }
-"""The module settings that have an option, by option group."""
+"""Names of the settings that have an option, keyed by the title of the option group."""
 
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "Input": {
@@ -250,10 +252,10 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             "metavar": "FILE",
             "nargs": "?",
             "help": (
-                "a document, or an exported image, web page, .npz or .json "
-                "file that contains one; attention or weights in .npy, "
-                ".npz, .safetensors or .pt; a .txt file; or the folder of a "
-                "training run, which opens one layer"
+                "file to open: a document; an exported image, web page, .npz or .json file "
+                "that contains a document; attention or weights in .npy, .npz, .safetensors or "
+                ".pt format; a .txt file; the folder of a training run, one layer of which is "
+                "opened; or the folder of a model"
             ),
         },
         "--text": {
@@ -266,13 +268,13 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             "action": "append",
             "dest": "text",
             "metavar": "FILE",
-            "help": "read the text from a UTF-8 file of up to 16 MiB; - is standard input",
+            "help": "read the text from a UTF-8 file of up to 16 MiB; '-' reads standard input",
         },
         "--tokenizer": option_parser.listed_choice_option(
             TokenizerKind, "units into which the text is split", _DEFAULTS.tokenizer
         ),
         "--lines": option_parser.listed_choice_option(
-            LineSplit, "whether the lines form one text or a batch of texts", _DEFAULTS.lines
+            LineSplit, "whether the lines are one text or a batch of texts", _DEFAULTS.lines
         ),
     },
     **{
@@ -285,13 +287,13 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             "action": "append",
             "metavar": "FILE",
             "help": (
-                "file to write; can be repeated. The suffix selects the format: "
-                f"{list_suffixes()}. - is standard output"
+                "file to write; repeat the option for several files; the suffix selects the "
+                f"format: {list_suffixes()}; '-' writes to standard output"
             ),
         },
         "--format": option_parser.choice_option_settings(
             [each.suffix[1:] for each in FORMATS],
-            "format of standard output with --export -, such as csv; see --list formats",
+            "format of the file that --export - writes, such as csv; see --list formats",
         ),
         "--quiet": {"action": "store_true", "help": "do not report progress"},
     },
@@ -323,42 +325,44 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                 "text (default: 1)"
             ),
         },
-        "--layout": option_parser.listed_choice_option(
+        "--layout": option_parser.choice_option_settings(
             FigureExtent,
             (
-                "content of the figure: the selected stages and heads, the flow of one head, one "
-                "panel, one head, all heads, all stages, everything, or one panel with one pixel "
-                "per cell"
+                "content of the figure: the selected stages and heads (shown), the flow of one "
+                "head (flow), one panel (panel), one head (head), all heads (heads), all stages "
+                "(stages), all stages and heads (all), or one panel with one pixel per cell "
+                f"(cells) (default: {_FIGURE.extent})"
             ),
-            _FIGURE.extent,
         ),
         "--colour-map": {
             "action": "append",
             **option_parser.choice_option_settings(
                 [each.id for each in COLOUR_MAPS],
                 (
-                    "colour map for weights or for signed numbers; repeat the option to set "
-                    f"both; see --list colour-maps (default: {DEFAULT_MAP}, {AUTOMATIC_MAP})"
+                    "colour map for weights or for signed numbers; repeat the option to set both; "
+                    f"see --list colour-maps (default: {DEFAULT_MAP} for weights, {AUTOMATIC_MAP} "
+                    "for signed numbers)"
                 ),
             ),
         },
         "--theme": option_parser.listed_choice_option(
-            FigurePaper, "colour theme, for print or as in the window", _FIGURE.paper
+            FigurePaper,
+            "colours for print, or the light or dark theme of the window",
+            _FIGURE.paper,
         ),
         "--size": {
             "type": option_parser.convert_input_error(option_parser.convert_figure_size),
             "metavar": "SIZE",
             "help": (
-                "width, or width and height, such as 180mm, 180x120mm, "
-                f"1920x1080px or 7in, or one of {', '.join(SIZE_PRESETS)}; see "
-                "--list presets (default: the width of the panels; "
-                "animations: 1280 pixels)"
+                "size of the figure: a width, or a width and a height, such as 180mm, 180x120mm, "
+                f"1920x1080px or 7in; or the name of a preset: {', '.join(SIZE_PRESETS)}; see "
+                "--list presets (default: as wide as the panels, or 1280 pixels for animations)"
             ),
         },
         "--dpi": {
             "type": option_parser.integer_converter(MIN_DPI, MAX_DPI),
             "metavar": "N",
-            "help": f"pixels per inch (default: that of the preset, or {_FIGURE.dpi})",
+            "help": f"pixels per inch (default: {_FIGURE.dpi}, or the resolution of the preset)",
         },
         "--title": {"metavar": "TEXT", "help": "title above the panels"},
         "--no-caption": {
@@ -368,8 +372,8 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--all-layers": {
             "action": "store_true",
             "help": (
-                "embed the values of all layers, not only of the displayed layers, in images and "
-                "web pages; prints their size"
+                "embed the values of all layers, instead of only the layer that is shown, in "
+                "images and web pages"
             ),
         },
     },
@@ -378,21 +382,24 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             "type": option_parser.convert_input_error(parse_stage_range),
             "metavar": "FROM..TO",
             "help": (
-                "stages to play, such as scores..context; to start at a row, use scores:2..weights "
-                "(default: all)"
+                "range of stages to play, such as scores..context; scores:2..weights starts at "
+                "row 2 of the scores (default: all stages)"
             ),
         },
         "--grain": option_parser.listed_choice_option(
-            StepSize, "amount that each frame computes", _FIGURE.film.grain
+            StepSize,
+            "amount of computation per step; a tour shows one row of each stage in full and the "
+            "others quickly",
+            _FIGURE.film.grain,
         ),
         "--speed": {
             "type": option_parser.convert_input_error(parse_speed),
             "metavar": "X",
-            "help": "playback speed, relative to normal (default: 1)",
+            "help": "playback speed, as a multiple of the normal speed (default: 1)",
         },
         "--no-motion": {
             "action": "store_true",
-            "help": "omit the frames that show inputs moving to the cells computed from them",
+            "help": "omit the frames in which inputs move to the cells that are computed from them",
         },
     },
 }
@@ -409,6 +416,10 @@ def lab_parser() -> CommandLineParser:
         description="Open the language lab: train small language models and watch attention form.",
     )
     parser.add_argument_group("Input").add_argument(
-        "folder", type=convert_run_folder, metavar="RUN", nargs="?", help="folder of a training run"
+        "folder",
+        type=convert_run_folder,
+        metavar="RUN",
+        nargs="?",
+        help="folder of the training run to open",
     )
     return parser

@@ -8,8 +8,10 @@ import signal
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from visualizer.attention.settings import SettingGroup
 from visualizer.attention.spec import Device
 from visualizer.cli import option_parser
+from visualizer.cli.options import OPTION_GROUPS
 from visualizer.console import ConsoleProgress, print_message, write_output
 from visualizer.errors import InputError, system_error_reason
 from visualizer.models.model_folder import read_model_folder
@@ -27,22 +29,22 @@ TOKEN_VARIABLE = "ATTENTION_VISUALIZER_TOKEN"
 DEFAULT_PORT = 8763
 MAX_PROCESSES = 1024
 TOKEN_HELP = (
-    "Leave the variable unset to have a token generated, or generate one: "
+    "Unset the variable so that a token is generated, or create a token with "
     'python -c "import secrets; print(secrets.token_urlsafe(32))"'
 )
 EXIT_NOTICE_S = 2.0
-"""Time, in seconds, during which clients are still told that a process has exited."""
+"""Time during which clients are informed that a process has exited, in seconds."""
 EXAMPLES = """examples:
   attention-visualizer serve models/SmolLM2-135M
   attention-visualizer serve models/Llama-3.1-70B --tensor-parallel 4
   attention-visualizer serve models/gpt-oss-20b --pipeline-parallel 2 --port 9000
 
 Enter the printed token in the window, under File > Connect to a Model. A new token is generated
-each time unless ATTENTION_VISUALIZER_TOKEN is set. The server listens on this machine only; to
-connect from another machine, use SSH:
+each time unless ATTENTION_VISUALIZER_TOKEN is set. By default, the server accepts connections only
+from this machine; to connect from another machine, use SSH:
   ssh -L 8763:127.0.0.1:8763 user@machine
-The exit status is 0 after Ctrl+C; 1 if the model cannot be served or one of its processes exited;
-2 if an option is invalid or a package is missing.
+The exit status is 0 after Ctrl+C; 1 if the model cannot be served or a server process exited; 2 if
+ an option is invalid or a package is missing.
 """
 
 
@@ -60,25 +62,22 @@ def serve_parser() -> option_parser.CommandLineParser:
         type=option_parser.convert_path,
         metavar="FOLDER",
         nargs="?",
-        help="folder of a model",
+        help="folder of the model",
     )
     parallelism = model.add_mutually_exclusive_group()
     parallelism.add_argument(
         "--tensor-parallel",
         type=option_parser.integer_converter(1, MAX_PROCESSES),
         metavar="N",
-        help="split the heads of each layer over N processes",
+        help="split the heads of each layer across N processes",
     )
     parallelism.add_argument(
         "--pipeline-parallel",
         type=option_parser.integer_converter(1, MAX_PROCESSES),
         metavar="N",
-        help="split the layers over N processes",
+        help="split the layers across N processes",
     )
-    model.add_argument(
-        "--device",
-        **option_parser.listed_choice_option(Device, "device to compute on", Device.AUTO),
-    )
+    model.add_argument("--device", **OPTION_GROUPS[SettingGroup.NUMBERS]["--device"])
     address = parser.add_argument_group("Network")
     address.add_argument(
         "--host",
@@ -111,7 +110,7 @@ def serve(arguments: Sequence[str]) -> int:
         for package in ("h11", "transformers"):
             require_package(package, "Serving a model")
         if options.tensor_parallel or options.pipeline_parallel:
-            require_package("accelerate", "Splitting a model over processes")
+            require_package("accelerate", "Splitting a model across processes")
         return asyncio.run(_serve_until_stopped(options, token))
     except InputError as refused:
         print_message(refused.sentence)
@@ -119,7 +118,7 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def _stop_signals() -> list[signal.Signals]:
-    """Return the signals that stop the server; they include SIGHUP unless it is ignored."""
+    """Return the signals that stop the server, including SIGHUP unless it is ignored."""
     signals = [signal.SIGINT, signal.SIGTERM]
     hang_up = getattr(signal, "SIGHUP", None)  # not available on Windows
     if hang_up and signal.getsignal(hang_up) is not signal.SIG_IGN:

@@ -21,7 +21,7 @@ COMMANDS = {
     MODEL_COMMAND: model_parser,
     SERVE_COMMAND: serve_parser,
 }
-"""Functions that create the parsers of the commands, by name."""
+"""Functions that create the parsers of the commands, keyed by the name of the command."""
 
 
 def print_completion(shell: str) -> int:
@@ -50,9 +50,9 @@ def completion_script(shell: str) -> str:
 
 
 def _all_parsers() -> list[Any]:
-    """Return the main parser with all commands, followed by the parsers of the commands.
+    """Return the main parser, which includes the commands, and the parser of each command.
 
-    The main parser has no FILE argument; shells complete file names if no command matches.
+    The main parser has no FILE argument: shells complete file names if no command matches.
     """
     root = create_parser(has_file=False)
     commands = root.add_subparsers(parser_class=argparse.ArgumentParser)

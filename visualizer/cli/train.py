@@ -54,17 +54,18 @@ EXAMPLES = """examples:
   attention-visualizer train --resume runs/poems --steps 20000
   torchrun --standalone --nproc-per-node 2 -m visualizer train repeat --out runs/shared
 
-The folder of a run contains losses.csv, with one line per step, and a checkpoint, from which
---resume continues exactly. The final losses go to standard output. The exit status is 0 if all
-steps were completed; 1 if the training diverged or the run could not be written; 2 if an option or
-the text is invalid; 130 after Ctrl+C, 143 after SIGTERM and 129 if the terminal was closed, in each
-case with a checkpoint. Processes started by torchrun share each batch; the result is the same as
+The folder of a run contains losses.csv, which has one line per step, and a checkpoint. --resume
+continues from the checkpoint, with the same result as without an interruption. The final losses are
+written to standard output. The exit status is 0 if all steps were completed; 1 if the training
+diverged or the run could not be written; 2 if an option or the text is invalid; 130 after Ctrl+C;
+143 after SIGTERM; and 129 if the terminal was closed. In the last three cases, a checkpoint is
+saved. Processes started by torchrun divide each batch among themselves; the result is the same as
 with one process.
 """
 TORCHRUN_VARIABLES = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 """Environment variables that torchrun sets in its processes."""
 _DROPOUT = SETTINGS_BY_NAME["dropout"]
-"""The dropout setting of attention modules; its range also applies to training."""
+"""Dropout setting of attention modules, which has the same range in training."""
 _GROUPS = {
     "Model": {
         "model": "kind of model",
@@ -77,15 +78,15 @@ _GROUPS = {
     "Training": {
         "steps": "total number of training steps",
         "batch": "batch size: number of blocks per step",
-        "rate": "learning rate of AdamW",
+        "rate": "learning rate of the AdamW optimizer",
         "warmup": "number of steps over which the learning rate increases from 0",
         "decay": "learning rate decay after the warm-up",
         "seed": "random seed for the initial weights and the batches",
         "device": "device to train on; auto uses a GPU if one is available",
-        "threads": "number of CPU threads; 0 uses all cores but one, at most 8",
+        "threads": "number of CPU threads; 0 uses all cores except one, up to a maximum of 8",
     },
 }
-"""The training settings that have an option, with their help texts, by option group."""
+"""Help texts of the options for training settings, keyed by option group and setting."""
 _CHOICES: dict[str, type[StrEnum]] = {
     "model": ModelKind,
     "decay": LearningRateDecay,
@@ -129,7 +130,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE",
         nargs="?",
         help=(
-            "training text: a UTF-8 file, or a generated text: world (simple "
+            "training text: a UTF-8 file, or the name of a generated text: world (simple "
             "sentences), "
             f"{', '.join(kind for kind in _GENERATED if kind is not CorpusKind.WORLD)}"
         ),
@@ -141,14 +142,14 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         "--resume",
         type=option_parser.convert_run_folder,
         metavar="FOLDER",
-        help="resume the run in this folder; use --steps to extend it",
+        help="resume the run in this folder; a larger number of --steps extends the run",
     )
     run.add_argument(
         "--preset",
         **option_parser.choice_option_settings(
             _PRESETS,
             (
-                "preset to start from; the other options modify it: "
+                "preset to start from and to modify with the other options: "
                 f"{', '.join(_PRESETS)}; see --list presets"
             ),
         ),
@@ -165,7 +166,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         "--size",
         type=option_parser.integer_converter(*SETTING_LIMITS["size"]),
         metavar="N",
-        help=f"approximate number of tokens of a generated text (default: {CorpusSource().size:,})",
+        help=f"approximate number of tokens in a generated text (default: {CorpusSource().size})",
     )
 
 
@@ -176,7 +177,7 @@ def _setting_option(name: str, help_text: str) -> dict[str, Any]:
         return option_parser.listed_choice_option(_CHOICES[name], help_text, default)
     if name in SETTING_LIMITS:
         read = option_parser.integer_converter(*SETTING_LIMITS[name])
-        return {"type": read, "metavar": "N", "help": f"{help_text} (default: {default:,})"}
+        return {"type": read, "metavar": "N", "help": f"{help_text} (default: {default})"}
     convert: Callable[[str], float] = option_parser.convert_number
     if name == "dropout":
         convert = option_parser.setting_converter(_DROPOUT)
@@ -185,17 +186,17 @@ def _setting_option(name: str, help_text: str) -> dict[str, Any]:
 
 
 def first_option_error(options: argparse.Namespace) -> str:
-    """Return the first error in the combination of options; "" if it is valid."""
+    """Return the first error in the options; "" if there is none."""
     given = [name for name in _given_options(options) if name != "steps"]
     if options.resume:
         if options.source or options.out:
-            return "--resume cannot be combined with SOURCE or --out."
+            return "--resume cannot be combined with SOURCE or --out. Remove one of them."
         if given:
             return f"--{given[0]} cannot be combined with --resume. Remove one of them."
         return ""
     if not options.source:
         generated = ", ".join(_GENERATED)
-        return f"the following argument is required: SOURCE, a text file or one of {generated}"
+        return f"the following argument is required: SOURCE, a text file or one of: {generated}"
     if not options.out:
         return "the following argument is required: --out, the folder of the new run"
     settings = build_settings(options)
@@ -205,17 +206,17 @@ def first_option_error(options: argparse.Namespace) -> str:
 
 
 def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
-    """Return an error for an option that has no effect on the training; "" if there is none."""
+    """Return an error if an option has no effect on the training; "" otherwise."""
     for setting in LAB_SETTINGS:
         unmet = setting.first_unmet(settings) if setting.name in given else None
         if unmet:
             condition = unmet.violation(lambda name, value: f"--{name} {value}")
-            return f"--{setting.name} has no effect {condition}. Remove it."
+            return f"--{setting.name} has no effect {condition}. Remove --{setting.name}."
     return ""
 
 
 def build_settings(options: argparse.Namespace) -> TrainingSettings:
-    """Build the settings that the options describe, with defaults for all other settings."""
+    """Build the settings that the options describe; the other settings have their defaults."""
     given = _given_options(options)
     base = _PRESETS[given.pop("preset")] if "preset" in given else TrainingSettings()
     source = _parse_source(options.source)
@@ -245,7 +246,7 @@ def _parse_source(source: str) -> CorpusSource:
 
 
 class TrainingConsoleProgress(ConsoleProgress):
-    """Prints the progress of a training run; a signal takes effect at the end of a step."""
+    """Prints the progress of a training run; a signal stops it at the end of a step."""
 
     asked: InterruptSignalError | None = None
 
@@ -322,7 +323,8 @@ def _train_run(
     assert running, "a run without its text is not opened"
     if running.state.is_ended:
         print_message(
-            f"{opened.folder.path} has diverged. Start a new run with a smaller learning rate."
+            f"The training in {opened.folder.path} has diverged. Start a new run with a smaller "
+            "learning rate."
         )
         return 1
     if options.resume and options.steps:
@@ -371,7 +373,7 @@ def _extend_run(running: TrainingRun, steps: int) -> None:
 def _start_other_processes(
     running: TrainingRun, group: DistributedProcessGroup | None
 ) -> tuple[str, ...]:
-    """Start the other processes; return notices for the user."""
+    """Start training in the other processes; return notices for the user."""
     if not group or running.is_done:
         return ()
     from visualizer.language.distributed_process_group import LostProcessError
@@ -380,24 +382,24 @@ def _start_other_processes(
     try:
         return lead_processes(running, group)
     except LostProcessError as error:
-        sentence = "another process of this training run exited before training started"
-        raise InputError("folder", f"{sentence}; {_resume_hint(running)}") from error
+        sentence = "Another process of this training run exited before training started."
+        raise InputError("folder", f"{sentence} {_resume_hint(running)}") from error
 
 
 def _resume_hint(running: TrainingRun) -> str:
     step = running.folder.checkpoint_step() or 0
-    return f"stopped at step {step:,}; continue with --resume {running.folder.path}"
+    return f"Stopped at step {step:,}. To continue, use --resume {running.folder.path}."
 
 
 def _stop_after_lost_process(running: TrainingRun, progress: TrainingConsoleProgress) -> int:
-    """Stop after another process was lost; the run is in the state before the interrupted step."""
+    """Stop after the loss of another process; the run has the state before the current step."""
     # If all steps are done, the final losses are missing; the resumed run repeats the last steps.
     if not running.is_done:
         running.save()
     progress.clear()
     if running.notice:
         print_message(running.notice)
-    print_message(f"another process of this training run exited; {_resume_hint(running)}")
+    print_message(f"Another process of this training run exited. {_resume_hint(running)}")
     return progress.asked.status if progress.asked else 1
 
 
@@ -447,17 +449,17 @@ def _write_summary(opened: OpenRun, running: TrainingRun) -> None:
 
 
 def is_started_by_torchrun() -> bool:
-    """Return whether torchrun has started this process together with others."""
+    """Return whether torchrun started this process."""
     return os.environ.keys() >= TORCHRUN_VARIABLES
 
 
 def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
-    """Join the other processes, train, and exit this process; return only if it cannot join them.
+    """Join the other processes, train, and exit; return only if joining fails.
 
     Parameters
     ----------
     train : callable
-        Trains with the group as its first process and returns the exit status.
+        Called in the first process of the group; trains and returns the exit status.
 
     Returns
     -------
@@ -498,7 +500,7 @@ def _join_group() -> DistributedProcessGroup:
 
 
 def _follow_first_process(group: DistributedProcessGroup) -> int:
-    """Follow the first process, and pass signals on to it."""
+    """Follow the first process, and forward signals to it."""
     from visualizer.language.distributed_process_group import LostProcessError
     from visualizer.language.distributed_training import follow_orders
 
@@ -512,12 +514,12 @@ def _follow_first_process(group: DistributedProcessGroup) -> int:
     except LostProcessError:
         # The first process prints a more detailed message, unless it is the lost process.
         if group.rank == 1:
-            print_message(f"{name}: stopped because another process of this training run exited.")
+            print_message(f"{name} stopped because another process of this training run exited.")
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         print_message(
-            f"{name}: out of memory. Use a smaller batch size, block size or embedding size."
+            f"{name} ran out of memory. Use a smaller batch size, block size or embedding size."
         )
     return 1
 

@@ -1,4 +1,4 @@
-"""Table of the export formats; their writers are in `visualizer.export.writers`."""
+"""Table of the export formats; `visualizer.export.writers` writes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from visualizer.optional_packages import is_installed, missing_package_message
 
 
 class FormatKind(StrEnum):
-    """Kind of content of a format, which determines its options."""
+    """Kind of content of a file, which determines the export options."""
 
     FIGURE = "figure"
     FILM = "film"
@@ -20,7 +20,7 @@ class FormatKind(StrEnum):
 
     @property
     def contains_pictures(self) -> bool:
-        """Whether files of this kind contain images, which use figure settings and need fonts."""
+        """Whether files of this kind contain images, which depend on figure settings and fonts."""
         return self in {FormatKind.FIGURE, FormatKind.FILM}
 
 
@@ -36,13 +36,13 @@ class ExportFormat(Struct, frozen=True):
     needs : str
         Optional package that is required to write the format; may be empty.
     note : str
-        Note about the files for the user; may be empty.
+        Note for the user about files in this format; may be empty.
     is_text : bool
-        Whether the first lines of a file can be previewed. If true, the format needs an entry in
-        ``TEXT_SIZE_ESTIMATES`` of ``data/data_preview.py``.
+        Whether the first lines of a file can be previewed. Such a format requires an entry in
+        ``TEXT_SIZE_ESTIMATES`` in ``data/data_preview.py``.
     used_fields : tuple of str
-        Names of the fields of `FigureSettings` that the format uses, if they differ from those of
-        its kind.
+        Names of the fields of `FigureSettings` that the format uses; empty for those that its kind
+        uses.
     """
 
     suffix: str
@@ -54,7 +54,7 @@ class ExportFormat(Struct, frozen=True):
     used_fields: tuple[str, ...] = ()
 
 
-_OPENS_AGAIN = "Can be reopened as this document."
+_OPENS_AGAIN = "Can be opened as a document."
 # fmt: off
 FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(".png", "Image of the heatmaps", FormatKind.FIGURE),
@@ -68,22 +68,21 @@ FORMATS: tuple[ExportFormat, ...] = (
         ),
     ),
     ExportFormat(".gif", "Animation of the computation", FormatKind.FILM),
-    ExportFormat(".apng", "Animation, lossless", FormatKind.FILM),
-    ExportFormat(".webp", "Animation, lossless and compact", FormatKind.FILM),
-    ExportFormat(".mp4", "Animation, as video", FormatKind.FILM, needs="av"),
-    ExportFormat(".npz", "Numbers of every stage", FormatKind.NUMBERS, note=_OPENS_AGAIN),
+    ExportFormat(".apng", "Lossless animation", FormatKind.FILM),
+    ExportFormat(".webp", "Lossless, compact animation", FormatKind.FILM),
+    ExportFormat(".mp4", "Animation as a video", FormatKind.FILM, needs="av"),
+    ExportFormat(".npz", "Values of every stage", FormatKind.NUMBERS, note=_OPENS_AGAIN),
     ExportFormat(
-        ".csv", "Numbers of the panels, as a table", FormatKind.NUMBERS,
-        note=("UTF-8 with a byte order mark, for spreadsheet programs; numbers have "
-"full precision."),
+        ".csv", "Values of the panels as a table", FormatKind.NUMBERS,
+        note="UTF-8 with a byte order mark, for spreadsheet programs; numbers in full precision.",
         is_text=True, used_fields=("extent",),
     ),
     ExportFormat(
-        ".md", "Numbers of the panels, as Markdown", FormatKind.NUMBERS,
+        ".md", "Values of the panels as Markdown tables", FormatKind.NUMBERS,
         is_text=True, used_fields=("extent",),
     ),
     ExportFormat(
-        ".json", "Settings, weights and numbers", FormatKind.NUMBERS,
+        ".json", "Settings, weights and values", FormatKind.NUMBERS,
         note=_OPENS_AGAIN, is_text=True,
     ),
     ExportFormat(".safetensors", "Weights of the module", FormatKind.NUMBERS),
@@ -93,19 +92,19 @@ FORMATS: tuple[ExportFormat, ...] = (
 
 
 def format_of(name: str) -> ExportFormat | None:
-    """Return the format for the suffix of a file name, ignoring case."""
+    """Return the format that the suffix of a file name selects, ignoring case."""
     lower = name.lower()
     return next((each for each in FORMATS if lower.endswith(each.suffix)), None)
 
 
 def depends_on_view(format_: ExportFormat) -> bool:
-    """Return whether the files of a format depend on the shown layer, text and heads."""
+    """Return whether the content of a file depends on the layer, text and heads that are shown."""
     is_drawn = format_.kind.contains_pictures or format_.kind is FormatKind.DOCUMENT
     return is_drawn or "extent" in format_.used_fields
 
 
 def is_text_format(format_: ExportFormat) -> bool:
-    """Return whether files of a format are text that a terminal can show."""
+    """Return whether a terminal can show files in a format."""
     return format_.is_text or format_.suffix in {".svg", ".html"}
 
 
@@ -118,7 +117,7 @@ def unavailable_reason(suffix: str) -> str:
 
 
 def add_suffix(name: str, chosen: str) -> Path:
-    """Return a file's path; if it has no suffix, add the suffix of the chosen file filter.
+    """Return the path of a file name, with the suffix of the chosen file filter if it has none.
 
     The text after a dot is not always a suffix, for example in “attention v1.2”.
     """
@@ -131,6 +130,6 @@ def add_suffix(name: str, chosen: str) -> Path:
 
 
 def list_suffixes(formats: tuple[ExportFormat, ...] = FORMATS) -> str:
-    """List the suffixes in words."""
+    """List the suffixes of formats, such as ``.csv, .md or .json``."""
     *others, last = (each.suffix for each in formats)
     return f"{', '.join(others)} or {last}" if others else last
