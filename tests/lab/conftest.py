@@ -62,3 +62,14 @@ def lab_window(application: QApplication, qtbot: QtBot) -> LabWindow:
 @pytest.fixture
 def student(lab_window: LabWindow, qtbot: QtBot) -> Student:
     return Student(qtbot, lab_window)
+
+
+@pytest.fixture
+def watching(student: Student) -> Student:
+    """A user of the lab after a training of 100 steps, whose attention is shown."""
+    student.train(100)
+    probe_controller = student.window.probe_controller
+    student.until(
+        lambda: probe_controller.result is not None and probe_controller.result.step == 100
+    )
+    return student

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from PySide6.QtCore import QObject
 
+from tests.support.lab_input import FAKE
 from visualizer.lab.controller import LabStateController
 from visualizer.lab.training.process_controller import TrainingProcess, wait_for_processes
 from visualizer.lab.training.run_state import RunPhase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pytestqt.qtbot import QtBot
 
     from visualizer.language.wire_format import Message
-
-FAKE = (sys.executable, str(Path(__file__).parents[1] / "support" / "fake_training_process.py"))
 
 
 @pytest.fixture

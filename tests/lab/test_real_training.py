@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtTest import QTest
 
 from tests.architecture.project_graph import ROOT
 from tests.support.lab_input import Student
-from tests.support.window_input import CONTROL, LEFT, SHIFT
+from tests.support.window_input import CONTROL, SHIFT
 from visualizer import app
 from visualizer.heatmap.cell_lookup import cell_at
 from visualizer.lab.runs.store import read_losses
@@ -86,8 +85,7 @@ def assert_model_is_opened(real: Student) -> None:
     """Open the final model, and the model of an earlier selected step."""
     wanted: list[tuple[Path, str]] = []
     real.window.modelRequested.connect(lambda path, text: wanted.append((path, text)))
-    run = real.window.lab.run
-    assert run
+    run = real.run
     real.press(Qt.Key.Key_L, CONTROL | SHIFT)
     real.window.lab.select_snapshot(run.snapshots[1])
     real.press(Qt.Key.Key_L, CONTROL | SHIFT)
@@ -134,9 +132,8 @@ def test_a_killed_run_resumes_and_continues_in_the_background(
 
 def assert_goes_on_in_background(real: Student) -> None:
     """Close a run that is being trained and reopen it; no step is missing."""
-    assert real.window.lab.run
-    folder = real.window.lab.run.folder
-    QTest.mouseClick(real.window.settings_pane.new_run_button, LEFT)
+    folder = real.run.folder
+    real.close_run()
     real.answer("leaving", "&Keep training")
     real.until(lambda: not detached_controller.is_training(folder) or (folder / "orders").exists())
     real.until(lambda: (folder / "orders").exists() and detached_controller.is_training(folder))
@@ -144,8 +141,7 @@ def assert_goes_on_in_background(real: Student) -> None:
     real.window.open_run(folder)
     real.until_said("Waiting for")
     real.until(lambda: real.button == "Pause")
-    run = real.window.lab.run
-    assert run is not None
+    run = real.run
     assert run.step >= left
     assert (np.diff(run.losses.steps) == 1).all()
 

@@ -42,12 +42,6 @@ def open_lab(application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindo
     return open_
 
 
-def train(student: Student) -> None:
-    student.type("steps", "50")
-    student.click("toggle")
-    student.until_said("Done")
-
-
 def read(student: Student, text: str) -> None:
     student.type_probe(text)
     student.until(lambda: student.window.probe_controller.text == text)
@@ -65,14 +59,10 @@ def test_no_run_is_selected_the_first_time(open_lab: Open) -> None:
 @pytest.mark.slow
 def test_the_last_run_is_selected_with_its_probe(open_lab: Open) -> None:
     student = open_lab()
-    train(student)
+    first = student.train(50)
     read(student, "hgf")
-    first = student.window.lab.run
-    assert first
-    student.window.settings_pane.new_run_button.click()
-    train(student)
-    second = student.window.lab.run
-    assert second
+    student.close_run()
+    second = student.train(50)
 
     student = open_lab()
     window = student.window
@@ -91,24 +81,22 @@ def test_the_last_run_is_selected_with_its_probe(open_lab: Open) -> None:
 @pytest.mark.slow
 def test_the_probe_belongs_to_the_run_instead_of_the_window(open_lab: Open) -> None:
     student = open_lab()
-    train(student)
+    student.train(50)
     read(student, "hgf")
-    student.window.settings_pane.new_run_button.click()
-    train(student)
+    student.close_run()
+    student.train(50)
     assert student.window.probe.text() == "abcdabcd"
 
 
 @pytest.mark.slow
 def test_a_rejected_probe_is_not_stored(open_lab: Open) -> None:
     student = open_lab()
-    train(student)
+    folder = student.train(50)
     read(student, "hgf")
     student.type_probe("!")
     student.until(lambda: bool(student.window.probe_controller.refused))
-    run = student.window.lab.run
-    assert run
     student = open_lab()
-    student.window.open_run(run.folder)
+    student.window.open_run(folder)
     student.until(lambda: student.window.probe_controller.result is not None)
     assert student.window.probe.text() == "hgf"
 
@@ -116,12 +104,10 @@ def test_a_rejected_probe_is_not_stored(open_lab: Open) -> None:
 @pytest.mark.slow
 def test_a_renamed_run_is_selected_by_its_name(open_lab: Open) -> None:
     student = open_lab()
-    train(student)
-    run = student.window.lab.run
-    assert run
-    student.window.settings_pane.new_run_button.click()
-    student.until(lambda: not is_training(run.folder))
-    student.window.run_controller.rename_to(run.name, " mine ")
+    folder = student.train(50)
+    student.close_run()
+    student.until(lambda: not is_training(folder))
+    student.window.run_controller.rename_to(folder.name, " mine ")
     assert open_lab().window.runs_pane.selected_run == "mine"
 
 
@@ -130,15 +116,11 @@ def test_a_run_from_elsewhere_is_not_mistaken_for_a_listed_one(
     open_lab: Open, tmp_path: Path
 ) -> None:
     student = open_lab()
-    train(student)
-    first = student.window.lab.run
-    assert first
-    student.window.settings_pane.new_run_button.click()
-    train(student)
-    last = student.window.lab.run
-    assert last
-    student.window.settings_pane.new_run_button.click()
-    shutil.copytree(first.folder, tmp_path / first.name)
+    first = student.train(50)
+    student.close_run()
+    last = student.train(50)
+    student.close_run()
+    shutil.copytree(first, tmp_path / first.name)
     student.window.open_run(tmp_path / first.name)
     student.until(lambda: bool(student.window.lab.run and student.window.lab.run.is_open))
     assert open_lab().window.runs_pane.selected_run == last.name

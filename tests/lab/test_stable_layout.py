@@ -40,9 +40,7 @@ def drag(handle: QWidget, by: int) -> None:
 
 def watch(student: Student) -> None:
     """Train for 100 steps, and wait for the result of the last one."""
-    student.type("steps", "100")
-    student.click("toggle")
-    student.until_said("Done")
+    student.train(100)
     student.until(lambda: student.window.probe_controller.result is not None)
 
 

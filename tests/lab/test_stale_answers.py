@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
 
-@pytest.fixture
-def watching(student: Student) -> Student:
-    """A user of the lab after a training of 100 steps, whose attention is shown."""
-    student.type("steps", "100")
-    student.click("toggle")
-    student.until_said("Done")
-    probe_controller = student.window.probe_controller
-    student.until(
-        lambda: probe_controller.result is not None and probe_controller.result.step == 100
-    )
-    return student
-
-
 def retype(student: Student, text: str) -> None:
     student.type_probe(text)
     if not text:

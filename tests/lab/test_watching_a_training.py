@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 ALT = Qt.KeyboardModifier.AltModifier
 
 
-@pytest.fixture
-def watching(student: Student) -> Student:
-    """A user of the lab after a training of 100 steps, whose attention is shown."""
-    student.type("steps", "100")
-    student.click("toggle")
-    student.until_said("Done")
-    probe_controller = student.window.probe_controller
-    student.until(
-        lambda: probe_controller.result is not None and probe_controller.result.step == 100
-    )
-    return student
-
-
 def plot(student: Student) -> LossPlot:
     return student.window.plot_pane.view.plot
 
@@ -114,9 +101,8 @@ def test_snapshots_are_played_with_keys(watching: Student) -> None:
 
 @pytest.mark.slow
 def test_an_overlaid_run_is_in_the_plot(watching: Student) -> None:
-    first = watching.window.lab.run
-    assert first
-    QTest.mouseClick(watching.window.settings_pane.new_run_button, LEFT)
+    first = watching.run
+    watching.close_run()
     watching.until(lambda: (first.folder / "losses.csv").exists())
     watching.click("toggle")
     watching.until_said("Done")

@@ -61,12 +61,9 @@ def test_the_default_preset_is_shown_with_its_text(student: Student) -> None:
 
 @pytest.mark.slow
 def test_one_click_on_start_begins_training(student: Student) -> None:
-    student.type("steps", "500")
-    student.click("toggle")
-    student.until_said("Done")
+    student.train(500)
     assert "step 500 of 500" in student.line
-    run = student.window.lab.run
-    assert run
+    run = student.run
     assert run.name == "repeat-attention-only-1"
     np.testing.assert_array_equal(run.losses.steps, np.arange(500))
     np.testing.assert_allclose(run.losses.training, 3 / (1 + np.arange(500) / 50))
@@ -81,8 +78,7 @@ def test_training_pauses_steps_resumes_and_stops(student: Student) -> None:
     student.click("toggle")
     student.until_said("Paused")
     assert student.button == "Resume"
-    run = student.window.lab.run
-    assert run
+    run = student.run
     student.click("step")
     student.until_said(f"step {run.step + 1:,} of")
     student.press(Qt.Key.Key_Return)
@@ -93,15 +89,12 @@ def test_training_pauses_steps_resumes_and_stops(student: Student) -> None:
     assert not detached_controller.is_training(run.folder)
     student.click("toggle")  # another process continues from the last step
     student.until(lambda: student.button == "Pause")
-    now = student.window.lab.run
-    assert now
+    now = student.run
     assert now.step >= run.step
 
 
 def test_more_steps_can_follow(student: Student) -> None:
-    student.type("steps", "30")
-    student.click("toggle")
-    student.until_said("Done")
+    student.train(30)
     assert not student.window.bar.buttons["toggle"].isEnabled()
     student.window.bar.more_steps_box.selectAll()
     QTest.keyClicks(student.window.bar.more_steps_box, "50")
@@ -132,9 +125,7 @@ def test_more_steps_are_entered_key_by_key_in_an_open_run(student: Student) -> N
 
 
 def test_more_steps_of_a_stopped_run_are_sent_once_it_is_open(student: Student) -> None:
-    student.type("steps", "30")
-    student.click("toggle")
-    student.until_said("Done")
+    student.train(30)
     student.click("stop")
     student.until_said("Stopped")
     student.window.bar.more_steps_box.selectAll()
@@ -150,23 +141,18 @@ def test_more_steps_of_a_stopped_run_are_sent_once_it_is_open(student: Student) 
 
 @pytest.mark.slow
 def test_a_run_has_at_most_the_maximum_number_of_steps(student: Student) -> None:
-    student.type("steps", "30")
-    student.click("toggle")
-    student.until_said("Done")
+    student.train(30)
     student.window.bar.more_steps_box.selectAll()
     QTest.keyClicks(student.window.bar.more_steps_box, "10000000")
     student.click("more")
     student.until_said("of 10,000,000")
     student.click("stop")
-    run = student.window.lab.run
-    assert run
+    run = student.run
     assert run.settings.steps == 10_000_000
 
 
 def test_the_settings_of_a_run_are_locked_except_its_steps(student: Student) -> None:
-    student.type("steps", "30")
-    student.click("toggle")
-    student.until_said("Done")
+    student.train(30)
     pane = student.window.settings_pane
     free = {name for name, row in pane.rows.items() if row.control.isEnabled()}
     assert free == {"steps"}
@@ -178,8 +164,7 @@ def test_the_settings_of_a_run_are_locked_except_its_steps(student: Student) -> 
     assert pane.rows["block"].control.isEnabled()
     student.click("toggle")
     student.until(lambda: student.window.lab.run is not None)
-    run = student.window.lab.run
-    assert run
+    run = student.run
     assert run.name == "repeat-attention-only-2"
 
 
@@ -284,8 +269,7 @@ def test_a_preset_and_a_file_are_chosen(student: Student, tmp_path: Path) -> Non
 def test_a_task_chosen_after_word_tokens_is_continued_with_characters(student: Student) -> None:
     student.choose("preset", "Generated stories: transformer")
     student.choose("kind", "Task: repeat segments")
-    begin(student, "40")
-    student.until_said("Done")
+    student.train(40)
     student.until(lambda: student.window.generation_controller.result is not None)
     before = student.window.probe.text()
     student.press(Qt.Key.Key_T)
@@ -314,9 +298,7 @@ def test_the_attention_for_the_probe_is_updated_during_training(student: Student
 
 @pytest.mark.slow
 def test_snapshots_are_selected_with_the_slider(student: Student) -> None:
-    student.type("steps", "100")
-    student.click("toggle")
-    student.until_said("Done")
+    student.train(100)
     probe_controller = student.window.probe_controller
     student.until(
         lambda: probe_controller.result is not None and probe_controller.result.step == 100
@@ -336,8 +318,7 @@ def test_a_killed_training_is_reported_with_details_and_can_resume(student: Stud
     student.until(lambda: "memory ran out" in student.notices)
     QTest.mouseClick(student.window.notices.copy_button, LEFT)
     assert QApplication.clipboard().text() == "Traceback: out of cheese"
-    assert student.window.lab.run
-    assert student.window.lab.run.phase is RunPhase.FAILED
+    assert student.run.phase is RunPhase.FAILED
     assert student.window.bar.buttons["toggle"].isEnabled()
 
 
@@ -345,9 +326,8 @@ def test_a_killed_training_is_reported_with_details_and_can_resume(student: Stud
 def test_a_killed_run_is_reopened_and_resumed(student: Student) -> None:
     student.type("steps", "1000000")
     student.click("toggle")
-    student.until(lambda: bool(student.window.lab.run and student.window.lab.run.step))
-    training = student.window.lab.training
-    assert training
+    student.until(lambda: bool(student.window.lab.run and student.run.step))
+    training = student.training
     os.kill(training.process_id, signal.SIGKILL)
     student.until(lambda: student.button == "Reopen")
     assert (
@@ -404,9 +384,8 @@ def test_the_reason_for_a_failed_start_is_shown(application: QApplication, qtbot
 def begin(student: Student, steps: str = "1000000") -> Path:
     student.type("steps", steps)
     student.click("toggle")
-    student.until(lambda: bool(student.window.lab.run and student.window.lab.run.step))
-    assert student.window.lab.run
-    return student.window.lab.run.folder
+    student.until(lambda: bool(student.window.lab.run and student.run.step))
+    return student.run.folder
 
 
 def choose_first(student: Student) -> None:
@@ -420,16 +399,6 @@ def end_of_all(student: Student) -> None:
     app = QApplication.instance()
     assert app
     student.until(lambda: not [one for one in app.findChildren(TrainingProcess) if not one.is_over])
-
-
-def test_closing_during_training_asks_and_can_be_cancelled(student: Student) -> None:
-    begin(student)
-    student.press(Qt.Key.Key_W)
-    box = student.window.findChild(QMessageBox, "leaving")
-    assert box
-    student.answer("leaving", "Cancel")
-    assert student.window.isVisible()
-    assert student.button == "Pause"
 
 
 def test_closing_asks_again_after_it_was_cancelled_elsewhere(student: Student) -> None:
@@ -520,7 +489,7 @@ def test_closing_an_unsaved_run_states_what_is_lost(student: Student) -> None:
 @pytest.mark.slow
 def test_training_continues_in_the_background_and_is_taken_over(student: Student) -> None:
     folder = begin(student)
-    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
+    student.close_run()
     student.answer("leaving", "&Keep training")
     assert student.window.lab.run is None
     end_of_all(student)
@@ -534,8 +503,7 @@ def test_training_continues_in_the_background_and_is_taken_over(student: Student
     student.press(Qt.Key.Key_O, CONTROL | SHIFT)
     student.until_said("Waiting for the background training to stop")
     student.until(lambda: student.button == "Pause")  # in this case, training continues by itself
-    assert student.window.lab.run
-    assert student.window.lab.run.folder == folder
+    assert student.run.folder == folder
 
 
 @pytest.mark.slow
@@ -543,12 +511,10 @@ def test_a_paused_run_is_still_paused_when_reopened_immediately(student: Student
     folder = begin(student)
     student.click("toggle")
     student.until_said("Paused")
-    training, run = student.window.lab.training, student.window.lab.run
-    assert training
-    assert run
+    training, run = student.training, student.run
     number = training.process_id
     os.kill(number, signal.SIGSTOP)  # simulates a process that writes its checkpoint slowly
-    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
+    student.close_run()
     student.window.open_run(folder)
     student.until_said("Waiting for")
     os.kill(number, signal.SIGCONT)
@@ -556,6 +522,7 @@ def test_a_paused_run_is_still_paused_when_reopened_immediately(student: Student
     student.click("step")
     student.until_said(f"step {run.step + 1:,} of")
     student.until_said("Paused")
+    assert student.run.step == run.step + 1
 
 
 def test_a_run_that_another_program_takes_over_stops_here(student: Student) -> None:
@@ -586,9 +553,8 @@ def test_closing_during_a_takeover_asks(student: Student) -> None:
 @pytest.fixture
 def done(student: Student) -> Path:
     """A completed run that is not open."""
-    folder = begin(student, "30")
-    student.until_said("Done")
-    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
+    folder = student.train(30)
+    student.close_run()
     end_of_all(student)
     return folder
 
@@ -598,7 +564,7 @@ def paused_and_left(student: Student) -> Path:
     folder = begin(student)
     student.click("toggle")
     student.until_said("Paused")
-    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
+    student.close_run()
     end_of_all(student)
     return folder
 
@@ -619,7 +585,7 @@ def wait_for(student: Student, folder: Path) -> None:
 
 
 def leave(student: Student, way: str) -> None:
-    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
+    student.close_run()
     student.answer("leaving", way)
     assert student.window.lab.run is None
 
@@ -655,8 +621,7 @@ def test_a_background_start_without_a_lock_is_stopped(student: Student, done: Pa
 @pytest.mark.slow
 def test_a_run_to_continue_is_stopped_while_its_process_ends(student: Student) -> None:
     folder = begin(student)
-    training = student.window.lab.training
-    assert training
+    training = student.training
     number = training.process_id
     os.kill(number, signal.SIGSTOP)
     leave(student, "&Keep training")
@@ -670,8 +635,7 @@ def test_a_run_to_continue_is_stopped_while_its_process_ends(student: Student) -
 def test_a_slow_stop_is_reported(student: Student, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_controller, "EXIT_TIMEOUT_MS", 100)
     begin(student)
-    training = student.window.lab.training
-    assert training
+    training = student.training
     os.kill(training.process_id, signal.SIGSTOP)  # simulates a long step
     student.click("stop")
     student.until(lambda: student.notices.startswith(process_controller.TERMINATED_MESSAGE))
@@ -683,8 +647,7 @@ def test_a_slow_run_still_continues_in_the_background(
 ) -> None:
     monkeypatch.setattr(process_controller, "EXIT_TIMEOUT_MS", 100)
     folder = begin(student)
-    training = student.window.lab.training
-    assert training
+    training = student.training
     os.kill(training.process_id, signal.SIGSTOP)
     leave(student, "&Keep training")
     end_of_all(student)
@@ -708,9 +671,8 @@ def test_a_run_that_was_just_started_continues_in_the_background(student: Studen
 
 def test_a_run_whose_process_ends_during_the_question_continues(student: Student) -> None:
     folder = begin(student)
-    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
-    training = student.window.lab.training
-    assert training
+    student.close_run()
+    training = student.training
     os.kill(training.process_id, signal.SIGKILL)
     student.until(lambda: student.window.lab.training is None)
     student.answer("leaving", "&Keep training")
@@ -787,7 +749,7 @@ def test_a_background_start_counts_as_training_before_it_locks_the_run(student: 
         "-c",
         "pass",
     )
-    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
+    student.close_run()
     student.answer("leaving", "&Keep training")
     end_of_all(student)
     assert detached_controller.is_training(folder)
@@ -808,15 +770,14 @@ def test_a_wrong_folder_leaves_the_current_run_open(student: Student, tmp_path: 
     student.window.open_run(tmp_path)
     assert student.window.statusBar().currentMessage() == f"“{tmp_path}” does not contain a run."
     assert student.window.findChild(QMessageBox, "leaving") is None
-    assert student.window.lab.run
-    assert student.window.lab.run.folder == folder
+    assert student.run.folder == folder
     assert student.button == "Pause"
 
 
 def test_a_failed_background_start_is_reported(student: Student) -> None:
     folder = begin(student)
     student.window.lab.command = ("/nowhere/python",)
-    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
+    student.close_run()
     student.answer("leaving", "&Keep training")
     student.until(lambda: "Cannot continue training" in student.window.statusBar().currentMessage())
     message = student.window.statusBar().currentMessage()
@@ -831,15 +792,13 @@ def test_training_can_be_stopped_immediately_after_resuming(student: Student) ->
     student.click("stop")
     student.until_said("Stopped")
     student.press(Qt.Key.Key_Return)
-    run = student.window.lab.run
-    assert run
+    run = student.run
     assert run.phase is RunPhase.OPENING
     step = run.step
     student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
-    assert student.window.lab.run
-    assert student.window.lab.run.phase is RunPhase.ENDING
+    assert student.run.phase is RunPhase.ENDING
     student.until_said("Stopped")
-    assert student.window.lab.run.step == step
+    assert student.run.step == step
     assert student.notices == ""
     assert student.button == "Resume"
     end_of_all(student)
@@ -852,8 +811,7 @@ def test_a_new_run_can_be_stopped_immediately(student: Student) -> None:
     student.press(Qt.Key.Key_Return)
     student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
     student.until_said("Stopped")
-    assert student.window.lab.run
-    assert student.window.lab.run.step == 0
+    assert student.run.step == 0
     assert student.notices == ""
     end_of_all(student)
     student.schedule_autosave()
@@ -880,8 +838,7 @@ def test_generation_continues_after_a_stop_and_shows_that_it_waits(student: Stud
 
 
 def test_escape_unpins_the_cell_with_any_focus(student: Student) -> None:
-    begin(student, "100")
-    student.until_said("Done")
+    student.train(100)
     window, views = student.window, student.window.training_views_controller
     student.until(lambda: views.has_layers)
     tried = 0
@@ -905,8 +862,7 @@ def test_escape_unpins_the_cell_with_any_focus(student: Student) -> None:
 def test_requests_during_the_end_are_handled_afterwards(student: Student, tmp_path: Path) -> None:
     begin(student)
     student.click("stop")
-    run = student.window.lab.run
-    assert run
+    run = student.run
     assert run.phase is RunPhase.ENDING
     student.window.run_export_controller.save_weights_to(str(tmp_path / "own.safetensors"))
     student.until((tmp_path / "own.safetensors").exists)
@@ -915,35 +871,32 @@ def test_requests_during_the_end_are_handled_afterwards(student: Student, tmp_pa
 
 def test_a_run_with_a_rejected_step_during_the_end_stays_open(student: Student) -> None:
     folder = begin(student)
-    training = student.window.lab.training
-    assert training
+    training = student.training
     student.click("stop")
     sentence = "The loss is no number any more."
     said = {"id": None, "field": "rate", "sentence": sentence, "remedy": None}
     # The response to the last step arrives before the end of the process is known.
     training.messageReceived.emit(Message("refused", said))
     student.until_said("Stopped")
-    assert student.window.lab.run
-    assert student.window.lab.run.folder == folder
+    assert student.run.folder == folder
     assert student.notices == sentence
 
 
 def test_requests_to_a_failing_run_are_rejected(student: Student, tmp_path: Path) -> None:
     begin(student)
-    training = student.window.lab.training
-    assert training
+    training = student.training
     os.kill(training.process_id, signal.SIGSTOP)
     student.click("stop")
     student.window.run_export_controller.save_weights_to(str(tmp_path / "own.safetensors"))
     os.kill(training.process_id, signal.SIGKILL)
     student.until(lambda: "terminated" in student.window.statusBar().currentMessage())
+    assert not (tmp_path / "own.safetensors").exists()
 
 
 @pytest.mark.slow
 def test_runs_are_renamed_overlaid_and_deleted(student: Student) -> None:
-    begin(student, "40")
-    student.until_said("Done")
-    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
+    student.train(40)
+    student.close_run()
     end_of_all(student)
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     runs = student.window.runs_pane.list
@@ -975,10 +928,9 @@ def test_runs_are_renamed_overlaid_and_deleted(student: Student) -> None:
 def test_overlaid_losses_are_read_on_another_thread(
     student: Student, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin(student, "40")
-    student.until_said("Done")
+    student.train(40)
     home, run_controller = student.window.lab.home, student.window.run_controller
-    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
+    student.close_run()
     end_of_all(student)
     shutil.copytree(home / "repeat-attention-only-1", home / "copy")
     run_controller.refresh_runs()
@@ -1000,8 +952,7 @@ def test_overlaid_losses_are_read_on_another_thread(
 
 
 def test_outdated_losses_are_not_shown(student: Student, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin(student, "40")
-    student.until_said("Done")
+    student.train(40)
     name, run_controller = "repeat-attention-only-1", student.window.run_controller
     begun, goes_on = threading.Event(), threading.Event()
 
@@ -1027,8 +978,7 @@ def test_outdated_losses_are_not_shown(student: Student, monkeypatch: pytest.Mon
 def test_closing_does_not_wait_for_reading(
     student: Student, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin(student, "40")
-    student.until_said("Done")
+    student.train(40)
     run_controller, begun = student.window.run_controller, threading.Event()
 
     def reading(folder: Path, rest: Callable[[], None]) -> LossHistory:
@@ -1058,8 +1008,7 @@ def test_the_chosen_theme_applies_to_the_program(student: Student) -> None:
 
 
 def test_the_open_run_is_not_deleted(student: Student) -> None:
-    folder = begin(student, "40")
-    student.until_said("Done")
+    folder = student.train(40)
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     choose_first(student)
     student.press(Qt.Key.Key_Delete)
@@ -1144,14 +1093,12 @@ def test_runs_are_deleted_after_the_window_is_closed(
 
 @pytest.mark.slow
 def test_a_run_is_reopened_unchanged(student: Student) -> None:
-    folder = begin(student, "40")
-    student.until_said("Done")
-    QTest.mouseClick(student.window.settings_pane.new_run_button, LEFT)
+    folder = student.train(40)
+    student.close_run()
     end_of_all(student)
     student.window.open_run(folder)
     student.until_said("Done")
-    run = student.window.lab.run
-    assert run
+    run = student.run
     assert run.step == 40
     assert len(run.losses) == 40
 
@@ -1172,8 +1119,7 @@ def test_a_failed_run_is_reopened_from_the_list(student: Student) -> None:
 
 
 def test_a_run_changed_elsewhere_is_reopened_from_the_list(student: Student) -> None:
-    begin(student, "40")
-    student.until_said("Done")
+    student.train(40)
     lab = student.window.lab
     process = lab.training
     open_first(student)
@@ -1221,8 +1167,7 @@ def share_of_largest(path: Path) -> float:
 
 @pytest.mark.slow
 def test_the_weights_and_an_animation_are_saved(student: Student, tmp_path: Path) -> None:
-    begin(student, "40")
-    student.until_said("Done")
+    student.train(40)
     student.until(lambda: student.window.probe_controller.result is not None)
     files = (
         (Qt.Key.Key_S, "own.safetensors"),

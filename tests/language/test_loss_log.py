@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from tests.support.small_trainings import full_disk
 from visualizer.errors import InputError
 from visualizer.language.loss_log import (
     CSV_HEADER,
@@ -125,21 +125,13 @@ def test_lines_after_a_damaged_line_are_ignored() -> None:
         assert_same(read(text_of([good]) + damaged + wrong.to_line()), [good])
 
 
-def test_rows_that_could_not_be_removed_are_removed_the_next_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_could_not_be_removed_are_removed_the_next_time(tmp_path: Path) -> None:
     place = LinkSafeFile.at(tmp_path / "losses.csv")
     place.path.write_text(text_of(MANY_ROWS[:6]))
     log = LossLog(place)
     log.read(end_step=MANY_ROWS[4].step)
-
-    def full(*_: object) -> NoReturn:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
-        with pytest.raises(InputError, match="No space left"):
-            log.begin()
+    with full_disk(), pytest.raises(InputError, match="No space left"):
+        log.begin()
     log.begin()
     for row in MANY_ROWS[4:6]:
         log.add_row(row)

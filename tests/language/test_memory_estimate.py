@@ -179,9 +179,7 @@ def test_a_step_without_memory_is_undone_and_can_be_repeated(
     finish(whole)
     whole.close()
     opened = begun(tmp_path / "run", steps=9)
-    finish(opened, at)
-    running = opened.running
-    assert running
+    running = finish(opened, at)
     before = {name: one.clone() for name, one in running.trainer.model.state_dict().items()}
     homes = {"backward": torch.autograd, "step": running.trainer.optimiser}
     home: Any = homes.get(place, running.trainer)
@@ -205,12 +203,11 @@ def test_a_checkpoint_without_memory_is_reported_and_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = begun(tmp_path / "run", steps=9)
-    finish(opened, 5)
-    assert opened.running
+    running = finish(opened, 5)
     with monkeypatch.context() as patched:
         patched.setattr("visualizer.language.checkpoints.save", _out_of_memory)
-        opened.running.save()
-    assert opened.running.notice.startswith("Not enough memory to save a checkpoint.")
+        running.save()
+    assert running.notice.startswith("Not enough memory to save a checkpoint.")
     finish(opened)
-    assert opened.running.notice == ""
+    assert running.notice == ""
     opened.close()

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import load, save, save_file
 
 from tests.support.damaged_run_folders import DONE, HEADERS, STEPS, made_whole
-from tests.support.small_trainings import begun, finish, quick, rows_of
+from tests.support.small_trainings import begun, finish, full_disk, quick, rows_of, training_of
 from visualizer.cli.train import train
 from visualizer.errors import InputError
 from visualizer.lab.runs.store import list_runs, read_losses
@@ -92,10 +92,9 @@ def with_snapshots(path: Path, *steps: int) -> RunFolder:
 def test_a_model_learns(tmp_path: Path) -> None:
     source = CorpusSource(CorpusKind.REPEAT, size=100_000)
     opened = begun(tmp_path / "run", steps=300, dropout=0.0, source=source)
-    finish(opened)
-    assert opened.running
-    assert opened.running.state.final
-    _, validation = opened.running.state.final
+    running = finish(opened)
+    assert running.state.final
+    _, validation = running.state.final
     measured = losses(tmp_path / "run")
     assert validation < 0.85 * measured[0][1]
     assert validation == measured[-1][2]
@@ -122,15 +121,12 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
     whole.close()
     for until in (1, 7, 23):
         part = begun(tmp_path / f"cut{until}", model=model)
-        finish(part, until)
-        assert part.running
-        part.running.save()
+        finish(part, until).save()
         finish(part, until + 3)  # the steps after the checkpoint are lost
         part.close()
         torch.rand(3)  # other random numbers have no effect
         again = OpenRun(RunFolder(tmp_path / f"cut{until}"))
-        assert again.running
-        assert again.running.step == until
+        assert training_of(again).step == until
         finish(again)
         again.close()
         assert same(losses(tmp_path / f"cut{until}"), losses(tmp_path / "whole"))
@@ -163,16 +159,16 @@ def test_snapshots_are_even_on_a_log_axis() -> None:
 
 def test_snapshots_contain_the_model_of_their_step(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=5, dropout=0.0)
-    assert opened.running
+    running = training_of(opened)
     seen = {}
-    while not opened.running.is_done:
-        seen[opened.running.step] = opened.running.trainer.evaluate(CorpusSplit.VALIDATION, 2)
-        opened.running.advance()
+    while not running.is_done:
+        seen[running.step] = running.trainer.evaluate(CorpusSplit.VALIDATION, 2)
+        running.advance()
     for step, expected in seen.items():
         model, found = opened.model_at(step)
         assert found == step
-        opened.running.trainer.model = model
-        assert opened.running.trainer.evaluate(CorpusSplit.VALIDATION, 2) == expected
+        running.trainer.model = model
+        assert running.trainer.evaluate(CorpusSplit.VALIDATION, 2) == expected
     with pytest.raises(InputError, match=r"Step 99 has no snapshot\."):
         opened.model_at(99)
     opened.close()
@@ -196,9 +192,7 @@ def made_longer(tmp_path: Path) -> OpenRun:
     finish(whole)
     whole.close()
     opened = begun(tmp_path / "run", steps=25)
-    finish(opened)
-    assert opened.running
-    opened.running.set_steps(40)
+    finish(opened).set_steps(40)
     return opened
 
 
@@ -210,21 +204,11 @@ def test_a_run_can_be_extended(tmp_path: Path) -> None:
     assert OpenRun(RunFolder(tmp_path / "run")).metadata.settings.steps == 40
 
 
-def test_a_run_that_cannot_be_extended_is_unchanged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_cannot_be_extended_is_unchanged(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
-    finish(opened)
-    running = opened.running
-    assert running
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
-        with pytest.raises(InputError, match="No space left"):
-            running.set_steps(40)
+    running = finish(opened)
+    with full_disk(), pytest.raises(InputError, match="No space left"):
+        running.set_steps(40)
     assert (running.is_done, running.settings.steps) == (True, 30)
     assert running.state.final
     running.set_steps(40)
@@ -235,15 +219,13 @@ def test_a_run_that_cannot_be_extended_is_unchanged(
 
 def test_an_extended_and_killed_run_resumes_correctly(tmp_path: Path) -> None:
     opened = made_longer(tmp_path)
-    finish(opened, 30)
-    assert opened.running
-    opened.running.collect_rows()  # this writes the rows; the checkpoint is still that of step 25
+    finish(opened, 30).collect_rows()  # writes the rows; the checkpoint is still that of step 25
     opened.close()
     assert read_saved_model(RunFolder(tmp_path / "run")).losses["steps"].tolist() == [*range(25)]
     again = OpenRun(RunFolder(tmp_path / "run"))
-    assert again.running
-    assert again.running.state.final is None
-    assert [row.step for row in again.running.collect_rows()] == [*range(25)]
+    running = training_of(again)
+    assert running.state.final is None
+    assert [row.step for row in running.collect_rows()] == [*range(25)]
     finish(again)
     again.close()
     assert same(losses(tmp_path / "run"), losses(tmp_path / "whole"))
@@ -269,10 +251,10 @@ def test_a_diverging_rate_is_named_and_the_model_is_restored(tmp_path: Path, rat
     assert whole[-1][0] > good  # the losses of the divergence are kept
     opened.close()
     again = OpenRun(RunFolder(tmp_path / "run"))
-    assert again.running
-    assert again.running.is_done
-    assert again.running.step == good
-    assert len(again.running.collect_rows()) == len(whole)
+    running = training_of(again)
+    assert running.is_done
+    assert running.step == good
+    assert len(running.collect_rows()) == len(whole)
     again.close()
 
 
@@ -280,8 +262,7 @@ def test_without_a_snapshot_the_initial_model_is_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = begun(tmp_path / "run", rate=10.0, steps=500, dropout=0.0)
-    running = opened.running
-    assert running
+    running = training_of(opened)
     before = running.trainer.evaluate(CorpusSplit.VALIDATION, 2)
 
     def full(*_: Any) -> None:
@@ -296,8 +277,7 @@ def test_without_a_snapshot_the_initial_model_is_restored(
 
 def test_losses_are_written_before_they_are_shown(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
-    running = opened.running
-    assert running
+    running = training_of(opened)
     finish(opened, 7)
     assert rows_of(tmp_path / "run") == []
     assert [row[:4] for row in running.collect_rows()] == losses(tmp_path / "run")
@@ -307,19 +287,11 @@ def test_losses_are_written_before_they_are_shown(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_losses_that_cannot_be_written_are_shown_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_losses_that_cannot_be_written_are_shown_and_kept(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
-    running = opened.running
-    assert running
+    running = training_of(opened)
     finish(opened, 3)
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
+    with full_disk():
         assert len(running.collect_rows()) == 3
     assert running.notice.startswith("Cannot save the losses: No space left on device.")
     running.save()
@@ -341,8 +313,7 @@ def test_the_age_of_a_checkpoint_is_limited(
         SimpleNamespace(monotonic=lambda: clock.now, perf_counter=lambda: clock.now),
     )  # fmt: skip
     opened = begun(tmp_path / "run", steps=400, dropout=0.0)
-    running = opened.running
-    assert running
+    running = training_of(opened)
 
     def step() -> float:
         clock.now += step_s
@@ -365,10 +336,8 @@ def test_the_age_of_a_checkpoint_is_limited(
 
 def test_the_step_of_the_checkpoint_is_read_from_its_header(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
-    assert opened.running
     assert opened.folder.checkpoint_step() == 0
-    finish(opened, 7)
-    opened.running.save()
+    finish(opened, 7).save()
     assert opened.folder.checkpoint_step() == 7
     opened.close()
     path = opened.folder.checkpoint.path
@@ -378,20 +347,13 @@ def test_the_step_of_the_checkpoint_is_read_from_its_header(tmp_path: Path) -> N
         assert opened.folder.checkpoint_step() is None
 
 
-def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
-    finish(opened, 10)
-    running = opened.running
-    assert running
+    running = finish(opened, 10)
     running.save()
     before = opened.folder.checkpoint.path.read_bytes()
     finish(opened, 12)
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
+    with full_disk():
         running.save()
     assert "No space left on device" in running.notice
     assert opened.folder.checkpoint.path.read_bytes() == before
@@ -435,9 +397,7 @@ def without_its_text(tmp_path: Path) -> OpenRun:
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be " * 50)
     opened = begun(tmp_path / "run", source=CorpusSource(CorpusKind.FILE, str(text)), steps=30)
-    finish(opened, 29)
-    assert opened.running
-    opened.running.save()
+    finish(opened, 29).save()
     opened.close()
     text.unlink()
     return opened
@@ -445,8 +405,7 @@ def without_its_text(tmp_path: Path) -> OpenRun:
 
 def test_the_last_model_of_a_run_without_text_is_its_checkpoint(tmp_path: Path) -> None:
     opened = without_its_text(tmp_path)
-    assert opened.running
-    expected = opened.running.trainer.model.state_dict()
+    expected = training_of(opened).trainer.model.state_dict()
     again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
     kept = again.snapshots()
     assert 29 not in kept
@@ -516,26 +475,9 @@ def test_a_checkpoint_contains_the_run_metadata(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_dropout_continues_from_a_checkpoint(tmp_path: Path) -> None:
-    settings = {"model": ModelKind.TRANSFORMER, "dropout": 0.5, "steps": 4}
-    whole = begun(tmp_path / "whole", **settings)
-    finish(whole)
-    whole.close()
-    part = begun(tmp_path / "part", **settings)
-    finish(part, 2)
-    assert part.running
-    part.running.save()
-    part.close()
-    again = OpenRun(RunFolder(tmp_path / "part"))
-    finish(again)
-    again.close()
-    assert same(losses(tmp_path / "part"), losses(tmp_path / "whole"))
-
-
 def test_each_step_uses_its_own_learning_rate(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=10)
-    assert opened.running
-    training, taken = opened.running.trainer, []
+    training, taken = training_of(opened).trainer, []
     for _ in range(3):
         training.advance()
         taken.append(training.optimiser.param_groups[0]["lr"])
@@ -573,31 +515,10 @@ def test_a_run_with_invalid_settings_is_not_opened(
     assert "invalid training settings" in capsys.readouterr().err
 
 
-def test_the_notice_about_a_full_disk_disappears(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = begun(tmp_path / "run", steps=4)
-    finish(opened, 1)
-    running = opened.running
-    assert running
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as disk:
-        disk.setattr(os, "fsync", full)
-        running.save()
-        assert os.strerror(errno.ENOSPC) in running.notice
-    running.save()
-    assert running.notice == ""
-    opened.close()
-
-
 def test_losses_are_measured_without_dropout(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", dropout=0.5, steps=2)
     finish(opened, 1)
-    assert opened.running
-    training = opened.running.trainer
+    training = training_of(opened).trainer
     assert training.evaluate(CorpusSplit.TRAINING, 1) == training.evaluate(CorpusSplit.TRAINING, 1)
     opened.close()
 
@@ -613,9 +534,9 @@ def test_the_final_losses_use_other_batches_than_the_first_steps(
 
     monkeypatch.setattr(Corpus, "sample_batch", noted)
     opened = begun(tmp_path / "run")
-    assert opened.running
-    opened.running.trainer.advance()
-    opened.running.trainer.evaluate(CorpusSplit.TRAINING, 1)
+    running = training_of(opened)
+    running.trainer.advance()
+    running.trainer.evaluate(CorpusSplit.TRAINING, 1)
     trained, measured = drawn
     assert not np.array_equal(trained, measured)
     opened.close()
@@ -632,8 +553,7 @@ def test_unavailable_cores_get_no_thread(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_end_of_a_run_is_read_from_its_checkpoint(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
-    assert opened.running
-    training, file = opened.running.trainer, LinkSafeFile.at(tmp_path / "checkpoint")
+    training, file = training_of(opened).trainer, LinkSafeFile.at(tmp_path / "checkpoint")
     for is_ended in (False, True):
         written = TrainerState(seconds=1.5, first=3.0, high=2, is_ended=is_ended)
         write_checkpoint(file, training, opened.metadata, written)
@@ -706,8 +626,7 @@ def test_an_extended_run_continues_even_if_one_file_is_outdated(
     metadata["settings"]["steps"] = DONE - 1
     path.write_text(json.dumps(metadata), encoding="utf-8")
     opened = OpenRun(RunFolder(half_done))
-    assert opened.running
-    assert opened.running.step == DONE
+    assert training_of(opened).step == DONE
     opened.close()
 
 
@@ -717,9 +636,8 @@ def test_snapshots_after_the_current_step_are_not_listed(half_done: Path, tmp_pa
     with (half_done / "losses.csv").open("a") as file:
         file.write(f"{DONE},1,,0.1,1\n99999999,1,,0.1,1\n")
     opened = OpenRun(RunFolder(half_done), is_held=False)
-    assert opened.running
     assert max(opened.snapshots()) <= DONE
-    assert [row.step for row in opened.running.collect_rows()] == [*range(DONE)]
+    assert [row.step for row in training_of(opened).collect_rows()] == [*range(DONE)]
     opened.close()
     assert read_losses(half_done).steps.tolist() == [*range(DONE + 1)]
     path = half_done / "run.json"
@@ -741,8 +659,7 @@ def test_weights_that_exceed_the_memory_are_not_created(half_done: Path, machine
 
 def test_weights_of_other_sizes_are_rejected(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
-    assert opened.running
-    model = opened.running.trainer.model
+    model = training_of(opened).trainer.model
     # If the sizes were not compared, a single number would be broadcast to a whole matrix.
     small = {name: torch.ones((1,) * one.ndim) for name, one in model.named_parameters()}
     save_file(small, tmp_path / "small")
@@ -792,18 +709,17 @@ def test_every_model_has_the_settings_that_apply() -> None:
 def test_the_result_of_a_run_is_restored_when_it_is_reopened(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     finish(opened)
-    assert opened.running
-    final, written = opened.running.state.final, (tmp_path / "run" / "losses.csv").read_bytes()
+    final, written = training_of(opened).state.final, (tmp_path / "run" / "losses.csv").read_bytes()
     listed = list_runs(tmp_path)
     opened.close()
     again = OpenRun(RunFolder(tmp_path / "run"))
-    assert again.running
-    assert again.running.state.final == final
+    running = training_of(again)
+    assert running.state.final == final
     assert final
     assert (tmp_path / "run" / "losses.csv").read_bytes() == written
     assert list_runs(tmp_path) == listed  # the order of the runs has not changed
-    assert [row.step for row in again.running.collect_rows()] == list(range(30))
-    again.running.set_steps(35)
+    assert [row.step for row in running.collect_rows()] == list(range(30))
+    running.set_steps(35)
     finish(again)
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(36))
     again.close()
@@ -812,25 +728,22 @@ def test_the_result_of_a_run_is_restored_when_it_is_reopened(tmp_path: Path) -> 
 @pytest.mark.parametrize("steps", [0, 10_000_001])
 def test_a_run_cannot_be_extended_beyond_the_maximum(tmp_path: Path, steps: int) -> None:
     opened = begun(tmp_path / "run")
-    assert opened.running
+    running = training_of(opened)
     with pytest.raises(InputError, match="steps cannot be"):
-        opened.running.set_steps(steps)
-    assert opened.running.settings.steps == 30
+        running.set_steps(steps)
+    assert running.settings.steps == 30
     opened.close()
     OpenRun(RunFolder(tmp_path / "run")).close()
 
 
 def test_losses_that_are_not_text_are_ignored(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
-    finish(opened, 3)
-    assert opened.running
-    opened.running.save()
+    finish(opened, 3).save()
     opened.close()
     with (tmp_path / "run" / "losses.csv").open("ab") as file:
         file.write(b"3,\xff\xfe\n")
     again = OpenRun(RunFolder(tmp_path / "run"))
-    assert again.running
-    assert again.running.step == 3
+    assert training_of(again).step == 3
     assert [row[0] for row in losses(tmp_path / "run")] == [0, 1, 2]
     again.close()
 
@@ -871,11 +784,10 @@ def test_a_running_run_is_extended_without_reading_its_losses(
     """Reading the rows of a long run takes seconds, and the steps may be entered digit by digit."""
     opened = begun(tmp_path / "run", steps=10)
     finish(opened, 5)
-    assert opened.running
     asked: list[int] = []
     with monkeypatch.context() as patched:
         patched.setattr(LossLog, "read", lambda _, until: asked.append(until))
-        opened.running.set_steps(20)
+        training_of(opened).set_steps(20)
     assert asked == []
     finish(opened)
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(21))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.support.small_trainings import quick
+from tests.support.small_trainings import fill_disk, full_disk, quick
 from visualizer.lab.layer_document import create_layer_document
 from visualizer.language import probe, training_server
 from visualizer.language.first_probe_text import choose_probe_text
@@ -268,29 +268,15 @@ def test_settings_that_need_too_much_memory_are_rejected_with_what_fits(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_failed_final_checkpoint_is_retried_on_closing(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_final_checkpoint_is_retried_on_closing(client: Client, tmp_path: Path) -> None:
     client.open(tmp_path / "run", steps=3)
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("os.fsync", full)
+    with full_disk():
         client.say("run")
         notice = client.until("done").values["notice"]
     assert "No space left on device. Free disk space before" in notice
     assert not RunFolder(tmp_path / "run").checkpoint.exists()
     client.say("stop")
     assert RunFolder(tmp_path / "run").checkpoint.exists()
-
-
-def fill_disk(patched: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    patched.setattr("os.fsync", full)
 
 
 def test_the_first_stop_does_not_end_if_steps_would_be_lost(
@@ -345,14 +331,11 @@ def test_a_completed_run_without_a_checkpoint_is_not_ended_at_the_first_stop(
     assert client.until("done").values["final"]
 
 
-def test_a_failed_extension_is_applied_as_soon_as_possible(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_extension_is_applied_as_soon_as_possible(client: Client, tmp_path: Path) -> None:
     client.open(tmp_path / "run", steps=3)
     client.say("run")
     client.until("done")
-    with monkeypatch.context() as full:
-        fill_disk(full)
+    with full_disk():
         client.say("lengthen", steps=6)
         client.say("run")
         for _ in range(2):

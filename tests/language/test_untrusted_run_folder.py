@@ -43,9 +43,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that is at step 6 of 12."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     opened = begun(folder, steps=12)
-    finish(opened, 6)
-    assert opened.running
-    opened.running.save()
+    finish(opened, 6).save()
     opened.close()
     return folder
 
@@ -143,9 +141,7 @@ def test_a_run_that_was_changed_elsewhere_is_not_continued(folder: Path, client:
     held = OpenRun(RunFolder(folder))
     client.say("run")
     assert "is already open" in client.wait("refused").values["sentence"]
-    finish(held, 8)
-    assert held.running
-    held.running.save()
+    finish(held, 8).save()
     held.close()
     before = {name: found for name, found in tree(folder).items() if name != "."}
     for says, values in (("run", {}), ("lengthen", {"steps": 20})):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pytestqt.qtbot import QtBot
 
+    from visualizer.lab.training.process_controller import TrainingProcess
+    from visualizer.lab.training.run_state import RunState
     from visualizer.lab.window import LabWindow
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_training_process.py")))
@@ -85,6 +87,16 @@ class Student:
         QTest.keyClicks(self.window.probe, text)
         self.schedule_autosave()
 
+    def train(self, steps: int) -> Path:
+        """Train a new run to its end, and return its folder."""
+        self.type("steps", str(steps))
+        self.click("toggle")
+        self.until_said("Done")
+        return self.run.folder
+
+    def close_run(self) -> None:
+        QTest.mouseClick(self.window.settings_pane.new_run_button, LEFT)
+
     def answer(self, name: str, button: str) -> None:
         box = self.window.findChild(QMessageBox, name)
         assert box, name
@@ -93,6 +105,18 @@ class Student:
         self.schedule_autosave()
 
     # ------------------------------------------------------------------ reading
+
+    @property
+    def run(self) -> RunState:
+        run = self.window.lab.run
+        assert run
+        return run
+
+    @property
+    def training(self) -> TrainingProcess:
+        training = self.window.lab.training
+        assert training
+        return training
 
     @property
     def button(self) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from msgspec.structs import replace
 
 from visualizer.language.loss_log import LossRow, parse_rows
@@ -17,7 +21,10 @@ from visualizer.language.training_settings import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from visualizer.language.training_run import TrainingRun
 
 QUICK = TrainingSettings(
     source=CorpusSource(CorpusKind.REPEAT, size=4_000),
@@ -50,9 +57,31 @@ def begun(path: Path, **changes: Any) -> OpenRun:
     return OpenRun(RunFolder(path), quick(**changes))
 
 
-def finish(opened: OpenRun, until: int | None = None) -> None:
-    """Train a run until its end, or until the given step."""
-    running = opened.running
-    assert running
-    while not running.is_done and running.step != until:
-        running.advance()
+def training_of(opened: OpenRun) -> TrainingRun:
+    """Return the training of an open run."""
+    assert opened.running
+    return opened.running
+
+
+def finish(opened: OpenRun, until: int | None = None) -> TrainingRun:
+    """Train a run until its end, or until the given step, and return its training."""
+    training = training_of(opened)
+    while not training.is_done and training.step != until:
+        training.advance()
+    return training
+
+
+def fill_disk(patched: pytest.MonkeyPatch) -> None:
+    """Let every write fail because the disk is full."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    patched.setattr(os, "fsync", fail)
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        fill_disk(patched)
+        yield

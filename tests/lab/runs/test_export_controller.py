@@ -117,9 +117,7 @@ class Filming:
     def __init__(self, student: Student, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.window, self.path, self.student = student.window, path, student
         self.restart, self.goes_on = Event(), Event()
-        student.type("steps", "40")
-        student.click("toggle")
-        student.until_said("Done")
+        student.train(40)
         monkeypatch.setattr(controller, "write_training_film", self._write)
         self.window.run_export_controller.film_controller.create_film(path)
         student.until(self.restart.is_set)
@@ -182,8 +180,7 @@ def test_an_animation_whose_training_ends_is_reported_as_not_saved(
     asked: Asked, tmp_path: Path
 ) -> None:
     asked.train()
-    training = asked.student.window.lab.training
-    assert training
+    training = asked.student.training
     asked.film_controller.create_film(tmp_path / "training.gif")
     os.kill(training.process_id, signal.SIGKILL)
     asked.finish()

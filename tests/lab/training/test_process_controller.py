@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.lab_input import FAKE, PATIENCE_MS
 from visualizer.lab.training.process_controller import (
     ProcessEnd,
     TrainingProcess,
@@ -19,12 +19,12 @@ from visualizer.language.run_folder import settings_to_json
 from visualizer.language.training_settings import TrainingSettings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytestqt.qtbot import QtBot
 
+    from visualizer.lab.training.run_state import RunFailure
     from visualizer.language.wire_format import Message
-
-FAKE = (sys.executable, str(Path(__file__).parents[2] / "support" / "fake_training_process.py"))
-PATIENCE_MS = 20_000
 
 
 class Ear:
@@ -48,6 +48,12 @@ class Ear:
         self.qtbot.waitUntil(lambda: bool(self.ended), timeout=PATIENCE_MS)
         (ended,) = self.ended
         return ended
+
+    def hear_the_failure(self) -> RunFailure:
+        failure = self.hear_the_end().failure
+        assert failure
+        self.training.deleteLater()
+        return failure
 
 
 @pytest.fixture
@@ -82,50 +88,40 @@ def test_a_process_stopped_by_another_window_has_not_failed(ear: Ear, tmp_path: 
 def test_a_killed_process_is_reported_with_its_last_output(ear: Ear, tmp_path: Path) -> None:
     begin(ear, tmp_path / "run", TrainingSettings(seed=9))
     ear.training.send_message("run")
-    failure = ear.hear_the_end().failure
-    assert failure
+    failure = ear.hear_the_failure()
     assert "memory ran out" in failure.sentence
     assert failure.details == "Traceback: out of cheese"
     ear.training.send_message("pause")  # a message to a process that has ended is ignored
-    ear.training.deleteLater()
 
 
 def test_a_process_terminated_from_outside_is_reported(ear: Ear, tmp_path: Path) -> None:
     begin(ear, tmp_path / "run")
     ear.hear("opened")
     os.kill(ear.training.process_id, signal.SIGSEGV)
-    failure = ear.hear_the_end().failure
-    assert failure
+    failure = ear.hear_the_failure()
     assert "terminated by another program" in failure.sentence
-    ear.training.deleteLater()
 
 
 def test_a_missing_program_is_reported(qtbot: QtBot) -> None:
     ear = Ear(qtbot, TrainingProcess(("/nowhere/python",)))
-    failure = ear.hear_the_end().failure
-    assert failure
+    failure = ear.hear_the_failure()
     assert failure.sentence.startswith("Cannot start training")
     assert failure.details == "/nowhere/python"
-    ear.training.deleteLater()
 
 
 def test_a_program_that_prints_other_text_is_killed(qtbot: QtBot) -> None:
     script = "print('hell' + 'o' * 10, flush=True); import sys; sys.stdin.read()"
     noisy = (sys.executable, "-c", f"import sys; sys.stdout.write('\\0\\0\\0\\2{{]'); {script}")
     ear = Ear(qtbot, TrainingProcess(noisy))
-    failure = ear.hear_the_end().failure
-    assert failure
+    failure = ear.hear_the_failure()
     assert "Invalid message" in failure.details
-    ear.training.deleteLater()
 
 
 def test_a_failed_process_keeps_its_output(qtbot: QtBot) -> None:
     ear = Ear(qtbot, TrainingProcess((sys.executable, "-c", "raise SystemExit('no more disks')")))
-    failure = ear.hear_the_end().failure
-    assert failure
+    failure = ear.hear_the_failure()
     assert "stopped unexpectedly" in failure.sentence
     assert failure.details == "no more disks"
-    ear.training.deleteLater()
 
 
 @pytest.mark.slow
