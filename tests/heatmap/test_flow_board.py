@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRectF, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
@@ -226,6 +226,25 @@ def test_thumbnails_do_not_reveal_a_prediction(flow_hand: Hand) -> None:
     flow_hand.settle()
     assert "weights" in flow_hand.board.highlights.hidden_stages
     assert all(_is_blank(flow_hand, slot) for slot in _slots_of(flow_hand, "weights"))
+
+
+def _ribbon_gap(hand: Hand) -> np.ndarray:
+    """Return the colours between the weights and the values that the ribbons lead to."""
+    slots = {slot.heatmap.stage: slot.cells for slot in _placement(hand).slots if slot}
+    gap = QRectF(slots["weights"].topRight(), slots["context"].bottomLeft())
+    return rgb_of(hand.board.viewport().grab(gap.adjusted(3, 0, -3, 0).toAlignedRect()).toImage())
+
+
+def test_ribbons_do_not_reveal_a_predicted_weight(flow_hand: Hand) -> None:
+    flow_hand.press(Qt.Key.Key_P)
+    flow_hand.settle()
+    covered = _ribbon_gap(flow_hand)
+    flow_hand.hover(Cell("weights", (0, 3, 1)))
+    np.testing.assert_array_equal(_ribbon_gap(flow_hand), covered)
+    flow_hand.key(Qt.Key.Key_Escape)
+    flow_hand.settle()
+    flow_hand.hover(Cell("weights", (0, 3, 2)))
+    assert (_ribbon_gap(flow_hand) != covered).any()
 
 
 def test_a_heading_is_part_of_the_timeline_during_playback(flow_hand: Hand) -> None:

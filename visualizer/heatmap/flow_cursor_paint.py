@@ -96,10 +96,18 @@ def column_area(slot: PanelSlot, column: int) -> QRectF | None:
 
 
 class FlowCursor:
-    """The chain of one cell on the flow board."""
+    """The chain of one cell on the flow board.
 
-    def __init__(self, placement: FlowPlacement, cell: Cell) -> None:
-        self._placement, self._cell = placement, cell
+    Parameters
+    ----------
+    hidden_stages : frozenset of str
+        Stages that a prediction hides; no ribbon shows their values.
+    """
+
+    def __init__(
+        self, placement: FlowPlacement, cell: Cell, hidden_stages: frozenset[str] = frozenset()
+    ) -> None:
+        self._placement, self._cell, self._hidden_stages = placement, cell, hidden_stages
         names = (column.states for column in placement.panels.columns)
         self._at = next((at for at, states in enumerate(names) if cell.stage in states), None)
         self.query: int | None = None
@@ -329,7 +337,7 @@ class FlowCursor:
         columns = self._placement.panels.columns
         source = next((at for at in self._row_sources(context) if columns[at].is_query_key), None)
         row, slot = self._row_area(source, self.query), self._slot(source)
-        if row is None or slot is None:
+        if row is None or slot is None or slot.heatmap.stage in self._hidden_stages:
             return
         values = slot.heatmap.values[slot.heatmap.rows.cell(self.query)]
         shares = np.abs(np.where(np.isfinite(values), values, 0))
@@ -427,11 +435,15 @@ def _ribbon(start: QRectF, end: QRectF) -> QPainterPath:
 
 
 def paint_flow_cursor(
-    painter: QPainter, placement: FlowPlacement, cell: Cell | None, theme: Theme
+    painter: QPainter,
+    placement: FlowPlacement,
+    cell: Cell | None,
+    hidden_stages: frozenset[str],
+    theme: Theme,
 ) -> None:
     """Paint the chain of the hovered or pinned cell."""
     if cell is not None and not cell.fold:
-        FlowCursor(placement, cell).paint(painter, theme)
+        FlowCursor(placement, cell, hidden_stages).paint(painter, theme)
 
 
 def paint_layer_cell(

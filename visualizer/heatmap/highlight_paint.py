@@ -16,7 +16,7 @@ from visualizer.heatmap.cell_cursor_paint import (
 )
 from visualizer.heatmap.panel_margins import row_sums_width
 from visualizer.heatmap.panel_paint import MIN_STRUCK_CELL_PX, cell_areas, paint_mask
-from visualizer.widgets.fonts import scaled_font
+from visualizer.widgets.fonts import scaled_font, text_scale
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board import PendingCells
@@ -99,6 +99,8 @@ MIN_GRID_CELL_PX = 8
 MIN_UNDERLINED_CELL_PX = 20
 MIN_CELL_WITH_GAP_PX = 20
 """Minimum size in pixels of cells that are separated by a gap."""
+QUESTION_PX = 20
+"""Size of the question mark on a covered panel."""
 COMPUTED_WIDTH, INPUT_WIDTH = 3.0, 1.5
 """Frame widths of computed cells and of inputs."""
 BAR_EXTRA_WIDTH_PX = 1.5
@@ -111,7 +113,9 @@ def paint_highlights(
     """Cover the hidden part of a panel, and highlight computed cells and inputs."""
     stage = slot.heatmap.stage
     if stage in highlights.hidden_stages:
-        _paint_covered(painter, slot, theme)
+        _paint_covered(
+            painter, slot, theme, is_marked=stage in {at.stage for at in highlights.marks}
+        )
     for reach in highlights.computed_extents:
         if reach.stage == stage:
             _paint_empty(painter, slot, reach, theme)
@@ -130,13 +134,19 @@ def paint_highlights(
     paint_prediction_marks(painter, slot, highlights, theme)
 
 
-def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme, *, is_marked: bool) -> None:
+    """Cover a panel; "?" is inside a cell that has room for it, so that no frame crosses it."""
     area = slot.cells.adjusted(0, 0, row_sums_width(slot.heatmap), 0)
     painter.fillRect(area, QColor(theme.paper))
     _paint_grid(painter, slot, 0, theme)
-    painter.setFont(scaled_font(20))
+    if is_marked:
+        return
+    painter.setFont(scaled_font(QUESTION_PX))
     painter.setPen(QColor(theme.quiet))
-    painter.drawText(slot.cells, panel_margins_paint.ALIGN_CENTRE, "?")
+    is_roomy = min(slot.cell_width, slot.cell_height) >= QUESTION_PX * text_scale()
+    rows, columns = slot.heatmap.rows.visible_range, slot.heatmap.columns.visible_range
+    middle = slot.cell(rows[len(rows) // 2], columns[len(columns) // 2])
+    painter.drawText(middle if is_roomy else slot.cells, panel_margins_paint.ALIGN_CENTRE, "?")
 
 
 def uncomputed_areas(slot: PanelSlot, reach: ComputedExtent) -> tuple[QRectF, ...]:

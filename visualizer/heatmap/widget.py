@@ -430,7 +430,8 @@ class BoardCanvas(CellScrollArea):
             paint_token(painter, flow, token, is_row=is_row, theme=self._theme)
         else:
             cell = self.cell_cursor.hovered or self.cell_cursor.pinned
-            paint_flow_cursor(painter, flow, cell, self._theme)
+            hidden = self.highlights.hidden_stages
+            paint_flow_cursor(painter, flow, cell, hidden, self._theme)
 
     def _pinned_layer_cell(self, flow: FlowPlacement) -> LayerCell | None:
         """Return the pinned layer weight; None while a cell or a token is under the pointer."""

@@ -444,7 +444,8 @@ def paint_page(
         if flow and figure.highlights.step:
             paint_step_labels(painter, flow, figure.highlights.leading, theme)
         elif flow:
-            paint_flow_cursor(painter, flow, figure.cursor.pinned, theme)
+            hidden = figure.highlights.hidden_stages
+            paint_flow_cursor(painter, flow, figure.cursor.pinned, hidden, theme)
         panel_margins_paint.paint_column_heads(painter, page.layout.column_heads, theme)
     finally:  # also if the progress callback raises an exception
         painter.restore()
