@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +55,8 @@ HEAD_DOT_PX, DOTTED_NAME_PX, TAB_FOOT_PX = 8, 13, 8
 HEAD_EDGE_PX = 3
 TURNS = ("‹", "›")
 SUBSCRIPT_PX = 9
+SUBSCRIPT = re.compile(r"(?<=\bW)_(\w+)")
+"""The letters after a weight matrix; other layers have the names from their model."""
 ALL_HEADS = "All heads"
 RESIDUAL_TEXTS = (
     "residual stream: each token keeps its vector, and each part adds to it",
@@ -293,7 +296,7 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
             _draw_text(painter, area.left() + wanted, area, scale_text, font, theme.quiet)
     shown = _fitting_operation(operation, right - area.left(), metrics)
     if shown:
-        _draw_text(painter, area.left(), area, shown, font, theme.quiet)
+        _draw_symbols(painter, area.left(), area, _symbol_parts(shown, OPERATION_PX), theme.quiet)
 
 
 def _fitting_operation(operation: str, room: float, metrics: QFontMetricsF) -> str:
@@ -316,33 +319,32 @@ def _paint_ramp(painter: QPainter, panel: Heatmap, area: QRectF, theme: Theme) -
 
 
 def _paint_operand_name(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
-    """Paint the name of the panel above a column."""
+    """Paint the name of the panel above a column, if there is room for it."""
     if placement.operands[at] is None:
         return
     name, area = operand_name(placement, at)
-    painter.setFont(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
-    painter.setPen(QColor(theme.quiet))
+    parts = _symbol_parts(name, SMALL_LABEL_PX, QFont.Weight.DemiBold)
+    width = sum(QFontMetricsF(font).horizontalAdvance(part) for part, font, _ in parts)
     if placement.panels.columns[at].is_operand_transposed:
-        painter.drawText(area, ALIGN_RIGHT, name)
-    else:
-        _paint_name(painter, area, name)
+        area.setLeft(area.right() - width)
+    if width <= area.width():
+        _draw_symbols(painter, area.left(), area, parts, theme.quiet)
 
 
-def _paint_name(painter: QPainter, area: QRectF, name: str) -> None:
-    """Paint the name of a matrix; the text after an underscore is a subscript."""
-    is_weight = name.startswith("W_")  # other layers have the names from their model
-    base, _, below = name.partition("_") if is_weight else (name, "", "")
-    strong, small = painter.font(), scaled_font(SUBSCRIPT_PX, QFont.Weight.DemiBold)
-    width = QFontMetricsF(strong).horizontalAdvance(base)
-    below_width = QFontMetricsF(small).horizontalAdvance(below)
-    if width + below_width > area.width():  # a narrow canvas
-        return
-    painter.drawText(QRectF(area.left(), area.top(), width + 2, area.height()), ALIGN_LEFT, base)
-    if below:
-        foot = area.translated(width, 3 * text_scale())
-        foot.setWidth(below_width + 2)
-        painter.setFont(small)
-        painter.drawText(foot, ALIGN_LEFT, below)
+def _symbol_parts(
+    text: str, size: int, weight: QFont.Weight = QFont.Weight.Normal
+) -> list[tuple[str, QFont, float]]:
+    """Split text into parts with their fonts and offsets: letters after "W_" are subscripts."""
+    font, small = scaled_font(size, weight), scaled_font(SUBSCRIPT_PX, weight)
+    parts = enumerate(SUBSCRIPT.split(text))
+    return [(part, small if at % 2 else font, at % 2 * 3 * text_scale()) for at, part in parts]
+
+
+def _draw_symbols(
+    painter: QPainter, x: float, area: QRectF, parts: list[tuple[str, QFont, float]], ink: str
+) -> None:
+    for part, font, offset in parts:
+        x = _draw_text(painter, x, area.translated(0, offset), part, font, ink)
 
 
 def _paint_axis_names(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
