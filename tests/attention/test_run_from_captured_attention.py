@@ -19,9 +19,8 @@ from visualizer.attention.captured_run import (
 )
 from visualizer.attention.spec import BooleanMatrix, Dtype, MaskKind
 from visualizer.attention.stages import Operation, is_hatched
-from visualizer.explanations.explain import explain
+from visualizer.explanations.explain import describe_step, explain
 from visualizer.features.explain.presenter import head_cell_panel
-from visualizer.features.playback.presenter import describe_step
 from visualizer.format import format_share
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board

@@ -27,9 +27,8 @@ from visualizer.attention.captured_attention import numbered_labels
 from visualizer.attention.layer_operations import ResidualStream, weight_names
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import Operation
-from visualizer.explanations.explain import explain
+from visualizer.explanations.explain import describe_step, explain
 from visualizer.features.explain.presenter import head_cell_panel
-from visualizer.features.playback.presenter import describe_step
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
 from visualizer.models.layer_recorder import record_module_calls
 from visualizer.models.recorded_runs import LayerRun, create_layer_run, group_calls

@@ -20,8 +20,7 @@ from visualizer.api.attention_api import Attention
 from visualizer.attention.captured_run import create_captured_run
 from visualizer.attention.spec import Device
 from visualizer.attention.stages import Operation
-from visualizer.explanations.explain import explain
-from visualizer.features.playback.presenter import describe_step
+from visualizer.explanations.explain import describe_step, explain
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, describe_heads
 from visualizer.models.opened_model import open_model

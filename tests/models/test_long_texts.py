@@ -19,9 +19,8 @@ from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.head_measures import measure_heads
 from visualizer.attention.spec import Device, MaskKind
 from visualizer.errors import InputError
-from visualizer.explanations.explain import explain
+from visualizer.explanations.explain import describe_step, explain
 from visualizer.features.explain.presenter import head_cell_panel
-from visualizer.features.playback.presenter import describe_step
 from visualizer.models import long_text_reading, long_text_recorder
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.layer_lookup import HEAD_MEASURES

@@ -14,8 +14,8 @@ from tests.support.shown_arithmetic import cell_faults, line_faults
 from tests.support.tiny_models import inputs_of, tiny_model
 from visualizer.attention.captured_attention import numbered_labels
 from visualizer.attention.layer_operations import SinkSoftmax
+from visualizer.explanations.explain import describe_step
 from visualizer.features.explain.presenter import head_cell_panel
-from visualizer.features.playback.presenter import describe_step
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.layer_recorder import record_module_calls
 from visualizer.models.recorded_runs import create_layer_run, group_calls

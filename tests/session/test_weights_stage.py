@@ -11,12 +11,12 @@ from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.spec import BooleanMatrix, MaskRoute
+from visualizer.explanations.explain import describe_step
 from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.head_scatter.presenter import SCATTER_PANEL, present_scatter
 from visualizer.features.head_table.presenter import HEADS_PANEL, present_heads
 from visualizer.features.layer_overview.presenter import present_layers
 from visualizer.features.line_view.presenter import LINES_PANEL
-from visualizer.features.playback.presenter import describe_step
 from visualizer.features.token_strip.presenter import TOKENS_PANEL, cell_of_token
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document

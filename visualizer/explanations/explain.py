@@ -1,4 +1,4 @@
-"""Explains individual cells: the terms of a cell, the sources of their factors, and an equation."""
+"""Explains cells and steps: terms with the sources of their factors, equations, and sentences."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from visualizer.explanations import (
     scores,
     weights,
 )
+from visualizer.explanations.cell_info import CellInfo
 from visualizer.explanations.cell_terms import (
     CellIndex,
     EquationPart,
@@ -24,7 +25,9 @@ from visualizer.explanations.cell_terms import (
     ExplainedCell,
     Explanation,
 )
+from visualizer.explanations.step_context import EMPTY_SYMBOL, StepContext
 from visualizer.format import format_number
+from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import caption_cell
 
 if TYPE_CHECKING:
@@ -105,3 +108,37 @@ def cell_equation(trace: Trace, explanation: Explanation) -> Equation:
     )
     result = format_number(explanation.value) if written.is_computed_number else ""
     return Equation(explanation.stage.noun, parts, result)
+
+
+def describe_step(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
+    """Describe a step in one sentence with the tokens in bold (HTML).
+
+    If a row has only one cell, the caption describes the row.
+
+    Parameters
+    ----------
+    leading : tuple of int
+        The layer and the text, as an index into the run's leading axes.
+    head : int
+        The head to describe if the stage has heads.
+    """
+    context = StepContext(run, leading, step, min(head, run.trace.spec.heads - 1))
+    texts = EXPLAINERS[context.stage.operation]
+    if len(step.rows) > 1 and run.trace.cached_stage(step.stage).is_blockwise:
+        told = f"{context.stage.description}, in all {len(step.rows):,} rows"  # without the numbers
+        return context.sentence(told)
+    if len(step.rows) > 1:
+        return context.sentence(texts.stage_sentence(context))
+    if len(step.columns) == run.trace.shape(step.stage)[-1]:
+        return context.sentence(texts.row_sentence(context))
+    return _describe_cell(context)
+
+
+def _describe_cell(context: StepContext) -> str:
+    head = (context.head,) if "head" in context.stage.dims else ()
+    cell = Cell(context.stage.name, (*head, context.row_index, context.step.columns[0]))
+    explanation = explain(context.run.trace, cell.stage, (*context.leading, *cell.place))
+    info = CellInfo(context.run, context.leading, cell, explanation)
+    sentence = EXPLAINERS[context.stage.operation].explain_cell(info)
+    sentence = sentence.replace("<b></b>", f"<b>{EMPTY_SYMBOL}</b>")
+    return info.with_head(sentence)

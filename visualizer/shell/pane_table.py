@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from visualizer.features.comparison_bar import presenter as comparison_bar_presenter
-from visualizer.features.explain import code_presenter
+from visualizer.features.explain import code_presenter, stage_presenter
 from visualizer.features.explain import pane_spec as explain
 from visualizer.features.head_scatter import pane_spec as head_scatter
 from visualizer.features.head_table import pane_spec as head_table
@@ -51,6 +51,7 @@ PANELS: tuple[PanelSpec[Any], ...] = (
     view_bar_presenter.PANEL,
     mask_editor_presenter.PANEL,
     code_presenter.PANEL,
+    stage_presenter.PANEL,
     *(pane.panel for pane in PANES if pane.panel),
 )
 """The panels of a screen; prefetched panels follow the panels on which they depend."""

@@ -29,8 +29,8 @@ from visualizer.attention.spec import (
     ScaleKind,
 )
 from visualizer.attention.stages import Operation
+from visualizer.explanations.explain import describe_step
 from visualizer.explanations.step_context import LargestValue, format_trimmed, format_vector
-from visualizer.features.playback.presenter import describe_step
 from visualizer.format import format_number, format_share, shorten
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.timeline import Step

@@ -164,7 +164,10 @@ CODE_PANEL: PanelId[CodePanel | None] = PanelId("Code")
 
 
 def present_code(resolved: ResolvedView) -> CodePanel:
-    """Present the code; highlight the line of the current stage or else of the cell's stage."""
+    """Present the code, and highlight the line of the current stage.
+
+    Without a playback step, this is the stage of the explained cell or else the stage in focus.
+    """
     model, reading, dialect = resolved.document.model, resolved.run.reading, resolved.view.dialect
     if model and reading:
         layer = reading.layers[resolved.run.trace.axis_position("layer", resolved.leading)]
@@ -172,7 +175,9 @@ def present_code(resolved: ResolvedView) -> CodePanel:
         lines = model_script_lines(model, reading, resolved.document.text, layer, head)
         return CodePanel("In code", dialect, tuple(map(CodePanelLine, lines)))
     cell = resolved.pointed or resolved.step_cell
-    stage = resolved.focus or (cell.stage if cell else None)
+    flow = resolved.flow
+    in_focus = flow.stages[flow.focus] if flow else None
+    stage = resolved.focus or (cell.stage if cell else in_focus)
     return present_run_code(resolved.run, dialect, stage)
 
 

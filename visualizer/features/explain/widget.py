@@ -23,6 +23,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QWidget
 
 from visualizer.features.explain.code_widget import CodeSection
 from visualizer.features.explain.presenter import CELL_PANEL
+from visualizer.features.explain.stage_presenter import NO_STAGE, STAGE_PANEL
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import WrappingLabel
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction, QPaintEvent, QResizeEvent
 
     from visualizer.features.explain.presenter import CellPanel, TermLine
+    from visualizer.features.explain.stage_presenter import StagePanel
     from visualizer.session.screen import Screen
 
 NEXT_TITLE = "Used in"
@@ -172,13 +174,19 @@ def _marked_html(text: str, term: TermLine, theme: Theme) -> str:
 
 
 class _ScrolledColumn(QWidget):
-    """The scrolled content, with the height that its labels need at their current width.
+    """The scrolled content, with the height that its labels need at the current width.
 
-    Qt's own size hint also lays out all labels at their minimum width, which they never have.
+    Qt's own size hints lay out all labels at their minimum width, which they never have, or at
+    their earlier width, which a label that was hidden does not have any more.
     """
 
     def sizeHint(self) -> QSize:
         return self.minimumSizeHint()
+
+    def minimumSizeHint(self) -> QSize:
+        layout = self.layout()
+        assert layout is not None
+        return QSize(0, layout.totalHeightForWidth(self.width()))
 
 
 class _TermsLabel(WrappingLabel):
@@ -302,7 +310,7 @@ class ExplainPane(QWidget):
         whole.addStretch(1)
         self._unpin: QToolButton | None = None
         self._panel: CellPanel | None = None
-        self._theme = LIGHT
+        self._stage, self._theme = NO_STAGE, LIGHT
         self._show_texts()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -323,7 +331,8 @@ class ExplainPane(QWidget):
 
     def _fit_height(self) -> None:
         least = round(MIN_EXPLANATION_PX * text_scale())
-        self.scroll_area.setMaximumHeight(max(least, self._inner.sizeHint().height()))
+        height = self._inner.sizeHint().height() + 2 * self.scroll_area.frameWidth()
+        self.scroll_area.setMaximumHeight(max(least, height))
 
     def add_history_buttons(self, *actions: QAction) -> None:
         """Add buttons next to the heading to go back and forward through the followed links."""
@@ -363,14 +372,17 @@ class ExplainPane(QWidget):
             self.followed.emit(self._panel.next_cells[int(link)].cell)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        self.show_cell(screen.panel(CELL_PANEL), theme)
+        self.show_cell(screen.panel(CELL_PANEL), theme, screen.panel(STAGE_PANEL))
         self.code_section.show_screen(screen, theme)
 
-    def show_cell(self, panel: CellPanel | None, theme: Theme) -> None:
-        """Show the explanation of a cell, or a placeholder."""
-        if (panel, theme) == (self._panel, self._theme):
+    def show_cell(
+        self, panel: CellPanel | None, theme: Theme, stage: StagePanel = NO_STAGE
+    ) -> None:
+        """Show the explanation of a cell or else of a stage, or a placeholder without either."""
+        stage = NO_STAGE if panel else stage
+        if (panel, theme, stage) == (self._panel, self._theme, self._stage):
             return
-        self._panel, self._theme = panel, theme
+        self._panel, self._theme, self._stage = panel, theme, stage
         self._show_texts()
         if self.isVisible():
             # Lay out before painting; otherwise Qt paints, resizes, and paints again.
@@ -380,7 +392,7 @@ class ExplainPane(QWidget):
 
     def _show_texts(self) -> None:
         panel, theme = self._panel, self._theme
-        set_accessible_value(self, panel.plain if panel else "")
+        set_accessible_value(self, panel.plain if panel else self._stage.plain)
         self.value.setVisible(panel is not None and bool(panel.value))
         self.terms.setVisible(panel is not None and bool(panel.formula))
         self.closing.setVisible(panel is not None and bool(panel.closing))
@@ -388,8 +400,12 @@ class ExplainPane(QWidget):
         if self._unpin:
             self._unpin.setVisible(panel is not None and panel.is_pinned)
         if panel is None:
-            self.heading.setText("")
-            self.sentence.setText(EMPTY_MESSAGE)
+            stage = self._stage
+            self.heading.setText(escape(stage.heading))
+            sentence = _sized_html(stage.sentence, SENTENCE_SIZE_PX)
+            self.sentence.setText(sentence if stage.sentence else EMPTY_MESSAGE)
+            self.value.setVisible(bool(stage.sentence))
+            self.value.setText(f"<span style='color:{theme.quiet}'>{EMPTY_MESSAGE}</span>")
             return
         self.heading.setText(escape(panel.heading))
         self.sentence.setText(_sized_html(panel.sentence, SENTENCE_SIZE_PX))

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.explanations.cell_info import CellInfo
-from visualizer.explanations.explain import EXPLAINERS, Equation, equation, explain
+from visualizer.explanations.explain import Equation, describe_step, equation
 from visualizer.explanations.prediction_judge import prediction_instruction
-from visualizer.explanations.step_context import EMPTY_SYMBOL, StepContext
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.session.cell_address import Cell
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
@@ -22,46 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.run import Run
-    from visualizer.attention.trace import LeadingIndex
     from visualizer.heatmap.highlights import Highlights
     from visualizer.session.resolved_view import ResolvedView
-    from visualizer.session.timeline import Step
     from visualizer.session.user_prediction import PredictionQuestion
     from visualizer.widgets.theme import Theme
-
-
-def describe_step(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
-    """Describe a step in one sentence with the tokens in bold (HTML).
-
-    If a row has only one cell, the caption describes the row.
-
-    Parameters
-    ----------
-    leading : tuple of int
-        The layer and the text, as an index into the run's leading axes.
-    head : int
-        The head to describe if the stage has heads.
-    """
-    context = StepContext(run, leading, step, min(head, run.trace.spec.heads - 1))
-    texts = EXPLAINERS[context.stage.operation]
-    if len(step.rows) > 1 and run.trace.cached_stage(step.stage).is_blockwise:
-        told = f"{context.stage.description}, in all {len(step.rows):,} rows"  # without the numbers
-        return context.sentence(told)
-    if len(step.rows) > 1:
-        return context.sentence(texts.stage_sentence(context))
-    if len(step.columns) == run.trace.shape(step.stage)[-1]:
-        return context.sentence(texts.row_sentence(context))
-    return _describe_cell(context)
-
-
-def _describe_cell(context: StepContext) -> str:
-    head = (context.head,) if "head" in context.stage.dims else ()
-    cell = Cell(context.stage.name, (*head, context.row_index, context.step.columns[0]))
-    explanation = explain(context.run.trace, cell.stage, (*context.leading, *cell.place))
-    info = CellInfo(context.run, context.leading, cell, explanation)
-    sentence = EXPLAINERS[context.stage.operation].explain_cell(info)
-    sentence = sentence.replace("<b></b>", f"<b>{EMPTY_SYMBOL}</b>")
-    return info.with_head(sentence)
 
 
 CLOSING = "All steps are computed. Point at a number to see its calculation."

@@ -1,0 +1,69 @@
+"""What the Explain pane shows while no cell is explained: the computation of the stage in focus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.brief_repr import brief_repr
+from visualizer.explanations.explain import describe_step
+from visualizer.features.explain.presenter import EXPLAIN_PANE, plain_text
+from visualizer.session.pane_spec import PanelSpec
+from visualizer.session.screen import PanelId
+from visualizer.session.timeline import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.session.resolved_view import ResolvedView
+
+
+class StagePanel(Struct, frozen=True):
+    """The explanation of a stage.
+
+    Parameters
+    ----------
+    heading : str
+        The title of the stage; empty if no stage is explained.
+    sentence : str
+        The computation in one sentence with the tokens in bold (HTML).
+    """
+
+    heading: str = ""
+    sentence: str = ""
+    made_of: Hashable = None
+
+    __repr__ = brief_repr
+
+    @property
+    def plain(self) -> str:
+        """The sentence without markup, for screen readers."""
+        return plain_text(self.sentence)
+
+
+NO_STAGE = StagePanel()
+STAGE_PANEL: PanelId[StagePanel] = PanelId("Stage")
+
+
+def present_stage(resolved: ResolvedView, previous: StagePanel) -> StagePanel:
+    """Explain the stage in focus on the flow board; a prediction must not be revealed."""
+    run, leading, flow = resolved.run, resolved.leading, resolved.flow
+    if flow is None or resolved.prediction:
+        return NO_STAGE
+    name = flow.stages[flow.focus]
+    made_of = run, leading, name, flow.head
+    if previous.made_of == made_of:
+        return previous
+    rows, columns = run.trace.shape(name)[-2:]
+    sentence = describe_step(run, leading, Step(name, range(rows), range(columns)), flow.head)
+    return StagePanel(run.trace.stage_at(name, leading).title, sentence, made_of)
+
+
+PANEL = PanelSpec(
+    STAGE_PANEL,
+    lambda resolved, moment, previous: present_stage(resolved, previous),
+    NO_STAGE,
+    EXPLAIN_PANE,
+    prefetch=lambda resolved, made, previous: present_stage(resolved, previous),
+)
