@@ -563,7 +563,7 @@ def test_the_view_of_all_heads_names_the_head_and_escape_leaves_it(flow_hand: Ha
     flow_hand.settle()
     assert flow_hand.board.board_layout.flow is None
     flow_hand.hover(Cell("weights", (1, 3, 1)))
-    flow_hand.until(lambda: "head 2" in flow_hand.said)
+    flow_hand.until(lambda: "head 2" in flow_hand.caption)
     flow_hand.leave()
     flow_hand.settle()
     flow_hand.board.setFocus()

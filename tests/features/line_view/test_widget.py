@@ -136,7 +136,7 @@ def test_the_line_under_the_pointer_is_the_cell_that_is_told(lines: Lines) -> No
         lines.hover(cell)
         assert lines.window.workspace.view.hovered == cell
         assert lines.panel.cell == cell
-    assert lines.hand.said == "In head 2, one (query 5) attends to journey (key 2) with weight 20%."
+    assert lines.hand.said == "one (query 5) attends to journey (key 2) with weight 20%."
     lines.hand.leave()
     leave(lines.view)
     assert lines.panel.highlighted_lines is None
@@ -289,7 +289,7 @@ def test_every_control_says_what_it_is(lines: Lines) -> None:
     assert len(names) == 4
     assert "" not in names
     lines.hover(JOURNEY)
-    assert pane.view.accessibleDescription() == lines.hand.said
+    assert pane.view.accessibleDescription() == f"In head 1, {lines.hand.said}"
 
 
 def test_a_long_text_is_thinned_and_says_so(lines: Lines) -> None:
