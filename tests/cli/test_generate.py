@@ -21,9 +21,8 @@ from visualizer.app import main
 from visualizer.generation.generation_tree import GenerationTree
 from visualizer.lab.runs.store import store_probe
 from visualizer.language import probe as language_probe
-from visualizer.language.first_probe_text import choose_probe_text
 from visualizer.language.open_run import OpenRun
-from visualizer.language.run_folder import RunFolder
+from visualizer.language.run_folder import RunFolder, choose_probe_text
 from visualizer.language.sampling import DIVERGED_ERROR, Sampling, sampling_probabilities
 from visualizer.language.saved_model import iterate_tokens
 from visualizer.language.tokenizers import TokenizerKind

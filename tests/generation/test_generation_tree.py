@@ -130,10 +130,7 @@ def test_a_token_in_words() -> None:
     tree = GenerationTree(("x",)).pick(0, "a", 0.5).step_back()
     tree = tree.append_sampled(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
     words = [chip.description for chip in present_generation(tree).chips]
-    assert words == [
-        "“x”, prompt",
-        "“b”, sampled, probability 25%, branch 2 of 2",
-    ]
+    assert words == ["“x”, prompt", "“b”, sampled, probability 25%, branch 2 of 2"]
     assert (
         present_generation(tree.step_back())
         .chips[-1]

@@ -100,9 +100,7 @@ def step_of(lab: LabStateController) -> int:
     return lab.run.step
 
 
-def test_a_killed_run_resumes_and_continues_in_the_background(
-    real: Student,
-) -> None:
+def test_a_killed_run_resumes_and_continues_in_the_background(real: Student) -> None:
     real.type("steps", "1000000")
     real.click("toggle")
     lab = real.window.lab

@@ -19,8 +19,7 @@ from visualizer.lab.training.run_state import (
     apply_opened_run,
     apply_progress,
 )
-from visualizer.language.first_probe_text import choose_probe_text
-from visualizer.language.run_folder import settings_to_json
+from visualizer.language.run_folder import choose_probe_text, settings_to_json
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_settings import CorpusKind, CorpusSource, TrainingSettings
 from visualizer.language.wire_format import Message

@@ -438,9 +438,7 @@ def test_closing_stops_with_a_checkpoint(student: Student) -> None:
     assert not detached_controller.is_training(folder)
 
 
-def test_with_a_full_disk_training_stops_only_at_the_second_request(
-    student: Student,
-) -> None:
+def test_with_a_full_disk_training_stops_only_at_the_second_request(student: Student) -> None:
     student.type("seed", "28")
     begin(student)
     student.click("stop")
@@ -703,9 +701,7 @@ def test_a_run_paused_by_another_program_stays_paused(student: Student) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
-def test_a_run_trained_on_the_command_line_continues_after_a_takeover(
-    student: Student,
-) -> None:
+def test_a_run_trained_on_the_command_line_continues_after_a_takeover(student: Student) -> None:
     folder = paused_and_left(student)
     with held(folder):
         wait_for(student, folder)
@@ -743,12 +739,7 @@ def test_a_run_that_cannot_continue_in_the_background_stays_open(student: Studen
 def test_a_background_start_counts_as_training_before_it_locks_the_run(student: Student) -> None:
     folder = begin(student)
     # This process never locks the run.
-    student.window.lab.command = (
-        sys.executable,
-        "-S",
-        "-c",
-        "pass",
-    )
+    student.window.lab.command = (sys.executable, "-S", "-c", "pass")
     student.close_run()
     student.answer("leaving", "&Keep training")
     end_of_all(student)

@@ -58,9 +58,7 @@ def test_settings_that_do_not_fit_are_rejected_with_what_fits() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("of_eight_gib")
-def test_processes_share_a_batch_and_on_the_cpu_the_memory(
-    machine: Machine,
-) -> None:
+def test_processes_share_a_batch_and_on_the_cpu_the_memory(machine: Machine) -> None:
     settings = replace(HUGE, width=64, layers=3, device=Device.CPU)
     fits = _refused(settings, SINGLE_PROCESS)
     shared = _refused(settings, BatchSharing(4, 4))

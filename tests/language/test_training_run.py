@@ -618,9 +618,7 @@ def test_tensors_that_do_not_fit_the_model_are_rejected(
         OpenRun(RunFolder(half_done))
 
 
-def test_an_extended_run_continues_even_if_one_file_is_outdated(
-    half_done: Path,
-) -> None:
+def test_an_extended_run_continues_even_if_one_file_is_outdated(half_done: Path) -> None:
     path = half_done / "run.json"
     metadata = json.loads(path.read_text(encoding="utf-8"))
     metadata["settings"]["steps"] = DONE - 1

@@ -12,8 +12,12 @@ import pytest
 from tests.support.small_trainings import fill_disk, full_disk, quick
 from visualizer.lab.layer_document import create_layer_document
 from visualizer.language import probe, training_server
-from visualizer.language.first_probe_text import choose_probe_text
-from visualizer.language.run_folder import RunFolder, settings_from_json, settings_to_json
+from visualizer.language.run_folder import (
+    RunFolder,
+    choose_probe_text,
+    settings_from_json,
+    settings_to_json,
+)
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_run import TrainingRun
 from visualizer.language.training_server import TrainingServer

@@ -39,11 +39,7 @@ WRONG = [
     ({"model": ModelKind.BIGRAM, "layers": -1}, "layers", "The number of layers cannot be -1."),
     ({"source": CorpusSource(CorpusKind.FILE, "a", size=2**62)}, "size", "The text length"),
     ({"source": CorpusSource(seed=2**31)}, "kind", "The text seed must be at least 0 and"),
-    (
-        {"source": CorpusSource(size=10)},
-        "size",
-        "The text length cannot be 10. Use 1,000 or more.",
-    ),
+    ({"source": CorpusSource(size=10)}, "size", "The text length cannot be 10. Use 1,000 or more."),
 ]
 
 

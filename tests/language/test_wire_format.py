@@ -50,9 +50,7 @@ def test_an_incomplete_message_is_not_delivered() -> None:
     assert not message.arrays["losses"].flags.writeable
 
 
-def test_a_long_message_is_parsed_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_long_message_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = [f"word {number}" for number in range(2_000)]
     packed = Message("opened", {"tokens": tokens}, {"losses": np.arange(4_000.0)}).pack()
     asked: list[int] = []

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from visualizer.cli import option_parser
 from visualizer.console import escape_control_characters, print_message, write_output
 from visualizer.errors import InputError
-from visualizer.language.first_probe_text import choose_probe_text
-from visualizer.language.run_folder import RunFolder
+from visualizer.language.run_folder import RunFolder, choose_probe_text
 from visualizer.language.sampling import Sampling, check_sampling
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_folder import is_model_folder

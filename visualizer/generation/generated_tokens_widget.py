@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QPushButton,
-    QSpinBox,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSpinBox, QToolButton, QWidget
 
 from visualizer.format import format_share
 from visualizer.generation.generated_tokens_presenter import GeneratedToken, GenerationPanel

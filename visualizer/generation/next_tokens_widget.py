@@ -18,11 +18,7 @@ from visualizer.generation.next_tokens_presenter import (
     NextTokensPanel,
 )
 from visualizer.language.sampling import Sampling, check_sampling
-from visualizer.widgets.accessibility import (
-    Politeness,
-    announce,
-    set_accessible_value,
-)
+from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import has_command_modifier
 from visualizer.widgets.labels import PlainLabel, plain_tooltip, show_tooltip

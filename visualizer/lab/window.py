@@ -6,14 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtWidgets import (
-    QApplication,
-    QLineEdit,
-    QMainWindow,
-    QScrollArea,
-    QTabWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QLineEdit, QMainWindow, QScrollArea, QTabWidget, QWidget
 
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.next_tokens_widget import NextTokensPane

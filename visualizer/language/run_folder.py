@@ -18,7 +18,7 @@ from msgspec import Struct
 from visualizer.attention.spec import Device
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, system_error_reason
-from visualizer.language.tokenizers import TokenizerKind, Vocabulary
+from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 from visualizer.language.training_settings import (
     CorpusKind,
     CorpusSource,
@@ -99,6 +99,18 @@ class RunMetadata(Struct, frozen=True):
     def vocabulary(self) -> Vocabulary:
         """The vocabulary of the run, which maps tokens to ids."""
         return Vocabulary(self.tokens, self.settings.source.effective_tokenizer)
+
+
+MAX_PROBE_CHARACTERS, MAX_PROBE_WORDS = 32, 12
+
+
+def choose_probe_text(sample: str, settings: TrainingSettings) -> str:
+    """Return the default probe: the start of the training text, short enough for a glance."""
+    line = next((line for line in sample.splitlines() if line.strip()), "")
+    tokenizer = settings.source.effective_tokenizer
+    most = MAX_PROBE_WORDS if tokenizer is TokenizerKind.WORDS else MAX_PROBE_CHARACTERS
+    tokens = tokenize(line, tokenizer)[: min(most, settings.block)]
+    return Vocabulary((), tokenizer).join_tokens(tokens)
 
 
 def metadata_to_json(metadata: RunMetadata) -> dict[str, object]:
@@ -238,6 +250,13 @@ class RunFolder(Struct, frozen=True):
         it.
         """
         return self._root.file("stop")
+
+    def withdraw_stop_request(self) -> bool:
+        """Remove the stop request; return False if there is none or it cannot be removed."""
+        with suppress(OSError):
+            self.stop.unlink()
+            return True
+        return False
 
     @property
     def was_idle(self) -> bool:

@@ -35,9 +35,7 @@ class TrainingPreset(Struct, frozen=True):
 
 
 _WORLD_SETTINGS = TrainingSettings(
-    source=CorpusSource(CorpusKind.WORLD, tokenizer=TokenizerKind.WORDS),
-    warmup=0,
-    steps=2_000,
+    source=CorpusSource(CorpusKind.WORLD, tokenizer=TokenizerKind.WORDS), warmup=0, steps=2_000
 )
 
 

@@ -260,9 +260,10 @@ class TrainingServer:
         self._stop_checked_at = time.monotonic()
         if not (self.opened and self.opened.is_locked and _is_found(self.opened.folder.stop)):
             return
-        running, stop, trains = self.opened.running, self.opened.folder.stop, self.is_training
+        running, folder, trains = self.opened.running, self.opened.folder, self.is_training
         self._save_if_needed(self._resume_message())
-        if not (_try_remove(stop) if trains else _is_found(stop)):  # the request was withdrawn
+        is_requested = folder.withdraw_stop_request() if trains else _is_found(folder.stop)
+        if not is_requested:  # the request was withdrawn in the meantime
             if running:
                 running.retry_notice = RETRY_NOTICE
             return
@@ -371,11 +372,4 @@ def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
 def _is_found(file: LinkSafeFile) -> bool:
     with suppress(OSError):  # the folder may be temporarily unreadable
         return file.exists()
-    return False
-
-
-def _try_remove(file: LinkSafeFile) -> bool:
-    with suppress(OSError):
-        file.unlink()
-        return True
     return False

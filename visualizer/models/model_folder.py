@@ -20,7 +20,7 @@ from visualizer.attention.spec import Dtype
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_size
-from visualizer.language.first_probe_text import choose_probe_text
+from visualizer.language.run_folder import choose_probe_text
 from visualizer.models.model_path import (
     GGUF_ERROR,
     broken_link_message,

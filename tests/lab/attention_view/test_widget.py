@@ -93,8 +93,6 @@ def test_a_click_pins_and_keys_move_into_the_next_head(looked: Looked) -> None:
     assert looked.pointing.pinned == Cell("layer 1", (1, 5, 0))
     looked.press(Qt.Key.Key_Down)
     assert looked.pointing.pinned == Cell("layer 2", (1, 0, 0))
-    looked.press(Qt.Key.Key_Escape)
-    assert looked.pointing.pinned is None
 
 
 def test_a_double_click_opens_a_layer_and_a_head(looked: Looked) -> None:

@@ -81,12 +81,7 @@ def test_the_notes_presets_keep_a_file_and_tasks_do_not() -> None:
     own = replace_setting(own, "tokenizer", TokenizerKind.WORDS)
     notes = replace_setting(own, "preset", "notes-transformer")
     assert (notes.source.path, notes.source.tokenizer) == ("poem.txt", TokenizerKind.CHARACTERS)
-    assert (notes.model, notes.block, notes.batch, notes.rate) == (
-        ModelKind.NOTES,
-        8,
-        128,
-        1e-3,
-    )
+    assert (notes.model, notes.block, notes.batch, notes.rate) == (ModelKind.NOTES, 8, 128, 1e-3)
     assert (notes.warmup, notes.steps) == (0, 10_000)
     assert get_setting(notes, "preset") == "notes-transformer"
     assert get_setting(replace(notes, threads=2), "preset") == "notes-transformer"

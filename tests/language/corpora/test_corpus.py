@@ -130,9 +130,7 @@ def refused(settings: TrainingSettings) -> InputError:
     return found.value
 
 
-def test_a_text_too_short_for_a_block_is_rejected_with_what_fits(
-    tmp_path: Path,
-) -> None:
+def test_a_text_too_short_for_a_block_is_rejected_with_what_fits(tmp_path: Path) -> None:
     settings = from_file(tmp_path / "a.txt", "abcdefghij" * 9, 8)
     said = refused(settings)
     assert said.field == "block"

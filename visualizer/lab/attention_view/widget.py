@@ -14,15 +14,13 @@ from visualizer.lab.attention_view.presenter import layer_head_index
 from visualizer.widgets.accessibility import (
     Politeness,
     announce,
-    install_accessible_interface,
     set_accessible_value,
 )
-from visualizer.widgets.input_filters import is_escape
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QKeyEvent, QMouseEvent
+    from PySide6.QtGui import QMouseEvent
 
     from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.lab.attention_view.presenter import LabAttentionPanel
@@ -67,14 +65,6 @@ class LabAttentionView(QWidget):
         self.board.layerRequested.connect(self.layerRequested)
         self.setFocusProxy(self.board)
         self._pinned: Cell | None = None
-        install_accessible_interface()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Unpin on Esc, which the board does not handle."""
-        if is_escape(event):
-            self.cellClicked.emit(None)
-        else:
-            super().keyPressEvent(event)
 
     def show_attention(self, panel: LabAttentionPanel, theme: Theme) -> None:
         self.notices.setText("\n".join(panel.notices))

@@ -16,11 +16,7 @@ from visualizer.lab.loss_plot.model import LossPlot, PlotOptions
 from visualizer.lab.loss_plot.presenter import nearest_step_index, read_step
 from visualizer.lab.loss_plot.smoothing import unique_sorted
 from visualizer.lab.training.bar_widget import create_text_button
-from visualizer.widgets.accessibility import (
-    Politeness,
-    announce,
-    set_accessible_value,
-)
+from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
 from visualizer.widgets.fonts import scaled_font
 from visualizer.widgets.input_filters import has_command_modifier
 from visualizer.widgets.labels import PlainLabel, RichLabel

@@ -39,7 +39,7 @@ class RunExportController(QObject):
         super().__init__(window)
         self._lab, self._window = lab, window
         self.film_controller = TrainingFilmController(lab, self)
-        self.film_controller.said.connect(self._show_message)
+        self.film_controller.said.connect(self.messageReported)
         self.film_controller.refused.connect(self.messageReported)
         self.film_controller.progressReported.connect(self._show_progress)
         self.progress = ExportProgressController(self.film_controller, self)
@@ -79,9 +79,6 @@ class RunExportController(QObject):
 
     def _on_saved(self, path: Path, message: Message) -> None:
         self.messageReported.emit(message.values.get("sentence") or f"Weights saved to {path}.")
-
-    def _show_message(self, sentence: str, _: int) -> None:
-        self.messageReported.emit(sentence)
 
     def _show_progress(self, done: int, of: int) -> None:
         what = CLOSING_NOTICE if self.progress.is_closing else "Saving animation"

@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from visualizer.errors import InputError, system_error_reason
 from visualizer.lab.training.recorded_losses import LossHistory
-from visualizer.language.first_probe_text import choose_probe_text
 from visualizer.language.loss_log import EMPTY_ROWS, MAX_FILE_BYTES, loss_curves, parse_tables
-from visualizer.language.run_folder import RunFolder
+from visualizer.language.run_folder import RunFolder, choose_probe_text
 from visualizer.storage.atomic_file import write_atomically
 
 if TYPE_CHECKING:

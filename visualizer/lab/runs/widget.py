@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QHeaderView,
-    QTreeWidget,
-    QTreeWidgetItem,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
 
 from visualizer.format import format_date, format_date_and_time, format_time
 from visualizer.lab.training.bar_widget import create_text_button

@@ -9,10 +9,7 @@ from msgspec import Struct
 from visualizer.errors import InputError, Problem
 from visualizer.lab.settings.definitions import LAB_SETTINGS, SETTINGS_OF_OPEN_RUN, get_setting
 from visualizer.language.training_presets import matching_preset
-from visualizer.language.training_settings import (
-    TrainingSettings,
-    settings_problems,
-)
+from visualizer.language.training_settings import TrainingSettings, settings_problems
 from visualizer.session.setting_state import SettingState, describe_remedy
 
 if TYPE_CHECKING:

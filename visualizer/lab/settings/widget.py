@@ -100,7 +100,7 @@ class SettingsPane(QScrollArea):
 
     def _make_row(self, control: SettingControl) -> SettingRow:
         row = SettingRow(control)
-        control.chosen.connect(self._emit_chosen)
+        control.chosen.connect(self.chosen)
         row.remedyRequested.connect(self.remedyRequested)
         return row
 
@@ -148,9 +148,6 @@ class SettingsPane(QScrollArea):
         self.notes.setText("\n".join(setup.notes))
         if self.sample.toPlainText() != setup.sample:
             self.sample.setPlainText(setup.sample)
-
-    def _emit_chosen(self, name: str, value: object) -> None:
-        self.chosen.emit(name, value)
 
 
 TEXT_FILE_FILTER = "Text files (*.txt *.md *.csv *.json *.py);;All files (*)"

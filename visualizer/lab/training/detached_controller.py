@@ -157,14 +157,6 @@ def request_stop(folder: Path) -> None:
         RunFolder(folder).stop.touch()
 
 
-def _withdraw_stop_request(folder: Path) -> bool:
-    """Withdraw a stop request; return False if the process has already handled it."""
-    with suppress(OSError):
-        RunFolder(folder).stop.unlink()
-        return True
-    return False
-
-
 class BackgroundTrainingWatcher(QObject):
     """Asks the process that trains a run to stop, and waits until the process has stopped.
 
@@ -202,7 +194,7 @@ class BackgroundTrainingWatcher(QObject):
         if not continues:
             withdraw_order(self._folder)  # in case the process has not locked the run yet
             self._request_stop()
-        elif self._was_held and not _withdraw_stop_request(self._folder):
+        elif self._was_held and not RunFolder(self._folder).withdraw_stop_request():
             continue_run(self._folder, command)
         self.stop()
 
@@ -218,7 +210,8 @@ class BackgroundTrainingWatcher(QObject):
             self._request_stop()  # again, because the process may have just locked the run
             return
         self.stop()
-        was_trained = self._was_held and not RunFolder(self._folder).was_idle
+        run = RunFolder(self._folder)
+        was_trained = self._was_held and not run.was_idle
         if self._was_held:
-            _withdraw_stop_request(self._folder)
+            run.withdraw_stop_request()
         self.runReleased.emit(was_trained)

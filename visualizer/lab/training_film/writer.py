@@ -98,10 +98,7 @@ class TrainingFilm(Struct, frozen=True, eq=False):
     def board(self, frame: int) -> Board:
         """Return the panels of a frame; all frames have the same colour scale."""
         return create_board(
-            self.results[frame],
-            self.model,
-            colouring=self.settings.colouring,
-            ranges=self.ranges,
+            self.results[frame], self.model, colouring=self.settings.colouring, ranges=self.ranges
         )
 
     def snapshot_bar(self, frame: int) -> SnapshotTimeline:

@@ -19,12 +19,7 @@ from visualizer.language.corpora.encoding import encode_text
 from visualizer.language.corpora.story_world import CHARACTERS_PER_TOKEN, generate_stories
 from visualizer.language.corpora.synthetic_tasks import ALPHABETS, generate_rows
 from visualizer.language.corpora.text_file import read_text
-from visualizer.language.tokenizers import (
-    TokenizerKind,
-    Vocabulary,
-    list_tokens,
-    visible_token,
-)
+from visualizer.language.tokenizers import TokenizerKind, Vocabulary, list_tokens, visible_token
 from visualizer.language.training_settings import SYNTHETIC_TASKS, CorpusKind
 
 if TYPE_CHECKING:
