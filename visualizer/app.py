@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
 COLLECTION_DELAY_MS = 5_000
-"""Delay before garbage collection starts, in milliseconds; nearly all objects created before are
-permanent.
+"""Delay before garbage collection starts, in milliseconds; nearly all objects created before
+then are permanent.
 """
 SWITCH_INTERVAL_S = 0.0005
 """GIL switch interval in seconds. Every Qt call releases the GIL, and the GUI thread then waits up
@@ -406,7 +406,7 @@ def apply_stored_text_size() -> None:
 
 
 def restore_import() -> None:
-    """Restore Python's own ``__import__``, which PySide6 replaces by a wrapper.
+    """Restore Python's own ``__import__``, which PySide6 replaces with a wrapper.
 
     The wrapper supports modules that select ``snake_case`` names; this program has none. The
     wrapper slows down the thousands of imports in torch by a fifth, and imports numpy because it

@@ -1,4 +1,4 @@
-"""Console output without a window: results, messages and progress."""
+"""Console output: results, messages and progress."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def discard_standard_output() -> None:
 
 
 MIN_REPORTED_PARTS = 20
-"""Minimum number of parts for which a task's progress is reported without a terminal."""
+"""Minimum number of parts of a task for which progress is reported without a terminal."""
 
 
 class ConsoleProgress:
@@ -92,7 +92,7 @@ class ConsoleProgress:
         self._interruption: InterruptSignalError | None = None
 
     def callback(self, name: str) -> Progress:
-        """Return a file's progress callback; it raises `InterruptSignalError` after a signal."""
+        """Return a file's progress callback, which raises `InterruptSignalError` on a signal."""
         quarters = set(range(5))
 
         def report_file(done: int, of: int) -> None:
@@ -122,7 +122,7 @@ class ConsoleProgress:
             self._width = 0
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal; the first one stops the work even between progress calls."""
+        """Handle a signal; the first signal stops the work even between progress reports."""
         is_first = self._interruption is None
         self._interruption = InterruptSignalError(SIGNAL_EXIT_STATUS[signal.Signals(number).name])
         if is_first:

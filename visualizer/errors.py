@@ -6,7 +6,7 @@ from msgspec import Struct
 
 Remedy = tuple[str, object]
 FIRST_TOKENS, FIRST_CHARACTERS = "first tokens", "first characters"
-"""Remedies that shorten a text; their values are a number of tokens and the text to keep."""
+"""Remedies that shorten a text. The value is the number of tokens or the text to keep."""
 
 
 def system_error_reason(error: OSError) -> str:
@@ -80,7 +80,7 @@ MEMORY_ERROR = "There is not enough memory. Use a shorter text or close other pr
 
 
 def convert_memory_error(error: Exception) -> Exception:
-    """Replace an out-of-memory error by an `InputError` with field ``memory``."""
+    """Replace an out-of-memory error with an `InputError` with field ``memory``."""
     if isinstance(error, InputError) or not is_out_of_memory(error):
         return error
     return InputError("memory", MEMORY_ERROR)

@@ -62,7 +62,9 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
         raise InputError("open", GGUF_ERROR.format(name=path.name))
     if suffix == ".txt" and document.model and document.takes_image:
         name = document.model.name
-        raise InputError("open", f"{name} requires an image and cannot process a text file.")
+        raise InputError(
+            "open", f"{name} requires an image and cannot process text. Open an image."
+        )
     if suffix == ".txt":
         return DocumentChange(document.set("text", read_text_file(path)))
     is_of_others = suffix in TENSOR_FILES and not (suffix == ".npz" and _is_exported(path))

@@ -12,7 +12,7 @@ MAX_WORD_LENGTH = 16
 
 
 def format_number(value: float, decimals: int = 4) -> str:
-    """Format a number such as 1,234.5678 with four decimal places, or with an exponent."""
+    """Format a number, such as 1,234.5678; use an exponent if it is very large or very small."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

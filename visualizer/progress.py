@@ -1,4 +1,4 @@
-"""Progress and cancellation of long-running work, by callbacks and context variables."""
+"""Progress and cancellation of long-running work, through callbacks and context variables."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def is_collection_suspended() -> bool:
 def exclude_from_collection() -> Iterator[None]:
     """Permanently exclude all objects created within the context from garbage collection.
 
-    The objects created by large imports are permanent. Importing torch and a model of transformers
+    The objects created by large imports are permanent. Importing torch and a Transformers model
     creates 360,000 objects. With these objects, a full collection takes 400 ms, during which the
     window does not respond; without them, it takes less than 1 ms.
     """

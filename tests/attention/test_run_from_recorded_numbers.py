@@ -181,7 +181,7 @@ def test_an_a_from_before_a_stage_existed_is_computed_and_the_document_is_not() 
     a, made = Document(spec=SPEC), compute(DOCUMENT, None)
     view = View(comparison=Comparison(ComparisonKind.KEPT, kept=compute(a, None), document=a))
     saved = without_stages("kept", ["scaled"], document_bytes(DOCUMENT, view, made))
-    assert saved.notice == "The file lacks the numbers of “scaled”, so they were recomputed."
+    assert saved.notice == "The file does not contain “scaled”, so these numbers were recomputed."
     again, seen = restore_document(saved, compute)
     assert again.device == "recorded on CPU"
     assert seen.comparison

@@ -254,8 +254,8 @@ def test_letters_that_no_font_has_are_reported(
     options = ["--text", "one", "--title", "\ue000 of one", "--export", str(tmp_path / "a.png")]
     assert app.main(options) == 0
     assert capsys.readouterr().err.splitlines() == [
-        "attention-visualizer: No installed font contains “\ue000”, so it appears as boxes "
-        "in images. Install a font that does.",
+        "attention-visualizer: No installed font contains the characters “\ue000”, which "
+        "appear as boxes in images. Install a font that contains them.",
         "attention-visualizer: a.png written.",
     ]
 

@@ -344,7 +344,7 @@ def test_a_missing_field_is_named() -> None:
     def change(tree: Any) -> None:
         del tree["document"]["spec"]["seed"]
 
-    with pytest.raises(InputError, match="is missing “seed” at document/spec"):
+    with pytest.raises(InputError, match="does not contain “seed” at document/spec"):
         opened(rewritten(document_bytes(OWN, View()), change))
 
 

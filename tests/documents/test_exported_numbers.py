@@ -172,7 +172,7 @@ def test_numbers_too_many_to_be_compared_are_computed_from_the_document(
     saved = opened(path)
     assert saved.document == OWN
     assert saved.notice == (
-        "The file’s numbers are too large to compare with those computed from its settings."
+        "The file contains too many numbers to compare them with the recomputed numbers."
     )
 
 

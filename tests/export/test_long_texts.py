@@ -148,7 +148,7 @@ def test_a_preview_is_an_initial_image_and_reports_this() -> None:
     assert not np.isnan(heatmap.values).any()
     for suffix in (".png", ".html"):
         made = render_preview(one, ExportSettings(suffix, SMALL), QSize(300, 300), 1, no_progress)
-        assert made.description.endswith("preview; the file is exact")
+        assert made.description.endswith("preview; the file will be exact")
     assert one.run.trace.cached_stage("weights").version == 0
 
 

@@ -229,8 +229,8 @@ def test_numbers_that_lack_a_stage_are_computed_and_saved_again(hand: Hand, tmp_
     hand.until(lambda: hand.window.controllers.document_controller.path == path)
     hand.settle()
     assert hand.window.statusBar().currentMessage() == (
-        f"Opened old{DOCUMENT_SUFFIX}. The file lacks the numbers of “scaled”, so they were "
-        "recomputed."
+        f"Opened old{DOCUMENT_SUFFIX}. The file does not contain “scaled”, so these numbers "
+        "were recomputed."
     )
     hand.press(Qt.Key.Key_M)
     hand.settle()

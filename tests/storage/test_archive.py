@@ -66,11 +66,11 @@ STRANGE = [
     (packed(OWN_FILE) + b"\0", "is incomplete: its end is missing"),
     (
         without(RECORDED, "trace/parameters/out_proj.bias.npy"),
-        "lacks the numbers of out_proj.bias",
+        "does not contain the numbers for out_proj.bias",
     ),
     (
         without(NO_WEIGHTS, "trace/parameters/out_proj.bias.npy"),
-        "lacks the numbers of out_proj.bias",
+        "does not contain the numbers for out_proj.bias",
     ),
     (
         with_array(NO_WEIGHTS, "trace/scores.npy", lambda old: old[:1]),
@@ -78,7 +78,7 @@ STRANGE = [
     ),
     (
         with_array(NO_WEIGHTS, "trace/input.npy", lambda old: old * np.nan),
-        "invalid numbers of input",
+        "invalid numbers for input",
     ),
     (
         packed({**RECORDED, "trace/gates.npy": RECORDED["trace/weights.npy"]}),
@@ -93,20 +93,23 @@ STRANGE = [
     (packed({**RECORDED, "trace/about.json": b"{}"}), "does not contain the name of the device"),
     (
         packed({**RECORDED, "trace/texts.txt": b"one TEXTandthreewords"}),
-        "the tokens of its numbers",
+        "the tokens for its numbers",
     ),
     (packed({**RECORDED, "trace/texts.txt": b"oneTEXTandthreewords"}), "for a different text"),
     (packed({**RECORDED, "trace/texts.txt": b"onetextandthreethree"}), "for a different text"),
     (with_array(RECORDED, "trace/weights.npy", lambda old: old[:1]), "with the wrong size or type"),
     (with_array(RECORDED, "trace/weights.npy", lambda old: old.astype("<f8")), "size or type"),
-    (with_array(RECORDED, "trace/input.npy", lambda old: old * np.nan), "invalid numbers of input"),
+    (
+        with_array(RECORDED, "trace/input.npy", lambda old: old * np.nan),
+        "invalid numbers for input",
+    ),
     (
         with_array(RECORDED, "trace/parameters/W_key.bias.npy", lambda old: old + np.inf),
-        "invalid numbers of W_key.bias",
+        "invalid numbers for W_key.bias",
     ),
     (
         with_array(RECORDED, "trace/texts/tokens.npy", lambda old: old * 2**20),
-        "the tokens of its numbers",
+        "the tokens for its numbers",
     ),
     (with_array(OWN_FILE, INPUT, lambda old: old * np.nan), "invalid value: a matrix of numbers"),
     (with_array(OWN_FILE, INPUT, lambda old: old.astype("<f4")), "numbers of the wrong type"),

@@ -53,7 +53,7 @@ _DESCRIPTION_FILE = "document.json"
 _NUMBERS = "numbers"
 """Name of the field with bytes that are stored as floating-point numbers."""
 _DTYPES = {"float32": "<f4", "float64": "<f8"}
-"""Array types by the ``dtype`` field next to the numbers; float64 if this field is missing."""
+"""Array types, keyed by the ``dtype`` field next to the numbers; float64 if it is missing."""
 _MAX_JSON_MARKS = 1_000_000
 """Maximum number of commas and opening brackets in the JSON; each may become a value."""
 _MAX_TOKENS = 1_000_000
@@ -102,12 +102,10 @@ class SavedDocument(Struct, frozen=True, eq=False):
             f"“{name}”": None for one in (self.recorded, self.kept) if one for name in one.missing
         }
         if self.exported and not self.exported.is_read:
-            return (
-                "The file’s numbers are too large to compare with those computed from its settings."
-            )
+            return "The file contains too many numbers to compare them with the recomputed numbers."
         if not missing:
             return ""
-        return f"The file lacks the numbers of {', '.join(missing)}, so they were recomputed."
+        return f"The file does not contain {', '.join(missing)}, so these numbers were recomputed."
 
 
 # ------------------------------------------------------------------------------ writing
@@ -128,8 +126,8 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
     file : BinaryIO
         Open for writing, and positioned at its start.
     run : Run, optional
-        A run. If it was computed from this document, its numbers are also written, together with
-        those of side A of a comparison.
+        A run; if it was computed from this document, its numbers and those of side A of a
+        comparison are also written.
 
     Raises
     ------
@@ -284,7 +282,7 @@ def _convert_errors(field: str, subject: str, remedy: str = "") -> Iterator[None
             field, f"{subject} could not be read: {system_error_reason(error)}."
         ) from error
     except MemoryError as error:
-        raise InputError(field, f"{subject} needs more memory than is available.") from error
+        raise InputError(field, f"{subject} requires more memory than is available.") from error
 
 
 # ------------------------------------------------------------------------------ recorded runs
@@ -305,7 +303,7 @@ def unpadded_tokens(run: Run) -> Texts:
 
 
 def _trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
-    """Return the texts and arrays of a run, by member names that start with ``place``."""
+    """Return the texts and arrays of a run, keyed by member names that start with ``place``."""
     texts = unpadded_tokens(run)
     tokens = [token for text in texts for token in text]
     about = {"device": run.device, "notices": list(run.notices)}
@@ -328,7 +326,8 @@ def _take_recorded_run(
 ) -> RecordedNumbers | None:
     """Remove a document's recorded numbers from the archive members and return them, or None.
 
-    Captured attention has no recorded numbers; such members are left, and are rejected later.
+    Captured attention has no recorded numbers; such members are not removed, and the caller rejects
+    them.
 
     Raises
     ------
@@ -384,7 +383,7 @@ def _take_stages(
 
 
 def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all weights of a specification, by their ``state_dict`` names."""
+    """Return the shapes of all weights of a specification, keyed by ``state_dict`` name."""
     found: dict[str, tuple[int, ...]] = {}
     for layer in PROJECTION_LAYERS if spec.has_projection else ():
         names = parameter_names(spec, layer)
@@ -406,15 +405,15 @@ def _take_array(
     array: np.ndarray | None, name: str, sizes: tuple[int, ...], spec: AttentionSpec
 ) -> np.ndarray:
     if array is None:
-        raise DamagedError(f"lacks the numbers of {name}.")
+        raise DamagedError(f"does not contain the numbers for {name}.")
     if array.shape != sizes or array.dtype != spec.dtype.value:
-        raise DamagedError(f"contains numbers of {name} with the wrong size or type.")
+        raise DamagedError(f"contains numbers for {name} with the wrong size or type.")
     return array
 
 
 def _check_finite(array: np.ndarray, name: str) -> None:
     if not np.isfinite(array).all():
-        raise DamagedError(f"contains invalid numbers of {name}.")
+        raise DamagedError(f"contains invalid numbers for {name}.")
 
 
 def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
@@ -433,7 +432,7 @@ def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
 def _parse_counts(array: np.ndarray | None) -> list[int]:
     is_plain = array is not None and array.ndim == 1 and array.dtype == np.int32
     if array is None or not is_plain or not 0 < len(array) <= _MAX_TOKENS or array.min() < 1:
-        raise DamagedError("does not contain the tokens of its numbers.")
+        raise DamagedError("does not contain the tokens for its numbers.")
     counts: list[int] = array.tolist()
     return counts
 
@@ -444,7 +443,7 @@ def _parse_texts(content: bytes, tokens: list[int], characters: list[int]) -> Te
     except ValueError:
         text = ""
     if sum(tokens) != len(characters) or sum(characters) != len(text):
-        raise DamagedError("does not contain the tokens of its numbers.")
+        raise DamagedError("does not contain the tokens for its numbers.")
     words = [text[start:end] for start, end in pairwise(accumulate(characters, initial=0))]
     spans = pairwise(accumulate(tokens, initial=0))
     return tuple(tuple(words[start:end]) for start, end in spans)

@@ -1,4 +1,4 @@
-"""Embeds documents in exported pictures, PDF files and web pages, and finds them there."""
+"""Encodes documents for exported images, PDF files and web pages, and extracts them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def encode_pdf_attachment(document: bytes) -> bytes:
 
 
 def find_embedded_document(data: bytes) -> bytes | None:
-    """Return the document file that is embedded in a picture, web page or PDF, if any."""
+    """Return the document file that is embedded in an image, web page or PDF, if any."""
     if data.startswith(PNG_SIGNATURE):
         encoded = _find_in_png(data)
     elif data.startswith(b"%PDF"):

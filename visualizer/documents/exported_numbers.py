@@ -54,7 +54,7 @@ class ExportedNumbers(Struct, frozen=True, eq=False):
     Parameters
     ----------
     arrays : tuple of ArrayEntry
-        Stages by name, and weights by names that start with ``parameters/``.
+        Stages, and weights whose names start with ``parameters/``.
     is_read : bool
         Whether the numbers were read; False if there are too many.
     """
@@ -63,7 +63,7 @@ class ExportedNumbers(Struct, frozen=True, eq=False):
     is_read: bool = True
 
     def describe_difference(self, run: Run) -> str:
-        """Describe how the numbers of a run differ from these; empty if they are equal.
+        """Describe how the numbers of a run differ from those in the file; "" if they are equal.
 
         Matrices that the run does not keep in memory are not compared.
         """
@@ -80,7 +80,7 @@ class ExportedNumbers(Struct, frozen=True, eq=False):
 
 
 def _largest_difference(entry: ArrayEntry, run: Run) -> float:
-    """Return the largest difference from a run's array, or 0 if all are within the tolerance."""
+    """Return the largest difference from the array of a run; 0 if it is within the tolerance."""
     name = entry.name.removeprefix("parameters/")
     if name not in (*run.trace.names, *run.trace.parameters):
         return math.inf

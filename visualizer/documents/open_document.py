@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from visualizer.session.model_opening import OpenedModelSource
 
 MAX_PICTURE_BYTES = 2**28
-"""Maximum size, in bytes, of an exported picture that is searched for a document."""
+"""Maximum size, in bytes, of an exported image that is searched for a document."""
 _START = 4096
 """Number of leading bytes that identify the type of a file."""
 
@@ -167,7 +167,7 @@ MAX_LINE_CHARACTERS = 100_000
 
 
 def text_length_problem(text: str) -> str:
-    """Describe which part of a text is too long to open; empty if no part is."""
+    """Describe which part of a text is too long to open; return "" if none is."""
     if len(text) > MAX_TEXT_CHARACTERS:
         what = f"The text has {len(text):,} characters; the maximum is {MAX_TEXT_CHARACTERS:,}"
     elif (line := max(map(len, text.split("\n")))) > MAX_LINE_CHARACTERS:
@@ -211,13 +211,13 @@ def read_text_file(path: Path) -> str:
         if text is None or len(text) > MAX_TEXT_CHARACTERS:
             sentence = (
                 f"{subject} has more than {MAX_TEXT_CHARACTERS:,} characters. "
-                "Use a part of the text."
+                "Open part of the text."
             )
             raise InputError("open", sentence)
         if text_length_problem(text):
             sentence = (
                 f"{subject} has a line of more than {MAX_LINE_CHARACTERS:,} characters. "
-                "Break the line."
+                "Divide the line."
             )
             raise InputError("open", sentence)
         return normalize_text(text)
@@ -226,7 +226,7 @@ def read_text_file(path: Path) -> str:
             "open", f"{subject} could not be opened: {system_error_reason(error)}."
         ) from error
     except UnicodeDecodeError as error:
-        raise InputError("open", f"{subject} is not UTF-8 text.") from error
+        raise InputError("open", f"{subject} is not UTF-8 text. Save the file as UTF-8.") from error
     except InputError as refused:
         blank = f"{subject} contains no text."
         raise refused if refused.field == "open" else InputError("open", blank) from refused

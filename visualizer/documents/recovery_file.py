@@ -67,7 +67,7 @@ class RecoveryFile:
         path: Path | None = None,
         version: FileVersion | None = None,
     ) -> None:
-        """Write a document in place of the one stored before.
+        """Write a document, and replace the document that was stored before.
 
         Parameters
         ----------
@@ -118,11 +118,11 @@ class RecoveredDocument(Struct, frozen=True):
     file : Path
         The recovery file.
     when : datetime
-        Time at which it was last written, in UTC.
+        Time at which the file was last written, in UTC.
     path : Path or None
         The file that the document was opened from or saved to.
     version : FileVersion or None
-        Version of that file that the crashed program knew; None if there was none.
+        Version of that file when the crashed program last read or wrote it; None if unknown.
     """
 
     file: Path
@@ -149,7 +149,7 @@ class RecoveredDocument(Struct, frozen=True):
             )
             raise InputError("open", sentence) from error
         except MemoryError as error:
-            sentence = "The backup of the unsaved changes needs more memory than is available."
+            sentence = "There is not enough memory to open the backup of the unsaved changes."
             raise InputError("open", sentence) from error
         return replace(read_document(io.BytesIO(content)), version=self.version)
 

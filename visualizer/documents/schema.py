@@ -148,7 +148,7 @@ MIGRATIONS: dict[int, Callable[[Tree], Tree]] = {
     8: lambda tree: _change_documents(tree, _add_default_settings, "spec"),
     9: lambda tree: _add_fields(tree, {"flow": False}, "view"),
 }
-"""Functions that migrate a ``document.json`` to the next schema, by schema version."""
+"""Functions that migrate a ``document.json`` to the next schema, keyed by its own version."""
 
 
 def migrate(tree: Any) -> Tree:
@@ -214,7 +214,7 @@ UNSAVED_FIELDS: dict[type, frozenset[str]] = {
     Comparison: frozenset({"kept", "derived_tensors", "tally"}),
     AttentionSpec: frozenset({"lengths"}),  # a document contains the texts instead
 }
-"""Fields that are not saved, by class."""
+"""Fields that are not saved, keyed by class."""
 
 DOCUMENT_CODING = JsonCoding(_NAMES, UNSAVED_FIELDS)
 

@@ -102,10 +102,11 @@ def _check_settings(document: Document) -> Iterator[NumberCheck]:
         yield False, f"“{wrong.label}” of {value}"
 
 
-def _is_valid_matrix(own: NumberMatrix) -> bool:
-    if min(own.rows, own.columns) < 0 or len(own.numbers) != 8 * own.rows * own.columns:
+def _is_valid_matrix(matrix: NumberMatrix) -> bool:
+    rows, columns = matrix.rows, matrix.columns
+    if min(rows, columns) < 0 or len(matrix.numbers) != 8 * rows * columns:
         return False
-    return bool(np.isfinite(own.array()).all())
+    return bool(np.isfinite(matrix.array()).all())
 
 
 def _check_model(model: ModelSource) -> Iterator[NumberCheck]:

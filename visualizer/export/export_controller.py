@@ -46,7 +46,7 @@ def save_export_settings(settings: ExportSettings) -> None:
 
 
 DIALOG_MODULES = ("visualizer.export.dialog.preview_widget", "visualizer.export.dialog.dialog")
-"""Modules of the dialog; they are imported on a thread because importing them takes long."""
+"""Modules of the dialog, which are imported on a thread because the import takes long."""
 
 
 class ExportController(QObject):
@@ -82,7 +82,7 @@ class ExportController(QObject):
 
     @cached_property
     def preview_controller(self) -> PreviewController:
-        """The preview controller, created for the first export."""
+        """The preview controller, which is created when the export dialog is first opened."""
         from visualizer.export.dialog.preview_widget import PreviewController
 
         controller = PreviewController(self)
@@ -99,7 +99,7 @@ class ExportController(QObject):
         Parameters
         ----------
         stage : str
-            Stage of the initially chosen panel; if empty, the last choice is used.
+            Stage of the panel to export; if empty, the last chosen content is exported.
         """
         self._stage = stage
         if sys.modules.keys() >= set(DIALOG_MODULES):
@@ -129,7 +129,7 @@ class ExportController(QObject):
         dialog.open()
 
     def _view_of_stage(self, view: View) -> View:
-        """Return a view of only the requested stage, for the front head of the flow board."""
+        """Return a view of only the requested stage; from a flow board, of only its front head."""
         resolved = self._workspace.resolved(view)
         pinned = view.pinned if view.pinned and view.pinned.stage == self._stage else None
         heads = frozenset({resolved.flow.head}) if resolved.flow else view.heads
@@ -209,7 +209,7 @@ def _load_dialog() -> None:
 
 
 def _update_title(settings: ExportSettings, before: str, title: str) -> ExportSettings:
-    """Return settings with a new title if the old title is still `before`."""
+    """Return settings with the new title if the current title is `before`."""
     is_unchanged = settings.look.title == before
     return replace(settings, look=replace(settings.look, title=title)) if is_unchanged else settings
 

@@ -39,9 +39,9 @@ class ExportRunner(QObject):
     """Writes files and scripts on a worker thread, one at a time, and reports the outcome."""
 
     said = Signal(str, int)
-    """Emitted with a status bar message and its duration in ms; 0 until the next message."""
+    """Emitted with a status bar message and its duration in ms; 0 lasts until the next message."""
     progressReported = Signal(int, int)
-    """Emitted with the number of units done and their total."""
+    """Emitted with the numbers of completed and of all units of work."""
     refused = Signal(str)
     failed = Signal(str)
     changed = Signal()
@@ -115,7 +115,7 @@ class ExportRunner(QObject):
         elif isinstance(result, str):
             QGuiApplication.clipboard().setText(result)
             self._finish_with_message(
-                f"Copied a script of {format_count(len(result.splitlines()), 'line')}"
+                f"Copied a script with {format_count(len(result.splitlines()), 'line')}"
             )
         else:
             QGuiApplication.clipboard().setMimeData(result.mime())

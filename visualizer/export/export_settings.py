@@ -49,9 +49,9 @@ PAPER_LABELS = {
     FigurePaper.DARK: "Dark",
 }
 CUSTOM_PRESET = "Custom size"
-"""Preset name for figure settings that match no preset."""
+"""Name that is shown instead of a preset for figure settings that match no preset."""
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
-"""Names of the fields that a preset sets."""
+"""Fields of `FigureSettings` that a preset sets."""
 _FILMS = ("paper", "points", "title", "has_caption", "has_marks", "film")
 _DOCUMENT = ("carries_document", "has_all_layers")
 _CELLS = frozenset({"extent", "paper", "dpi", *_DOCUMENT})
@@ -106,7 +106,7 @@ class ExportSettings(Struct, frozen=True):
 
     @property
     def used_field_names(self) -> frozenset[str]:
-        """Names of the figure settings that this format uses."""
+        """Names of the fields of `FigureSettings` that this format uses."""
         by_kind = {
             FormatKind.FIGURE: _FIGURES,
             FormatKind.FILM: _FILMS,
@@ -124,7 +124,7 @@ class ExportSettings(Struct, frozen=True):
 
     @property
     def extent_labels(self) -> dict[FigureExtent, str]:
-        """Extents that this format supports, with their labels."""
+        """Labels of the extents that this format supports."""
         if self.suffix == CELL_FORMAT:
             return EXTENT_LABELS
         return {one: words for one, words in EXTENT_LABELS.items() if one is not FigureExtent.CELLS}

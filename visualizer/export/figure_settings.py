@@ -1,4 +1,4 @@
-"""Settings of a figure: its panels, size, colours and text."""
+"""Settings of figures and animations, and the view that a figure shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FilmSettings(Struct, frozen=True):
     Parameters
     ----------
     span : tuple of (PlaybackPosition, str) or None
-        The first step and the last stage; None for the entire computation.
+        The first step and the last stage to play; None for the entire computation.
     speed : float
         Multiple of the normal playback speed.
     loops : bool
@@ -38,7 +38,7 @@ class FilmSettings(Struct, frozen=True):
         Whether the inputs of a step move to the cell that is computed from them, if the step is
         long enough.
     max_frames : int
-        Maximum number of steps; longer animations are rejected.
+        Maximum number of steps; an animation with more steps is rejected.
     """
 
     span: tuple[PlaybackPosition, str] | None = None
@@ -163,11 +163,11 @@ FIGURE_PRESETS: dict[str, FigureSettings] = {
     ),
     "Poster": FigureSettings(width_mm=594, dpi=300, points=24, is_trimmed=False),
 }
-"""Settings for common purposes, by name."""
+"""Settings for common purposes, keyed by their name in the export dialog."""
 
 
 def resolve_figure_view(snapshot: Snapshot, figure_settings: FigureSettings) -> ResolvedView:
-    """Resolve the view of a figure, without the hovered cell, and without marks if they are off."""
+    """Resolve the view of a figure, without the hovered cell and, if they are off, the marks."""
     view = replace(snapshot.view, hovered=None, panes=frozenset(), lesson=None)
     resolved = _resolve_view(snapshot, view)
     extent = figure_settings.extent
@@ -214,7 +214,7 @@ def _view_of_extent(resolved: ResolvedView, extent: FigureExtent) -> View:
 
 
 def _choose_stage(resolved: ResolvedView) -> str:
-    """Return the stage of the only panel: that of the pinned cell, or else the last weights."""
+    """Return the stage to show in a single panel: that of the pinned cell, or the last weights."""
     if resolved.pinned:
         return resolved.pinned.stage
     stages = resolved.shown_stages

@@ -26,8 +26,8 @@ MOTION_FRAME_MS = 40
 """Duration of a motion frame, in ms; a multiple of the time unit of every format."""
 
 LONG_TEXT_ERROR = (
-    "Animations need complete matrices, which are not available for long texts. Use "
-    "a shorter text, or export images of parts of it."
+    "Animations require complete matrices, which are not available for long texts. Use "
+    "a shorter text, or export images of parts of the text."
 )
 
 
@@ -57,7 +57,7 @@ class FilmPlan(Struct, frozen=True):
     speed : float
         Multiple of the normal playback speed.
     frames : tuple of FilmFrame
-        In display order.
+        The frames, in display order.
     """
 
     timeline: Timeline
@@ -106,28 +106,29 @@ class FilmPlan(Struct, frozen=True):
 
 
 def durations(ends_ms: Sequence[float], unit_ms: int) -> tuple[int, ...]:
-    """Return each frame's duration in units of `unit_ms`; rounding errors do not accumulate."""
+    """Return the duration of each step in units of `unit_ms`; rounding errors do not accumulate."""
     ends = [0, *(max(step, round(ms / unit_ms)) for step, ms in enumerate(ends_ms, 1))]
     steps = [after - before for before, after in pairwise(ends)]
     return (*steps[:-1], steps[-1] + LAST_FRAME_EXTRA_MS // unit_ms)
 
 
 def rounding_note(settings: FigureSettings) -> str:
-    """Return a note if the size is rounded to even numbers of pixels; otherwise return ""."""
+    """Return a note if the sides are rounded to even numbers of pixels; otherwise return ""."""
     width = settings.film.width
     height = round((settings.height or 0) * width / settings.width)
     even = [side + side % 2 for side in (width, height)]
     if [width, height] == even:
         return ""
     given, rounded = (
-        f"{across:,} × {down:,} pixels" if down else f"{across:,} pixels wide"
+        f"{across:,} × {down:,} pixels" if down else f"{across:,} pixels"
         for across, down in ((width, height), even)
     )
-    return f"Animations must have an even number of pixels, so {given} becomes {rounded}."
+    name = "size" if height else "width"
+    return f"Animations require even sides, so the {name} changes from {given} to {rounded}."
 
 
 def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None) -> FilmPlan:
-    """Plan an animation; a range that the run does not have is replaced by the nearest one.
+    """Plan an animation; a range with stages that the run lacks is replaced by the nearest one.
 
     Steps that are too short have no motion; if the animation would be too long, no step has motion.
 
@@ -175,7 +176,7 @@ def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None)
 def _motion_progress(
     trace: Trace, timeline: Timeline, step: int, position: PlaybackPosition, speed: float
 ) -> tuple[float, ...]:
-    """Return the progress of a step's motion in each of its frames; () if it has no motion."""
+    """Return the progress of a step's motion in each motion frame; () if there is no motion."""
     stage, ms = trace.stage(position.stage), timeline.duration_ms(step) / speed
     is_computed = not {*trace.names}.isdisjoint(stage.reads)
     is_long = ms >= MOTION_MS + MOTION_FRAME_MS  # the last frame shows the result

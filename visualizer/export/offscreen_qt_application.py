@@ -47,7 +47,7 @@ _DRAWING = threading.RLock()
 
 @contextmanager
 def offscreen_qt() -> Iterator[None]:
-    """Context manager in which Qt can draw; it draws offscreen if no application exists.
+    """Context manager in which Qt can draw, offscreen if no application exists.
 
     If an application is created here, it is deleted afterwards, so that an application with windows
     can be created. Only one thread draws at a time.
@@ -55,7 +55,7 @@ def offscreen_qt() -> Iterator[None]:
     Raises
     ------
     InputError
-        For ``export``, if Qt cannot be imported or its application cannot draw.
+        With field ``export`` if Qt cannot be imported or its application cannot draw.
     """
     with _DRAWING:
         application = _make_application()
@@ -141,6 +141,6 @@ def describe_missing_characters(snapshot: Snapshot, figure_settings: FigureSetti
     more = "…" if len(missing) > MAX_LISTED_CHARACTERS else ""
     quoted = f"“{''.join(missing[:MAX_LISTED_CHARACTERS])}{more}”"
     return (
-        f"No installed font contains {quoted}, so it appears as boxes in images. "
-        "Install a font that does."
+        f"No installed font contains the characters {quoted}, which appear as boxes in images. "
+        "Install a font that contains them."
     )

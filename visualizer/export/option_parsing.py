@@ -1,4 +1,4 @@
-"""Parses options of the command line and the Python API: size, range of stages and speed."""
+"""Parses export options of the command line and the Python API: size, stages and speed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from visualizer.session.document_builder import check_stages
 from visualizer.session.timeline import PlaybackPosition
 
 SIZE_PRESETS = {name.lower().replace(" ", "-"): look for name, look in FIGURE_PRESETS.items()}
-"""Figure presets by a name that needs no quotes on a command line."""
+"""Figure presets, keyed by a name that requires no quotation marks on a command line."""
 _UNITS = {"mm": 1.0, "cm": 10.0, "in": MM_PER_INCH}
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _LENGTH = re.compile(rf"{_NUMBER}(mm|cm|in|px)")
@@ -34,7 +34,7 @@ _AREA = re.compile(rf"{_NUMBER}(mm|cm|in|px)?[x×]{_NUMBER}(mm|cm|in|px)")
 
 
 class FigureSize(Struct, frozen=True):
-    """Figure size in the given unit; the resolution determines the size of a pixel."""
+    """Figure size; if the unit is pixels, the size in mm depends on the resolution."""
 
     width: float
     height: float | None
@@ -83,13 +83,13 @@ def create_figure_settings(
     has_all_layers: bool = False,
     film: FilmSettings | None = None,
 ) -> FigureSettings:
-    """Create figure settings from options; the other settings are from the preset or are defaults.
+    """Create figure settings from options, with the preset or the defaults for all others.
 
     Parameters
     ----------
     size : str, optional
-        The name of a preset, or lengths; a figure with lengths is not trimmed. An animation has as
-        many pixels as an image of this size.
+        The name of a preset, or a width and optionally a height; a figure with the given lengths is
+        not trimmed. An animation has as many pixels as an image of this size.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def create_figure_settings(
 
 
 def parse_stage_range(text: str) -> tuple[PlaybackPosition, str]:
-    """Parse a range of stages: ``scores..context``, or from a row, ``scores:2..weights``.
+    """Parse a range of stages, such as ``scores..context``; ``scores:2..weights`` starts at row 2.
 
     An empty side stands for the first or the last stage.
     """
@@ -131,7 +131,7 @@ def parse_stage_range(text: str) -> tuple[PlaybackPosition, str]:
 
 
 def parse_speed(text: str) -> float:
-    """Parse a multiple of the normal speed."""
+    """Parse a playback speed, as a multiple of the normal speed."""
     try:
         value = float(text)
     except ValueError:

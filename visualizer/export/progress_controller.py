@@ -49,7 +49,7 @@ class ExportProgressWidget(QWidget):
             self.hide()
 
     def show_progress(self, done: int, of: int) -> None:
-        """Show the number of units done and their total."""
+        """Show the numbers of completed and of all units of work."""
         self.line.setRange(0, of)
         self.line.setValue(done)
 
@@ -58,7 +58,7 @@ CLOSING_NOTICE = "The window closes when the file is complete"
 
 
 class Exporter(Protocol):
-    """Interface for exporters that write one file at a time, with the signals of `ExportRunner`."""
+    """Interface of exporters that write one file at a time, with signals as in `ExportRunner`."""
 
     said: SignalInstance
     progressReported: SignalInstance
@@ -93,9 +93,9 @@ class ExportProgressController(QObject):
         return self._on_finished is not None
 
     def may_close(self, then: Callable[[], object]) -> bool:
-        """Return whether no file is being written; otherwise call `then` when the file is finished.
+        """Return whether no file is being written; otherwise, call `then` when it is finished.
 
-        This does not wait, because waiting for a long animation would block the other windows.
+        The method returns immediately: waiting for a long animation would block the other windows.
         """
         if not self._exporter.is_working:
             return True
@@ -114,5 +114,5 @@ class ExportProgressController(QObject):
             then()
 
     def _keep_open(self) -> None:
-        """Keep the window open to show why nothing was written."""
+        """Keep the window open so that it shows why nothing was written."""
         self._on_finished = None

@@ -1,4 +1,4 @@
-"""Table of export writers, and `export_file`, which selects one by file suffix."""
+"""Table of the functions that write files, and `export_file`, which selects one by suffix."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ FIGURE_WRITERS: dict[str, FigureWriter] = {
     ".svg": write_svg,
     ".pdf": write_pdf,
 }
-"""Writers of the formats that have a printed size; their figures are first laid out on a page."""
+"""Writers of the formats with a printed size; the figure is laid out on a page first."""
 WRITERS: dict[str, Writer] = {
     **{suffix: partial(_write_figure, suffix) for suffix in FIGURE_WRITERS},
     ".html": _write_webpage,
@@ -145,10 +145,10 @@ def export_file(
     Parameters
     ----------
     progress : callable
-        Progress callback. An exception that it raises cancels the export and keeps an existing
-        file.
+        Progress callback. An exception that it raises cancels the export; an existing file is then
+        unchanged.
     notice : callable, optional
-        Called with a warning if some text would be printed small.
+        Called with a warning if text in the figure would be small in print.
 
     Raises
     ------

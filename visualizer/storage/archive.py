@@ -66,7 +66,7 @@ BROKEN_ARCHIVE_ERRORS = (
 def write_archive(
     file: BinaryIO, texts: Mapping[str, bytes], arrays: Mapping[str, np.ndarray]
 ) -> None:
-    """Write an archive of texts and arrays by name; array names have no ``.npy`` suffix.
+    """Write an archive of texts and arrays, keyed by name; array names have no ``.npy`` suffix.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def _member_info(name: str, compression: int) -> zipfile.ZipInfo:
 
 
 def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
-    """Read the texts and arrays of an archive by name; array names have no ``.npy`` suffix.
+    """Read the texts and arrays of an archive, keyed by name; array names have no ``.npy`` suffix.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""File lock that the system releases when the process ends, for whatever reason.
+"""File lock that the system releases when the process ends, even after a crash.
 
 Files are opened here and locked by filelock: filelock's own `FileLock` would create the parent
 folders and, in some versions, truncate the file. filelock has no shared locks, so functions that

@@ -30,7 +30,7 @@ RANGE_LIMIT = 2**31
 NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 ArchiveMembers = dict[str, bytes]
-"""Binary data by its path in the tree."""
+"""Binary data, keyed by its path in the tree."""
 
 
 class DamagedError(ValueError):
@@ -43,9 +43,9 @@ class JsonCoding:
     Parameters
     ----------
     names : mapping
-        Types in the hints of structs that the structs' modules import only for type checking.
+        Types, keyed by name, that the modules of the structs import only for type checking.
     left_out : mapping
-        Fields that are not saved, by struct; decoding sets them to their defaults.
+        Fields that are not saved, keyed by struct; decoding sets them to their defaults.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class JsonCoding:
                 f"contains an unexpected entry at {path}: “{format_short_value(more[0])}”."
             )
         if missing := sorted(fields.keys() - value.keys()):
-            raise DamagedError(f"is missing “{missing[0]}” at {path}.")
+            raise DamagedError(f"does not contain “{missing[0]}” at {path}.")
         return kind(
             **{
                 name: self.decode(value[name], hint, f"{path}/{name}", members)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-LINK_ERROR = "it is a link, and links are not followed there"
+LINK_ERROR = "it is a link, and links in this folder are not followed"
 FOLDER_REQUIRED_ERROR = "it is not a folder"
 WRITE_PROTECTED_ERROR = "it is write-protected"
 HARD_LINK_ERROR = "it is a hard link to a file elsewhere"

@@ -1,6 +1,6 @@
 """Settings file, and other small JSON files that only the user can access.
 
-Qt's `QSettings` waits for the disk on the thread that stores a value, here the GUI thread.
+Qt's `QSettings` waits for the disk on the thread that stores a value, which is the GUI thread.
 """
 
 from __future__ import annotations

@@ -167,13 +167,13 @@ def test_own_sizes_in_three_units(hand: Hand) -> None:
     ("field", "typed", "said"),
     others_slow(
         [
-            ("width_", "5", "Must be 10 to 5000."),
-            ("width_", "wide", "Must be 10 to 5000."),
-            ("height_", "-3", "Must be 10 to 5000 or empty."),
-            ("height_", "nan", "Must be 10 to 5000 or empty."),
+            ("width_", "5", "Must be from 10 to 5000."),
+            ("width_", "wide", "Must be from 10 to 5000."),
+            ("height_", "-3", "Must be from 10 to 5000, or empty."),
+            ("height_", "nan", "Must be from 10 to 5000, or empty."),
             ("dpi", "300.5", "Must be a whole number from 36 to 2400."),
-            ("points", "0", "Must be 3 to 144."),
-            ("points", "1e999", "Must be 3 to 144."),
+            ("points", "0", "Must be from 3 to 144."),
+            ("points", "1e999", "Must be from 3 to 144."),
         ],
         first=3,
     ),
@@ -250,8 +250,8 @@ def shown_rows(dialog: ExportDialog) -> set[str]:
     return {one.accessibleName() for one in widgets if isinstance(one, kinds) and one.isVisible()}
 
 
-ON_IT = {"What", "Colours", "Title", "Caption that describes the computation"}
-MARKS = "Pinned cell and selected tokens"
+ON_IT = {"Content", "Colours", "Title", "Add a caption that describes the computation"}
+MARKS = "Mark the pinned cell and the selected tokens"
 CARRIED = "Embed the document, so that the file can be reopened"
 OF_A_FILM = {
     *(
@@ -264,7 +264,7 @@ OF_A_FILM = {
     ),
     "Animate inputs",
     "Loop (begin again at the end)",
-    "Text size, pt",
+    "Text size (pt)",
 }
 
 
@@ -276,15 +276,15 @@ OF_A_FILM = {
             (
                 ".gif",
                 {
-                    *ON_IT - {"What"},
+                    *ON_IT - {"Content"},
                     MARKS,
                     *OF_A_FILM,
-                    "Text size, pt",
+                    "Text size (pt)",
                     "Loop (begin again at the end)",
                 },
             ),
-            (".csv", {"What"}),
-            (".md", {"What"}),
+            (".csv", {"Content"}),
+            (".md", {"Content"}),
             (".npz", set()),
             (".json", set()),
             (".safetensors", set()),
@@ -506,7 +506,7 @@ def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) 
     choose(dialog, dialog.format, ".json")
     seen(hand, dialog)
     assert "slow to write" in dialog.size_.text()
-    assert "As NPZ" in dialog.size_.text()
+    assert "NPZ" in dialog.size_.text()
 
 
 @pytest.mark.slow
@@ -538,7 +538,7 @@ def test_text_that_is_too_small_is_rejected_and_a_click_widens_the_figure(hand: 
     dialog = small_figure(hand, "12")
     field = dialog.figure.width_
     assert field.note.isVisible()
-    assert field.note.text().endswith(" pt, too small for print.")
+    assert field.note.text().endswith("too small for print.")
     assert field.note.text() in field.box.accessibleDescription()
     assert not dialog.save.isEnabled()
     assert not dialog.copy.isEnabled()
@@ -584,17 +584,17 @@ def test_an_svg_has_no_pixels(hand: Hand) -> None:
     assert dialog.size_.text() == "339 × 190 mm"
 
 
-FOR_FIGURES = {"Size for", "Lengths in", "Width", "Height", "Resolution, DPI", CARRIED}
+FOR_FIGURES = {"Size preset", "Length unit", "Width", "Height", "Resolution (dpi)", CARRIED}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "names"),
     [
-        (".png", {*ON_IT, *FOR_FIGURES, "Text size, pt"}),
+        (".png", {*ON_IT, *FOR_FIGURES, "Text size (pt)"}),
         (".html", {*ON_IT, CARRIED}),
-        (".webp", {*ON_IT - {"What"}, *OF_A_FILM - {"First stage", "Last stage"}}),
-        (".md", {"What"}),
+        (".webp", {*ON_IT - {"Content"}, *OF_A_FILM - {"First stage", "Last stage"}}),
+        (".md", {"Content"}),
         (".npz", set()),
     ],
 )
@@ -762,7 +762,7 @@ def test_a_long_text_is_seen_first_and_written_exactly(
     image = seen(hand, dialog)
     assert image is not None
     assert image.width() == image.height()
-    hand.until(lambda: "25 × 25 pixels, each a cell · preview" in dialog.size_.text())
+    hand.until(lambda: "25 × 25 pixels; each pixel shows one cell · preview" in dialog.size_.text())
     choose(dialog, dialog.format, ".csv")
     hand.until(lambda: dialog.pane.shown is not None and "abcdefg" in dialog.pane.shown.text)
     choose(dialog, dialog.format, ".gif")

@@ -146,7 +146,10 @@ def test_a_preview_is_a_first_image() -> None:
     made = render_preview(one, ExportSettings(".png", CELLS), QSize(200, 100), 1, no_progress)
     assert made.image is not None
     assert made.image.size() == QSize(100, 100)
-    assert made.description == "600 × 600 pixels, each a cell · preview; the file is exact"
+    assert (
+        made.description
+        == "600 × 600 pixels; each pixel shows one cell · preview; the file will be exact"
+    )
 
 
 def test_a_cancelled_image_leaves_nothing(tmp_path: Path) -> None:

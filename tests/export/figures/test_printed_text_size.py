@@ -86,12 +86,14 @@ def test_the_width_offered_is_not_far_too_wide() -> None:
         ),
         (
             SmallTextWarning(2.0, {"width_mm": 91.0, "height_mm": None}),
-            "The smallest text would be 2 pt, too small for print. Use a width of 91 mm and "
+            "The smallest text would be 2 pt, which is too small for print. "
+            "Use a width of 91 mm and "
             "an automatic height.",
         ),
         (
             SmallTextWarning(2.99, {"points": 5.5}),
-            "The smallest text would be 2.9 pt, too small for print. Use a text size of 5.5 pt.",
+            "The smallest text would be 2.9 pt, which is too small for print. "
+            "Use a text size of 5.5 pt.",
         ),
         (SmallTextWarning(3.0, {}), "The smallest text would be 3 pt. Show fewer panels."),
     ],

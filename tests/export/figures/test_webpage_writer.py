@@ -196,7 +196,7 @@ def test_there_is_room_for_so_many_cells(panels: int) -> None:
 def test_a_page_that_no_browser_could_show_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webpage_writer, "MAX_CELL_BYTES", 8 * 36 * 6 - 1)
     shown = board(a_run(), stages=frozenset({"scores", "scaled", "masked", "weights"}))
-    with pytest.raises(InputError, match="A web page of 288 cells is too large") as refused:
+    with pytest.raises(InputError, match="A web page with 288 cells is too large") as refused:
         page(shown)
     assert refused.value.field == "export"
 

@@ -39,7 +39,7 @@ ARRAY_HEADER_BYTES = 256
 
 
 def estimate_array_bytes(run: Run, names: Sequence[str]) -> int:
-    """Return the size, in bytes, of stages and parameters in a binary file."""
+    """Estimate the size of stages and parameters in a binary file, in bytes."""
     return sum(
         math.prod(run.trace.shape(name)) * _read_sampled_rows(run, name)[0].itemsize
         + ARRAY_HEADER_BYTES
@@ -125,10 +125,10 @@ def _read_sampled_rows(run: Run, name: str) -> list[np.ndarray]:
 
 
 STAGE_FORMATS = frozenset({".npz", ".json"})
-"""Formats that contain complete stages and therefore omit the matrices of a long text."""
+"""Formats that contain only complete stages, and therefore no matrices of a long text."""
 OMITTED_MATRICES_NOTICE = (
-    "The text is too long to export complete query–key matrices. Export a part of them as "
-    "CSV or Markdown."
+    "The text is too long to export complete query–key matrices. To export part of a matrix, "
+    "use CSV or Markdown."
 )
 LARGE_FILE_BYTES = 50 * 2**20
 """File size, in bytes, from which a more compact format is recommended."""
@@ -137,7 +137,7 @@ TEXT_SIZE_ESTIMATES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
     ".md": estimate_markdown_bytes,
     ".json": lambda run, sheets: estimate_json_bytes(run),
 }
-"""Functions that estimate the size, in bytes, of a file in each text format."""
+"""Functions that estimate the size of a file, in bytes, keyed by the suffix of its text format."""
 
 
 def _binary_array_names(run: Run, suffix: str) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def _binary_array_names(run: Run, suffix: str) -> tuple[str, ...]:
 
 
 def describe_file_size(snapshot: Snapshot, settings: ExportSettings) -> str:
-    """Describe the estimated file size, with a smaller format for a large file, and the note."""
+    """Describe the estimated file size, and add the note of the format."""
     size = _describe_estimate(snapshot, settings)
     notes = [settings.format.note]
     if snapshot.run.trace.is_blockwise and settings.suffix in STAGE_FORMATS:
@@ -169,8 +169,8 @@ def _describe_estimate(snapshot: Snapshot, settings: ExportSettings) -> str:
     if size < LARGE_FILE_BYTES:
         return f"About {format_size(size)}"
     return (
-        f"About {format_size(size)}. A file of this size is slow to write and read. As NPZ, all "
-        f"stages take {format_size(arrays)}."
+        f"About {format_size(size)}. A file of this size is slow to write and read. In NPZ format, "
+        f"all stages take {format_size(arrays)}."
     )
 
 
@@ -180,17 +180,17 @@ MAX_PREVIEW_BYTES = 2**18
 
 
 class PreviewFullError(Exception):
-    """Raised by `PreviewStream` once it is full."""
+    """Raised by `PreviewStream` when it is full."""
 
 
 class PreviewStream:
-    """Output file that stores only the first lines."""
+    """Writable stream that stores only the first lines."""
 
     def __init__(self) -> None:
         self.written = b""
 
     def write(self, data: bytes) -> int:
-        """Write bytes; raise `PreviewFullError` once the preview is full."""
+        """Store bytes; raise `PreviewFullError` when the preview is full."""
         self.written += data
         if self.written.count(b"\n") >= MAX_PREVIEW_LINES or len(self.written) >= MAX_PREVIEW_BYTES:
             raise PreviewFullError
@@ -227,7 +227,7 @@ def _truncate_line(line: str) -> str:
 
 
 def _describe_array(run: Run, name: str) -> str:
-    """Return an array's name, its named dimensions with their sizes, and its data type."""
+    """Return the name of an array, its named dimensions with their sizes, and its data type."""
     trace = run.trace
     shape = trace.shape(name)
     dims: tuple[str, ...] = ("",) * len(shape)

@@ -1,10 +1,9 @@
-"""Write matrices as CSV (RFC 4180) and as Markdown tables (GitHub Flavored Markdown, §4.10).
+"""Writes a run as CSV (RFC 4180), Markdown (GFM, §4.10), JSON, safetensors or NPZ.
 
-Numbers have the minimum number of digits that restores the exact value in the spec's data type: at
-most 9 for float32 and 17 for float64. −∞ is ``-inf``, ∞ is ``inf`` and NaN is ``NaN``, which
-Python, NumPy, pandas and R can all read. The encoding is UTF-8. The file starts with a byte order
-mark, without which Excel assumes another encoding; pandas skips it, and Python's name for such a
-file is ``utf-8-sig``.
+In CSV files, numbers have the minimum number of digits that restores the exact value in the spec's
+data type: at most 9 for float32 and 17 for float64. −∞ is written as ``-inf``, ∞ as ``inf`` and NaN
+as ``NaN``, which Python, NumPy, pandas and R can all read. The encoding is UTF-8 with a byte order
+mark (``utf-8-sig`` in Python); without the mark, Excel assumes another encoding.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def write_csv(
 
 
 def is_single_table(sheets: Sequence[ExportMatrix]) -> bool:
-    """Return whether the matrices are written as one table instead of one line per number."""
+    """Return whether the matrices are written as a table instead of one line per number."""
     return len(sheets) == 1 and not sheets[0].is_partial
 
 
@@ -114,7 +113,7 @@ _MARKDOWN_SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$#]")
 def write_markdown(
     run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
 ) -> None:
-    """Write each matrix of a run as a table: four decimal places, and −∞ written as in the window.
+    """Write matrices of a run as Markdown tables; numbers are formatted as in the window.
 
     Each table has a title with the stage, the head and the text, and a caption that describes the
     computation.
@@ -158,10 +157,10 @@ def escape_markdown(text: str) -> str:
 
 
 def spec_to_json(spec: AttentionSpec) -> dict[str, object]:
-    """Return the fields of a spec as JSON values, by name.
+    """Return the fields of a spec as JSON values, keyed by name.
 
-    Enum values are their names, the user's matrices are lists of rows (Booleans as 0 and 1), and
-    the user's weights are such lists by name.
+    Members of enumerations are written as their values. Custom matrices are lists of rows, with
+    Booleans as 0 and 1. Custom weights are a dictionary of such lists, keyed by name.
     """
     fields = {name: _to_plain_value(getattr(spec, name)) for name in spec.__struct_fields__}
     fields["own_weights"] = {name: _to_plain_value(matrix) for name, matrix in spec.own_weights}
@@ -190,14 +189,14 @@ def array_names(run: Run) -> tuple[str, ...]:
 def write_json(
     run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b""
 ) -> None:
-    """Write a run as ASCII JSON, one row at a time, so that the output is never all in memory.
+    """Write a run as ASCII JSON, one row at a time to save memory.
 
     Parameters
     ----------
     progress : callable, optional
-        Called after each block of rows with the number of blocks written and their total.
+        Called after each block of rows with the numbers of written and of all blocks.
     document : bytes, optional
-        The document file.
+        The content of the document file.
     """
     rows = sum(math.prod(run.trace.shape(name)[:-1]) for name in array_names(run))
     counter = ProgressCounter(progress, rows, REPORT_INTERVAL)
@@ -268,7 +267,7 @@ def format_json_row(numbers: np.ndarray) -> str:
 
 
 MASK_CELL_BYTES = 4
-"""Size, in bytes, of a cell of a mask."""
+"""Size of one cell of a mask, in bytes."""
 MAX_MASK_BYTES = 2**29
 
 
@@ -333,11 +332,11 @@ def weight_names(run: Run) -> tuple[str, ...]:
 
 
 _MASKED = frozenset({Mechanism.STACKED, Mechanism.MULTI_HEAD})
-"""Mechanisms that always have a mask in the book's classes."""
+"""Mechanisms with classes in the book that always have a mask."""
 
 
 def mask_names(run: Run) -> tuple[str, ...]:
-    """Return the names of the mask buffers in the book's class: one, or one per head."""
+    """Return the names of the mask buffers in the book's class, which has one or one per head."""
     spec = run.trace.spec
     if spec.mask is MaskKind.NONE and mechanism_of(spec) not in _MASKED:
         return ()
@@ -346,7 +345,7 @@ def mask_names(run: Run) -> tuple[str, ...]:
 
 
 def mask_buffer(run: Run) -> np.ndarray:
-    """Return the mask as in the book's buffer: float32 [query, key], 1 for masked cells."""
+    """Return the mask in the format of the book's buffer: float32 [query, key], 1 if masked."""
     unpadded = replace(run.trace.spec, lengths=())
     return (~cached_allowed_cells(MaskingSpec.of(unpadded), run.trace.tokens)).astype(np.float32)
 
@@ -354,18 +353,18 @@ def mask_buffer(run: Run) -> np.ndarray:
 def write_npz(
     run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b""
 ) -> None:
-    """Write a run as NPZ: an array for each stage, and the tokens, the weights and the spec.
+    """Write a run as NPZ: an array for each stage, the tokens, the weights and the spec.
 
-    Each stage's array is named after the stage. In a batch, the first axis of all arrays is the
-    batch. Tokens are [token] or [text, token]; for captured attention they are [query], with
-    ``key_tokens`` if the keys are from another text. If the queries are the last tokens of the
-    keys, all tokens of the text are written. A NUL in a token is written as ␀, because NumPy drops
-    it at the end of a token. Weights are named ``parameters/`` followed by their names in the
-    book's ``state_dict``; the spec is a JSON string.
+    The array of a stage has the name of the stage. In a batch, the first axis of the stages is the
+    text. Tokens are [token] or [text, token]; for captured attention, they are [query], and
+    ``key_tokens`` is added if the keys are from another text. If the queries are the last tokens of
+    the keys, all tokens of the text are written. A NUL in a token is written as ␀, because NumPy
+    drops a NUL at the end of a string. The name of a weight is ``parameters/`` followed by its name
+    in the book's ``state_dict``. The spec is a JSON string.
 
-    The bytes of the document file are the first entry, ``document``, so that the file can be
-    reopened. Captured attention has no such entry and is reopened from its arrays. If a text is too
-    long to keep its matrices in memory, only the stages before the scores are written.
+    The first entry, ``document``, contains the bytes of the document file, so that the export can
+    be reopened. Captured attention has no such entry and is reopened from its arrays. If a text is
+    too long to keep its matrices in memory, only the stages before the scores are written.
     """
     counter = ProgressCounter(progress, len(array_names(run)))
     with zipfile.ZipFile(file, "w") as archive:

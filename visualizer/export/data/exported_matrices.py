@@ -1,7 +1,7 @@
 """Matrices that data exports write: unpooled stages of one text and head.
 
-They are complete, unless the text is too long to keep its matrices in memory. In that case, only
-the visible part, or only the rows of the selected tokens or of the pinned cell, are exported.
+If the text is too long to keep its matrices in memory, only the visible part of each matrix, the
+rows of the selected tokens, or the row of the pinned cell is exported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 AGGREGATE_NAMES = {
     HeadAggregate.MEAN: "mean of the heads",
-    HeadAggregate.MAX: "largest of the heads",
+    HeadAggregate.MAX: "maximum of the heads",
 }
 TRANSFORM_NAMES = {
     WeightTransform.WITHOUT_FIRST: "without the first token",
@@ -41,7 +41,7 @@ TRANSFORM_NAMES = {
 }
 
 MAX_TABLE_NUMBERS = 2**24
-"""Maximum number of values that are written to a table for a long text."""
+"""Maximum number of values in a table of a long text."""
 ROWS_PER_READ = 32
 """Number of rows of a long text that are read together."""
 
@@ -54,11 +54,11 @@ class ExportMatrix(Struct, frozen=True):
     Parameters
     ----------
     head : int or None
-        None for a stage without heads, and for aggregated heads.
+        Index of the head; None for a stage without heads and for aggregated heads.
     leading : tuple of int
         Indices of the layer and text along the run's leading axes.
     layer : int or None
-        Index of the layer in the model; None if it is the same as the index in the run.
+        Index of the layer in the model; None if it equals the index in the run.
     lens : WeightTransform
         Transform that is applied to the attention weights.
     visible_rows : tuple of range
@@ -82,7 +82,7 @@ class ExportMatrix(Struct, frozen=True):
         return bool(self.visible_rows) or self.visible_columns is not None
 
     def title(self, run: Run) -> str:
-        """Name the stage, the head and the text."""
+        """Return a title that names the stage, the head and the text."""
         parts = [self._find_stage(run).title]
         if self._find_lens(run) is not WeightTransform.PLAIN:
             parts[0] += f" {TRANSFORM_NAMES[self.lens]}"
@@ -100,7 +100,7 @@ class ExportMatrix(Struct, frozen=True):
         return ", ".join(parts)
 
     def display_numbers(self, run: Run) -> tuple[int, ...]:
-        """Return the numbers, counted from 1, of the layer and text on the run's counted axes."""
+        """Return the numbers of the layer and the text, counted from 1, if the run has several."""
         indices = dict(zip(run.trace.counted_axes, self.leading or (0,), strict=True))
         if self.layer is not None and "layer" in indices:
             indices["layer"] = self.layer
@@ -114,8 +114,8 @@ class ExportMatrix(Struct, frozen=True):
     def labels(self, run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the labels of the rows and columns: displayed tokens, or numbers from 1.
 
-        Line breaks, control characters and lone surrogates are replaced by symbols, so that a
-        label is one line of text that any file can hold.
+        Line breaks, control characters and lone surrogates are replaced with symbols, so that a
+        label is a single line that can be encoded as UTF-8.
         """
         rows, columns = self.indices(run)
         row_labels = self._labels_at(run, self.axes(run)[0], rows)
@@ -151,7 +151,7 @@ class ExportMatrix(Struct, frozen=True):
         return stage.read((*self.leading, *head, rows, slice(columns.start, columns.stop)))
 
     def iterate_rows(self, run: Run) -> Iterator[np.ndarray]:
-        """Yield the rows of the matrix; those of a long text are read a few at a time."""
+        """Yield the rows of the matrix; rows of a long text are read a few at a time."""
         if not run.trace.is_blockwise:
             yield from self.read(run)
             return
@@ -228,7 +228,7 @@ def _stage_matrices(resolved: ResolvedView, stage: Stage) -> Iterator[ExportMatr
 
 
 def _select_cells(resolved: ResolvedView, stage: Stage) -> tuple[tuple[range, ...], range | None]:
-    """Return the rows and columns of a stage to write; see `ExportMatrix`."""
+    """Return the rows and columns of a stage to export; see `ExportMatrix`."""
     zoom, pinned, tokens = resolved.zoom, resolved.pinned, resolved.view.tokens
     if not resolved.run.trace.is_blockwise:
         return (), None

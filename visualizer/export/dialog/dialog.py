@@ -44,9 +44,10 @@ OPTIONS_WIDTH = 380
 
 
 class ExportDialog(QDialog):
-    """Export dialog; `settingsChanged` emits new settings, the other signals request an action."""
+    """Export dialog."""
 
     settingsChanged = Signal(object)
+    """Emitted with the new settings."""
     saveRequested = Signal()
     copyRequested = Signal()
 
@@ -179,11 +180,11 @@ class ExportDialog(QDialog):
         if is_film:
             settings = self.settings
             self.film.show_snapshot(self.snapshot, settings.figure_settings, settings.suffix)
-            # If this computation lacks the stored range, use the range that the widget selected.
+            # If the run lacks stages of the stored range, use the range that the widget selected.
             self.settings = replace(settings, look=replace(settings.look, film=self.film.film))
 
     def _request_preview(self) -> None:
-        """Request a preview; the previous one stays visible until it arrives."""
+        """Request a preview; the previous preview stays visible until the new one arrives."""
         self.film_player.stop()
         self._preview_controller.request_preview(
             self.pane.preview_renderer(self.snapshot, self.settings)

@@ -1,4 +1,4 @@
-"""Figure options of the export dialog: content, size and colours, in validated number fields."""
+"""Figure options of the export dialog, and the number field that validates its input."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ class NumberField(QWidget):
 
     def _apply_input(self) -> None:
         is_valid, number = self._parse_input()
-        range_text = f"{self._format(self._low)} to {self._format(self._high)}"
-        or_empty = " or empty" if self._open else ""
-        kind = "a whole number from " if self._is_whole else ""
+        range_text = f"from {self._format(self._low)} to {self._format(self._high)}"
+        or_empty = ", or empty" if self._open else ""
+        kind = "a whole number " if self._is_whole else ""
         self._show_problem("" if is_valid else f"Must be {kind}{range_text}{or_empty}.")
         if is_valid:
             self.typed.emit(number)
@@ -152,8 +152,8 @@ class NumberField(QWidget):
 
 
 SWITCH_LABELS = {
-    "has_caption": "C&aption that describes the computation",
-    "has_marks": "Pinned cell and selected to&kens",
+    "has_caption": "Add a c&aption that describes the computation",
+    "has_marks": "Mark the pinned cell and the selected to&kens",
     "is_trimmed": "Crop &empty margins",
     "carries_document": "Embed the &document, so that the file can be reopened",
     "has_all_layers": "Embed all la&yers",
@@ -161,11 +161,14 @@ SWITCH_LABELS = {
 
 
 class FigureOptionsWidget(QWidget):
-    """Figure options; emits the changed figure settings or the changed unit."""
+    """Figure options."""
 
     chosen = Signal(object)
+    """Emitted with the changed figure settings."""
     unitChosen = Signal(object)
+    """Emitted with the new `LengthUnit`."""
     validated = Signal()
+    """Emitted when `is_invalid` may have changed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +177,7 @@ class FigureOptionsWidget(QWidget):
         self._all_layers_bytes = 0
         self.extent, self.preset, self.paper, self.unit = (QComboBox() for _ in range(4))
         self.width_, self.height_ = NumberField("Width"), NumberField("Height", "automatic")
-        self.dpi = NumberField("Resolution, DPI", is_whole=True)
+        self.dpi = NumberField("Resolution (dpi)", is_whole=True)
         self.points, self.title = NumberField("Text size in points"), QLineEdit()
         self.switches = {name: QCheckBox(words) for name, words in SWITCH_LABELS.items()}
         self.form = QFormLayout(self)
@@ -195,13 +198,13 @@ class FigureOptionsWidget(QWidget):
             for value, words in choices:
                 box.addItem(words, value)
         for words, widget in (
-            ("&What", self.extent),
-            ("Si&ze for", self.preset),
-            ("&Lengths in", self.unit),
+            ("Co&ntent", self.extent),
+            ("Si&ze preset", self.preset),
+            ("&Length unit", self.unit),
             ("W&idth", self.width_),
             ("&Height", self.height_),
-            ("Resol&ution, DPI", self.dpi),
-            ("Text size, &pt", self.points),
+            ("Resol&ution (dpi)", self.dpi),
+            ("Text size (&pt)", self.points),
             ("Colou&rs", self.paper),
             ("&Title", self.title),
         ):
@@ -252,14 +255,13 @@ class FigureOptionsWidget(QWidget):
         self.validated.emit()
 
     def show_size_of_all_layers(self, size: int) -> None:
-        """Show the option to embed all layers, with their maximum size in bytes (0: one layer)."""
+        """Show the maximum size of all layers, in bytes; 0 hides the option to embed them."""
         self._all_layers_bytes = size
         switch = self.switches["has_all_layers"]
         switch.setText(f"{SWITCH_LABELS['has_all_layers']} (up to {format_size(size)})")
         switch.setAccessibleName(switch.text().replace("&", ""))
 
     def show_settings(self, settings: ExportSettings) -> None:
-        """Show the settings."""
         self._settings, figure_settings = settings, settings.look
         self._show_extents(settings)
         for box, value in (
@@ -269,7 +271,7 @@ class FigureOptionsWidget(QWidget):
             (self.unit, settings.unit),
         ):
             box.setCurrentIndex(box.findData(value))
-        self._show_lengths(settings)
+        self._show_size(settings)
         self.dpi.show_number(figure_settings.dpi, MIN_DPI, MAX_DPI, "{:.0f}".format)
         self.points.show_number(figure_settings.points, MIN_POINTS, MAX_POINTS, "{:g}".format)
         if self.title.text() != figure_settings.title:
@@ -290,7 +292,7 @@ class FigureOptionsWidget(QWidget):
 
     @property
     def _setting_rows(self) -> tuple[tuple[str, QWidget], ...]:
-        """Pairs of a setting's name and the widget in its row."""
+        """Pairs of a field of `FigureSettings` and the widget that sets it."""
         rows: tuple[tuple[str, QWidget], ...] = (
             ("extent", self.extent),
             ("width_mm", self.preset),
@@ -304,7 +306,7 @@ class FigureOptionsWidget(QWidget):
         )
         return (*rows, *self.switches.items())
 
-    def _show_lengths(self, settings: ExportSettings) -> None:
+    def _show_size(self, settings: ExportSettings) -> None:
         unit, dpi = settings.unit, settings.look.dpi
         low, high = (unit.from_mm(mm, dpi) for mm in (MIN_SIDE_MM, MAX_SIDE_MM))
         for field, mm in (

@@ -35,17 +35,17 @@ class FilmRange(StrEnum):
     """Part of the computation that an animation shows."""
 
     WHOLE = "The whole computation"
-    HERE = "From here to the end"
+    HERE = "From the current step to the end"
     LESSON = "The part shown in the lesson"
     STAGES = "Range of stages"
 
 
 SHRINKING_POLICY = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-MOTION_TIP = "Show inputs moving to the cells computed from them"
+MOTION_TIP = "Show how inputs move to the cells that are computed from them"
 
 
 class FilmOptionsWidget(QWidget):
-    """Animation options, with the animation's length and its estimated file size.
+    """Animation options, with the length of the animation and its estimated file size.
 
     The owner adds the label `description` to a layout, and calls `stop`, which ends the estimate,
     before it deletes this widget.
@@ -237,7 +237,7 @@ class FilmOptionsWidget(QWidget):
             self._show_message(f"{self._length} · {estimate}", "quiet")
 
     def _show_problem(self, error: Exception) -> None:
-        """Show why no animation can be made; unexpected errors are reported when it is exported."""
+        """Show why the animation cannot be written; the export reports unexpected errors."""
         if isinstance(error, InputError):
             self._show_message(error.sentence, "warning")
 

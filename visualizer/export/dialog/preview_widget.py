@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 SUPERSAMPLING_FACTOR = 2
-"""Supersampling factor of the preview, which keeps thin lines and single cells visible."""
-PREVIEW_NOTE = " · preview; the file is exact"
+"""Supersampling factor of the preview; keeps thin lines and single cells visible."""
+PREVIEW_NOTE = " · preview; the file will be exact"
 MAX_PREVIEW_ROWS = 512
-"""Maximum number of rows of a panel that are read for the first preview of all its cells."""
+"""Maximum number of rows that are read for the preview of a panel with one pixel per cell."""
 RASTER_SUFFIX = ".png"
 """Raster format of figures; the other figure formats are vector graphics."""
 
@@ -61,7 +61,7 @@ class ExportPreview(Struct, frozen=True, eq=False):
     text : str
         The text to show instead of an image.
     description : str
-        The size of the figure or file, in words.
+        A text that states the size of the figure or file.
     animation : AnimationFrames or None
         The animation to which the image belongs.
     small_text : SmallTextWarning or None
@@ -152,7 +152,7 @@ def _preview_cells(
 def paint_film_frame(
     animation: AnimationFrames, frame: int, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
-    """Paint a frame of an animation as in the file, scaled down to fit."""
+    """Paint a frame of an animation as in the file; scale it down if it does not fit."""
     progress(frame, len(animation))
     image, available = animation.picture(frame), room * ratio
     if image.width() > available.width() or image.height() > available.height():

@@ -1,4 +1,4 @@
-"""Attaches the document to an exported PNG, SVG or PDF, so that the file can be reopened."""
+"""Attaches the document to an exported PNG, SVG or PDF file, so that it can be reopened."""
 
 from __future__ import annotations
 
@@ -41,16 +41,14 @@ MAX_ATTACHED_BYTES = 2**22
 def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> bytes:
     """Return the document to attach to a figure, without computed results.
 
-    For captured attention, it contains the layer that the figure shows, or all layers if
-    `has_all_layers` is set.
-
-    The result is empty if `carries_document` is not set, or if the document's own arrays are too
-    large, because captured attention can have any size.
+    For captured attention, the document contains the layer that the figure shows, or all layers
+    if `has_all_layers` is set. The result is empty if `carries_document` is not set or the arrays
+    of the document are too large.
 
     Raises
     ------
     InputError
-        For ``all_layers``, if all layers are requested but are too large.
+        With field ``all_layers`` if all layers are requested but are too large.
     """
     if not figure_settings.carries_document:
         return b""
@@ -74,7 +72,7 @@ def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> b
 
 
 def max_layer_bytes(run: Run) -> int:
-    """Return the maximum size, in bytes, of all layers in a figure; 0 if the run has one layer."""
+    """Return the maximum size of all embedded layers, in bytes; 0 if there is only one layer."""
     trace = run.trace
     if trace.has_module or trace.is_blockwise or trace.count("layer") < 2:
         return 0
@@ -86,7 +84,10 @@ def max_layer_bytes(run: Run) -> int:
 def _reduce_to_shown_layer(
     snapshot: Snapshot, figure_settings: FigureSettings
 ) -> tuple[Document, View] | None:
-    """Return the document and view with only the layer that a figure shows; None to keep all."""
+    """Return the document and view with only the layer that a figure shows.
+
+    Return None if all layers are shown or if a layer cannot be extracted.
+    """
     trace, view = snapshot.run.trace, snapshot.view
     if trace.has_module or trace.is_blockwise or view.comparison:
         return None

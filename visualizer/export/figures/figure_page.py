@@ -98,18 +98,18 @@ SHEET_ASPECT_RATIO = 2**0.5
 SCALE_STEP = 0.96
 """Ratio between consecutive scales that are tried if a figure does not fit."""
 GALLOP_STEPS = (1, 2, 4, 8, 16, 32, 64, 96)
-"""Numbers of scale steps that are tried first, before a binary search between two of them."""
+"""Numbers of scale steps that are tried before the binary search between two of them."""
 MAX_CELLS = 8_000_000
-"""Maximum number of cells in all panels; more are pooled, to limit time and file size."""
+"""Maximum number of cells in all panels; larger panels are pooled to limit time and file size."""
 SKETCHED_ROWS, PREVIEW_ROWS = 512, 32
-"""Rows of a long text that are read for a sketch: in all panels, and the minimum per panel."""
+"""Number of rows of a long text that are read for a sketch in total, and minimum per panel."""
 UNLIMITED_HEIGHT_PX = 1e6
 """Available height, in pixels, when wrapped text is measured; effectively unlimited."""
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
 
 
 class FigureContent(Struct, frozen=True, eq=False):
-    """The content of a figure."""
+    """Content of a figure: a board with its cursor and highlights, a title and a caption."""
 
     board: Board
     cursor: CellCursor
@@ -119,7 +119,7 @@ class FigureContent(Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """Title for the file's metadata: the figure's title, or else its stages or its head."""
+        """Title in the metadata of the file: the figure's title, or else its stages or its head."""
         if self.board.flow and not self.title:
             return f"Attention, head {self.board.flow.front + 1}"
         stages = dict.fromkeys(column[0].title for column in self.board.columns)
@@ -281,7 +281,7 @@ def _choose_colours_again(resolved: ResolvedView) -> ResolvedView:
 
 
 def _with_room(resolved: ResolvedView, room: int) -> ResolvedView:
-    """Return the view with at most the given number of cells per side of a panel."""
+    """Resolve the view again, with at most the given number of cells per side of a panel."""
     view = replace(resolved.view, room=room)
     return resolve_view(resolved.document, view, resolved.run, resolved.computed)
 
@@ -412,7 +412,7 @@ def paint_page(
     Parameters
     ----------
     progress : callable
-        Called before each panel with the number of panels painted and their total.
+        Called before each panel with the numbers of painted and of all panels.
     is_result_hidden : bool
         Whether the cells that the playback step computes are left empty.
     """
@@ -459,7 +459,7 @@ class StepPictures(Struct, frozen=True, eq=False):
     ratio : float
         Number of pixels per 1/96 inch.
     drawn : dict
-        Cached images of the board, by whether they show the earlier states of matrices.
+        Cached images of the board, keyed by whether they show the earlier states of matrices.
     """
 
     page: FigurePage
@@ -493,7 +493,7 @@ class StepPictures(Struct, frozen=True, eq=False):
 
 
 def step_motion(page: FigurePage, ratio: float) -> FlowMotion | None:
-    """Return the motion of the page's playback step; None if it has none."""
+    """Return the motion of the playback step on a page; None if the step has none."""
     flow = page.layout.flow
     if flow is None or page.figure.highlights.step is None:
         return None

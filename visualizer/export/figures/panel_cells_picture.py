@@ -1,6 +1,6 @@
 """Image of all cells of one panel, with one pixel per cell, rendered a few rows at a time.
 
-If a side has more than `MAX_SIDE_PX` cells, each pixel is a block of cells. The text can have any
+If a side has more than `MAX_SIDE_PX` cells, each pixel is a block of cells. The text can be of any
 length, because only a few rows of the image are in memory at a time.
 """
 
@@ -42,7 +42,7 @@ MAX_SIDE_PX = 16_384
 ROWS_PER_BAND = 256
 """Number of pixel rows that are drawn together."""
 COARSE_SIDE_CELLS = 512
-"""Cells per side of the coarse image that determines the colour limits for a long text."""
+"""Cells per side of the coarse image from which the colour limits of a long text are taken."""
 
 
 class PanelCells(Struct, frozen=True, eq=False):
@@ -70,11 +70,11 @@ class PanelCells(Struct, frozen=True, eq=False):
 
     @property
     def size_text(self) -> str:
-        """The size and the number of cells per pixel, in words."""
+        """The size and the number of cells per pixel, as part of a message."""
         width, height = self.size
         down, right = self.extent.blocks
-        cell = "a cell" if (down, right) == (1, 1) else f"{down:,} × {right:,} cells"
-        return f"{width:,} × {height:,} pixels, each {cell}"
+        cell = "one cell" if (down, right) == (1, 1) else f"{down:,} × {right:,} cells"
+        return f"{width:,} × {height:,} pixels; each pixel shows {cell}"
 
     def bands(self, progress: Progress) -> Iterator[np.ndarray]:
         """Yield the pixels a few rows at a time, uint8 [row, byte]; see `save_image_bands`.
@@ -82,7 +82,7 @@ class PanelCells(Struct, frozen=True, eq=False):
         Raises
         ------
         InputError
-            If the colour scale ranks the cells of more rows than one band has.
+            If the colours rank all cells of a panel, and the panel has more rows than one band.
         """
         self._check_colours()
         height = self.extent.side[0]

@@ -1,4 +1,4 @@
-"""Write figures, and the overview of all heads, as PNG."""
+"""Writes figures, and the overview of all heads, as PNG."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from visualizer.session.head_order import HeadOrder
 
 LEVEL, LARGE_LEVEL = 8, 1
-"""zlib levels of small and large images; a small image is half the size at `LEVEL`."""
+"""zlib levels for small and large images; `LEVEL` halves the size of a small image."""
 MIN_COMPRESSED_TEXT_BYTES = 2**10
-"""Minimum size, in bytes, of compressed metadata; a base64 document becomes a quarter smaller."""
+"""Minimum size, in bytes, of metadata that is compressed; base64 then takes a quarter less."""
 MAX_SMALL_PIXELS = 2**23
 """Size, in pixels, of the largest image that is compressed at `LEVEL`."""
 ROWS_PER_BAND = 128
@@ -61,7 +61,7 @@ def write_png(
     Raises
     ------
     InputError
-        If the image does not fit in memory.
+        If there is not enough memory for the image.
     """
     image = render_page(page, figure_settings.dpi, scale_progress(progress, 20, 60))
     attach_to_png(image, document_to_attach(snapshot, figure_settings))
@@ -113,7 +113,7 @@ def save_image_bands(
     dots : tuple of int
         Pixels per metre, horizontally and vertically.
     texts : mapping of str to str
-        Metadata by keyword.
+        Metadata, keyed by PNG keyword.
     """
     file.write(PNG_SIGNATURE)
     _write_chunk(file, b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
@@ -203,17 +203,17 @@ OVERVIEW_SIDE_PX = 64
 def write_overview_png(
     runs: Sequence[tuple[Run, tuple[int, ...]]], order: HeadOrder, side: int = OVERVIEW_SIDE_PX
 ) -> bytes:
-    """Return an overview of runs on the same text as PNG; a Qt application must exist.
+    """Return an overview of runs on the same text, as PNG; requires a Qt application.
 
     Parameters
     ----------
     runs : sequence of (Run, layers)
-        Each run with the numbers of its layers.
+        Runs, each with the indices of its layers in the model.
 
     Raises
     ------
     InputError
-        For ``layer``, if the layers have different numbers of heads.
+        With field ``layer`` if the layers have different numbers of heads.
     """
     panel = present_overview(runs, order)
     run = runs[0][0]

@@ -1,4 +1,4 @@
-"""Checks the printed size of a figure's smallest text and suggests settings that enlarge it."""
+"""Checks the printed size of the smallest text in a figure, and finds settings that enlarge it."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class SmallTextWarning(Struct, frozen=True):
 
     @property
     def size_message(self) -> str:
-        """A sentence that states the size of the smallest text."""
+        """The size of the smallest text, as a sentence."""
         size = math.floor(self.points * 10) / 10
-        end = ", too small for print" if self.is_too_small else ""
+        end = ", which is too small for print" if self.is_too_small else ""
         return f"The smallest text would be {size:g} pt{end}."
 
     @property
     def sentence(self) -> str:
-        """The finding with a suggested fix, for messages without a button."""
+        """The size of the smallest text and a suggested change, for messages without a button."""
         width, points = self.changes.get("width_mm"), self.changes.get("points")
         if width is not None:
             height = " and an automatic height" if "height_mm" in self.changes else ""
@@ -66,12 +66,12 @@ class SmallTextWarning(Struct, frozen=True):
 
 
 def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings) -> str:
-    """Return a warning about small text on a page; "" if all text is readable.
+    """Return a warning if text on a page is small; "" if all text is readable.
 
     Raises
     ------
     InputError
-        For ``size``, if the text is too small to print.
+        With field ``size`` if the text is too small to print.
     """
     small = find_small_text(page, snapshot, figure_settings)
     if small and small.is_too_small:
@@ -82,7 +82,7 @@ def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: Figur
 def find_small_text(
     page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings
 ) -> SmallTextWarning | None:
-    """Return a description of a page's small text; None if all text is readable."""
+    """Return a warning if text on a page is small; None if all text is readable."""
     points = _smallest_points(page)
     if points >= MIN_READABLE_POINTS:
         return None
@@ -94,7 +94,7 @@ def _smallest_points(page: FigurePage) -> float:
 
 
 def _unscaled_points(page: FigurePage, figure_settings: FigureSettings) -> float:
-    """Return the size, in points, of a page's smallest text if nothing were scaled down."""
+    """Return the size that the smallest text would have if nothing were scaled down, in points."""
     return _smallest_px(page) * figure_settings.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
 
 
@@ -134,7 +134,7 @@ def _find_changes(
 def _candidate_changes(
     page: FigurePage, missing: float, figure_settings: FigureSettings
 ) -> Iterator[dict[str, Any]]:
-    """Yield larger widths, or larger text sizes if nothing was scaled down."""
+    """Yield changes to larger widths or, if nothing was scaled down, to larger text sizes."""
     factors = [missing * _SIZE_STEP**step for step in range(_MAX_ATTEMPTS)]
     if page.scale >= figure_settings.scale:
         for factor in factors:

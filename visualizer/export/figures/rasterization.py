@@ -32,12 +32,12 @@ def render_pixels(snapshot: Snapshot, figure_settings: FigureSettings) -> np.nda
 
 
 def render_page(page: FigurePage, dpi: float, progress: Progress = no_progress) -> QImage:
-    """Paint a page at the given resolution, or lower if the image would exceed Qt's maximum size.
+    """Paint a page; reduce the resolution if a side would exceed `MAX_SIDE_PX`.
 
     Raises
     ------
     InputError
-        If the image is too large for the memory.
+        If there is not enough memory for the image.
     """
     width, height = page.size.width(), page.size.height()
     ratio = min(dpi / PIXELS_PER_INCH, MAX_SIDE_PX / max(width, height))
@@ -62,7 +62,7 @@ def create_image(width: int, height: int) -> QImage:
     Raises
     ------
     InputError
-        If the image is too large for the memory.
+        If there is not enough memory for the image.
     """
     image = QImage(max(1, width), max(1, height), QImage.Format.Format_RGB32)
     if image.isNull():

@@ -49,7 +49,7 @@ def write_svg(
     file: BinaryIO,
     progress: Progress,
 ) -> None:
-    """Write a figure as SVG; text remains text, and cells are shapes unless a panel is large."""
+    """Write a figure as SVG with searchable text; cells are shapes, except in large panels."""
     svg = draw_svg(page, scale_progress(progress, 20, 95))
     progress(9, 10)
     file.write(attach_to_svg(svg, document_to_attach(snapshot, figure_settings)))
@@ -62,7 +62,7 @@ def write_pdf(
     file: BinaryIO,
     progress: Progress,
 ) -> None:
-    """Write a figure as a PDF with one page of the same size."""
+    """Write a figure as a PDF with one page that has the size of the figure."""
     document = document_to_attach(snapshot, figure_settings)
     pdf = draw_pdf(page, document, scale_progress(progress, 20, 95))
     progress(9, 10)
@@ -108,7 +108,7 @@ def _fix_qt_svg(drawn: bytes, size: QSizeF) -> bytes:
 
 
 def draw_pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) -> bytes:
-    """Draw a page as PDF, with an attached document.
+    """Draw a page as PDF and attach a document.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def create_clipboard_figure(
     Raises
     ------
     InputError
-        If the figure is too large for the memory.
+        If there is not enough memory for the figure.
     """
     progress(0, 10)
     page = lay_out_exact_page(snapshot, figure_settings, progress)

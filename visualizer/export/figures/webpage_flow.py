@@ -29,7 +29,7 @@ TOLERANCE = 2e-4
 
 
 class PageColumn(Struct, frozen=True, rename="camel"):
-    """How the cells of a panel are computed.
+    """Description of a panel and of how its cells are computed.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class PageColumn(Struct, frozen=True, rename="camel"):
     factor : float
         Factor by which the products are multiplied.
     bias : list of float or None
-        The value that is added to each column of a product.
+        The values that are added to the columns of a product.
     """
 
     panel: int
@@ -89,7 +89,7 @@ class PageFlow:
         }
 
     def picture(self, theme: Theme) -> bytes:
-        """Draw everything around the cells as SVG."""
+        """Draw the headings, the legend and the lines around the cells as SVG."""
 
         def paint(painter: QPainter) -> None:
             flow = self.placement

@@ -63,14 +63,14 @@ def write_webpage(
     Parameters
     ----------
     title, caption : str
-        The text above the panels and in the browser's tab, and the text below the panels.
+        The text above the panels and on the browser tab, and the text below the panels.
     theme : Theme or None
         The colours; None follows the reader's system. The reader can switch between light and dark.
         Printed pages always have the colours of exported images.
     document : bytes
         The attached document, which the program can open again.
     progress : callable
-        Called before each panel with the number of panels written.
+        Called before each panel with the numbers of the current panel and of all panels.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _check_size(panels: Sequence[Heatmap]) -> None:
     size = sum(heatmap.values.nbytes + 2 * heatmap.values.size for heatmap in panels)
     if size > MAX_CELL_BYTES:
         cells = sum(heatmap.values.size for heatmap in panels)
-        sentence = f"A web page of {cells:,} cells is too large for a browser. Show fewer stages."
+        sentence = f"A web page with {cells:,} cells is too large for a browser. Show fewer stages."
         raise InputError("export", sentence)
 
 
@@ -158,7 +158,7 @@ def _themes(theme: Theme | None) -> dict[str, Theme]:
 def _board_to_json(
     board: Board, flow: PageFlow | None, title: str, caption: str, theme: Theme | None
 ) -> str:
-    """Describe everything except the cells as JSON that cannot close the script element."""
+    """Describe everything except the cells as JSON without characters that HTML interprets."""
     labels: dict[tuple[str, ...], int] = {}
     themes = _themes(theme)
     panels = flow.panels if flow else board.heatmaps
@@ -181,7 +181,7 @@ def _board_to_json(
 
 
 def _colour_table(map_: str, theme: Theme) -> list[str]:
-    """Return a colour map's colours in hexadecimal, and a flag for each that needs dark text."""
+    """Return the colours of a map in hexadecimal, and a flag for each that requires dark text."""
     words = colour_mapping.colour_table(map_, theme) & 0xFFFFFF
     light = colour_mapping.dark_text_entries(map_, theme).astype(int)
     return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]
@@ -262,7 +262,7 @@ def _describe_axis(axis: HeatmapAxis, labels: dict[tuple[str, ...], int]) -> dic
 
 
 def _pack_cells(heatmap: Heatmap) -> str:
-    """Compress colours, marks and values with deflate; the values are stored as byte planes."""
+    """Compress the colours, marks and values of a panel; the values are stored as byte planes."""
     values = np.ascontiguousarray(_panel_values(heatmap))
     planes = values.view(np.uint8).reshape(-1, values.itemsize).T
     content = (

@@ -85,14 +85,14 @@ def caption_height() -> float:
 
 
 def _line_height() -> float:
-    """Return the height of one line of large text or two lines of the smallest text."""
+    """Return the height of one line of the largest text or of two lines of the smallest text."""
     return max(
         font_metrics(FONT_SIZES_PX[0]).height(), 2 * font_metrics(FONT_SIZES_PX[-1]).height()
     )
 
 
 class PaintedStep(Struct, frozen=True, eq=False):
-    """A painted step: its result, and the image below its motion if it has a motion."""
+    """Images of a painted step: its result and, if it has motion, the image below the motion."""
 
     result: QImage
     page: FigurePage
@@ -114,7 +114,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
     ratio : float
         Number of pixels per 1/96 inch of the page.
     latest_steps : dict
-        The most recently painted step, by its playback position.
+        The most recently painted step, keyed by its playback position.
     """
 
     snapshot: Snapshot
@@ -221,7 +221,7 @@ def _text_document() -> QTextDocument:
 
 
 def paint_caption_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
-    """Draw a line of text as large as fits, wrapped to two lines or reduced if necessary."""
+    """Draw text as large as fits; if necessary, wrap it to two lines or scale it down."""
     size, _ = largest_fitting_size(html, area.width())
     document = _text_document()
     document.setDefaultFont(scaled_font(size))

@@ -1,8 +1,8 @@
-"""Encodes animations as GIF, APNG and WebP frame by frame; Pillow would keep all frames.
+"""Encodes animations as GIF, APNG and WebP, frame by frame; Pillow would keep all frames.
 
-All frames of a GIF share one palette, without dithering: it consists of the most frequent colours
-and then of the colours that differ most from it. Source: CompuServe, "Graphics Interchange Format,
-Version 89a", 1990; Pillow does the LZW compression.
+All frames of a GIF share one palette, without dithering. The palette consists of the most frequent
+colours and of the colours that differ most from those chosen before. Source: CompuServe,
+"Graphics Interchange Format, Version 89a", 1990; Pillow does the LZW compression.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def find_changed_rectangle(before: np.ndarray | None, after: np.ndarray) -> Fram
 
 
 class FrameEncoder:
-    """Base class of the encoders: counts the bytes written and keeps the last frame."""
+    """Base class of the encoders, which counts the written bytes and stores the last frame."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.written = 0
@@ -122,14 +122,14 @@ class GifEncoder(FrameEncoder):
 
 
 MAX_COLOURS = 255
-"""Maximum number of colours; one of the 256 entries is transparent, for unchanged pixels."""
+"""Maximum number of colours; the 256th entry is transparent, for unchanged pixels."""
 MAX_EXACT_COLOURS = 96
 RARE_COLOUR_EXPONENT = 0.7
 """The weight of a colour's error is the number of its pixels raised to this power."""
 
 
 class ColourPalette:
-    """A palette of up to 255 colours, which finds the nearest entry for any colour.
+    """Palette of up to 255 colours that finds the nearest entry for any colour.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _split_channels(words: np.ndarray) -> np.ndarray:
 
 
 def _count_colours(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return all colours by descending frequency, with their numbers of pixels."""
+    """Return all colours, sorted by descending frequency, and the number of pixels of each."""
     colours, counts = [], []
     for picture in pictures:
         words = picture.ravel()

@@ -95,13 +95,13 @@ def check_film_size(figure_settings: FigureSettings) -> None:
     width, ratio = figure_settings.film.width, film_pixel_ratio(figure_settings)
     height = round((figure_settings.height or 0) * ratio)
     if max(width, height) > MAX_SIDE_PX:
-        size = f"{width:,} × {height:,}" if height else f"{width:,} pixels wide"
+        size = f"{width:,} × {height:,} pixels" if height else f"{width:,} pixels wide"
         limit = f"An animation must be at most {MAX_SIDE_PX:,} pixels wide and high. It is {size}."
         raise InputError("size", f"{limit} Choose a smaller size.")
 
 
 def _playback_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
-    """Return the view to play, without a comparison, a prediction or an enlarged stage."""
+    """Return the view to animate, without a comparison, a prediction or an enlarged stage."""
     film = figure_settings.film
     view = replace(
         snapshot.view,
@@ -118,7 +118,7 @@ def _playback_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
 
 
 def _margins_height(figure: FigureContent, figure_settings: FigureSettings) -> float:
-    """Return the height around the board, in pixels of the window."""
+    """Return the total height of the margins above and below the board, in pixels of the window."""
     return _lay_out_margins(figure, figure_settings, 0).caption_at.bottom()
 
 

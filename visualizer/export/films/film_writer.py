@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from visualizer.session.timeline import PlaybackPosition
 
 SAMPLED_FRAMES = 8
-"""Number of frames of each kind that are encoded to estimate the file size."""
+"""Maximum number of frames of each kind that are encoded to estimate the file size."""
 
 TIMED_STEPS = 3
-"""Number of steps that are rendered to estimate the duration of an export."""
+"""Maximum number of steps that are rendered to estimate the duration of an export."""
 
 
 class FilmEncoder(Protocol):
@@ -86,13 +86,13 @@ def write_film(
     Parameters
     ----------
     progress : callable
-        Called with the number of frames written and their total; an exception that it raises
-        cancels the work.
+        Called with the numbers of written and of all frames; an exception that it raises cancels
+        the work.
 
     Raises
     ------
     InputError
-        When there are too many frames.
+        If there are too many steps or too many pixels.
     """
     write_frames(
         suffix,
@@ -150,7 +150,7 @@ class FilmEstimate(Struct, frozen=True):
 
     @property
     def duration_text(self) -> str:
-        """The rendering time, for messages."""
+        """The rendering time as part of a message."""
         minutes = round(self.seconds / 60)
         return f"about {format_count(minutes, 'minute')}" if minutes else "less than a minute"
 
@@ -171,7 +171,7 @@ def estimate_film(
     Raises
     ------
     InputError
-        When there are too many frames.
+        If there are too many steps or too many pixels.
     """
     began = time.perf_counter()
     animation = lay_out_film(snapshot, figure_settings, progress)
