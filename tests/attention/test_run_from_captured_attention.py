@@ -302,7 +302,7 @@ def test_cells_of_what_models_do_to_scores_are_told(
     if stage == "weights":
         assert [line.name for line in panel.terms] == ["a", "b", "c", "a", "sink"]
         taken = 1 - expected["weights"][1, 1, 2].sum()
-        assert f"receives {format_share(taken)} of the row" in panel.sentence
+        assert panel.sentence.endswith(f" receives {format_share(taken)}.")
 
 
 def test_the_same_numbers_are_not_computed_again() -> None:

@@ -75,4 +75,4 @@ def test_a_sink_far_below_the_scores_receives_its_recorded_share() -> None:
     weights = run.trace.read("weights", (0, 0, 2))
     cell = head_cell_panel(resolved(run, View()), Cell("weights", (0, 2, 0)), is_pinned=False)
     assert weights.any()
-    assert cell.plain.endswith("receives less than 0.1% of the row.")
+    assert cell.plain.endswith("receives less than 0.1%.")

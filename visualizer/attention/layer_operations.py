@@ -293,12 +293,12 @@ class ScaledVector(Struct, frozen=True, tag=True):
 
 
 class LateSink(Struct, frozen=True, tag=True):
-    """Context vectors multiplied by the share of the row that remains after the head's sink.
+    """Context vectors multiplied by the fraction of their row that does not go to the head's sink.
 
     Parameters
     ----------
     kept : str
-        Name of these shares [layer, head, query] in the trace.
+        Name of these fractions [layer, head, query] in the trace.
     """
 
     kept: str

@@ -1,7 +1,7 @@
 """The terms of an explained cell: their factors with their sources, and how the terms combine.
 
-The terms always give the value in the trace, which is their sum, the share of one term in their
-sum, or one of two terms.
+The terms always give the value in the trace: it is their sum, the share of one term in their sum,
+or one of two terms.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class TermGroup(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def terms(self) -> np.ndarray:
-        """The products, [n]: float64, or for the naive softmax the trace's dtype."""
+        """The products, [n], in float64 or, for the naive softmax, in the trace's dtype."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(math.prod(factor.used for factor in self.factors))
 
@@ -279,7 +279,7 @@ class EquationWriter(Struct, frozen=True, eq=False):
         return parts
 
     def sum_parts(self, *, omit_zeros: bool) -> list[EquationPart]:
-        """Write the largest terms in order, dots for omitted terms, and the number of these."""
+        """Write the largest terms in order, with dots for omitted terms and the number of these."""
         order, omitted = self.select_terms(omit_zeros)
         parts: list[EquationPart] = []
         reached = -1
@@ -319,7 +319,7 @@ class EquationWriter(Struct, frozen=True, eq=False):
 
 
 def _format_shift(factor: Factor) -> str:
-    """Format the subtraction that precedes the function of a factor, if there is one."""
+    """Format the subtraction in the argument of a factor's function, if there is one."""
     is_subtracted = 0 < abs(factor.shift) < np.inf
     return f" − {parenthesize_negative(format_trimmed(factor.shift))}" if is_subtracted else ""
 

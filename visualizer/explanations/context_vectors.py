@@ -91,7 +91,7 @@ class WeightedSumExplainer(Explainer):
 
 
 class LateSinkExplainer(VectorExplainer):
-    """Context vectors multiplied by the share of the row that remains after the head's sink.
+    """Context vectors multiplied by the fraction of their row that does not go to the head's sink.
 
     The softmax without the sink, followed by this step, is equal to the softmax with the sink.
 
@@ -113,22 +113,23 @@ class LateSinkExplainer(VectorExplainer):
         name = info.explanation.stage.layer_step(LateSink).kept
         kept = format_share(float(info.run.trace.read(name, (info.layer, head, token))))
         own = "is the same column of the context vector"
-        return f"{own} times {kept}, the share of the row that does not go to the sink"
+        return f"{own} times {kept}, the fraction of the weight that does not go to the sink"
 
     def row_phrase(self, context: StepContext) -> str:
         name = context.stage.layer_step(LateSink).kept
-        kept = context.run.trace.read(name, (context.layer, context.head, context.row_index))
-        left = (
-            f"the sink leaves {format_share(float(kept))} of the {vector_noun(context.first_input)}"
-        )
-        return f"{left} of {context.query}"
+        place = (context.layer, context.head, context.row_index)
+        kept = float(context.run.trace.read(name, place))
+        vector = f"the {vector_noun(context.first_input)} of {context.query}"
+        taken = f"the sink receives {format_share(1 - kept)}"
+        return f"{taken}, so {vector} is multiplied by {format_share(kept)}"
 
     def stage_phrase(self, context: StepContext) -> str:
         read = vector_noun(context.first_input)
-        return f"each {read} is multiplied by the share of its row that does not go to the sink"
+        weight = "the fraction of its row’s weight that does not go to the sink"
+        return f"each {read} is multiplied by {weight}"
 
     def formula(self, info: CellInfo) -> str:
-        return "number × share left by the sink"
+        return "number × (1 − sink weight)"
 
 
 EXPLAINERS: tuple[Explainer, ...] = (

@@ -122,7 +122,7 @@ class PositionVectorsExplainer(Explainer):
             else f"vector of {size} computed from sines and cosines"
         )
         each = f"each of {context.token_count:,} positions has a {vector}"
-        return f"{each}; {largest_number_phrase(context, 'the largest', is_of_places=True)}"
+        return f"{each}; {largest_number_phrase(context, 'the largest', names_positions=True)}"
 
     def formula(self, info: CellInfo) -> str:
         return "looked up"
@@ -177,7 +177,7 @@ class AddPositionExplainer(VectorExplainer):
 
 
 def _origin_phrase(run: Run, verb: str, source: str = "a file") -> str:
-    """Describe where the numbers of a run are from; the verb is "was" or "were"."""
+    """Describe where the numbers of a run come from; the verb is "was" or "were"."""
     if run.reading:
         return f"{verb} computed by the model"
     return f"{verb} read from {source}"

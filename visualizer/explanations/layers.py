@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def _embedded_tokens(stage: Stage, layer: int) -> EmbeddedTokens | None:
-    """Return the embedded tokens that enter the first layer; None if unknown or another layer."""
+    """Return the embedded tokens that enter the first layer; None if unknown or in other layers."""
     return stage.layer_step(ResidualStream).embedded if layer == 0 else None
 
 
@@ -64,7 +64,7 @@ def _describe_source(stage: Stage, layer: int) -> str:
     if known is None:
         return "read from the model (its origin is unknown)"
     names = [path.rpartition(".")[2] for path, _ in known.tables]
-    rows = "the token’s row" if len(names) == 1 else "the token’s rows"
+    rows = "the token’s row" if len(names) == 1 else "the sum of the token’s rows"
     times = "" if known.factor == 1 else f", times {format_trimmed(known.factor)}"
     norm = f", normalized ({known.norm.name})" if known.norm else ""
     return f"{rows} of {' and '.join(names)}{times}{norm}"
@@ -103,7 +103,8 @@ class ResidualStreamExplainer(Explainer):
 
     def stage_sentence(self, context: StepContext) -> str:
         source = _describe_source(context.stage, context.layer)
-        return f"the residual stream enters the layer, {source}; {largest_number_phrase(context)}"
+        stream = f"the residual stream at the start of the layer is {source}"
+        return f"{stream}; {largest_number_phrase(context)}"
 
     def formula(self, info: CellInfo) -> str:
         stage = info.explanation.stage
@@ -172,7 +173,7 @@ def _normalization_phrase(stage: Stage) -> str:
 
 
 def _gain_phrase(stage: Stage, whose: str) -> str:
-    """Describe the gain and the bias of each column, which is called "its" or "each column’s"."""
+    """Describe the gain and the bias, whose owner is "its" or "each column’s"."""
     step = stage.layer_step(NormLayer)
     weight = f" times {'1 plus ' * step.adds_one}{whose} weight"
     parts = [weight] if step.has_gain else []
@@ -290,7 +291,7 @@ class HiddenActivationExplainer(VectorExplainer):
         return f"for {context.query}, {_activation_phrase(context.stage)}"
 
     def stage_phrase(self, context: StepContext) -> str:
-        return f"each number is {_activation_phrase(context.stage)}"
+        return f"each element is {_activation_phrase(context.stage)}"
 
     def formula(self, info: CellInfo) -> str:
         stage = info.explanation.stage
@@ -302,7 +303,7 @@ class HiddenActivationExplainer(VectorExplainer):
 
 
 def _experts_phrase(trace: Trace, stage: Stage, layer: int, token: int) -> str:
-    """List the experts of a token, numbered from 1, with their router weights."""
+    """List a token's experts, numbered from 1, with their router weights."""
     module = stage.layer_step(ExpertMixture).modules[layer]
     numbers, weights = (
         trace.read(f"{module}.{name}", (token,)).tolist() for name in ("numbers", "router_weights")
@@ -317,7 +318,7 @@ def _experts_phrase(trace: Trace, stage: Stage, layer: int, token: int) -> str:
 
 
 class ExpertMixtureExplainer(VectorExplainer):
-    """Outputs of the experts chosen by the router for a token, times the router weights.
+    """Sum of the outputs of the experts that the router chose, times their router weights.
 
     Source: Shazeer et al. 2017, "Outrageously Large Neural Networks: The Sparsely-Gated
     Mixture-of-Experts Layer"; Dai et al. 2024, "DeepSeekMoE" (experts that all tokens share).
@@ -388,11 +389,11 @@ class ScaleVectorExplainer(VectorExplainer):
 
     def row_phrase(self, context: StepContext) -> str:
         read = f"the {vector_noun(context.first_input)} of {context.query}"
-        return f"each number of {read} times {_factor_phrase(context.stage)}"
+        return f"each element of {read} times {_factor_phrase(context.stage)}"
 
     def stage_phrase(self, context: StepContext) -> str:
         read = vector_noun(context.first_input)
-        return f"each number of the {read} is multiplied by {_factor_phrase(context.stage)}"
+        return f"each element of the {read} is multiplied by {_factor_phrase(context.stage)}"
 
     def formula(self, info: CellInfo) -> str:
         return "number × factor"

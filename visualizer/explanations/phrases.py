@@ -1,4 +1,4 @@
-"""Phrases and sentences that the explainers of several operations share."""
+"""Phrases, sentences and shapes for the explainers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MASKED_ROW_PHRASE = "no token may attend to any key: all weights are 0"
 
 
 def column_name(info: CellInfo) -> str:
-    """Return the name of a cell in a stage of vectors: its column, token and head."""
+    """Name a cell in a stage of vectors by its column, its token and its head."""
     stage = info.explanation.stage
     whose = f"the {vector_noun(stage.name)} of {info.token(stage.dims[-2])}{info.head_phrase}"
     return f"Column {info.column} of {whose}"
@@ -48,7 +48,7 @@ def join_names(names: list[str]) -> str:
 
 
 def close_clause(phrase: str) -> str:
-    """Add the comma that ends a clause, if the phrase contains the comma that begins it."""
+    """Add a closing comma to a phrase that contains an opening one."""
     return f"{phrase}," if "," in phrase else phrase
 
 
@@ -81,7 +81,7 @@ def projection_phrase(context: StepContext) -> str:
 
 
 def sharing_phrase(spec: AttentionSpec, layer: str, head: int) -> str:
-    """Return which query heads share a head's keys or values; empty if they are not shared."""
+    """List the query heads that share the keys or values of a head; empty if they share none."""
     size = spec.heads // spec.layer_heads(layer)
     first = spec.layer_head(layer, head) * size + 1
     if size == 1:
@@ -90,7 +90,7 @@ def sharing_phrase(spec: AttentionSpec, layer: str, head: int) -> str:
 
 
 def _head_columns(context: StepContext) -> str:
-    """Return the projection columns that belong to a head, if the heads split the projection."""
+    """Name the columns of a head in a projection that the heads split."""
     size, layer = context.spec.d_head, "".join(context.stage.parameters)
     first = context.spec.layer_head(layer, context.head) * size + 1
     if size == 1:
@@ -198,14 +198,14 @@ def no_allowed_keys_sentence(context: StepContext) -> str:
 
 
 def largest_number_phrase(
-    context: StepContext, name: str = "the largest number", *, is_of_places: bool = False
+    context: StepContext, name: str = "the largest number", *, names_positions: bool = False
 ) -> str:
-    """Describe the largest number in a stage of vectors, and the column and token that it is in.
+    """Describe the largest number in a stage of vectors by its column and its token.
 
     Parameters
     ----------
-    is_of_places : bool
-        Whether the rows are named by their positions instead of their tokens.
+    names_positions : bool
+        Whether the row is named by its position instead of its token.
     """
     numbers = context.matrix()
     top = LargestValue.of(numbers)
@@ -218,13 +218,13 @@ def largest_number_phrase(
     row, column = divmod(top.at, numbers.shape[1])
     kind = "query" if context.stage.dims[-2] == "query" and not context.run.has_same_keys else "key"
     named = context.token_name(row, kind).replace("(key ", "(position ")
-    whose = f"position {row + 1}" if is_of_places else named
+    whose = f"position {row + 1}" if names_positions else named
     where = f"in column {column + 1} of {whose}" if numbers.shape[1] > 1 else f"that of {whose}"
     return f"{name}, {format_number(top.value)}, is {where}"
 
 
 def masked_cells_phrase(context: StepContext, noun: str, one: str, many: str) -> str:
-    """Describe how many cells of a stage are masked, and which value replaces them."""
+    """Describe how many cells of a stage are masked and what happens to them."""
     allowed = context.allowed()
     count, left = allowed.size, allowed.size - int(allowed.sum())
     if left == 0:
@@ -237,7 +237,7 @@ def masked_cells_phrase(context: StepContext, noun: str, one: str, many: str) ->
 
 
 def _mask_rule_phrase(context: StepContext) -> str:
-    """Describe which attention the mask or the padding forbids."""
+    """State what the mask and the padding forbid."""
     masking, before = context.masking, context.masking.window - 1
     earlier = "the token before it" if before == 1 else f"the {before:,} tokens before it"
     rules = {
@@ -278,7 +278,7 @@ def most_attended_token(context: StepContext) -> str:
 
 
 def empty_rows_phrase(cells: np.ndarray) -> str:
-    """Describe how many rows have only forbidden keys or zero weights; empty if none do.
+    """Describe how many rows have no allowed key or no nonzero weight; empty if none do.
 
     Parameters
     ----------

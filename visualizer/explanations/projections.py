@@ -55,12 +55,12 @@ if TYPE_CHECKING:
 
 
 def _projected_name(stage: Stage) -> str:
-    """Return the noun for the projected vectors: inputs or, in a context, normalized inputs."""
+    """Return the noun for the vectors that are projected; a block normalizes the input first."""
     return "input vector" if stage.reads[0] == Role.INPUT else vector_noun(stage.reads[0])
 
 
 def _weights_column(info: CellInfo) -> str:
-    """Return a phrase for the weight column of a cell; split heads share one matrix."""
+    """Name the column of weights that a cell is computed with; split heads share one matrix."""
     weights = info.explanation.groups[0].factors[1]
     column = next(at for at in weights.index if at is not None) + 1
     *_, layer = weights.name.removesuffix(".weight").split(".")
@@ -281,7 +281,7 @@ def _key_parts_phrase(stage: Stage) -> str:
 
 
 class LatentKeysExplainer(VectorExplainer):
-    """Latent keys: the first columns are computed by each head; all heads share the others.
+    """Latent keys: the first columns are computed for each head; all heads share the others.
 
     Source: DeepSeek-AI 2024, "DeepSeek-V2", §2.1 (multi-head latent attention).
     """

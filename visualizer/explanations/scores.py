@@ -234,7 +234,7 @@ class CapScoresExplainer(_ScoreStepExplainer):
 class LinearBiasExplainer(Explainer):
     """Linear biases (ALiBi): minus the distance between query and key times the head's slope.
 
-    Source: Press et al. 2022, "Train Short, Test Long", section 3.
+    Source: Press et al. 2022, "Train Short, Test Long", §3.
     """
 
     operation = Operation.LINEAR_BIAS
@@ -282,7 +282,7 @@ class LinearBiasExplainer(Explainer):
 class AddScoreBiasExplainer(_ScoreStepExplainer):
     """Biases added to the scores: linear biases (ALiBi), or biases from a model such as T5.
 
-    Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
+    Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning", §2.1.
     """
 
     operation = Operation.ADD_SCORE_BIAS

@@ -60,7 +60,7 @@ Their exponentials, which are at most 148, are easy to read, and the weights are
 
 
 def exponential_factors(row: Factor, largest: float) -> Factor:
-    """Create the exponentials of scores, minus the largest score if this is large.
+    """Return the exponentials of scores, from which the largest one is subtracted if it is large.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class ScoresToWeightsExplainer(WeightsExplainer):
 
 
 def _sink_share(terms: TermList | Explanation) -> str:
-    """Format the share of a row that the sink takes, computed from the logits."""
+    """Format the fraction of a row's weight that goes to the sink, computed from the logits."""
     scores, sink = (group.terms for group in terms.groups)
     return format_share(float(sink[0] / (scores.sum() + sink[0])))
 
@@ -184,7 +184,7 @@ class SoftmaxWithSinkExplainer(Explainer):
         if info.is_forbidden or not np.isfinite(info.value):
             return weights_sentence(info)
         taken = _sink_share(info.explanation)
-        return f"{weights_sentence(info)} The sink{info.head_phrase} receives {taken} of the row."
+        return f"{weights_sentence(info)} The sink{info.head_phrase} receives {taken}."
 
     def row_sentence(self, context: StepContext) -> str:
         weights = context.row()
