@@ -103,6 +103,17 @@ def test_a_frame_is_visible_on_any_colour(qapp: QApplication, theme: Theme, widt
     assert contrast(theme.accent, theme.paper) >= MARK
 
 
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_a_frame_does_not_hide_the_colour_of_a_small_cell(qapp: QApplication, size: int) -> None:
+    picture = QImage(30, 30, QImage.Format.Format_RGB32)
+    picture.fill(QColor("#FF00FF"))
+    painter = QPainter(picture)
+    paint_frame(painter, QRectF(10, 10, size, size), 2, THEMES[0])
+    painter.end()
+    inside = range(10, 10 + size)
+    assert {picture.pixelColor(x, y).name() for x in inside for y in inside} == {"#ff00ff"}
+
+
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_head_colours_have_sufficient_contrast(theme: Theme) -> None:
     assert len(theme.heads) == len(OKABE_ITO)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 MAX_LABELS = 12
+MIN_INNER_FRAME_PX = 9
+"""Minimum width and height, in pixels, of an area with a frame on its edges."""
 
 
 def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme) -> None:
@@ -136,9 +138,16 @@ def _highlighted_column(heatmap: Heatmap, cursor: CellCursor) -> int | None:
 def paint_frame(
     painter: QPainter, area: QRectF, width: float, theme: Theme, colour: str = ""
 ) -> None:
-    """Draw a frame that is visible on every colour: the accent, edged with the paper colour."""
+    """Draw a frame that is visible on every colour: the accent, edged with the paper colour.
+
+    A frame of a thin area is outside the area, whose colour it would hide otherwise.
+    """
     painter.setBrush(Qt.BrushStyle.NoBrush)
     width *= theme.stroke
+    across, down = (
+        (width / 2 + 1) * (side < MIN_INNER_FRAME_PX) for side in (area.width(), area.height())
+    )
+    area = area.adjusted(-across, -down, across, down)
     for ink, thickness in ((theme.paper, width + 2), (colour or theme.accent, width)):
         painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRect(area)
