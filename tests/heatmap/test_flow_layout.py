@@ -13,7 +13,9 @@ from tests.support.examples import examples
 from visualizer.attention.flow_columns import FlowPart
 from visualizer.heatmap.flow_layout import (
     FOLD_LEVELS,
+    LEGEND_GAP_PX,
     MAX_FOCUS_PX,
+    MIN_LEGEND_PX,
     NUMBER_WIDTHS,
     SOURCE_WIDTHS,
     SPINE_PX,
@@ -87,7 +89,9 @@ def _boxes(layout: FlowLayout) -> list[Box]:
     """Return everything that must not touch: cells, operands, labels and tabs."""
     shown = [column for column in layout.columns if not column.is_hidden]
     operands = [column.operand for column in shown if column.operand]
-    return [*(column.cells for column in shown), *operands, layout.row_labels, *layout.tabs.boxes]
+    legend = [layout.legend] if layout.legend.width else []
+    cells = [column.cells for column in shown]
+    return [*cells, *operands, layout.row_labels, *layout.tabs.boxes, *legend]
 
 
 def _overlaps(one: Box, other: Box) -> bool:
@@ -203,6 +207,12 @@ def test_a_laptop_shows_the_numbers_of_the_focus_and_of_its_source() -> None:
         if column.is_focus or column.is_source:
             assert placed.cell_width >= (NUMBER_WIDTHS[0] if column.is_focus else SOURCE_WIDTHS[-1])
         assert not placed.is_spine
+
+
+def test_a_low_window_has_room_for_both_colour_scales() -> None:
+    columns = _columns(6, 3, 2, 2, has_block=False)
+    legend = lay_out_flow(tuple(columns), FlowSize(800, 414, 6, 2, 60)).legend
+    assert legend.width >= 2 * MIN_LEGEND_PX + LEGEND_GAP_PX
 
 
 def test_a_folded_column_has_the_width_of_a_spine() -> None:

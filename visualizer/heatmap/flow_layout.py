@@ -50,6 +50,8 @@ LOW_WINDOW_PX = 560
 LEGEND_PX = 44
 """Height of the legend below a single head, which has no tabs."""
 MIN_LEGEND_PX, MAX_LEGEND_PX = 84, 110
+STACKED_LEGEND_PX, LEGEND_GAP_PX = 80, 40
+"""Height of two colour scales, one below the other, and the gap between scales side by side."""
 RAIL_PX = 40
 GAP_PX, NARROW_GAP_PX, MIN_GAP_PX, MAX_GAP_PX = 26, 16, 11, 48
 NARROW_WINDOW_PX = 1300
@@ -649,10 +651,15 @@ class FlowArranger:
             return Box(left, top, self._size.width - 2 * left, LEGEND_PX * scale)
         height = self.tab_height - CARD_PADDING_PX * scale
         before = card.left - left - CARD_PADDING_PX * scale
-        if before >= MIN_LEGEND_PX * scale and not self._size.has_residual:
-            return Box(left, top, min(before, MAX_LEGEND_PX * scale), height)
         start = tabs.boxes[-1].right + EDGE_PX * scale
         after = self._size.width - EDGE_PX * scale - start
+        if (
+            height < STACKED_LEGEND_PX * scale
+            and after >= (2 * MIN_LEGEND_PX + LEGEND_GAP_PX) * scale
+        ):
+            return Box(start, top, after, height)
+        if before >= MIN_LEGEND_PX * scale and not self._size.has_residual:
+            return Box(left, top, min(before, MAX_LEGEND_PX * scale), height)
         is_enough = after >= MIN_LEGEND_PX * scale
         return Box(start, top, min(after, MAX_LEGEND_PX * scale) if is_enough else 0.0, height)
 

@@ -24,7 +24,10 @@ from visualizer.heatmap.flow_labels_paint import board_labels, paint_label, row_
 from visualizer.heatmap.flow_layout import (
     CARD_FOOT_PX,
     HEADING_PX,
+    LEGEND_GAP_PX,
+    MIN_LEGEND_PX,
     STACK_EDGE_PX,
+    STACKED_LEGEND_PX,
 )
 from visualizer.heatmap.flow_placement import (
     DOT_RADIUS_PX,
@@ -62,9 +65,9 @@ RESIDUAL_TEXTS = (
     "residual stream: each token keeps its vector, and each part adds to it",
     "residual stream",
 )
-WEIGHTS_LEGEND = "Weights"
+WEIGHTS_LEGEND = ("Weights",)
 OTHERS_LEGEND = ("Other matrices, each with its own range", "Other matrices")
-"""Names of the other matrices' colour scale: next to the weights' scale, and below it."""
+"""Names of the other matrices' colour scale; the first that fits is used."""
 
 
 def paint_board(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
@@ -337,7 +340,9 @@ def _symbol_parts(
     """Split text into parts with their fonts and offsets: letters after "W_" are subscripts."""
     font, small = scaled_font(size, weight), scaled_font(SUBSCRIPT_PX, weight)
     parts = enumerate(SUBSCRIPT.split(text))
-    return [(part, small if at % 2 else font, at % 2 * 3 * text_scale()) for at, part in parts]
+    return [
+        (part, small if at % 2 else font, at % 2 * 3 * text_scale()) for at, part in parts if part
+    ]
 
 
 def _draw_symbols(
@@ -484,23 +489,25 @@ def _paint_all_heads_tab(painter: QPainter, area: QRectF, theme: Theme) -> None:
 def paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
     """Paint the colour scales of the weights and the other matrices over earlier scales.
 
-    They are stacked next to the tabs, or side by side.
+    They are one below the other if the area is high enough, and otherwise side by side.
     """
     scale, box = text_scale(), placement.layout.legend
     painter.fillRect(_rect(box), QColor(theme.paper))
-    panels, is_stacked = placement.panels.panels, bool(placement.layout.tabs.heads)
+    panels, is_stacked = placement.panels.panels, box.height >= STACKED_LEGEND_PX * scale
     weights = next((one for one in panels if not one.colour.is_signed), None)
     others = next((one for one in panels if one.colour.is_signed), None)
     font, metrics = scaled_font(OPERATION_PX), font_metrics(OPERATION_PX)
     line, left, top = metrics.height(), box.left, box.top
-    for panel, name, (low, high) in (
+    for panel, names, (low, high) in (
         (weights, WEIGHTS_LEGEND, _scale_ends(weights)),
-        (others, OTHERS_LEGEND[is_stacked], ("−max", "max")),
+        (others, OTHERS_LEGEND, ("−max", "max")),
     ):
-        height = 2 * line + 12 * scale
-        if panel is None or not box.width or (is_stacked and top + height > box.bottom):
+        room = box.left + box.width - left
+        name = next((one for one in names if metrics.horizontalAdvance(one) <= room), "")
+        if panel is None or not name:
             continue
-        width = box.width if is_stacked else max(100 * scale, metrics.horizontalAdvance(name))
+        length = metrics.horizontalAdvance(name)
+        width = box.width if is_stacked else max(MIN_LEGEND_PX * scale, length)
         _draw_text(painter, left, QRectF(left, top, width, line), name, font, theme.quiet)
         _paint_ramp(painter, panel, QRectF(left, top + line + 2, width, 7 * scale), theme)
         foot = QRectF(left, top + line + 10 * scale, width, line)
@@ -509,9 +516,9 @@ def paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> N
         if metrics.horizontalAdvance(low + high) + 8 * scale <= width:
             painter.drawText(foot, ALIGN_LEFT, low)
         if is_stacked:
-            top += height + 2 * scale
+            top += 2 * line + 14 * scale
         else:
-            left += width + 40 * scale
+            left += width + LEGEND_GAP_PX * scale
 
 
 def _scale_ends(panel: Heatmap | None) -> tuple[str, str]:
