@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QFontMetricsF
 from PySide6.QtTest import QTest
 
-from visualizer.generation.next_tokens_presenter import present_next_tokens
+from visualizer.generation.next_tokens_presenter import format_short_share, present_next_tokens
 from visualizer.generation.next_tokens_widget import NextTokensPane
+from visualizer.generation.token_bars_widget import widest_share_width
 from visualizer.language.sampling import Sampling
 from visualizer.widgets.accessibility import VALUE_PROPERTY
+from visualizer.widgets.fonts import scaled_font
 from visualizer.widgets.setting_controls import CountControl, RateControl
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
@@ -110,3 +112,14 @@ def test_what_is_filled_is_what_is_drawn_from(chosen: PaneWithSampling, theme: T
 
 def test_numbers_are_told_in_words(chosen: PaneWithSampling) -> None:
     assert chosen.pane.bars.property(VALUE_PROPERTY).startswith("After “b”; “b”: 40%; “c”: 25%")
+
+
+@pytest.mark.usefixtures("application")
+def test_every_percentage_fits_its_column() -> None:
+    metrics = QFontMetricsF(scaled_font(12))
+    room = widest_share_width(metrics)
+    near = np.geomspace(1e-9, 0.5, 500)
+    for share in (0.0, *near, *(1 - near), 1.0):
+        assert metrics.horizontalAdvance(format_short_share(float(share))) <= room
+    assert format_short_share(1e-6) == "< 0.1%"
+    assert format_short_share(1 - 1e-5) == "> 99.9%"

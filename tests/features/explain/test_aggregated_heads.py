@@ -36,7 +36,6 @@ def test_the_mean_is_the_sum_of_the_heads_divided_by_their_number(stage: str) ->
         resolved(RUN, View()), Cell(stage, (3, 1), HeadAggregate.MEAN), is_pinned=True
     )
     numbers = float64(stage)[:, 3, 1]
-    assert readout is not None
     assert readout.value == format_number(float(numbers.mean()))
     assert [term.value for term in readout.terms] == [
         format_number(float(each)) for each in numbers
@@ -52,7 +51,6 @@ def test_the_largest_names_its_head() -> None:
         resolved(RUN, View()), Cell("weights", (4, 0), HeadAggregate.MAX), is_pinned=False
     )
     numbers = float64("weights")[:, 4, 0]
-    assert readout is not None
     best = int(numbers.argmax())
     assert [term.is_chosen for term in readout.terms] == [head == best for head in range(4)]
     assert readout.plain.startswith(
@@ -77,7 +75,6 @@ def test_a_number_that_all_heads_have_is_more_in_none(place: tuple[int, int], to
     readout = aggregate_cell_panel(
         resolved(RUN, View()), Cell("weights", place, HeadAggregate.MAX), is_pinned=False
     )
-    assert readout is not None
     assert readout.plain == told
 
 
@@ -89,7 +86,6 @@ def test_of_many_heads_those_with_the_largest_numbers_are_shown_beside_the_large
         resolved(MANY, View()), Cell("scores", (1, 2), HeadAggregate.MAX), is_pinned=False
     )
     numbers = MANY.trace.read("scores")[:, 1, 2]
-    assert readout is not None
     named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
     assert numbers.min() < 0
     assert sorted(numbers[named]) == sorted(numbers)[-MAX_SHOWN_TERMS:]
@@ -110,7 +106,6 @@ def test_numbers_that_differ_by_rounding_alone_are_alike(monkeypatch: pytest.Mon
     readout = aggregate_cell_panel(
         resolved(RUN, View()), Cell("weights", (1, 0), HeadAggregate.MAX), is_pinned=False
     )
-    assert readout is not None
     assert readout.plain.endswith(", the same as in 1 other head.")
 
 
@@ -120,7 +115,6 @@ def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None
         resolved(run, View()), Cell("scores", (1, 2), HeadAggregate.MEAN), is_pinned=False
     )
     numbers = run.trace.read("scores").astype(np.float64)[:, 1, 2]
-    assert readout is not None
     assert len(readout.terms) == MAX_SHOWN_TERMS
     shown = np.sort(np.abs(numbers))[::-1][:MAX_SHOWN_TERMS]
     named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
@@ -169,7 +163,6 @@ def test_without_the_first_token_shares_are_of_the_rest() -> None:
     )
     rest = float64("weights")[..., 1:]
     mean = (rest / np.maximum(rest.sum(axis=-1, keepdims=True), 1e-30))[:, 3, 0].mean()
-    assert readout is not None
     assert readout.value == format_number(float(mean))
     assert readout.plain.endswith(", excluding the first token.")
     first = aggregate_cell_panel(

@@ -30,26 +30,24 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 
 
-@pytest.mark.parametrize("kind", ["llama", "bert"])
-def test_the_code_gives_the_weights(tmp_path: Path, kind: str) -> None:
-    folder = save_tiny_model(tmp_path / "it's a “model”", kind)
-    source, _model = open_source(folder, Device.CPU)
-    document = replace(Document(text='the "cat" sat\non a mat'), model=source)
-    run = run_document(document, None)
-    view = View(layer=1, heads=frozenset({2}))
-    code = "\n".join(line.text for line in present_code(resolve_view(document, view, run)).lines)
-    made: dict[str, Any] = {}
-    exec(code, made)
-    np.testing.assert_allclose(made["weights"], run.trace.read("weights", (1, 2)), atol=1e-6)
-
-
 def made_by(document: Document, run: Run, view: View) -> np.ndarray:
     """Run the code beside a head, and return its weights."""
     code = "\n".join(line.text for line in present_code(resolve_view(document, view, run)).lines)
     made: dict[str, Any] = {}
     exec(code, made)
-    weights: np.ndarray = made["weights"].numpy()
-    return weights
+    return np.asarray(made["weights"])
+
+
+def test_the_code_gives_the_weights_and_names_the_heads_that_are_off(tmp_path: Path) -> None:
+    source, _model = open_source(save_tiny_model(tmp_path / "it's a “model”", "llama"), Device.CPU)
+    document = replace(Document(text='the "cat" sat\non a mat'), model=source)
+    run = run_document(document, None)
+    view = View(layer=1, heads=frozenset({2}))
+    weights = made_by(document, run, view)
+    np.testing.assert_allclose(weights, run.trace.read("weights", (1, 2)), atol=1e-6)
+    edited = replace(document, model=replace(source, edits=(HeadEdit(0, 1),)))
+    code = present_code(resolve_view(edited, View(), run_document(edited, None)))
+    assert "# in the window, layer 1, head 2: off" in [line.text for line in code.lines]
 
 
 @pytest.mark.parametrize("second", ["", "a dog ran"])
@@ -83,19 +81,8 @@ def test_the_code_gives_the_weights_of_a_model_of_the_lab() -> None:
     source, _model = open_source(EXAMPLE_FOLDER, Device.CPU)
     document = replace(Document(text=EXAMPLE_TEXT), model=source)
     run = run_document(document, None)
-    view = View(layer=1, heads=frozenset({0}))
-    code = "\n".join(line.text for line in present_code(resolve_view(document, view, run)).lines)
-    made: dict[str, Any] = {}
-    exec(code, made)
-    np.testing.assert_allclose(made["weights"], run.trace.read("weights", (1, 0)), atol=1e-6)
-
-
-def test_heads_that_are_off_are_named(tmp_path: Path) -> None:
-    source, _model = open_source(save_tiny_model(tmp_path / "m", "llama"), Device.CPU)
-    document = replace(Document(text="the cat"), model=replace(source, edits=(HeadEdit(0, 1),)))
-    run = run_document(document, None)
-    code = [line.text for line in present_code(resolve_view(document, View(), run)).lines]
-    assert "# in the window, layer 1, head 2: off" in code
+    weights = made_by(document, run, View(layer=1, heads=frozenset({0})))
+    np.testing.assert_allclose(weights, run.trace.read("weights", (1, 0)), atol=1e-6)
 
 
 def test_a_message_is_made_by_the_template() -> None:

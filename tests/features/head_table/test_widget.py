@@ -444,17 +444,6 @@ def test_the_window_sorts_the_computed_measures(hand: Hand) -> None:
     assert pane.sentences.text() == NEAR_UNIFORM_MESSAGE
 
 
-def test_the_window_shows_the_current_text(hand: Hand) -> None:
-    pane = open_pane(hand)
-    hand.choose("lines", "One text per line")
-    hand.paste_sentence("one two three four\nfive six")
-    hand.settle()
-    assert pane.summary.text() == "Averages of the weights over 4 queries."
-    hand.press(Qt.Key.Key_PageDown)
-    hand.settle()
-    assert pane.summary.text() == "Averages of the weights over 2 queries."
-
-
 def test_the_window_sorts_by_head_after_the_sort_column_is_removed(hand: Hand) -> None:
     pane = open_pane(hand)
     hand.click_cell(Cell("weights", (1, 4, 2)))

@@ -57,7 +57,7 @@ def test_the_picture_has_room_for_its_words() -> None:
     assert colour(made, made.width() - 1, made.height() - 1) == corner
 
 
-@pytest.mark.parametrize("cells", range(2, 33))
+@pytest.mark.parametrize("cells", [2, 3, 7, 20, 31, 32])
 def test_cells_of_a_picture_are_all_of_one_size(cells: int) -> None:
     side = uniform_cell_spacing(cells, 64)
     assert 32 < side < 100

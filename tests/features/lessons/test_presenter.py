@@ -21,7 +21,6 @@ from visualizer.attention.modules import (
 )
 from visualizer.attention.run import run
 from visualizer.attention.spec import Device, DropoutMode, MaskKind, NormalisationKind
-from visualizer.attention.spec_validation import spec_problems
 from visualizer.features.lessons.claim_check import ClaimResult, PrintedNumbers
 from visualizer.features.lessons.lesson import view_of_page
 from visualizer.features.lessons.lesson_file import load_lessons
@@ -106,18 +105,6 @@ def test_all_lessons_are_read_and_have_pages_enough() -> None:
 def test_the_shipped_numbers_are_those_that_the_tests_hold() -> None:
     golden = ROOT / "tests" / "golden" / "chapter3.json"
     assert (FOLDER / "chapter3.json").read_bytes() == golden.read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", PAGES, ids=name_of)
-def test_a_page_computes_and_every_tick_of_it_matches(number: Number, runs: Runs) -> None:
-    page, found = page_of(number), runs(number)
-    assert spec_problems(found.trace.spec) == ()
-    assert page.stages <= set(found.trace.names)
-    panel = panel_of(number, found)
-    assert [check for check in panel.checks if check.state is not ClaimResult.MATCHES] == []
-    assert not panel.is_changed
-    assert (panel.number, panel.count) == (number[1] + 1, len(LESSONS[number[0]].pages))
 
 
 @pytest.mark.parametrize("number", PAGES, ids=name_of)
@@ -506,38 +493,22 @@ def test_scaling_takes_the_same_scores(runs: Runs) -> None:
 
 # ----------------------------------------------------------------------------------- ticks
 
-NAMED = sorted({(claim.section, claim.name) for n in TICKED for claim in page_of(n).claims})
 
-
-def with_one_changed(section: str, name: str) -> tuple[tuple[Lesson, ...], int]:
+def with_one_changed(section: str, name: str) -> tuple[Lesson, ...]:
     """Read the lessons with a change to the largest of the given printed numbers."""
     sections: dict[str, Any] = json.loads(json.dumps(PRINTED.sections))
     *_, numbers = PRINTED.find(section, name)
     flat = numbers.astype(float).ravel()
-    largest = int(np.argmax(flat))
-    flat[largest] += 1 if "shape" in name else 0.0002
+    flat[np.argmax(flat)] += 1 if "shape" in name else 0.0002
     changed = flat.reshape(numbers.shape).tolist()
     sections[section][name] = json.loads(json.dumps(changed).replace("-Infinity", "null"))
     lessons, errors = load_lessons([FOLDER], PrintedNumbers(sections))
     assert errors == ()
-    return lessons, largest
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("section", "name"), NAMED)
-def test_a_changed_number_turns_its_ticks_off_and_no_other(
-    section: str, name: str, runs: Runs
-) -> None:
-    lessons, _ = with_one_changed(section, name)
-    for number in TICKED:
-        panel = panel_of(number, runs(number), lessons)
-        for check, claim in zip(panel.checks, page_of(number).claims, strict=True):
-            is_it = (claim.section, claim.name) == (section, name)
-            assert check.state is (ClaimResult.DIFFERS if is_it else ClaimResult.MATCHES)
+    return lessons
 
 
 def test_a_tick_that_is_off_names_the_number(runs: Runs) -> None:
-    lessons, _ = with_one_changed("3.3.1 simplified, one query", "scores")
+    lessons = with_one_changed("3.3.1 simplified, one query", "scores")
     number = BY_TITLE["How similar are two words?"]
     (check,) = panel_of(number, runs(number), lessons).checks
     assert check.words == "scores (3.3.1): differs from the book"
@@ -558,7 +529,7 @@ def test_what_is_worked_by_hand_is_called_so(runs: Runs) -> None:
 
 
 def test_a_shape_that_is_off_is_named_whole(runs: Runs) -> None:
-    lessons, _ = with_one_changed("GPT-2 small size", "output shape")
+    lessons = with_one_changed("GPT-2 small size", "output shape")
     number = BY_TITLE["Exercise 3.3: the size of GPT-2"]
     (check,) = panel_of(number, runs(number), lessons).checks
     assert check.detail == "Expected 2 × 1025 × 768, computed 2 × 1024 × 768."

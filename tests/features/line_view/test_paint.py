@@ -1,18 +1,22 @@
-"""Thin lines consist of short pieces that approximate the curves of wide lines."""
+"""Thin lines are short pieces along the curves of wide lines; columns have room for labels."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.features.line_view.paint import (
+    LABEL_GAP_PX,
     MAX_PIECE_LENGTH_PX,
     AttentionLinesLayout,
     curve_path,
+    lay_out_lines,
     path_from_elements,
     piece_elements,
 )
+from visualizer.widgets.fonts import font_metrics
 
 ROWS = AttentionLinesLayout(count=64, left=90.0, right=430.0, height=20.0, top=30.0)
 PLACES = st.floats(0, 3000)
@@ -51,3 +55,12 @@ def test_a_path_has_every_piece_and_a_beginning_for_each_line(
                                                     for at in range(pieces.size)]  # fmt: skip
     assert np.allclose([(one.x, one.y) for one in elements],
                        np.stack([pieces["x"].ravel(), pieces["y"].ravel()], axis=1))  # fmt: skip
+
+
+@pytest.mark.usefixtures("application")
+@pytest.mark.parametrize("labels", [("a", "b"), ("journey", "storm")])
+def test_the_words_over_the_columns_are_not_cut(labels: tuple[str, ...]) -> None:
+    rows = lay_out_lines(labels, 2, 300, 500)
+    for text in (*labels, "query", "key"):
+        assert font_metrics(12).horizontalAdvance(text) <= rows.left - LABEL_GAP_PX
+        assert font_metrics(12).horizontalAdvance(text) <= 300 - rows.right - LABEL_GAP_PX

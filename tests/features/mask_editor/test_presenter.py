@@ -1,4 +1,4 @@
-"""Mask edits: brushes, strokes, the resulting numbers and their descriptions."""
+"""Mask edits: brushes, strokes, pending cells and their descriptions."""
 
 from __future__ import annotations
 
@@ -15,20 +15,14 @@ from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
     Device,
-    Dtype,
     MaskKind,
     MaskRoute,
 )
 from visualizer.features.mask_editor.brush_masks import (
     apply_stroke,
-    causal_mask,
     cells_on_line,
-    full_mask,
     is_allowed,
     mask_of_brush,
-    padding_mask,
-    prefix_mask,
-    window_mask,
 )
 from visualizer.features.mask_editor.presenter import (
     HINT,
@@ -86,14 +80,6 @@ def test_brushes_allow_what_they_say(tokens: int, number: int) -> None:
     for brush, allows in said.items():
         expected = [[allows(q, k) for k in range(tokens)] for q in range(tokens)]
         assert mask_of_brush(brush, tokens, number).array().tolist() == expected
-
-
-def test_brushes_by_their_names() -> None:
-    assert full_mask(2).astype(int).tolist() == [[1, 1], [1, 1]]
-    assert causal_mask(3).astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    assert window_mask(3, 2).astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
-    assert prefix_mask(3, 2).astype(int).tolist() == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
-    assert padding_mask(3, 1).astype(int).tolist() == 3 * [[1, 0, 0]]
 
 
 def test_each_brush_has_its_own_number() -> None:
@@ -175,53 +161,6 @@ def test_a_matrix_of_another_size_is_none_to_start_from() -> None:
     document = Document().set("painted", own(np.eye(5)))
     assert current_mask(document, 6) is None
     assert document.max_text_tokens == 6
-
-
-# ------------------------------------------------------------------------------ the numbers
-
-
-def softmax(scores: np.ndarray, may: np.ndarray) -> np.ndarray:
-    """Return the softmax over the allowed cells; rows without allowed cells are 0."""
-    result = np.zeros_like(scores)
-    for at in np.ndindex(scores.shape[:-1]):
-        open_ = may[at[-1]]
-        if open_.any():
-            powers = np.exp(scores[at][open_] - scores[at][open_].max())
-            result[at][open_] = powers / powers.sum()
-    return result
-
-
-@given(masks(6))
-def test_weights_are_shared_out_over_what_is_allowed(mask: BooleanMatrix) -> None:
-    trace = a_run(mask=MaskKind.OWN, own_mask=mask, dtype=Dtype.FLOAT64, d_in=4, d_out=4).trace
-    queries, keys, values = (trace.read(name) for name in ("queries", "keys", "values"))
-    scores = queries @ keys.swapaxes(-1, -2) / np.sqrt(2)
-    weights = softmax(scores, mask.array())
-    np.testing.assert_allclose(trace.read("weights"), weights, atol=1e-12)
-    np.testing.assert_allclose(trace.read("context"), weights @ values, atol=1e-12)
-
-
-@given(masks(6), st.sampled_from([MaskRoute.AFTER, MaskRoute.AFTER_RENORMALISED]))
-def test_after_normalising_what_is_forbidden_is_zero(mask: BooleanMatrix, route: MaskRoute) -> None:
-    fields: dict[str, Any] = {"dtype": Dtype.FLOAT64, "route": route}
-    trace = a_run(mask=MaskKind.OWN, own_mask=mask, **fields).trace
-    queries, keys = (trace.read(name) for name in ("queries", "keys"))
-    whole = softmax(queries @ keys.swapaxes(-1, -2), np.ones((6, 6), bool))
-    zeroed = whole * mask.array()
-    sums = zeroed.sum(-1, keepdims=True)
-    shared = np.divide(zeroed, sums, out=np.zeros_like(zeroed), where=sums > 0)
-    expected = zeroed if route is MaskRoute.AFTER else shared
-    np.testing.assert_allclose(trace.read("weights"), expected, atol=1e-12)
-
-
-def test_every_text_of_a_batch_has_the_mask_and_padding_stays_forbidden() -> None:
-    mask = own([[1, 1, 1], [0, 1, 1], [1, 0, 1]])
-    trace = a_run("a b c", "d e", mask=MaskKind.OWN, own_mask=mask, dtype=Dtype.FLOAT64).trace
-    for text, length in ((0, 3), (1, 2)):
-        queries, keys = (trace.read(name, (text,)) for name in ("queries", "keys"))
-        may = mask.array() & (np.arange(3) < length)
-        expected = softmax(queries @ keys.swapaxes(-1, -2), may)
-        np.testing.assert_allclose(trace.read("weights", (text,)), expected, atol=1e-12)
 
 
 # ------------------------------------------------------------------------------ showing

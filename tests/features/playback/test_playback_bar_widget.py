@@ -64,6 +64,8 @@ def test_home_is_the_first_step_and_end_shows_all_again(viewer: Viewer) -> None:
     assert viewer.place is None
     assert viewer.hand.stages == ["scores", "weights", "context"]
     assert viewer.picture() == before
+    viewer.click("playback.step -1")
+    assert viewer.shown.position == viewer.shown.count - 1
 
 
 @pytest.mark.parametrize("grain", [StepSize.ROW, StepSize.CELL])
@@ -295,21 +297,6 @@ def test_faster_and_slower_end_at_the_fastest_and_the_slowest(viewer: Viewer) ->
         for _ in range(len(PLAYBACK_SPEEDS) + 1):
             viewer.key(key, Qt.KeyboardModifier.ControlModifier)
         assert viewer.shown.playhead.speed == end
-
-
-@pytest.mark.slow
-def test_a_loop_begins_anew(viewer: Viewer) -> None:
-    viewer.click("playback.toggle_loop")
-    viewer.choose("Steps", "By stage")
-    viewer.choose("Speed", "8×")
-    viewer.click("playback.step -1")
-    assert viewer.shown.position == viewer.shown.count - 1
-    viewer.hand.board.setFocus()
-    viewer.hand.press(Qt.Key.Key_Space, NONE)
-    viewer.hand.until(lambda: viewer.shown.position < 3)
-    assert viewer.shown.playhead.is_playing
-    viewer.hand.press(Qt.Key.Key_Space, NONE)
-    viewer.hand.settle()
 
 
 def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> None:

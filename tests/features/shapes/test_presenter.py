@@ -247,4 +247,4 @@ def test_the_split_in_words() -> None:
     assert split(a_run(heads=1, d_out=1)).sentence == "The only head has the only column."
     wide = split(a_run(d_out=768, heads=12))
     assert wide.omission_note == "Drawn: 5 of 64 columns per head."
-    assert (wide.joined, wide.gap_column) == ("(6, 768)", "(12, 6, 64)")
+    assert (wide.joined_shape, wide.split_shape) == ("(6, 768)", "(12, 6, 64)")

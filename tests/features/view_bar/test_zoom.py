@@ -377,6 +377,30 @@ def test_a_shorter_text_is_fully_visible_after_zooming(hand: Hand) -> None:
     assert before
 
 
+def test_zooming_in_a_shorter_text_starts_from_the_visible_range(hand: Hand) -> None:
+    write(hand, " ".join(f"w{number}" for number in range(60)))
+    view_controller = hand.window.controllers.view_controller
+    view_controller.zoom_at(6, "weights", 60, 60)
+    hand.settle()
+    assert seen(hand) == ZoomRange(range(50, 60), range(50, 60))
+    write(hand, " ".join(f"w{number}" for number in range(20)))
+    assert seen(hand) == ZoomRange(range(10, 20), range(10, 20))
+    view_controller.centre(5, 10)
+    hand.settle()
+    assert seen(hand) == ZoomRange(range(10), range(5, 15))
+    press(hand, Qt.Key.Key_Plus)
+    assert seen(hand) == ZoomRange(range(2, 8), range(7, 13))
+
+
+def test_panning_a_shorter_text_uses_the_visible_range(hand: Hand) -> None:
+    write(hand, " ".join(f"w{number}" for number in range(60)))
+    hand.window.controllers.view_controller.zoom_at(3, "weights", 60, 60)
+    write(hand, " ".join(f"w{number}" for number in range(20)))
+    hand.window.controllers.view_controller.pan(-1, -1)
+    hand.settle()
+    assert seen(hand) is None
+
+
 def test_one_token_cannot_be_zoomed(hand: Hand) -> None:
     write(hand, "one")
     turn(hand, hand.point(Cell("weights", (0, 0, 0))), 5)

@@ -440,7 +440,7 @@ def _term_name(info: CellInfo, group: TermGroup, at: int) -> str:
         return _expert_name(info, step, group, at)
     if rule is CombinationRule.SHARE and factor.name in trace.model_weights:
         return "sink"
-    if rule is CombinationRule.SHARE or factor.name in {Role.WEIGHTS, Role.DROPPED}:
+    if rule is CombinationRule.SHARE or _is_weight(factor):
         return "kept" if rule is CombinationRule.CHOICE else info.word(at, "key")
     if factor.name.endswith("bias"):
         return "bias"
@@ -497,32 +497,26 @@ def aggregate_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) ->
         piece = CellTextPiece(number, Cell(cell.stage, (head, *cell.place)))
         is_chosen = not is_mean and head == chosen
         terms.append(TermLine(f"head {head + 1}", (piece,), number, is_chosen))
-    quotient = f"{format_number(float(numbers.sum()))} ÷ {count} " if is_mean else ""
+    name = "mean over heads" if is_mean else "maximum over heads"
+    quotient = f"{format_number(float(numbers.sum()))} ÷ {count}"
+    calculation = quotient if is_mean else f"the largest of {format_count(count, 'head')}"
     return CellPanel(
-        heading=_aggregate_heading(run, cell),
+        heading=_aggregate_heading(run, cell, name),
         sentence=_aggregate_sentence(resolved, cell, value, numbers, chosen),
         value=format_number(value),
         formula=f"Σ over heads ÷ {count}" if is_mean else f"maximum over {count} heads",
         terms=tuple(terms),
         rest=_describe_rest(numbers, order, is_mean),
-        closing=f"{quotient}= {format_number(value)}",
+        closing=f"{quotient} = {format_number(value)}" if is_mean else f"= {format_number(value)}",
         is_pinned=is_pinned,
-        equation=_aggregate_equation(is_mean, numbers, value),
+        equation=Equation(name, (EquationPart(calculation, False),), format_number(value)),
     )
 
 
-def _aggregate_equation(is_mean: bool, numbers: np.ndarray, value: float) -> Equation:
-    total = f"{format_number(float(numbers.sum()))} ÷ {len(numbers)}"
-    text = total if is_mean else f"the largest of {format_count(len(numbers), 'head')}"
-    name = "mean over heads" if is_mean else "maximum over heads"
-    return Equation(name, (EquationPart(text, False),), format_number(value))
-
-
-def _aggregate_heading(run: Run, cell: Cell) -> str:
+def _aggregate_heading(run: Run, cell: Cell, aggregate: str) -> str:
     stage = run.trace.stage(cell.stage)
     dims = zip(stage.dims[-2:], cell.place, strict=True)
     places = ", ".join(f"{axis_noun(dim)} {run.number(at, dim)}" for dim, at in dims)
-    aggregate = "mean over heads" if cell.fold is HeadAggregate.MEAN else "maximum over heads"
     return f"{stage.title} · {aggregate}, {places}"
 
 

@@ -70,10 +70,6 @@ class Tolerance(Struct, frozen=True):
     relative: float
     absolute: float
 
-    @property
-    def arguments(self) -> str:
-        return f"rtol={self.relative:.2g}, atol={self.absolute:.2g}"
-
 
 def assertion_lines(run: Run, dialect: CodeDialect) -> Iterator[str]:
     """Yield the assertions for the last stage and, if the dialect computes them, the weights."""
@@ -243,8 +239,8 @@ def _format_check(name: str, numbers: np.ndarray, found: Tolerance) -> str:
 
 
 def _format_assert(actual: str, expected: str, found: Tolerance) -> str:
-    arguments = f"{actual}, {expected}, {found.arguments}, equal_nan=True"
-    return f"torch.testing.assert_close({arguments})"
+    tolerances = f"rtol={found.relative:.2g}, atol={found.absolute:.2g}"
+    return f"torch.testing.assert_close({actual}, {expected}, {tolerances}, equal_nan=True)"
 
 
 def _sampling_step(numbers: np.ndarray) -> int:
@@ -300,11 +296,9 @@ def write_script(run: Run, dialect: CodeDialect) -> str:
 
 
 def _too_large_error(size: int) -> InputError:
-    sentence = (
-        f"The script is too large: {format_size(size)}; the maximum is "
-        f"{format_size(MAX_SCRIPT_BYTES)}. Use a shorter text or a smaller embedding size."
-    )
-    return InputError("script", sentence)
+    sizes = f"{format_size(size)}; the maximum is {format_size(MAX_SCRIPT_BYTES)}"
+    remedy = "Use a shorter text or a smaller embedding size."
+    return InputError("script", f"The script is too large: {sizes}. {remedy}")
 
 
 def _min_size(run: Run) -> int:

@@ -204,16 +204,13 @@ class _TermsLabel(WrappingLabel):
         self._lines_per_term = 1
         self._theme = LIGHT
 
-    def show_lines(self, html: str, column_ends: tuple[int, ...]) -> None:
-        """Show lines with columns that end at the given pixel positions."""
-        self._column_ends = column_ends
+    def show_terms(self, html: str, layout: TermLayout, room: float, theme: Theme) -> None:
+        """Show terms, with a bar whose length is the share between the factors and the value."""
+        self._bars, self._theme = layout, theme
+        self._column_ends = layout.factor_ends(room)
+        self._lines_per_term = 1 if layout.side_by_side_width <= room else 2
         self.setText(html)
         self._set_tabs()
-
-    def show_bars(self, lines: TermLayout, room: float, theme: Theme) -> None:
-        """Show a bar for each term between its factors and its value; its length is the share."""
-        self._bars, self._theme = lines, theme
-        self._lines_per_term = 1 if lines.side_by_side_width <= room else 2
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -427,12 +424,9 @@ class ExplainPane(QWidget):
         room = self.width() - bar - sides.left() - sides.right()
         rest = f"<p style='color:{theme.quiet}'>{escape(panel.rest)}</p>" if panel.rest else ""
         self.terms.setMinimumWidth(lines.stacked_width)
-        self.terms.show_lines(
-            f"<p style='color:{theme.quiet}'>{escape(panel.formula)}</p>"
-            f"{lines.html(theme, room)}{rest}",
-            lines.factor_ends(room),
-        )
-        self.terms.show_bars(lines, room, theme)
+        formula = f"<p style='color:{theme.quiet}'>{escape(panel.formula)}</p>"
+        html = f"{formula}{lines.html(theme, room)}{rest}"
+        self.terms.show_terms(html, lines, room, theme)
 
     def copy(self) -> None:
         """Copy the sentence and the terms to the clipboard as plain text."""

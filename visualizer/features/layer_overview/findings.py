@@ -11,7 +11,7 @@ from visualizer.format import format_share
 from visualizer.session.head_order import HeadOrder, find_ordering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 PATTERNS = (
     HeadOrder.INDUCTION,
@@ -59,25 +59,22 @@ def find_strongest_heads(
     uniform : mapping
         Each measure of a head with uniform attention.
     """
-    return tuple(_iterate_findings(values, uniform)) if uniform else ()
-
-
-def _iterate_findings(
-    values: Mapping[str, np.ndarray], uniform: Mapping[str, float]
-) -> Iterator[Finding]:
-    for order in PATTERNS:
+    findings: list[Finding] = []
+    for order in PATTERNS if uniform else ():
         row = find_ordering(order)
         place, value = _find_largest(values[row.measure])
         chance = uniform[row.measure]
         if value >= chance + MIN_SHARE_ABOVE_CHANCE * (1 - chance) and chance < 1:
             shares = f"mean weight {format_share(value)}", format_share(chance)
-            yield Finding(row.title.removesuffix(" first"), place, row.behaviour, *shares)
-    place, value = _find_largest(values["entropy"])
-    chance = uniform["entropy"]
-    if value >= MIN_SHARE_OF_UNIFORM_ENTROPY * chance and chance > 0:
-        yield Finding(
-            SPREAD_TITLE, place, SPREAD_READS, f"entropy {value:.2f} bits", f"{chance:.2f} bits"
-        )
+            title = row.title.removesuffix(" first")
+            findings.append(Finding(title, place, row.behaviour, *shares))
+    chance = uniform.get("entropy", 0.0)
+    if chance > 0:
+        place, value = _find_largest(values["entropy"])
+        if value >= MIN_SHARE_OF_UNIFORM_ENTROPY * chance:
+            entropies = f"entropy {value:.2f} bits", f"{chance:.2f} bits"
+            findings.append(Finding(SPREAD_TITLE, place, SPREAD_READS, *entropies))
+    return tuple(findings)
 
 
 def _find_largest(values: np.ndarray) -> tuple[tuple[int, int], float]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from visualizer.features.layer_overview.paint import GAP_SHARE, paint_overview_grid
+from visualizer.features.layer_overview.paint import GAP_SHARE, heatmap_side, paint_overview_grid
 from visualizer.features.layer_overview.presenter import LayerOverviewPanel
 from visualizer.heatmap.cell_pointing_widget import ARROW_STEPS
 from visualizer.heatmap.cell_table_widget import CellTable
@@ -139,7 +139,7 @@ class HeadGrid(CellTable):
     def rect_of(self, index: int) -> QRect:
         """Return the rectangle of the small heatmap at an index, in viewport coordinates."""
         row, column = divmod(index, self._column_count)
-        inner = self.spacing - max(1, round(GAP_SHARE * self.spacing))
+        inner = heatmap_side(self.spacing)
         corner = QPoint(column * self.spacing, row * self._row_height) + self._grid_origin
         return QRect(corner, QSize(inner, inner))
 

@@ -77,16 +77,16 @@ def uniform_cell_spacing(cells: int, side: int) -> int:
     side : int
         The requested spacing, in pixels.
     """
-    inner = cells * max(1, round(_heatmap_side(side) / cells))
+    inner = cells * max(1, round(heatmap_side(side) / cells))
     spacing = inner
-    while _heatmap_side(spacing) < inner:
+    while heatmap_side(spacing) < inner:
         spacing += 1
     return spacing
 
 
-def _heatmap_side(side: int) -> int:
+def heatmap_side(spacing: int) -> int:
     """Return the side length, in pixels, of a small heatmap for a given spacing."""
-    return side - max(1, round(GAP_SHARE * side))
+    return spacing - max(1, round(GAP_SHARE * spacing))
 
 
 def paint_scale(panel: LayerOverviewPanel, theme: Theme) -> QImage:
@@ -140,7 +140,7 @@ def paint_overview_grid(
     """
     columns = columns or panel.columns
     assert panel.weights is not None
-    inner = _heatmap_side(side)
+    inner = heatmap_side(side)
     cells = _resize_cells(_colour_indices(panel, panel.places), inner)  # place, row, column
     rows, high = -(-len(cells) // columns), side + below
     whole = np.full((rows * columns, high, side), DROPPED, np.uint8)

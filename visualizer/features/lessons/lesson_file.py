@@ -101,18 +101,14 @@ def parse_setting_value(
     try:
         if name in SETTINGS_BY_NAME:
             return SETTINGS_BY_NAME[name].read(given)
+        if name == "text" and not isinstance(given, str):
+            raise InvalidValueError(f"must be {TYPE_NAMES[str]}")
         if name == "text":
-            return _string_value(given)
+            return given
         kind: type[StrEnum] = type(Document().get(name))
         return find_choice([*kind], given)
     except InvalidValueError as invalid:
         raise InvalidLessonValueError(invalid.sentence(f"“{name}”", _quote_value(given))) from None
-
-
-def _string_value(given: object) -> str:
-    if not isinstance(given, str):
-        raise InvalidValueError(f"must be {TYPE_NAMES[str]}")
-    return given
 
 
 def _quote_value(given: object) -> str:

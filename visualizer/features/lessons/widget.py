@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -124,8 +125,8 @@ class LessonPane(QWidget):
         self.back_button = _make_button("Back", "Previous page")
         self.next_button = FixedWidthButton(NEXT, NEXT_LESSON)
         self.next_button.setAccessibleName("Next page")
-        self.back_button.clicked.connect(self._step_back)
-        self.next_button.clicked.connect(self._step_forward)
+        self.back_button.clicked.connect(partial(self.stepped.emit, -1))
+        self.next_button.clicked.connect(partial(self.stepped.emit, 1))
         self.number = PlainLabel()
         self.number.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.number.setProperty("role", "quiet")
@@ -176,14 +177,6 @@ class LessonPane(QWidget):
             row.setVisible(number < len(checks))
             if number < len(checks):
                 row.show_check(checks[number], theme)
-
-    # ------------------------------------------------------------------ user input
-
-    def _step_back(self) -> None:
-        self.stepped.emit(-1)
-
-    def _step_forward(self) -> None:
-        self.stepped.emit(1)
 
 
 def _make_label() -> RichLabel:

@@ -242,8 +242,4 @@ def strongest_lines(resolved: ResolvedView) -> StrongestLines | None:
     return _select_lines(found, wanted.request, end, pinned_query(resolved))
 
 
-@lru_cache(maxsize=4)
-def _select_lines(
-    found: StrongestWeights, request: LineRequest, end: float | None, pinned: int | None
-) -> StrongestLines:
-    return StrongestLines(found, request, end, pinned)
+_select_lines = lru_cache(maxsize=4)(StrongestLines)

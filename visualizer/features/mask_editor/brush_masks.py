@@ -25,44 +25,24 @@ QueryKeyIndex = tuple[int, int]
 """Query and key indices of a cell."""
 
 
-def full_mask(tokens: int) -> np.ndarray:
-    """Return the mask in which every query attends to every key."""
-    return np.ones((tokens, tokens), dtype=bool)  # query key
-
-
-def causal_mask(tokens: int) -> np.ndarray:
-    """Return the mask in which each query attends to itself and all earlier tokens."""
-    return np.tri(tokens, dtype=bool)  # query key
-
-
-def window_mask(tokens: int, width: int) -> np.ndarray:
-    """Return the mask in which each query attends to itself and `width` − 1 tokens before it."""
-    mask: np.ndarray = causal_mask(tokens) & ~np.tri(tokens, k=-width, dtype=bool)  # query key
-    return mask
-
-
-def prefix_mask(tokens: int, length: int) -> np.ndarray:
-    """Return the causal mask in which all queries also attend to the first `length` tokens."""
-    mask: np.ndarray = causal_mask(tokens) | padding_mask(tokens, length)  # query key
-    return mask
-
-
-def padding_mask(tokens: int, length: int) -> np.ndarray:
-    """Return the mask in which every query attends to the first `length` tokens only."""
-    return np.broadcast_to(np.arange(tokens) < length, (tokens, tokens))  # query key
-
-
 @lru_cache(maxsize=16)
 def mask_of_brush(brush: MaskPattern, tokens: int, number: int) -> BooleanMatrix:
-    """Return the mask of a brush for the given number of tokens."""
-    masks = {
-        MaskPattern.WINDOW: window_mask,
-        MaskPattern.PREFIX: prefix_mask,
-        MaskPattern.PADDING: padding_mask,
-    }
-    if brush in masks:
-        return BooleanMatrix.of(masks[brush](tokens, number))
-    return BooleanMatrix.of((full_mask if brush is MaskPattern.ALL else causal_mask)(tokens))
+    """Return the mask of a brush for the given number of tokens.
+
+    Parameters
+    ----------
+    number : int
+        The width of a window, or the number of initial tokens that every query attends to.
+    """
+    if brush is MaskPattern.ALL:
+        return BooleanMatrix.of(np.ones((tokens, tokens), dtype=bool))
+    causal = np.tri(tokens, dtype=bool)  # query key
+    if brush is MaskPattern.WINDOW:
+        return BooleanMatrix.of(causal & ~np.tri(tokens, k=-number, dtype=bool))
+    is_initial = np.broadcast_to(np.arange(tokens) < number, (tokens, tokens))
+    if brush is MaskPattern.PADDING:
+        return BooleanMatrix.of(is_initial)
+    return BooleanMatrix.of(causal | is_initial if brush is MaskPattern.PREFIX else causal)
 
 
 def apply_stroke(

@@ -130,20 +130,10 @@ class ModelChooserDialog(QDialog):
         self.setWindowTitle("Open a model")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._panel: ModelChooserPanel | None = None
-        self.table, self.message, self.note, self.problem = (
-            ModelTable(), PlainLabel(), PlainLabel(), PlainLabel(),
-        )  # fmt: skip
-        self.offer, self.status_label, self.device_label = PlainLabel(), PlainLabel(), PlainLabel()
-        self.estimate = PlainLabel()
-        word_wrapped = (
-            self.message,
-            self.note,
-            self.problem,
-            self.offer,
-            self.status_label,
-            self.estimate,
-        )
-        for label in word_wrapped:
+        self.table, self.device_label = ModelTable(), PlainLabel()
+        labels = [PlainLabel() for _ in range(6)]
+        self.message, self.note, self.problem, self.offer, self.status_label, self.estimate = labels
+        for label in labels:
             label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         for label in (self.note, self.problem):
@@ -213,10 +203,8 @@ class ModelChooserDialog(QDialog):
         row.addWidget(self.disk_button)
 
     def _add_progress(self, column: QVBoxLayout) -> None:
-        self.line, self.cancel_button = (
-            QProgressBar(),
-            _create_button("&Cancel", "Stop; partial downloads can be resumed"),
-        )
+        self.line = QProgressBar()
+        self.cancel_button = _create_button("&Cancel", "Stop; partial downloads can be resumed")
         self.line.setFixedHeight(PROGRESS_BAR_HEIGHT_PX)
         self.line.setTextVisible(False)
         self.line.setAccessibleName("Progress")

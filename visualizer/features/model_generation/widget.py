@@ -44,20 +44,15 @@ class HeadRowsView(QWidget):
         super().__init__()
         self.setAccessibleName("Attention weights of the head, one row per token")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self._rows: HeadRows | None = None
+        self.rows: HeadRows | None = None
         self._image: QImage | None = None
         self._theme: Theme = LIGHT
 
-    @property
-    def rows(self) -> HeadRows | None:
-        """The rows on display."""
-        return self._rows
-
     def show_rows(self, rows: HeadRows | None, theme: Theme) -> None:
         """Show the rows of a head, or hide the widget if there are none."""
-        if rows is self._rows and theme is self._theme:
+        if rows is self.rows and theme is self._theme:
             return
-        self._rows, self._theme, self._image = rows, theme, None
+        self.rows, self._theme, self._image = rows, theme, None
         self.setVisible(rows is not None)
         if rows is not None:
             is_blank = np.isnan(rows.weights)
@@ -80,9 +75,9 @@ class HeadRowsView(QWidget):
 
     def _measure_cells(self, width: float) -> tuple[float, float]:
         """Return the side length of a cell and the height of all rows for the given width."""
-        if self._rows is None:
+        if self.rows is None:
             return 1.0, 1.0
-        rows, keys = self._rows.weights.shape
+        rows, keys = self.rows.weights.shape
         tallest = MAX_HEIGHT_PX * text_scale()
         side = min(MAX_CELL_PX * text_scale(), (width - 2) / keys, tallest / rows)
         return side, max(1.0, side * rows)
@@ -93,17 +88,17 @@ class HeadRowsView(QWidget):
         return QRectF(1 + key * side, 1 + row * side, side, side)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if self._rows is None or self._image is None:
+        if self.rows is None or self._image is None:
             return
         painter = QPainter(self)
-        rows, keys = self._rows.weights.shape
+        rows, keys = self.rows.weights.shape
         side, _ = self._measure_cells(self.width())
         whole = QRectF(1, 1, side * keys, side * rows)
         painter.drawImage(whole, self._image)
         painter.setPen(QPen(QColor(self._theme.hairline), 1))
         painter.drawRect(whole)
         painter.setPen(QPen(QColor(self._theme.quiet), 1, Qt.PenStyle.DashLine))
-        given = self._rows.prompt_tokens - self._rows.first
+        given = self.rows.prompt_tokens - self.rows.first
         if 0 < given < rows:
             height = 1 + given * side
             painter.drawLine(QPointF(1, height), QPointF(1 + side * keys, height))
@@ -113,13 +108,13 @@ class HeadRowsView(QWidget):
 
     def describe_at(self, point: QPointF) -> str:
         """Return the description of the cell at the given point, or an empty string."""
-        if self._rows is None:
+        if self.rows is None:
             return ""
-        rows, keys = self._rows.weights.shape
+        rows, keys = self.rows.weights.shape
         side, _ = self._measure_cells(self.width())
         row, key = int((point.y() - 1) // side), int((point.x() - 1) // side)
         is_within = 0 <= row < rows and 0 <= key < keys
-        return self._rows.describe_cell_at(row, key) if is_within else ""
+        return self.rows.describe_cell_at(row, key) if is_within else ""
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:

@@ -317,10 +317,8 @@ class SettingsBar(QWidget):
         self.problem = ProblemLabel()
         self.problem.linkActivated.connect(partial(self._request_fix, "text"))
         column = column_layout(spacing=4)
-        for widget in (
-            *(self.sentence, self.problem),
-            *(self._build_second_text(), self._build_image_choice()),
-        ):
+        parts = (self._build_second_text(), self._build_image_choice())
+        for widget in (self.sentence, self.problem, *parts):
             column.addWidget(widget)
         return column
 

@@ -279,32 +279,18 @@ def _describe_text_remedy(remedy: Remedy) -> str:
 
 def _describe_model(document: Document) -> str:
     assert document.model
-    if document.takes_image:
-        return _describe_image_model(document)
     server = parse_server_address(document.model.folder)
     name = f"{document.model.name} at {server}" if server else document.model.name
     if document.captured:
-        return (
-            f"Attention of {name}, computed when the document was saved: "
-            f"{document.captured.size}. Edit the text to run the model again."
-        )
+        remedy = "Choose an image" if document.takes_image else "Edit the text"
+        saved = f"computed when the document was saved: {document.captured.size}"
+        return f"Attention of {name}, {saved}. {remedy} to run the model again."
+    if document.takes_image:
+        return f"{name} runs on an image; its patches are the tokens. {VECTORS_NOTE}."
     if document.model.is_chat:
-        return (
-            f"{name} runs on this text as a user message, formatted with its chat "
-            f"template. {VECTORS_NOTE}."
-        )
+        input_text = "this text as a user message, formatted with its chat template"
+        return f"{name} runs on {input_text}. {VECTORS_NOTE}."
     return f"{name} runs on this text as you type. {VECTORS_NOTE}."
-
-
-def _describe_image_model(document: Document) -> str:
-    assert document.model
-    name = document.model.name
-    if document.captured:
-        return (
-            f"Attention of {name}, computed when the document was saved: "
-            f"{document.captured.size}. Choose an image to run the model again."
-        )
-    return f"{name} runs on an image; its patches are the tokens. {VECTORS_NOTE}."
 
 
 def _describe_captured(captured: CapturedAttention) -> str:

@@ -55,12 +55,12 @@ class HeadSplit(Struct, frozen=True):
         return self.heads * self.d_head
 
     @property
-    def joined(self) -> str:
+    def joined_shape(self) -> str:
         """Shape of the matrix that contains the columns of all heads."""
         return format_shape(self.tokens, self.width)
 
     @property
-    def gap_column(self) -> str:
+    def split_shape(self) -> str:
         """Shape of the tensor that has a head axis."""
         return format_shape(self.heads, self.tokens, self.d_head)
 

@@ -86,7 +86,9 @@ class HeadSplitView(QWidget):
             return
         before, self._split, self._theme = self._split, split, theme
         if split and split != before:
-            self.setAccessibleName(f"{split.symbol}: {split.joined}, split {split.gap_column}")
+            self.setAccessibleName(
+                f"{split.symbol}: {split.joined_shape}, split {split.split_shape}"
+            )
             self.setAccessibleDescription(split.sentence)
             if before and split.is_split and _is_other_split(before, split):
                 self._jump_to(0.0)
@@ -161,9 +163,9 @@ class HeadSplitView(QWidget):
         is_apart = self._progress > 0.5
         pieces = (
             (f"{split.symbol}  ", True),
-            (split.joined, not is_apart),
+            (split.joined_shape, not is_apart),
             ("  ⇄  ", False),
-            (split.gap_column, is_apart),
+            (split.split_shape, is_apart),
         )
         width = sum(font_metrics(12).horizontalAdvance(text) for text, _ in pieces)
         left, height = (self.width() - width) / 2, font_metrics(12).height()

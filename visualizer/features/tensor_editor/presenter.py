@@ -14,7 +14,6 @@ from visualizer.attention.custom_weights import read_weights
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import BIAS_SUFFIX, NORM_LAYERS, OWN_LAYERS, layer_symbol
 from visualizer.attention.stages import is_hatched, parameter_names
-from visualizer.features.tensor_editor.spreadsheet_clipboard import format_number_plain
 from visualizer.features.tensor_editor.tensor_edit import custom_values, not_editable_reason
 from visualizer.heatmap.board import HeatmapAxis, numbered_labels
 from visualizer.language.tokenizers import visible_tokens
@@ -112,9 +111,9 @@ class NumberTablePanel(Struct, frozen=True):
         return NumberBlock(numbers, forbidden, dropped)
 
     def format_exactly(self, row: int, column: int) -> str:
-        """Format one number with all its digits."""
+        """Format a number with the fewest digits that read back as the same number."""
         block = self.read_block(slice(row, row + 1), slice(column, column + 1))
-        return format_number_plain(block.numbers[0, 0])
+        return str(block.numbers[0, 0])
 
 
 def _read_parameter(run: Run, name: str, rows: slice, columns: slice) -> np.ndarray:

@@ -70,11 +70,6 @@ def parse_block(text: str) -> np.ndarray:
     return _parse_cells(rows)
 
 
-def format_number_plain(number: np.floating) -> str:
-    """Format a number with the fewest digits that read back as the same number."""
-    return str(number)
-
-
 def format_block(array: np.ndarray) -> str:
     """Format numbers [row, column] for spreadsheets, with tabs between columns.
 
@@ -86,7 +81,7 @@ def format_block(array: np.ndarray) -> str:
     if array.size > MAX_CELLS:
         said = f"Cannot copy {array.size:,} numbers at once."
         raise _clipboard_error(f"{said} Select at most {MAX_CELLS:,}, or export the numbers.")
-    return "\n".join("\t".join(format_number_plain(number) for number in row) for row in array)
+    return "\n".join("\t".join(map(str, row)) for row in array)
 
 
 def _clipboard_error(sentence: str) -> InputError:

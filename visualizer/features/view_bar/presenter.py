@@ -114,12 +114,9 @@ def _first_panels(board: Board) -> list[Heatmap]:
 
 
 LIMIT_CHOICE_LABELS = {
-    ColourLimits.AUTO: "automatic, {}",
-    ColourLimits.UNIT: "{}",
-    ColourLimits.ROW: "per row",
-    ColourLimits.PANEL: "per panel",
-    ColourLimits.SHARED: "shared, {}",
-    ColourLimits.TYPED: "custom, {}",
+    ColourLimits.AUTO: "automatic, ",
+    ColourLimits.SHARED: "shared, ",
+    ColourLimits.TYPED: "custom, ",
 }
 SCALE_TOOLTIP = (
     "The values at the two ends of the colour scale. Automatic: for weights, the upper end is a "
@@ -136,9 +133,8 @@ def _describe_range(board: Board, chosen: ColourLimits) -> tuple[str, str]:
         return "", ""
     told = next((first for first in firsts if not first.colour.is_signed), firsts[0])
     each = ", ".join(f"{first.title} {_format_limits(first.colour)}" for first in firsts)
-    return LIMIT_CHOICE_LABELS[chosen].format(
-        _format_limits(told.colour)
-    ), f"{SCALE_TOOLTIP}. Current range: {each}"
+    caption = LIMIT_CHOICE_LABELS.get(chosen, "") + _format_limits(told.colour)
+    return caption, f"{SCALE_TOOLTIP}. Current range: {each}"
 
 
 def _format_limits(colour: ColourScale) -> str:
