@@ -214,7 +214,26 @@ def test_code_fits_the_window(path: Path) -> None:
     assert max(map(len, code.splitlines()), default=0) <= MAX_LINE_LENGTH
 
 
+NAME_IN_FILE = re.compile(r"`([A-Za-z_.]+)` in `([a-z_/]+\.py)`")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_name_is_in_the_file_that_is_given_for_it(path: Path) -> None:
+    for name, place in NAME_IN_FILE.findall(TEXTS[path.name]):
+        files = [file for file in (ROOT / place, ROOT / "visualizer" / place) if file.is_file()]
+        assert files, place
+        assert re.search(rf"\b{name.rpartition('.')[2]}\b", files[0].read_text("utf-8")), name
+
+
 # ------------------------------------------------------------------------------------- tables
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_row_of_a_table_is_broken(path: Path) -> None:
+    for block in re.sub(r"```.*?```", "", TEXTS[path.name], flags=re.S).split("\n\n"):
+        lines = block.strip().splitlines()
+        if lines and lines[0].startswith("|"):
+            assert all(line.startswith("|") and line.endswith("|") for line in lines), block
 
 
 def test_the_table_of_settings_is_whole_and_true() -> None:

@@ -58,7 +58,7 @@ class CellNumberFormat(Struct, frozen=True):
     def write(self, value: float) -> str:
         """Format a number; a number that rounds to 0 has no minus sign."""
         if self.decimals == MAX_DECIMALS or not math.isfinite(value):
-            return format_number(value)
+            return format_number(value, MAX_DECIMALS)
         if self.has_one_figure:
             return (
                 f"{value:.0e}".replace("e-0", "e-").replace("-", "−", value < 0) if value else "0"
