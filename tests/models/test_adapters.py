@@ -23,8 +23,10 @@ TEXT = "the cat sat on the mat"
 NAMES = [f"model.layers.{layer}.self_attn.q_proj" for layer in range(2)]
 
 
-def add_adapter(folder: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, tiny_model_folder: Path) -> Path:
     """Add a LoRA adapter of rank 2 that changes the queries of a tiny Llama considerably."""
+    folder = shutil.copytree(tiny_model_folder, tmp_path / "tiny")
     config = {
         **{"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 2, "lora_alpha": 16},
         **{"target_modules": ["q_proj"], "base_model_name_or_path": "org/base", "bias": "none"},
@@ -38,13 +40,7 @@ def add_adapter(folder: Path) -> None:
         for part, shape in shapes.items()
     }
     save_file(tensors, folder / "adapter_model.safetensors")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, tiny_model_folder: Path) -> Path:
-    made = shutil.copytree(tiny_model_folder, tmp_path / "tiny")
-    add_adapter(made)
-    return made
+    return folder
 
 
 def test_an_adapter_is_not_applied_and_a_notice_says_so(
@@ -59,6 +55,7 @@ def test_an_adapter_is_not_applied_and_a_notice_says_so(
     assert "not applied" in notice
     assert "merge_and_unload" in notice
     assert plain.notices == ()
+    assert read_model_folder(folder).notices == (notice,)  # known before the model is opened
 
 
 def test_an_adapter_is_not_applied_even_if_peft_is_installed(folder: Path) -> None:
@@ -81,7 +78,3 @@ def test_a_folder_with_only_an_adapter_names_its_base_model(folder: Path) -> Non
     with pytest.raises(InputError, match="only an adapter for the model “org/base”") as caught:
         open_model(folder, Device.CPU)
     assert "merge_and_unload" in caught.value.sentence
-
-
-def test_the_notice_about_an_adapter_is_available_before_opening(folder: Path) -> None:
-    assert len(read_model_folder(folder).notices) == 1

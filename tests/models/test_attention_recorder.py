@@ -7,6 +7,7 @@ import threading
 from contextvars import copy_context
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -117,11 +118,15 @@ def test_softmax_that_may_not_be_attention_is_rejected(kind: str) -> None:
         model(input_ids=torch.arange(3, 59)[None])
 
 
-def test_cross_attention_to_equally_many_tokens_is_a_separate_part() -> None:
+def test_cross_attention_to_equally_many_tokens_is_a_separate_part_without_distances() -> None:
     model = tiny_model("bart")
     ids = torch.arange(3, 9)[None]
     with torch.no_grad(), visualizer.capture(model) as seen:
         model(input_ids=ids, decoder_input_ids=ids)
-    assert seen.part("encoder_attn").parts == ("model.decoder.layers.*.encoder_attn",)
+    across = seen.part("encoder_attn")
+    assert across.parts == ("model.decoder.layers.*.encoder_attn",)
+    for row in across.heads():
+        assert np.isnan([row[name] for name in ("previous", "own", "distance")]).all()
+        assert not np.isnan(row["entropy"])
     assert seen.part("encoder").parts == ("model.encoder.layers.*.self_attn",)
     assert "scores" in seen.part("decoder.layers.*.self_attn").stages

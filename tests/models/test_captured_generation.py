@@ -227,13 +227,3 @@ def test_an_encoder_decoder_model_generates_with_all_its_attention(kind: str) ->
     across = seen.part(cross)
     assert all(np.isnan(row["previous"] + row["distance"]) for row in across.heads())
     assert not any(np.isnan(row["previous"]) for row in seen.part(decoder).heads())
-
-
-def test_cross_attention_to_equally_many_tokens_has_no_distances() -> None:
-    model = made("bart")
-    ids = torch.arange(3, 9)[None]
-    with torch.no_grad(), visualizer.capture(model) as seen:
-        model(input_ids=ids, decoder_input_ids=ids)
-    for row in seen.part("encoder_attn").heads():
-        assert np.isnan([row[name] for name in ("previous", "own", "distance")]).all()
-        assert not np.isnan(row["entropy"])

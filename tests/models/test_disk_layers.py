@@ -5,21 +5,26 @@ from __future__ import annotations
 import gc
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
+from tests.support.large_llama import save_large_llama
+from tests.support.memory_groups import PROCESSES, memory_group
 from tests.support.tiny_models import (
     BY_THEMSELVES,
     DECODERS,
     ENCODERS,
     PAIRS,
+    WORDS,
     save_tiny_model,
     tiny_model,
 )
@@ -162,14 +167,6 @@ def test_float64_is_computed_in_float64(tmp_path: Path) -> None:
     assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
 
 
-@pytest.mark.parametrize("settings", [{"num_hidden_layers": 1}, {"tie_word_embeddings": True}])
-def test_one_layer_and_tied_embeddings_are_supported(
-    tmp_path: Path, settings: dict[str, Any]
-) -> None:
-    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama", **settings))
-    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
-
-
 def test_sharded_weights_of_another_dtype_are_supported(tmp_path: Path) -> None:
     tiny_model("llama").bfloat16().save_pretrained(tmp_path / "parts", max_shard_size="20KB")
     folder = save_tiny_model(tmp_path / "m", "llama")
@@ -308,6 +305,8 @@ def test_the_estimate_counts_bytes_read_and_held(tmp_path: Path) -> None:
 
 
 @given(st.integers(1, 4), st.booleans(), st.sampled_from(["20KB", "1GB"]))
+@example(1, False, "1GB")
+@example(2, True, "1GB")
 @examples(0.1)
 def test_any_small_llama_can_run_from_disk(layers: int, is_tied: bool, part: str) -> None:
     with TemporaryDirectory() as name:
@@ -317,3 +316,38 @@ def test_any_small_llama_can_run_from_disk(layers: int, is_tied: bool, part: str
         tiny_model("llama", **settings).save_pretrained(folder, max_shard_size=part)
         plain, streamed = both(folder)
         assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+MEMORY_LIMIT_BYTES = 700 * 10**6
+"""Memory limit, in bytes, for the process and its tokenizer process, including libraries."""
+TIMES = 4
+LARGE_TEXT = " ".join((WORDS * 6)[:64])
+
+
+def run_limited_model(folder: Path, file: Path, *group: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "tests.support.memory_limited_model"]
+    return subprocess.run(
+        [*program, str(folder), LARGE_TEXT, str(file), *group],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.release
+def test_a_model_larger_than_the_memory_runs_from_disk(tmp_path: Path) -> None:
+    with memory_group(MEMORY_LIMIT_BYTES) as group:
+        taken = save_large_llama(tmp_path / "m", TIMES * MEMORY_LIMIT_BYTES)
+        assert taken >= TIMES * MEMORY_LIMIT_BYTES
+        limited = run_limited_model(
+            tmp_path / "m", tmp_path / "limited.npz", str(group / PROCESSES)
+        )
+        assert limited.returncode == 0, limited.stderr
+    plain = run_limited_model(tmp_path / "m", tmp_path / "plain.npz")
+    assert plain.returncode == 0, plain.stderr
+    with np.load(tmp_path / "plain.npz") as wanted, np.load(tmp_path / "limited.npz") as found:
+        assert {*wanted} == {*found}
+        assert len(wanted) > 20
+        for name in wanted:
+            np.testing.assert_array_equal(found[name], wanted[name])
+            assert np.isfinite(wanted[name]).all()

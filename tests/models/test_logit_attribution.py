@@ -114,9 +114,9 @@ def test_the_lens_can_be_cancelled_between_layers(tmp_path: Path) -> None:
     assert done == [0]
 
 
-def test_an_encoder_has_no_next_token_logits(tmp_path: Path) -> None:
+def test_an_encoder_has_no_next_token(tmp_path: Path) -> None:
     encoder = opened(tmp_path, "bert")
-    for act in (encoder.logit_parts, encoder.logit_lens, encoder.generate):
+    for act in (encoder.next_tokens, encoder.logit_parts, encoder.logit_lens, encoder.generate):
         with pytest.raises(InputError, match="does not generate text"):
             act(TEXT)
 

@@ -203,20 +203,6 @@ def test_masks_may_differ_by_layer() -> None:
     np.testing.assert_array_equal(trace.allowed("masked", (0,)), is_near)
 
 
-def test_a_wrong_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_kernel = long_text_recorder.compute_by_kernel
-
-    def off_by_ln_2(call: long_text_recorder.CallVectors) -> tuple[torch.Tensor, torch.Tensor]:
-        output, logarithms = by_kernel(call)
-        return output, logarithms + np.log(2)
-
-    monkeypatch.setattr(long_text_recorder, "compute_by_kernel", off_by_ln_2)
-    whole, (found,) = both("llama")
-    for layer, call in enumerate(whole):
-        weights = found.run.trace.read("weights", (layer,))
-        assert np.abs(weights - call.weights[0].numpy()).max() <= 1e-6
-
-
 @pytest.mark.parametrize(("key_heads", "is_used"), [(2, False), (4, True)])
 def test_an_old_kernel_does_not_get_shared_keys(
     monkeypatch: pytest.MonkeyPatch, key_heads: int, is_used: bool

@@ -1,26 +1,31 @@
-"""Tests running an opened model on texts, and its error messages."""
+"""Tests opening a model and running it on texts, and the error messages."""
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import socket
 import sys
+import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.support.reference_tokenizer import tokenizer_of
-from tests.support.tiny_models import save_tiny_model
+from tests.support.tiny_models import save_tiny_model, tiny_model
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.models import model_folder, model_loading
 from visualizer.models.model_folder import parameter_bytes, read_model_folder
 from visualizer.models.model_ranks import ModelProcessGroup, Parallelism
 from visualizer.models.opened_model import OpenedModel, open_model
+from visualizer.progress import CancelledError
+from visualizer.session.model_opening import open_model_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,20 +37,15 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about ti
 TEXT = "the cat sat on the mat"
 
 
-@pytest.fixture(scope="module")
-def saved(tiny_model_folder: Path) -> Path:
-    return tiny_model_folder
-
-
 @pytest.fixture
-def folder(saved: Path, tmp_path: Path) -> Path:
+def folder(tiny_model_folder: Path, tmp_path: Path) -> Path:
     """Return a copy of the folder, which a test may damage."""
-    return shutil.copytree(saved, tmp_path / "tiny")
+    return shutil.copytree(tiny_model_folder, tmp_path / "tiny")
 
 
 @pytest.fixture(scope="module")
-def model(saved: Path) -> OpenedModel:
-    return open_model(saved, Device.CPU)
+def model(tiny_model_folder: Path) -> OpenedModel:
+    return open_model(tiny_model_folder, Device.CPU)
 
 
 @pytest.fixture
@@ -84,18 +84,6 @@ def test_every_layer_is_recorded_with_the_tokens_of_the_tokenizer(model: OpenedM
     assert found.run.source == "tiny"
 
 
-def test_weights_equal_those_of_the_plain_model(model: OpenedModel, saved: Path) -> None:
-    import transformers
-
-    plain = transformers.AutoModelForCausalLM.from_pretrained(saved, attn_implementation="eager")
-    ids = plain.config.bos_token_id, *(tokenizer_of(model).convert_tokens_to_ids(TEXT.split()))
-    with torch.no_grad():
-        result = plain(torch.tensor([ids]), output_attentions=True)
-    expected = torch.stack([layer[0] for layer in result.attentions]).numpy()
-    found = model.attend(TEXT)[0].run.trace.read("weights")
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
 def test_a_pair_of_texts_has_the_tokens_of_both(model: OpenedModel) -> None:
     (found,) = model.attend("the cat", "a dog")
     assert found.run.texts == (("<s>", "the", "cat", "</s>", "a", "dog"),)
@@ -116,14 +104,14 @@ def test_encoder_decoder_and_cross_attention_are_separate_runs(tmp_path: Path) -
 
 
 def test_opening_and_running_a_model_does_not_use_the_network(
-    saved: Path, without_network: list[object]
+    tiny_model_folder: Path, without_network: list[object]
 ) -> None:
-    assert open_model(saved).attend(TEXT)
+    assert open_model(tiny_model_folder).attend(TEXT)
     assert without_network == []
 
 
-def test_the_weights_have_the_requested_dtype(saved: Path) -> None:
-    model = open_model(saved, Device.CPU, Dtype.FLOAT64)
+def test_the_weights_have_the_requested_dtype(tiny_model_folder: Path) -> None:
+    model = open_model(tiny_model_folder, Device.CPU, Dtype.FLOAT64)
     assert next(model.model.parameters()).dtype is torch.float64
 
 
@@ -163,18 +151,18 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("eight_ranks")
-def test_more_processes_than_layers_are_rejected(saved: Path) -> None:
+def test_more_processes_than_layers_are_rejected(tiny_model_folder: Path) -> None:
     with pytest.raises(InputError, match=r"has only 2 layers for 8 processes\. Start at most 2"):
-        open_model(saved, Device.CPU, parallelism=Parallelism.PIPELINE)
+        open_model(tiny_model_folder, Device.CPU, parallelism=Parallelism.PIPELINE)
 
 
 def test_heads_that_cannot_be_divided_are_rejected_before_connecting(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
     said = r"has 2 key heads per layer, which cannot be divided evenly among 3 processes\."
     with pytest.raises(InputError, match=said):
-        open_model(saved, Device.CPU, parallelism=Parallelism.TENSOR)
+        open_model(tiny_model_folder, Device.CPU, parallelism=Parallelism.TENSOR)
 
 
 @pytest.mark.usefixtures("eight_ranks")
@@ -253,3 +241,61 @@ def test_a_decoder_text_that_is_too_long_is_rejected(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "pair", "bart"))
     said = refusal("second", model.attend, "the cat", "a dog " * 100)
     assert said == "The text has 201 tokens; pair supports at most 67. Use a shorter text."
+
+
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
+def test_progress_counts_the_bytes_of_the_files(stored: torch.dtype, tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m")
+    model = tiny_model("llama").to(stored)
+    model.save_pretrained(folder)
+    whole = (folder / "model.safetensors").stat().st_size
+    told: list[tuple[int, int]] = []
+    opened = open_model(folder, Device.CPU, progress=lambda done, of: told.append((done, of)))
+    assert {of for _, of in told} == {whole}
+    done = [done for done, _ in told]
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, whole)
+    parts = len(safetensors.torch.load_file(folder / "model.safetensors"))
+    assert len(set(done)) > parts // 2
+    for name, expected in model.state_dict().items():
+        assert torch.equal(opened.model.state_dict()[name], expected.float())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
+def test_a_cancelled_loading_keeps_no_weights(stored: torch.dtype, tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m")
+    tiny_model("llama").to(stored).save_pretrained(folder)
+    weights: list[weakref.ref[torch.Tensor]] = []
+
+    def stop_at_half(done: int, of: int) -> None:
+        if 2 * done > of > 0:
+            found = [each for each in gc.get_objects() if isinstance(each, torch.nn.Parameter)]
+            weights.extend(map(weakref.ref, found))
+            raise CancelledError
+
+    before = {id(each) for each in gc.get_objects() if isinstance(each, torch.nn.Parameter)}
+    for opening in (partial(open_model, folder), partial(open_model_source, folder, text="a")):
+        with pytest.raises(CancelledError):
+            opening(device=Device.CPU, dtype=Dtype.FLOAT32, progress=stop_at_half)
+    assert weights
+    gc.collect()
+    left = [each() for each in weights]
+    assert {id(each) for each in left if each is not None} <= before
+
+
+def test_the_model_outlives_its_file(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m")
+    model = open_model(folder, Device.CPU)
+    before = model.attend(TEXT)[0].run.trace.read("weights").copy()
+    with (folder / "model.safetensors").open("r+b") as file:  # like a training run that saves again
+        file.truncate(0)
+    np.testing.assert_array_equal(model.attend(TEXT)[0].run.trace.read("weights"), before)
+
+
+def test_layers_heads_and_bytes_are_read_from_the_config(tmp_path: Path) -> None:
+    for kind in ("llama", "gpt2", "bart"):
+        found = read_model_folder(save_tiny_model(tmp_path / kind, kind, n_layer=2, n_head=4))
+        assert (found.layers, found.heads) == (2, 4)
+        assert parameter_bytes(found.parameters, Dtype.FLOAT64) == 8 * found.parameters
+    assert not read_model_folder(tmp_path / "llama", has_fingerprint=False).fingerprint

@@ -12,6 +12,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
+from tests.support.examples import others_slow
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec, Device
@@ -183,28 +184,22 @@ def test_an_encoder_states_that_it_predicts_no_token(tmp_path: Path) -> None:
     assert "does not generate text" in run.reading.no_next_token
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["bart", "t5"])
-def test_heads_of_layers_that_attend_twice_cannot_be_edited(tmp_path: Path, kind: str) -> None:
-    source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
-    run = read_text(source, EXAMPLE_TEXT, Device.CPU)
-    assert run.reading
-    assert not run.reading.are_heads_switchable
-    with pytest.raises(InputError, match="cannot be edited"):
-        read_text(replace(source, edits=(HeadEdit(0, 1),)), EXAMPLE_TEXT, Device.CPU)
-
-
-def test_heads_cannot_be_edited_if_one_stack_has_more_layers(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("kind", "settings", "layer"),
+    [
+        ("bart", {"num_hidden_layers": 3, "encoder_layers": 3}, 2),  # a layer of only the encoder
+        *others_slow([("bart", {}, 0), ("t5", {}, 0)], first=0),
+    ],
+)
+def test_heads_of_layers_that_attend_twice_cannot_be_edited(
+    tmp_path: Path, kind: str, settings: dict[str, int], layer: int
 ) -> None:
-    """Only the encoder has a layer with the number of its last layer."""
-    folder = save_tiny_model(tmp_path / "bart", "bart", num_hidden_layers=3, encoder_layers=3)
-    source, _model = open_source(folder, Device.CPU)
+    source, _model = open_source(save_tiny_model(tmp_path / kind, kind, **settings), Device.CPU)
     run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     assert not run.reading.are_heads_switchable
     with pytest.raises(InputError, match="cannot be edited"):
-        read_text(replace(source, edits=(HeadEdit(2, 1),)), EXAMPLE_TEXT, Device.CPU)
+        read_text(replace(source, edits=(HeadEdit(layer, 1),)), EXAMPLE_TEXT, Device.CPU)
 
 
 def test_only_values_of_its_own_text_are_saved_in_a_document(source: ModelSource) -> None:
@@ -218,7 +213,6 @@ def test_only_values_of_its_own_text_are_saved_in_a_document(source: ModelSource
     assert later.attach_results(run) == later
 
 
-@pytest.mark.slow
 def test_idle_memory_is_returned_and_closed_models_are_released_once(
     tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

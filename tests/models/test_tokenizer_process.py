@@ -16,9 +16,8 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models import model_tokenizer, text_reading
+from visualizer.models import model_tokenizer
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.tokenizer_process import (
     PROCESS_COMMAND,
@@ -289,19 +288,3 @@ def test_a_process_without_tokenizers_exits_after_a_while() -> None:
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
         assert process.wait(WAIT_S) == 1
-
-
-def test_the_last_tokenizer_is_released_when_its_model_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    forgotten: list[bool] = []
-    monkeypatch.setattr(
-        tokenizer_process, "release_closed_tokenizers", lambda: forgotten.append(True)
-    )
-    source, model = text_reading.open_source(bert_folder(tmp_path / "bert"), Device.CPU)
-    text_reading.forget_closed_models()
-    assert source.name == "bert"
-    assert forgotten == []
-    del model
-    text_reading.forget_closed_models()
-    assert forgotten == [True]

@@ -1,7 +1,8 @@
-"""Tests that stages computed on access are equal to stored stages, and are explained."""
+"""Tests stages computed on access, and steps recognized with one text and used for another."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,27 +10,28 @@ import pytest
 import torch
 
 import visualizer
+from tests.support.examples import others_slow
 from tests.support.explained_values import result_of
 from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer import InputError
 from visualizer.attention import layered_tensor
 from visualizer.attention.spec import Device
+from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
 from visualizer.models import surrounding_stages
 from visualizer.models.opened_model import open_model
+from visualizer.models.surrounding_stages import add_surrounding_stages
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.models.opened_model import OpenedModel
+    from visualizer.models.recorded_runs import LayerRun
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 KINDS = ("llama", "qwen3", "gemma2", "gpt2", "gpt_oss", "bert", "phi", "olmo2", "gpt_neox")
 TEXT = " ".join((WORDS * 3)[:30])
-
-
-def others_slow(names: tuple[str, ...]) -> list[Any]:
-    return [names[0], *(pytest.param(name, marks=pytest.mark.slow) for name in names[1:])]
+FIRST, OTHER = "the cat sat on the mat", "a dog ran to the log and sat"
 
 
 @pytest.fixture
@@ -74,19 +76,6 @@ def test_terms_of_stages_computed_on_access_add_up(tmp_path: Path, kind: str) ->
         value = float(trace.read(name, place))
         if np.isfinite(value):
             assert result_of(explain(trace, name, at)) == pytest.approx(value, abs=1e-5), name
-
-
-@pytest.mark.usefixtures("_repeated")
-def test_weights_equal_those_of_the_model(tmp_path: Path) -> None:
-    model = opened(tmp_path, "llama")
-    (found,) = model.attend(TEXT)
-    given = model.inputs(TEXT)[0]
-    with torch.no_grad():
-        wanted = model.model(**given, output_attentions=True, output_hidden_states=True)
-    weights = torch.cat(wanted.attentions).numpy()
-    np.testing.assert_allclose(found.run.trace.read("weights"), weights, atol=1e-6)
-    stream = torch.cat(wanted.hidden_states[:-1]).numpy()
-    np.testing.assert_allclose(found.run.trace.read("residual"), stream, atol=1e-6)
 
 
 @pytest.mark.usefixtures("_repeated")
@@ -137,3 +126,53 @@ def test_unknown_layers_and_stages_are_rejected(
         visualizer.open_model(tiny_model_folder).attend("the cat sat", **given)
     assert refused.value.field == field
     assert words in refused.value.sentence
+
+
+@pytest.fixture
+def recognized(tmp_path: Path) -> OpenedModel:
+    model = open_model(save_tiny_model(tmp_path / "llama"))
+    (run,) = model.attend(FIRST)
+    assert run.run.trace.stage("hidden").operation is Operation.HIDDEN_ACTIVATION
+    return model
+
+
+def test_layers_are_recognized_while_no_other_thread_runs_the_model(
+    recognized: OpenedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = []
+
+    def watched(*given: Any) -> LayerRun:
+        with ThreadPoolExecutor(1) as other:
+            free.append(other.submit(recognized.forward.lock.acquire, blocking=False).result())
+        return add_surrounding_stages(*given)
+
+    monkeypatch.setattr(surrounding_stages, "add_surrounding_stages", watched)
+    recognized.attend(OTHER)
+    assert free == [False]
+
+
+def stages_of(model: OpenedModel) -> dict[str, Operation]:
+    (run,) = model.attend(OTHER)
+    trace = run.run.trace
+    cell = (1, 3, 5)
+    for name in ("attended", "result"):
+        assert result_of(explain(trace, name, cell)) == pytest.approx(
+            float(trace.read(name, cell)), abs=1e-5
+        )
+    return {row.name: row.operation for row in trace.stages}
+
+
+def test_a_module_skipped_for_another_text_is_not_explained(recognized: OpenedModel) -> None:
+    mlp = recognized.model.model.layers[1].mlp
+
+    def without_modules(stream: Any) -> Any:
+        gate, up, down = (part.weight for part in (mlp.gate_proj, mlp.up_proj, mlp.down_proj))
+        return (torch.nn.functional.silu(stream @ gate.T) * (stream @ up.T)) @ down.T
+
+    mlp.forward = without_modules
+    found = stages_of(recognized)
+    assert "hidden" not in found
+    assert found["feed_forward"] is Operation.CAPTURED
+    assert found["queries"] is Operation.ROTARY_POSITION
+    del mlp.forward
+    assert stages_of(recognized)["hidden"] is Operation.HIDDEN_ACTIVATION

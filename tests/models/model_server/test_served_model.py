@@ -1,4 +1,4 @@
-"""A server processes texts before the first request, and reports no errors of this warm-up."""
+"""Tests a served model in this process: its warm-up, and the size limit of its responses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models.forward import Forward
-from visualizer.models.model_protocol.requests import ReadRequest
+from visualizer.models.model_protocol.requests import NextTokenRequest, ReadRequest
+from visualizer.models.model_server import served_model
 from visualizer.models.model_server.served_model import PROBE_TEXT, WARM_UP_TEXT, ServedModel
 from visualizer.models.model_source import ModelSource
 from visualizer.models.opened_model import OpenedModel
@@ -28,19 +29,6 @@ def opened(tmp_path: Path) -> tuple[ModelSource, OpenedModel]:
 @pytest.fixture
 def served(opened: tuple[ModelSource, OpenedModel]) -> ServedModel:
     return ServedModel(*opened, Device.CPU)
-
-
-def test_the_warm_up_runs_the_model(served: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[object] = []
-    run = Forward.run
-
-    def counted(self: Forward, given: Any) -> Any:
-        ran.append(given)
-        return run(self, given)
-
-    monkeypatch.setattr(Forward, "run", counted)
-    served.warm_up_model()
-    assert ran
 
 
 def test_the_warm_up_determines_how_long_texts_are_processed(
@@ -76,3 +64,20 @@ def test_a_model_that_rejects_the_warm_up_is_still_served(
     monkeypatch.setattr(OpenedModel, "read", refused)
     served.warm_up_model()
     assert asked == [PROBE_TEXT, WARM_UP_TEXT]
+
+
+def test_generation_ends_when_the_rows_exceed_the_response_limit(
+    served: ServedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, longer = "the cat sat on a mat", "the cat sat on a mat ."
+    values, arrays = served.next_token(NextTokenRequest(text))
+    sent = [rows.nbytes for name, rows in arrays.items() if name.startswith("rows/")]
+    monkeypatch.setattr(served_model, "MAX_ROW_BYTES", sum(sent))
+    assert len(sent) == 2
+    served.next_token(NextTokenRequest(text, is_chat=False, factors=((0, 1, 0.5),)))
+    with pytest.raises(InputError) as refused:
+        served.next_token(NextTokenRequest(longer))
+    tokens = len(values["words"]) + 1
+    assert refused.value.field == "text"
+    assert refused.value.sentence == served_model.TOO_MANY_ROWS_ERROR.format(tokens=tokens)
+    served.next_token(NextTokenRequest(longer, numbers=(values["names"][0][0],)))  # only one row

@@ -1,9 +1,12 @@
-"""A signature is valid only with the token, once, for one connection and one body."""
+"""A signature is valid once for one token, connection and body; tokens must be hard to guess."""
 
 from __future__ import annotations
 
+import secrets
+import uuid
 from hashlib import sha256
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +14,7 @@ from visualizer.models.model_protocol.authentication import (
     RequestSigner,
     SignatureVerifier,
     new_token,
+    token_weakness,
 )
 
 PATH, BODY = "/read", b'{"text": "a"}'
@@ -55,3 +59,30 @@ def test_a_modified_signature_is_rejected(at: int, letter: str) -> None:
 def test_new_tokens_are_long_and_distinct() -> None:
     assert len({new_token() for _ in range(100)}) == 100
     assert all(len(new_token()) >= 32 for _ in range(10))
+
+
+POOR = (
+    *("", "short", "a" * 15, "a" * 16, "a" * 200, "ab" * 8, "passwordpassword", "abcdefghijklmnop"),
+    *("1234567890123456", "0987654321098765", "qwertyuiopasdfgh", "asdfghjklqwertyuiop"),
+    *("letmeinletmeinletmein", "AAAAbbbbCCCCddddEEEEffff", "ponmlkjihgfedcba", "1111222233334444"),
+    *(" " * 20, "猫" * 16, "zyxwvutsrqponmlk", "aAaAaAaAaAaAaAaA", "qwertzuiopyxcvbnm"),
+)
+
+
+@pytest.mark.parametrize("token", POOR)
+def test_a_weak_token_has_a_weakness(token: str) -> None:
+    assert token_weakness(token)
+
+
+def test_generated_tokens_have_no_weakness() -> None:
+    for draw in (new_token, lambda: secrets.token_hex(32), lambda: str(uuid.uuid4())):
+        assert [token_weakness(draw()) for _ in range(200)] == [""] * 200
+    assert token_weakness("seven green foxes swim to Oslo") == ""
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [("abc", "3 characters"), ("a" * 16, "1 different character,"), ("ab" * 8, "2 different char")],
+)
+def test_the_weakness_states_the_number_of_characters(token: str, said: str) -> None:
+    assert said in token_weakness(token)
