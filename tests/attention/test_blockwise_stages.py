@@ -14,17 +14,13 @@ from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
-from visualizer.attention import blockwise_tensor, head_measures
+from visualizer.attention import blockwise_tensor, drawn_tiles, head_measures
 from visualizer.attention import run as attention_run
 from visualizer.attention.attend import attend
 from visualizer.attention.blockwise_stages import BlockwiseStages
-from visualizer.attention.blockwise_tensor import (
-    FIRST_ROWS,
-    BlockSource,
-    BlockwiseTensor,
-    PreviewLayout,
-)
+from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
+from visualizer.attention.drawn_tiles import FIRST_ROWS, PreviewLayout
 from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
@@ -63,7 +59,7 @@ def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blockwise_tensor, "BAND_ROWS", 2)
         patch.setattr(blockwise_tensor, "CHUNK_COLUMNS", 3)
-        patch.setattr(blockwise_tensor, "TILE_CELLS", 2)
+        patch.setattr(drawn_tiles, "TILE_CELLS", 2)
         patch.setattr(blockwise_tensor, "MAX_MEASURED_BAND_CELLS", 16)
         patch.setattr(blockwise_tensor, "CACHE_BLOCK_CELLS", 8)
         patch.setattr(head_measures, "SORTED_KEYS", 2)
@@ -119,7 +115,6 @@ def test_every_number_is_that_of_the_whole(case: Case, data: st.DataObject) -> N
     whole = run(case.texts, case.spec).trace
     blocks = by_blocks(whole)
     assert blocks.names == whole.names
-    blocks.check()
     for name in whole.names:
         wanted = whole.read(name)
         assert_alike(blocks.read(name), wanted, 1e-9)
@@ -354,8 +349,8 @@ def test_what_is_far_is_first_drawn_of_a_few_rows_however_large(
 
 
 def test_first_pictures_of_many_heads_keep_no_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blockwise_tensor, "MAX_CACHED_TILE_BYTES", 2**20)
-    monkeypatch.setattr(blockwise_tensor, "MAX_CACHED_PREVIEWS", 8)
+    monkeypatch.setattr(drawn_tiles, "MAX_CACHED_TILE_BYTES", 2**20)
+    monkeypatch.setattr(drawn_tiles, "MAX_CACHED_PREVIEWS", 8)
     heads, size = 12, 800
     held = BlockwiseTensor((heads, size, size), FarNumbers(torch.rand((heads, size, size))))
     for head in range(heads):
@@ -365,7 +360,7 @@ def test_first_pictures_of_many_heads_keep_no_others_out(monkeypatch: pytest.Mon
             rounds += 1
         assert rounds < 10
         assert held.drawn_share(4, 4, cells) == 1
-    assert len(held.previews) == 8
+    assert len(held.tiles.previews) == 8
     assert np.isfinite(held.read_pooled(2, 2, (11, slice(0, 50), slice(0, 50)))).all()
 
 
@@ -401,7 +396,7 @@ def test_where_there_is_no_coarser_picture_it_is_that_of_a_finer_one() -> None:
 def test_a_bounded_number_of_tiles_is_kept_and_the_whole_picture_always(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(blockwise_tensor, "MAX_CACHED_TILE_BYTES", 2**20)
+    monkeypatch.setattr(drawn_tiles, "MAX_CACHED_TILE_BYTES", 2**20)
     held = long_run(2_000).trace.cached_stage("weights")
     whole = (0, slice(None), slice(None))
     held.draw(16, 16, whole, never)

@@ -247,7 +247,6 @@ def test_gpt_2_small_size() -> None:
         module = MultiHeadAttention(d_in, size["d_out"], tokens, 0.0, heads)
         assert list(module(x).shape) == size["output shape"]
         trace = attend(spec, x, initialize_parameters(spec, tokens, x.device))
-    trace.check()
     assert list(trace.tensor(trace.output_stage_name).shape) == size["output shape"]
     assert trace.tensor("weights").shape == (size["batch"], heads, tokens, tokens)
 

@@ -33,7 +33,7 @@ from visualizer.attention.trace import Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from visualizer.attention.blockwise_tensor import LeadingIndices
+    from visualizer.attention.drawn_tiles import LeadingIndices
     from visualizer.attention.head_measures import HeadMeasures
     from visualizer.attention.layer_operations import LayerStep
     from visualizer.attention.spec import AttentionSpec

@@ -26,7 +26,6 @@ from visualizer.attention.blockwise_tensor import (
     BlockExtremes,
     BlockSource,
     BlockwiseTensor,
-    LeadingIndices,
     block_extremes,
     chunk_size,
     iterate_column_chunks,
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.attention.cached_tensor import CachedTensor
+    from visualizer.attention.drawn_tiles import LeadingIndices
     from visualizer.attention.spec import AttentionSpec
 
 

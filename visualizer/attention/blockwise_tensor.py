@@ -1,8 +1,4 @@
-"""A tensor that is computed block by block when it is read, for matrices that exceed memory.
-
-For display, the tensor is pooled into tiles. A tile is first computed from one row in each block of
-rows and then exactly, one band of rows at a time. Each tile records which of its rows are exact.
-"""
+"""A tensor that is computed block by block when it is read, for matrices that exceed memory."""
 
 from __future__ import annotations
 
@@ -11,14 +7,12 @@ import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from functools import cache
-from operator import lt
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from msgspec import Struct
 
 from visualizer.attention.cached_tensor import (
     CachedTensor,
@@ -27,6 +21,15 @@ from visualizer.attention.cached_tensor import (
     readable,
 )
 from visualizer.attention.display_transforms import WeightTransform, aggregate_heads
+from visualizer.attention.drawn_tiles import (
+    FIRST_ROWS,
+    DrawnRegion,
+    DrawnTiles,
+    LeadingIndices,
+    PreviewLayout,
+    largest_magnitude,
+    middle_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -40,8 +43,6 @@ BAND_ROWS = 512
 """Number of rows that are computed together."""
 CHUNK_COLUMNS = 1024
 """Number of columns that are computed together, so that a band of rows fits in the CPU cache."""
-TILE_CELLS = 256
-"""Number of pooled cells along each side of a tile."""
 MAX_FULL_ROW_COLUMNS = 2**12
 """Maximum number of columns for which computing whole rows is as fast as computing parts."""
 MAX_CACHED_ROW_BYTES = 2**22
@@ -52,48 +53,9 @@ MAX_MEASURED_BAND_CELLS = 2**22
 """Number of cells in a band of rows that is measured."""
 CACHE_BLOCK_CELLS = 2**19
 """Number of cells that stay in the processor cache while they are processed repeatedly."""
-MAX_COPY_DISTANCE_ROWS = 8
-"""Maximum distance, in drawn rows, between an unknown row and the known row that fills it."""
-MAX_FILL_SOURCE_CELLS = 2**21
-"""Maximum number of cells in a drawing that is used to fill unknown cells of another drawing."""
-FIRST_ROWS, FIRST_COLUMNS = 24, 128
-"""Number of rows and columns in a coarse preview, which fits in one response of a slow server."""
-MAX_CACHED_PREVIEWS = 2**10
-"""Maximum number of previews that are cached per tensor."""
-MAX_CACHED_TILE_BYTES = 2**26
-"""Maximum size, in bytes, of a tensor's cache of tiles."""
 
-LeadingIndices = tuple[int, ...]
-"""An index along all axes that precede the rows."""
 BlockExtremes = tuple["Tensor", "Tensor | None"]
 """The largest and smallest finite numbers of blocks; the latter are None if none is negative."""
-
-
-class PreviewLayout(Struct, frozen=True):
-    """Layout of a coarse preview, which is computed from a few rows of a matrix.
-
-    Parameters
-    ----------
-    blocks : tuple of int
-        Rows and columns that are pooled into one cell.
-    sizes : tuple of int
-        Sizes of the matrix.
-    """
-
-    blocks: tuple[int, int]
-    sizes: tuple[int, int]
-
-    @classmethod
-    def of(cls, sizes: tuple[int, ...]) -> PreviewLayout:
-        """Return the layout of the preview for a matrix of the given sizes."""
-        rows, columns = sizes[-2:]
-        blocks = math.ceil(rows / FIRST_ROWS), math.ceil(columns / FIRST_COLUMNS)
-        return cls(blocks, (rows, columns))
-
-    @property
-    def rows(self) -> np.ndarray:
-        """Indices of the computed rows, one per block."""
-        return _middle_rows(self.blocks[0], self.sizes[0])
 
 
 class BlockSource(ABC):
@@ -239,72 +201,6 @@ class DifferenceSource(BlockSource):
         return (one - other).masked_fill_(forbidden, 0)
 
 
-class DrawnRegion(Struct, frozen=True):
-    """A drawn part of a matrix.
-
-    Parameters
-    ----------
-    place : tuple of int
-        Leading index of the matrix.
-    blocks : tuple of int
-        Rows and columns that are pooled into one drawn cell.
-    rows, columns : range
-        Indices of the drawn cells.
-    """
-
-    place: LeadingIndices
-    blocks: tuple[int, int]
-    rows: range
-    columns: range
-
-
-class _Tile:
-    """Pooled cells [row, column], and the number of rows read from each block."""
-
-    def __init__(self, is_signed: bool, dtype: np.dtype) -> None:
-        self.high = np.full((TILE_CELLS, TILE_CELLS), -np.inf, dtype)
-        self.low = np.full((TILE_CELLS, TILE_CELLS), np.inf, dtype) if is_signed else None
-        self.read = np.zeros(TILE_CELLS, np.int64)
-        """Number of rows read in order; `has_preview` also includes rows read out of order."""
-        self.has_preview = np.zeros(TILE_CELLS, bool)
-
-    @property
-    def bytes(self) -> int:
-        return self.high.nbytes * (1 if self.low is None else 2)
-
-    def store(self, rows: np.ndarray, high: np.ndarray, low: np.ndarray | None) -> None:
-        """Merge the numbers [row, column] of the given rows, starting at the first column."""
-        width = high.shape[1]
-        self.high[rows, :width] = np.maximum(self.high[rows, :width], high)
-        if self.low is not None and low is not None:
-            self.low[rows, :width] = np.minimum(self.low[rows, :width], low)
-        self.has_preview[rows] = True
-
-    def copy(self) -> _Tile:
-        """Return an independent copy."""
-        made = _Tile(self.low is not None, self.high.dtype)
-        made.high[:], made.read[:], made.has_preview[:] = self.high, self.read, self.has_preview
-        if made.low is not None and self.low is not None:
-            made.low[:] = self.low
-        return made
-
-    def values(self, rows: slice, columns: slice) -> np.ndarray:
-        """Return the numbers with the largest absolute values, positive if there is a tie."""
-        return _largest_magnitude(
-            self.high[rows, columns], None if self.low is None else self.low[rows, columns]
-        )
-
-
-def _largest_magnitude(high: np.ndarray, low: np.ndarray | None) -> np.ndarray:
-    if low is None:
-        return high
-    with np.errstate(invalid="ignore"):  # ∞ and −∞ if a block has no finite numbers
-        return np.where(low + high < 0, low, high)
-
-
-TileKey = tuple[LeadingIndices, tuple[int, int], int, int]
-
-
 class BlockwiseTensor(CachedTensor):
     """A tensor [..., row, column] that is computed when read; caches drawn tiles and a few rows."""
 
@@ -315,9 +211,11 @@ class BlockwiseTensor(CachedTensor):
     ) -> None:
         self._shape, self._source, self._keeps_all = shape, source, keeps_all
         self._kept = {}
-        self._tiles: OrderedDict[TileKey, _Tile] = OrderedDict()
-        self.previews: OrderedDict[LeadingIndices, np.ndarray] = OrderedDict()
-        """Cells of the coarse previews, by matrix."""
+        rows, columns = shape[-2:]
+        dtype = _numpy_type(source.dtype)
+        self.tiles = DrawnTiles(
+            (rows, columns), dtype, is_signed=source.is_signed, keeps_all=keeps_all
+        )
         self._rows: OrderedDict[tuple[LeadingIndices, int], np.ndarray] = OrderedDict()
         self._row_magnitudes: dict[LeadingIndices, np.ndarray] = {}
         self._low, self._high = math.inf, -math.inf
@@ -333,21 +231,20 @@ class BlockwiseTensor(CachedTensor):
         The new tensor keeps all of its tiles until `drop` is called.
         """
         made = BlockwiseTensor(self._shape, self._source, keeps_all=True)
-        with self._lock:
-            made._tiles.update((key, tile.copy()) for key, tile in self._tiles.items())
-            made.previews.update(self.previews)
-            made._row_magnitudes = {
-                place: ends.copy() for place, ends in self._row_magnitudes.items()
-            }
-            made._low, made._high = self._low, self._high
+        made.tiles.copy_from(self.tiles)
+        magnitudes = [*self._row_magnitudes.items()]
+        made._row_magnitudes = {place: ends.copy() for place, ends in magnitudes}
+        made._low, made._high = self._low, self._high
         made._kept = {key: _copy_with_own_tiles(kept) for key, kept in [*self._kept.items()]}
         return made
 
     def drop(self, rows: int, columns: int) -> None:
         """Discard the drawing with this block size; the colour limits found so far are kept."""
-        with self._lock:
-            for key in [key for key in self._tiles if key[1] == (rows, columns)]:
-                del self._tiles[key]
+        self.tiles.discard((rows, columns))
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        return self.tiles.version
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -364,10 +261,8 @@ class BlockwiseTensor(CachedTensor):
     @property
     def bytes(self) -> int:
         """Size in bytes of the tiles, the cached rows, and the data to compute the tensor from."""
-        tiles = sum(tile.bytes for tile in [*self._tiles.values()])
         rows = sum(row.nbytes for row in [*self._rows.values()])
-        firsts = sum(cells.nbytes for cells in [*self.previews.values()])
-        return self._source.bytes + tiles + rows + firsts
+        return self._source.bytes + self.tiles.bytes + rows
 
     @property
     def bytes_in_file(self) -> int:
@@ -522,7 +417,7 @@ class BlockwiseTensor(CachedTensor):
 
         Unlike a drawing, this result is not cached.
         """
-        rows = torch.from_numpy(_middle_rows(block, self._shape[-2]))
+        rows = torch.from_numpy(middle_rows(block, self._shape[-2]))
         high, _ = self._source.column_extremes(place, rows, range(self._shape[-1]), block)
         return readable(high)
 
@@ -534,10 +429,7 @@ class BlockwiseTensor(CachedTensor):
             spaced = evenly_spaced_rows(self._shape[-2], most_rows)
             return spaced, 1, self.read_rows(spaced, place)
         first = PreviewLayout.of(self._shape)
-        rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
-        high, low = self._source.column_extremes(place, rows, columns, first.blocks[1])
-        values = _largest_magnitude(_to_array(high), None if low is None else _to_array(low))
-        return first.rows, first.blocks[1], values
+        return first.rows, first.blocks[1], _join_extremes(*self._preview_extremes(place, first))
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
@@ -605,97 +497,28 @@ class BlockwiseTensor(CachedTensor):
         return DrawnRegion(place, (rows, columns), down, right)
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
-        """Return the known numbers of a drawn region; see `CachedTensor.read_pooled`.
-
-        Unknown rows are filled from nearby rows, from a coarser drawing, or from the nearest known
-        row. If there is none, they are NaN.
-        """
-        part = self.part(rows, columns, index)
-        with self._lock:
-            drawn, is_known = self._assemble_tiles(part)
-            if not is_known.all():
-                _repeat_known_rows(part, drawn, is_known, within=MAX_COPY_DISTANCE_ROWS)
-                self._fill_unknown_cells(part, drawn, is_known)
-                _repeat_known_rows(part, drawn, is_known, within=len(part.rows))
-        drawn.flags.writeable = False
-        return drawn
+        """Return the known numbers of a drawn region; see `DrawnTiles.read`."""
+        return self.tiles.read(self.part(rows, columns, index))
 
     def exact_row_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the drawn rows that are exact."""
         part = self.part(rows, columns, index)
-        with self._lock:
-            _, read = self._known_rows(part)
+        _, read = self.tiles.known_rows(part)
         return float((read >= part.blocks[0]).mean()) if len(read) else 1.0
 
     def drawn_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the drawn rows that are at least partly computed."""
-        part = self.part(rows, columns, index)
-        with self._lock:
-            is_begun, _ = self._known_rows(part)
+        is_begun, _ = self.tiles.known_rows(self.part(rows, columns, index))
         return float(is_begun.mean()) if len(is_begun) else 1.0
 
     def rows_per_sample(self, rows: int, columns: int, index: Index = ()) -> int:
         """Return how many rows of the tensor one computed row represents."""
         part = self.part(rows, columns, index)
-        with self._lock:
-            is_begun, _ = self._known_rows(part)
-            has_first = part.place in self.previews
+        is_begun, _ = self.tiles.known_rows(part)
         found = [round(rows / float(is_begun.mean()))] if is_begun.any() else []
-        if has_first:
+        if part.place in self.tiles.previews:
             found.append(max(rows, PreviewLayout.of(self._shape).blocks[0]))
         return min(found, default=rows)
-
-    def _assemble_tiles(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cells of a region, with NaN for unknown cells, and which cells are known."""
-        dtype = _numpy_type(self._source.dtype)
-        drawn = np.full((len(part.rows), len(part.columns)), np.nan, dtype)
-        is_known = np.zeros(drawn.shape, bool)
-        for down, right in itertools.product(_tiles_of(part.rows), _tiles_of(part.columns)):
-            tile = self._tiles.get((part.place, part.blocks, down, right))
-            if tile is None:
-                continue
-            self._tiles.move_to_end((part.place, part.blocks, down, right))
-            inside, to = _tile_overlaps(part, down, right)
-            begun = tile.has_preview[inside[0]]
-            values = tile.values(*inside)
-            drawn[to][begun] = values[begun]
-            is_known[to][begun] = True
-        return drawn, is_known
-
-    def _fill_unknown_cells(
-        self, part: DrawnRegion, drawn: np.ndarray, is_known: np.ndarray
-    ) -> None:
-        """Fill unknown cells in place from other drawings of the same matrix.
-
-        Coarser drawings are used first, starting with the finest of these, then finer drawings, and
-        then the preview. From a finer drawing, the cell at the centre of each unknown cell is used.
-        """
-        of_it = {key[1] for key in self._tiles if key[0] == part.place} - {part.blocks}
-        finer = {blocks for blocks in of_it if any(map(lt, blocks, part.blocks))}
-        for blocks in (*sorted(of_it - finer), *sorted(finer, reverse=True)):
-            down, right = self._cells_of_other(part, blocks)
-            rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
-            if len(rows) * len(columns) > MAX_FILL_SOURCE_CELLS:
-                break  # much finer drawings cover only small parts
-            coarse, has = self._assemble_tiles(DrawnRegion(part.place, blocks, rows, columns))
-            at = np.ix_(down - rows.start, right - columns.start)
-            wanted = has[at] & ~is_known
-            np.copyto(drawn, coarse[at], where=wanted)
-            is_known |= wanted
-            if is_known.all():
-                return
-        if part.place in self.previews:
-            at = np.ix_(*self._cells_of_other(part, PreviewLayout.of(self._shape).blocks))
-            np.copyto(drawn, self.previews[part.place][at], where=~is_known)
-            is_known[:] = True
-
-    def _cells_of_other(self, part: DrawnRegion, blocks: tuple[int, int]) -> list[np.ndarray]:
-        """Return the rows and columns in another drawing at the centres of a region's cells."""
-        sides = (part.rows, part.columns), part.blocks, blocks, self._shape[-2:]
-        return [
-            np.minimum(np.array(cells) * a + a // 2, size - 1) // b
-            for cells, a, b, size in zip(*sides, strict=True)
-        ]
 
     # ------------------------------------------------------------------ drawing
 
@@ -707,7 +530,7 @@ class BlockwiseTensor(CachedTensor):
         If this would exceed ``most_cells``, compute evenly spaced rows, or only the preview.
         """
         part = self.part(rows, columns, index)
-        is_begun, _ = self._known_rows(part)
+        is_begun, _ = self.tiles.known_rows(part)
         block, first = part.blocks[0], part.rows.start
         unknown = np.flatnonzero(~is_begun) + first
         if most_cells is not None and not self._source.is_in_memory:
@@ -723,7 +546,7 @@ class BlockwiseTensor(CachedTensor):
             few = unknown[start : start + BAND_ROWS // 2]
             self._draw_rows(part, np.minimum(few * block + block // 2, self._shape[-2] - 1))
             if block == 1:
-                self._record_read_rows(part, few, 1)
+                self.tiles.record_read_rows(part, few, 1)
         return len(unknown) > 0
 
     def _read_first(self, part: DrawnRegion) -> bool:
@@ -732,21 +555,16 @@ class BlockwiseTensor(CachedTensor):
         Return whether it was computed.
         """
         first, place = PreviewLayout.of(self._shape), part.place
-        with self._lock:
-            is_known = place in self.previews or any(key[0] == place for key in self._tiles)
-        if is_known or first.blocks[0] <= part.blocks[0]:
+        if self.tiles.is_drawn(place) or first.blocks[0] <= part.blocks[0]:
             return False
-        rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
-        high, low = self._source.column_extremes(place, rows, columns, first.blocks[1])
+        high, low = self._preview_extremes(place, first)
         self._record_extremes(place, first.rows, high, low)
-        with self._lock:
-            self.previews[place] = _largest_magnitude(
-                _to_array(high), None if low is None else _to_array(low)
-            )
-            while len(self.previews) > MAX_CACHED_PREVIEWS:
-                self.previews.popitem(last=False)
-            self.version += 1
+        self.tiles.store_preview(place, _join_extremes(high, low))
         return True
+
+    def _preview_extremes(self, place: LeadingIndices, first: PreviewLayout) -> BlockExtremes:
+        rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
+        return self._source.column_extremes(place, rows, columns, first.blocks[1])
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
         """Compute rows until all cells are exact or ``is_over()``; return whether all are exact.
@@ -755,7 +573,7 @@ class BlockwiseTensor(CachedTensor):
         """
         part = self.part(rows, columns, index)
         block, size = part.blocks[0], self._shape[-2]
-        _, read = self._known_rows(part)
+        _, read = self.tiles.known_rows(part)
         waiting = np.flatnonzero(read < block) + part.rows.start
         band = max(1, min(BAND_ROWS, MAX_DRAWN_BAND_CELLS // self._shape[-1]))
         several = max(1, band // block)
@@ -767,52 +585,20 @@ class BlockwiseTensor(CachedTensor):
                 read_now = read_now[read_now < size]
                 if len(read_now):
                     self._draw_rows(part, read_now)
-                self._record_read_rows(part, few, stop)
+                self.tiles.record_read_rows(part, few, stop)
                 if is_over():
                     return stop == block and at + several >= len(waiting)
         return True
 
     def _draw_rows(self, part: DrawnRegion, rows: np.ndarray) -> None:
         """Compute rows, in ascending order, and merge them into the tiles of a region."""
-        columns = _whole_tiles(part, self._shape[-1])
+        columns = part.whole_tile_columns(self._shape[-1])
         high, low = self._source.column_extremes(
             part.place, torch.from_numpy(rows), columns, part.blocks[1]
         )
         self._record_extremes(part.place, rows, high, low)
-        drawn = rows // part.blocks[0]
-        starts = np.flatnonzero(np.diff(drawn, prepend=-1))
-        highs = np.maximum.reduceat(_to_array(high), starts, axis=0)
-        lows = None if low is None else np.minimum.reduceat(_to_array(low), starts, axis=0)
-        drawn = drawn[starts]
-        with self._lock:
-            for down in np.unique(drawn // TILE_CELLS).tolist():
-                those = drawn // TILE_CELLS == down
-                for number, right in enumerate(_tiles_of(part.columns)):
-                    across = slice(number * TILE_CELLS, (number + 1) * TILE_CELLS)
-                    below = None if lows is None else lows[those, across]
-                    tile = self._get_or_create_tile(part, down, right)
-                    tile.store(drawn[those] % TILE_CELLS, highs[those, across], below)
-            self.version += 1
-
-    def _get_or_create_tile(self, part: DrawnRegion, down: int, right: int) -> _Tile:
-        key = (part.place, part.blocks, down, right)
-        tile = self._tiles.get(key)
-        if tile is None:
-            tile = self._tiles[key] = _Tile(self._source.is_signed, _numpy_type(self._source.dtype))
-            self._discard_oldest_tiles()
-        return tile
-
-    def _discard_oldest_tiles(self) -> None:
-        """Discard the least recently used tiles, except the tiles of the coarsest drawing."""
-        if self._keeps_all:
-            return
-        coarsest = max(blocks for _, blocks, *_ in self._tiles)
-        held = sum(tile.bytes for tile in self._tiles.values())
-        for key in [*self._tiles][:-1]:
-            if held <= MAX_CACHED_TILE_BYTES:
-                return
-            if key[1] != coarsest:
-                held -= self._tiles.pop(key).bytes
+        lows = None if low is None else _to_array(low)
+        self.tiles.store(part, rows, _to_array(high), lows)
 
     def _record_extremes(
         self, place: LeadingIndices, rows: np.ndarray, high: Tensor, low: Tensor | None
@@ -836,43 +622,7 @@ class BlockwiseTensor(CachedTensor):
     def rows_represented(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
         """Return the rows that a pooled row represents so far: all of its rows, or a single row."""
         *place, row = index
-        every = super().rows_represented(rows, columns, index)
-        is_first = tuple(place) in self.previews
-        for (where, blocks, down, _), tile in [*self._tiles.items()]:
-            if (where, blocks, down) != (tuple(place), (rows, columns), row // TILE_CELLS):
-                continue
-            if tile.read[row % TILE_CELLS] >= rows:
-                return every
-            begun = np.flatnonzero(tile.has_preview)
-            if len(begun):  # the row shown until the pooled row's own rows are read
-                row += int(begun[np.abs(begun - row % TILE_CELLS).argmin()]) - row % TILE_CELLS
-                is_first = False
-                break
-        middle = min(row * rows + rows // 2, self._shape[-2] - 1)
-        if is_first:
-            first = PreviewLayout.of(self._shape)
-            middle = int(first.rows[middle // first.blocks[0]])
-        return range(middle, middle + 1)
-
-    def _known_rows(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
-        """Return which drawn rows are partly computed, and the number of rows read per block."""
-        is_begun = np.ones(len(part.rows), bool)
-        read = np.full(len(part.rows), part.blocks[0])
-        for down, right in itertools.product(_tiles_of(part.rows), _tiles_of(part.columns)):
-            (rows, _), (to, _) = _tile_overlaps(part, down, right)
-            tile = self._tiles.get((part.place, part.blocks, down, right))
-            is_begun[to] &= False if tile is None else tile.has_preview[rows]
-            read[to] = np.minimum(read[to], 0 if tile is None else tile.read[rows])
-        return is_begun, read
-
-    def _record_read_rows(self, part: DrawnRegion, drawn: np.ndarray, count: int) -> None:
-        with self._lock:
-            for down in np.unique(drawn // TILE_CELLS).tolist():
-                rows = drawn[drawn // TILE_CELLS == down] % TILE_CELLS
-                for right in _tiles_of(part.columns):
-                    tile = self._tiles.get((part.place, part.blocks, down, right))
-                    if tile:
-                        tile.read[rows] = np.maximum(tile.read[rows], count)
+        return self.tiles.rows_represented(tuple(place), (rows, columns), row)
 
 
 def row_lengths(vectors: CachedTensor) -> Callable[[LeadingIndices], Tensor]:
@@ -904,11 +654,6 @@ def _copy_with_own_tiles(kept: Any) -> Any:
             {values: _copy_with_own_tiles(made) for values, made in [*kept.items()]}
         )
     return kept
-
-
-def _middle_rows(block: int, size: int) -> np.ndarray:
-    """Return the middle row of each block, or the last row of an incomplete block."""
-    return np.minimum(np.arange(block // 2, size + block // 2, block), size - 1)
 
 
 def split_columns(columns: range, step: int) -> Iterator[slice]:
@@ -951,47 +696,8 @@ def block_extremes(cells: Tensor, block: int, end: str) -> Tensor:
     return ends.mT
 
 
-def _tiles_of(cells: range) -> range:
-    return range(cells.start // TILE_CELLS, -(-cells.stop // TILE_CELLS))
-
-
-def _repeat_known_rows(
-    part: DrawnRegion, drawn: np.ndarray, is_known: np.ndarray, within: int
-) -> None:
-    """Fill unknown rows with the nearest known row within a distance."""
-    for right in _tiles_of(part.columns):
-        across = _tile_overlaps(part, part.rows.start // TILE_CELLS, right)[1][1]
-        has_all = is_known[:, across].all(1)
-        known, rest = np.flatnonzero(has_all), np.flatnonzero(~has_all)
-        if not len(known) or not len(rest):
-            continue
-        at = np.searchsorted(known, rest)
-        above, below = known[np.maximum(at - 1, 0)], known[np.minimum(at, len(known) - 1)]
-        nearest = np.where(abs(rest - above) <= abs(below - rest), above, below)
-        is_near = abs(nearest - rest) <= within
-        rest, nearest = rest[is_near], nearest[is_near]
-        drawn[rest, across] = np.where(
-            is_known[rest, across], drawn[rest, across], drawn[nearest, across]
-        )
-        is_known[rest, across] = True
-
-
-def _whole_tiles(part: DrawnRegion, size: int) -> range:
-    """Return the columns of all tiles that overlap a region."""
-    tiles, across = _tiles_of(part.columns), TILE_CELLS * part.blocks[1]
-    return range(tiles.start * across, min(tiles.stop * across, size))
-
-
-def _tile_overlaps(
-    part: DrawnRegion, down: int, right: int
-) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-    """Return the overlap of a tile and a region, as indices in the tile and in the region."""
-    inside, to = [], []
-    for cells, tile in ((part.rows, down), (part.columns, right)):
-        start, stop = max(cells.start, tile * TILE_CELLS), min(cells.stop, (tile + 1) * TILE_CELLS)
-        inside.append(slice(start - tile * TILE_CELLS, stop - tile * TILE_CELLS))
-        to.append(slice(start - cells.start, stop - cells.start))
-    return (inside[0], inside[1]), (to[0], to[1])
+def _join_extremes(high: Tensor, low: Tensor | None) -> np.ndarray:
+    return largest_magnitude(_to_array(high), None if low is None else _to_array(low))
 
 
 def _to_array(tensor: Tensor) -> np.ndarray:

@@ -370,15 +370,12 @@ def captured_stages(
 
 def _given_row(name: str, row: Stage | None) -> Stage:
     says = f"{name} computed elsewhere"
-    dims, symbol = (
-        row.dims if row else SCORE_AXES,
-        row.symbol if row and row.dims[-1] != "key" else "",
-    )
+    symbol = row.symbol if row and row.dims[-1] != "key" else ""
     return Stage(
         name,
         name.capitalize(),
         symbol or "given",
-        dims,
+        row.dims if row else SCORE_AXES,
         Operation.CAPTURED,
         (),
         (),

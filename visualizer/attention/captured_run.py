@@ -13,7 +13,7 @@ from visualizer.attention.captured_layers import ArrayLayer, CapturedStages
 from visualizer.attention.layer_operations import ScoreBias, ScoreCap, SinkSoftmax
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.run import Run, pad_texts
-from visualizer.attention.stages import stages
+from visualizer.attention.stages import shape, stages
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
 
@@ -252,10 +252,12 @@ def create_recorded_run(
     held = {row.name: CachedTensor(torch.from_numpy(recorded.stages[row.name])) for row in rows}
     axes = ("text",)[: len(texts) - 1]
     trace = Trace(spec, rows, _to_tensors(recorded.parameters), held, frozenset(), axes)
-    try:
-        trace.check()
-    except AssertionError as error:
-        raise InputError("open", f"The recorded numbers are invalid: {error}.") from error
+    for row in rows:
+        actual = trace.shape(row.name)
+        expected = trace.leading + shape(spec, row.dims, trace.tokens)
+        if actual != expected:
+            wrong = f"{row.name} has shape {actual}; expected {expected}"
+            raise InputError("open", f"The recorded numbers are invalid: {wrong}.")
     device = recorded.device
     words = device if device.startswith(RECORDED_PREFIX) else f"{RECORDED_PREFIX}{device}"
     return Run(texts, trace, words, recorded.notices, weights_source=weights_source)

@@ -130,10 +130,8 @@ def measure_heads(
     """
     *leading, heads, queries, keys = weights.shape
     norms = None if values is None else values.norm(dim=-1)  # … head key
-    first, ids = (
-        first_query_position((queries, keys), texts),
-        [_token_ids(text) for text in texts or ((),)],
-    )
+    first = first_query_position((queries, keys), texts)
+    ids = [_token_ids(text) for text in texts or ((),)]
     means = weights.new_empty((*leading, heads, len(MEASURES)))  # … text head measure
     several = max(1, CELLS // (queries * keys))
     for place in np.ndindex(*leading):
@@ -204,10 +202,8 @@ def measure_by_bands(
         Called with the number of measured rows and the total number of rows.
     """
     *leading, heads, queries, keys = held.shape
-    first, ids = (
-        first_query_position((queries, keys), texts),
-        [_token_ids(text) for text in texts or ((),)],
-    )
+    first = first_query_position((queries, keys), texts)
+    ids = [_token_ids(text) for text in texts or ((),)]
     of_place = [lengths[place[-1]] if lengths else queries for place in np.ndindex(*leading)]
     done, rows = 0, heads * sum(of_place)
     means = held.zeros((*leading, heads, len(MEASURES)))

@@ -40,7 +40,7 @@ from visualizer.attention.masks import (
     cut_masks,
 )
 from visualizer.attention.roles import Role
-from visualizer.attention.stages import Operation, Stage, is_hatched, recorded_row, shape, stages
+from visualizer.attention.stages import Operation, Stage, is_hatched, recorded_row, stages
 from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
@@ -158,11 +158,8 @@ class Trace:
         """
         if not self.is_blockwise:
             return self
-        return Trace(
-            *self._constructor_arguments(
-                {name: one.with_separate_tiles() for name, one in self._held.items()}
-            )
-        )
+        held = {name: one.with_separate_tiles() for name, one in self._held.items()}
+        return Trace(*self._constructor_arguments(held))
 
     def select_stages(self, names: Collection[str]) -> Trace:
         """Return a trace with only the named stages and the attention stage.
@@ -229,11 +226,8 @@ class Trace:
 
     def spec_at(self, leading: LeadingIndex) -> AttentionSpec:
         """Return the spec with the mask of the layer at a leading index."""
-        return (
-            self._layer_specs[self.axis_position("layer", leading)]
-            if self._layer_specs
-            else self.spec
-        )
+        specs = self._layer_specs
+        return specs[self.axis_position("layer", leading)] if specs else self.spec
 
     def allowed(
         self,
@@ -252,10 +246,8 @@ class Trace:
         queries : int or slice or numpy.ndarray
             The queries; for a single query, the result is [key].
         """
-        masking, text = (
-            MaskingSpec.of(self.spec_at(leading), stage),
-            self.axis_position("text", leading),
-        )
+        masking = MaskingSpec.of(self.spec_at(leading), stage)
+        text = self.axis_position("text", leading)
         rows = slice(queries, queries + 1) if isinstance(queries, int) else queries
         cells = allowed_cells(masking, self.sides, text, rows, keys)
         cut = self.cut_cells(stage, leading, head)
@@ -502,11 +494,8 @@ class Trace:
         all layers. If no mask is known, a key counts as allowed if any head attends to it. The
         measures are cached with the tensors of the stage and of the values.
         """
-        text, held, values = (
-            self.axis_position("text", leading),
-            self._held[stage],
-            self._value_vectors,
-        )
+        text = self.axis_position("text", leading)
+        held, values = self._held[stage], self._value_vectors
         words, first = texts[text] if texts else (), first_query_position(self.sides, texts)
         is_known = self.has_module or bool(self.layer_masks) or held.is_blockwise
         masking = MaskingSpec.of(self.spec_at(leading), stage) if is_known else None
@@ -528,14 +517,6 @@ class Trace:
         key = ("uniform", masking, text, words, first)
         measures: HeadMeasures = cached_result_for_values(values, held, key, compute_measures)
         return measures
-
-    def check(self) -> None:
-        """Check that the shape of every stage agrees with the stage table."""
-        for stage in self.stages:
-            expected = self.leading + shape(self.spec, stage.dims, self.tokens)
-            actual = self.shape(stage.name)
-            if actual != expected:
-                raise AssertionError(f"{stage.name} has shape {actual}; expected {expected}")
 
 
 def _value_norms(

@@ -253,10 +253,8 @@ class Timeline(Struct, frozen=True, dict=True):
         if position >= len(self):
             return self.stage_starts_ms[-1]
         number = bisect_right(self.starts, position) - 1
-        within, steps = (
-            position - self.starts[number],
-            self.starts[number + 1] - self.starts[number],
-        )
+        start, end = self.starts[number : number + 2]
+        within, steps = position - start, end - start
         quick, full = self._step_times_ms(number, steps)
         passed = 1 if within > self._full_row(steps) else 0
         return self.stage_starts_ms[number] + within * quick + passed * (full - quick)

@@ -18,7 +18,7 @@ from tests.support.hostile_peer import Answered, HostilePeer
 from tests.support.hostile_requests import PATHS, VALID, broken_http, spoilt_body
 from tests.support.served_models import served
 from tests.support.tiny_models import VOCABULARY, save_tiny_model
-from visualizer.attention.blockwise_tensor import FIRST_COLUMNS, FIRST_ROWS
+from visualizer.attention.drawn_tiles import FIRST_COLUMNS, FIRST_ROWS
 from visualizer.models.model_protocol.authentication import RequestSigner
 from visualizer.models.model_protocol.requests import (
     JOB_REQUESTS,

@@ -15,9 +15,10 @@ import numpy as np
 import torch
 
 from visualizer.attention.blockwise_stages import MatrixBlocks
-from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor, PreviewLayout
+from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
 from visualizer.attention.cached_tensor import CachedTensor, readable
 from visualizer.attention.captured_attention import apply_layer_mask
+from visualizer.attention.drawn_tiles import PreviewLayout
 from visualizer.attention.remote_numbers import (
     NumbersPendingError,
     may_wait,
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from visualizer.attention.blockwise_tensor import BlockExtremes, LeadingIndices
+    from visualizer.attention.blockwise_tensor import BlockExtremes
     from visualizer.attention.cached_tensor import Index
     from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.drawn_tiles import LeadingIndices
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.models.model_client.connection import Response

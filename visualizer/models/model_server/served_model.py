@@ -17,8 +17,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from visualizer.attention.blockwise_captured_run import run_header
-from visualizer.attention.blockwise_tensor import BlockwiseTensor, PreviewLayout
+from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.attention.captured_attention import SINKS_NAME
+from visualizer.attention.drawn_tiles import PreviewLayout
 from visualizer.attention.model_reading import (
     AblationAnswer,
     DeferredAnswer,
