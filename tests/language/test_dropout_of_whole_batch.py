@@ -37,7 +37,7 @@ def seeded() -> None:
     torch.manual_seed(5)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 6])
+@pytest.mark.parametrize("count", [1, 3])
 def test_the_same_numbers_are_kept(count: int) -> None:
     batch = torch.randn(ROWS, 4, 5)
     state = torch.get_rng_state()

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import load, save, save_file
 
 from tests.support.damaged_run_folders import DONE, HEADERS, STEPS, made_whole
-from tests.support.small_trainings import begun, finish, full_disk, quick, rows_of, training_of
+from tests.support.small_trainings import begun, finish, full_disk, rows_of, training_of
 from visualizer.cli.train import train
 from visualizer.errors import InputError
 from visualizer.lab.runs.store import list_runs, read_losses
@@ -32,14 +32,13 @@ from visualizer.language.checkpoints import (
     write_checkpoint,
 )
 from visualizer.language.corpora.corpus import Corpus, CorpusSplit
-from visualizer.language.loss_log import LossLog, parse_rows
+from visualizer.language.loss_log import LossLog
 from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.saved_model import read_saved_model
 from visualizer.language.trainer import default_threads
 from visualizer.language.training_run import DivergedError
 from visualizer.language.training_settings import (
-    LAYERED_MODELS,
     CorpusKind,
     CorpusSource,
     ModelKind,
@@ -684,24 +683,6 @@ def test_the_snapshot_of_the_resumed_step_is_kept(tmp_path: Path) -> None:
     folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
     snapshot_retention.remove_later_snapshots(folder, 2)
     assert folder.snapshots() == (0, 1, 2)
-
-
-def test_a_partial_line_of_losses_is_ignored(tmp_path: Path) -> None:
-    opened = begun(tmp_path / "run", steps=3)
-    finish(opened)
-    opened.close()
-    path = tmp_path / "run" / "losses.csv"
-    text = path.read_text()
-    for cut in range(len(text)):
-        rows = parse_rows(text[:cut].splitlines(keepends=True))
-        assert [row.to_line() for row in rows] == text[:cut].splitlines(keepends=True)[
-            1 : 1 + len(rows)
-        ]
-        assert len(rows) == max(0, text[:cut].count("\n") - 1)
-
-
-def test_every_model_has_the_settings_that_apply() -> None:
-    assert {model for model in ModelKind if quick(model=model).is_layered} == set(LAYERED_MODELS)
 
 
 def test_the_result_of_a_run_is_restored_when_it_is_reopened(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.language.test_training_server import Client
+from tests.support.examples import others_slow
 from tests.support.planted_links import KINDS, LINKS, Tree, make_outside, plant, tree
 from tests.support.small_trainings import begun, finish
 from visualizer.app import main
@@ -156,7 +157,7 @@ def test_a_run_that_was_changed_elsewhere_is_not_continued(folder: Path, client:
 # ------------------------------------------------------------------------- links
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", others_slow(KINDS))
 @pytest.mark.parametrize("name", NAMES)
 def test_planted_links_are_rejected_with_a_message(
     folder: Path, outside: Path, client: Client, capsys: pytest.CaptureFixture[str],
@@ -241,7 +242,7 @@ def test_temporary_links_are_removed_but_not_their_targets(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", others_slow(KINDS))
 def test_a_new_run_does_not_start_in_a_folder_with_links(
     tmp_path: Path, outside: Path, capsys: pytest.CaptureFixture[str], name: str, kind: str
 ) -> None:

@@ -34,11 +34,6 @@ def test_alphabets_are_in_order(kind: CorpusKind) -> None:
     assert list(ALPHABETS[kind]) == sorted(set(ALPHABETS[kind]))
 
 
-@given(st.sampled_from(SYNTHETIC_TASKS), st.integers(1, 9), LENGTHS, SEEDS)
-def test_a_seed_makes_the_same_rows(kind: CorpusKind, count: int, length: int, seed: int) -> None:
-    assert made(kind, count, length, seed) == made(kind, count, length, seed)
-
-
 @pytest.mark.parametrize("kind", SYNTHETIC_TASKS)
 def test_rows_differ_between_batches(kind: CorpusKind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synthetic_tasks, "VALUES_PER_BATCH", 100)
