@@ -37,24 +37,24 @@ class PaneWithTree:
         )
         pane = self.pane
         pane.sampleRequested.connect(
-            lambda: self.keep(self.tree.append_sampled(EVEN, LETTERS, EVEN))
+            lambda: self.show_tree(self.tree.append_sampled(EVEN, LETTERS, EVEN))
         )
-        pane.steppedBackward.connect(lambda: self.keep(self.tree.step_back()))
-        pane.steppedForward.connect(lambda: self.keep(self.tree.step_forward()))
-        pane.branchSwitched.connect(lambda by: self.keep(self.tree.go_to_sibling(by)))
-        pane.nodeChosen.connect(lambda node: self.keep(self.tree.go_to_node(node)))
-        pane.seedChosen.connect(lambda seed: self.keep(self.tree.with_seed(seed)))
+        pane.steppedBackward.connect(lambda: self.show_tree(self.tree.step_back()))
+        pane.steppedForward.connect(lambda: self.show_tree(self.tree.step_forward()))
+        pane.branchSwitched.connect(lambda by: self.show_tree(self.tree.go_to_sibling(by)))
+        pane.nodeChosen.connect(lambda node: self.show_tree(self.tree.go_to_node(node)))
+        pane.seedChosen.connect(lambda seed: self.show_tree(self.tree.with_seed(seed)))
         pane.runToggled.connect(self.run)
         show(pane, (600, 240))
-        self.keep(self.tree)
+        self.show_tree(self.tree)
 
-    def keep(self, tree: GenerationTree, theme: Theme = LIGHT) -> None:
+    def show_tree(self, tree: GenerationTree, theme: Theme = LIGHT) -> None:
         self.tree = tree
         self.pane.show_generation(present_generation(tree, self.is_running), theme)
 
     def run(self, is_running: bool) -> None:
         self.is_running = is_running
-        self.keep(self.tree)
+        self.show_tree(self.tree)
 
     def press(self, *keys: Qt.Key) -> None:
         for key in keys:
@@ -66,86 +66,86 @@ class PaneWithTree:
 
 
 @pytest.fixture
-def told(show: Show) -> PaneWithTree:
+def owner(show: Show) -> PaneWithTree:
     return PaneWithTree(show)
 
 
-def test_buttons_draw_and_step(told: PaneWithTree) -> None:
+def test_buttons_sample_and_step(owner: PaneWithTree) -> None:
     for _ in range(3):
-        QTest.mouseClick(told.pane.sample, LEFT)
-    whole = told.tree.tokens
+        QTest.mouseClick(owner.pane.sample_button, LEFT)
+    whole = owner.tree.tokens
     assert len(whole) == 7
-    QTest.mouseClick(told.pane.back, LEFT)
-    assert "".join(told.tree.tokens) == "".join(whole)[:-1]
-    QTest.mouseClick(told.pane.on, LEFT)
-    assert told.tree.tokens == whole
-    assert not told.pane.on.isEnabled()
-    assert told.pane.status_label.text() == "3 tokens added"
+    QTest.mouseClick(owner.pane.back_button, LEFT)
+    assert "".join(owner.tree.tokens) == "".join(whole)[:-1]
+    QTest.mouseClick(owner.pane.forward_button, LEFT)
+    assert owner.tree.tokens == whole
+    assert not owner.pane.forward_button.isEnabled()
+    assert owner.pane.status_label.text() == "3 tokens added"
 
 
-def test_keys_do_the_same(told: PaneWithTree) -> None:
-    told.press(Qt.Key.Key_Return, Qt.Key.Key_Space)
-    whole = told.tree.tokens
+def test_keys_sample_and_step(owner: PaneWithTree) -> None:
+    owner.press(Qt.Key.Key_Return, Qt.Key.Key_Space)
+    whole = owner.tree.tokens
     assert len(whole) == 6
-    told.press(Qt.Key.Key_Left, Qt.Key.Key_Backspace, Qt.Key.Key_Left)
-    assert told.tree.at == ROOT_NODE
-    told.press(Qt.Key.Key_Right, Qt.Key.Key_Right)
-    assert told.tree.tokens == whole
+    owner.press(Qt.Key.Key_Left, Qt.Key.Key_Backspace, Qt.Key.Key_Left)
+    assert owner.tree.at == ROOT_NODE
+    owner.press(Qt.Key.Key_Right, Qt.Key.Key_Right)
+    assert owner.tree.tokens == whole
 
 
-def test_one_goes_another_way_and_back(told: PaneWithTree) -> None:
-    told.keep(told.tree.pick(0, "a", 0.5).step_back().pick(1, "b", 0.25))
-    QTest.mouseClick(told.pane.next_branch_button, LEFT)
-    assert told.tree.tokens[-1] == "a"
-    told.press(Qt.Key.Key_Up)
-    assert told.tree.tokens[-1] == "b"
-    told.press(Qt.Key.Key_Left)
-    assert not told.pane.next_branch_button.isEnabled()
+def test_branches_are_switched_with_the_button_and_keys(owner: PaneWithTree) -> None:
+    owner.show_tree(owner.tree.pick(0, "a", 0.5).step_back().pick(1, "b", 0.25))
+    QTest.mouseClick(owner.pane.next_branch_button, LEFT)
+    assert owner.tree.tokens[-1] == "a"
+    owner.press(Qt.Key.Key_Up)
+    assert owner.tree.tokens[-1] == "b"
+    owner.press(Qt.Key.Key_Left)
+    assert not owner.pane.next_branch_button.isEnabled()
 
 
-def test_a_click_on_a_chip_goes_there(told: PaneWithTree) -> None:
-    told.press(Qt.Key.Key_Return, Qt.Key.Key_Return, Qt.Key.Key_Return)
-    told.click_chip(4)
-    assert len(told.tree.path) == 1
-    told.click_chip(6)
-    assert len(told.tree.path) == 3
-    told.click_chip(0)
-    assert told.tree.at == ROOT_NODE
+def test_a_click_on_a_chip_goes_to_its_token(owner: PaneWithTree) -> None:
+    owner.press(Qt.Key.Key_Return, Qt.Key.Key_Return, Qt.Key.Key_Return)
+    owner.click_chip(4)
+    assert len(owner.tree.path) == 1
+    owner.click_chip(6)
+    assert len(owner.tree.path) == 3
+    owner.click_chip(0)
+    assert owner.tree.at == ROOT_NODE
 
 
-def test_it_runs_until_it_is_stopped(told: PaneWithTree) -> None:
-    QTest.mouseClick(told.pane.run, LEFT)
-    assert told.is_running
-    assert told.pane.run.text() == "Stop"
-    assert not told.pane.sample.isEnabled()
-    QTest.mouseClick(told.pane.run, LEFT)
-    assert not told.is_running
+def test_generation_runs_until_it_is_stopped(owner: PaneWithTree) -> None:
+    QTest.mouseClick(owner.pane.run_button, LEFT)
+    assert owner.is_running
+    assert owner.pane.run_button.text() == "Stop"
+    assert not owner.pane.sample_button.isEnabled()
+    QTest.mouseClick(owner.pane.run_button, LEFT)
+    assert not owner.is_running
 
 
-def test_a_seed_is_typed(told: PaneWithTree) -> None:
-    told.pane.seed.selectAll()
-    QTest.keyClicks(told.pane.seed, "42")
-    assert told.tree.seed == 42
+def test_the_seed_is_entered(owner: PaneWithTree) -> None:
+    owner.pane.seed_box.selectAll()
+    QTest.keyClicks(owner.pane.seed_box, "42")
+    assert owner.tree.seed == 42
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_a_chip_has_the_colour_of_its_probability(told: PaneWithTree, theme: Theme) -> None:
-    told.keep(told.tree.pick(0, "a", 0.0).pick(1, "b", 1.0), theme)
-    image = told.pane.strip.viewport().grab().toImage()
+def test_a_chip_has_the_colour_of_its_probability(owner: PaneWithTree, theme: Theme) -> None:
+    owner.show_tree(owner.tree.pick(0, "a", 0.0).pick(1, "b", 1.0), theme)
+    image = owner.pane.strip.viewport().grab().toImage()
     table = colour_mapping.colour_table(DEFAULT_MAP, theme)
     for chip, entry in ((4, 0), (5, colour_mapping.MAX_COLOUR_INDEX)):
-        box = told.pane.strip.box(chip)
+        box = owner.pane.strip.box(chip)
         found = image.pixelColor(round(box.left()) + 5, round(box.center().y()))
         assert found == QColor.fromRgb(int(table[entry]))
 
 
-def test_what_is_far_down_is_scrolled_to(told: PaneWithTree) -> None:
+def test_the_current_token_is_scrolled_into_view(owner: PaneWithTree) -> None:
     for _ in range(200):
-        told.tree = told.tree.append_sampled(EVEN, LETTERS, EVEN)
-    told.keep(told.tree)
-    last = told.pane.strip.box(203)
-    assert told.pane.strip.viewport().rect().contains(last.center().toPoint())
-    told.click_chip(203)
-    assert len(told.tree.path) == 200
-    said = told.pane.strip.property(VALUE_PROPERTY)
+        owner.tree = owner.tree.append_sampled(EVEN, LETTERS, EVEN)
+    owner.show_tree(owner.tree)
+    last = owner.pane.strip.box(203)
+    assert owner.pane.strip.viewport().rect().contains(last.center().toPoint())
+    owner.click_chip(203)
+    assert len(owner.tree.path) == 200
+    said = owner.pane.strip.property(VALUE_PROPERTY)
     assert said.endswith("sampled, probability 12%")

@@ -23,80 +23,80 @@ class TreeModel(RuleBasedStateMachine):
         super().__init__()
         self.tree = GenerationTree(("x", "y"), seed=3)
         self.here = ""
-        self.tried: list[str] = []
+        self.texts: list[str] = []
         self.before: list[GenerationTree] = []
 
-    def description(self, tree: GenerationTree, here: str) -> None:
+    def move(self, tree: GenerationTree, here: str) -> None:
         self.before.append(self.tree)
         self.tree, self.here = tree, here
-        if here and here not in self.tried:
-            self.tried.append(here)
+        if here and here not in self.texts:
+            self.texts.append(here)
 
     @rule(token=TOKENS)
     def pick(self, token: int) -> None:
-        self.description(self.tree.pick(token, LETTERS[token], 0.25), self.here + LETTERS[token])
+        self.move(self.tree.pick(token, LETTERS[token], 0.25), self.here + LETTERS[token])
 
-    @rule(left_out=TOKENS)
-    def draw(self, left_out: int) -> None:
+    @rule(excluded=TOKENS)
+    def sample(self, excluded: int) -> None:
         chances = EVEN.copy()
-        chances[left_out] = 0
+        chances[excluded] = 0
         tree = self.tree.append_sampled(chances, LETTERS, EVEN)
-        assert tree.tokens[-1] != LETTERS[left_out]
+        assert tree.tokens[-1] != LETTERS[excluded]
         assert tree == self.tree.append_sampled(chances, LETTERS, EVEN)
-        self.description(tree, self.here + tree.tokens[-1])
+        self.move(tree, self.here + tree.tokens[-1])
 
     @rule()
     def step_back(self) -> None:
-        self.description(self.tree.step_back(), self.here[:-1])
+        self.move(self.tree.step_back(), self.here[:-1])
 
     @rule()
-    def step_on(self) -> None:
-        following = [text for text in self.tried if text[:-1] == self.here and text]
-        self.description(self.tree.step_forward(), following[-1] if following else self.here)
+    def step_forward(self) -> None:
+        following = [text for text in self.texts if text[:-1] == self.here and text]
+        self.move(self.tree.step_forward(), following[-1] if following else self.here)
 
     @precondition(lambda self: self.here)
     @rule(by=st.integers(-3, 3))
-    def next_branch_button(self, by: int) -> None:
-        beside = [text for text in self.tried if text[:-1] == self.here[:-1]]
+    def switch_branch(self, by: int) -> None:
+        beside = [text for text in self.texts if text[:-1] == self.here[:-1]]
         there = beside[(beside.index(self.here) + by) % len(beside)]
-        self.description(self.tree.go_to_sibling(by), there)
+        self.move(self.tree.go_to_sibling(by), there)
 
-    @precondition(lambda self: self.tried)
+    @precondition(lambda self: self.texts)
     @rule(data=st.data())
-    def go(self, data: st.DataObject) -> None:
-        node = data.draw(st.integers(ROOT_NODE, len(self.tried) - 1))
-        self.description(self.tree.go_to_node(node), "" if node == ROOT_NODE else self.tried[node])
+    def go_to_node(self, data: st.DataObject) -> None:
+        node = data.draw(st.integers(ROOT_NODE, len(self.texts) - 1))
+        self.move(self.tree.go_to_node(node), "" if node == ROOT_NODE else self.texts[node])
 
     @invariant()
-    def the_text_is_where_one_is(self) -> None:
+    def the_path_is_the_text(self) -> None:
         assert "".join(self.tree.tokens) == "xy" + self.here
         assert len(self.tree.path) == len(self.here)
 
     @invariant()
-    def nothing_is_lost(self) -> None:
-        for at, text in enumerate(self.tried):
+    def every_node_is_kept(self) -> None:
+        for at, text in enumerate(self.texts):
             assert "".join(self.tree.go_to_node(at).tokens) == "xy" + text
-        assert len(self.tree.nodes) == len(self.tried)
+        assert len(self.tree.nodes) == len(self.texts)
 
     @invariant()
-    def old_stories_are_as_they_were(self) -> None:
+    def earlier_trees_are_unchanged(self) -> None:
         for old in self.before:
             assert self.tree.nodes[: len(old.nodes)] == old.nodes
 
     @invariant()
-    def chips_are_the_text_and_what_is_ahead(self) -> None:
+    def chips_show_the_text_and_the_branches(self) -> None:
         panel = present_generation(self.tree)
         labels = "".join(chip.label for chip in panel.chips if not chip.is_following)
         assert labels == "xy" + self.here
         assert [chip.is_current_token for chip in panel.chips if chip.is_current_token] == [True]
         assert panel.can_step_back == bool(self.here)
-        beside = [text for text in self.tried if text[:-1] == self.here[:-1]]
+        beside = [text for text in self.texts if text[:-1] == self.here[:-1]]
         assert panel.can_switch_branch == (bool(self.here) and len(beside) > 1)
         for chip in panel.chips:
             if chip.branch:
                 place, count = chip.branch
-                text = self.tried[chip.node]
-                there = [one for one in self.tried if one[:-1] == text[:-1]]
+                text = self.texts[chip.node]
+                there = [one for one in self.texts if one[:-1] == text[:-1]]
                 assert (there.index(text) + 1, len(there)) == (place, count)
 
 
@@ -104,18 +104,18 @@ TestTreeModel = TreeModel.TestCase
 
 
 @given(st.integers(0, 2**31), st.integers(1, 20))
-def test_a_seed_tells_the_same_story(seed: int, count: int) -> None:
-    stories = []
+def test_the_same_seed_gives_the_same_tree(seed: int, count: int) -> None:
+    trees = []
     for _ in range(2):
         tree = GenerationTree(("x",), seed=seed)
         for _ in range(count):
             tree = tree.append_sampled(EVEN, LETTERS, EVEN)
-        stories.append(tree)
-    assert stories[0] == stories[1]
-    assert stories[0].with_seed(seed).sample_count == 0
+        trees.append(tree)
+    assert trees[0] == trees[1]
+    assert trees[0].with_seed(seed).sample_count == 0
 
 
-def test_one_can_draw_again_in_the_same_place() -> None:
+def test_several_tokens_can_be_sampled_at_one_position() -> None:
     tree = GenerationTree(("x",), seed=5)
     found = set()
     for _ in range(60):
@@ -126,7 +126,7 @@ def test_one_can_draw_again_in_the_same_place() -> None:
     assert len(tree.nodes) == 4
 
 
-def test_a_token_in_words() -> None:
+def test_tokens_are_described() -> None:
     tree = GenerationTree(("x",)).pick(0, "a", 0.5).step_back()
     tree = tree.append_sampled(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
     words = [chip.description for chip in present_generation(tree).chips]
@@ -139,14 +139,14 @@ def test_a_token_in_words() -> None:
 
 
 @pytest.mark.parametrize("length", [32, 33, 780])
-def test_of_a_long_text_what_is_read_is_shown(length: int) -> None:
+def test_only_the_context_of_a_long_text_is_shown(length: int) -> None:
     panel = present_generation(GenerationTree(("a",) * length), block=32)
     assert len(panel.chips) == 32
     assert panel.status == "0 tokens added"  # the status does not count tokens outside the context
 
 
 @pytest.mark.parametrize("node", [-2, 5])
-def test_one_goes_nowhere_that_is_not_there(node: int) -> None:
+def test_moves_to_missing_nodes_change_nothing(node: int) -> None:
     tree = GenerationTree(("x",)).pick(0, "a", 0.5)
     assert tree.go_to_node(node) is tree
     assert GenerationTree(()).go_to_sibling() == GenerationTree(())

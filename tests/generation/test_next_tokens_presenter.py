@@ -43,7 +43,7 @@ def test_bars_are_the_largest_and_all_sum_to_one(
     assert all(bar.description in panel.description for bar in panel.bars)
 
 
-def test_what_is_left_out_is_said() -> None:
+def test_excluded_tokens_are_described() -> None:
     logits = np.log(np.array([[0.6, 0.3, 0.1]]))
     panel = present_next_tokens("a", logits, ("x", " ", "\n"), Sampling(top_k=2))
     assert [bar.description for bar in panel.bars] == [
@@ -60,7 +60,7 @@ def test_what_is_left_out_is_said() -> None:
     assert panel.heading == "After “a”"
 
 
-def test_what_is_left_out_is_counted_after_the_temperature() -> None:
+def test_the_excluded_probability_is_that_after_the_temperature() -> None:
     """Temperature 2 takes the square roots of 0.64, 0.32 and 0.04, which are 0.8, 0.566 and 0.2."""
     logits = np.log(np.array([[0.64, 0.32, 0.04]]))
     panel = present_next_tokens("a", logits, LETTERS[:3], Sampling(2, top_k=2))
@@ -73,7 +73,7 @@ def test_what_is_left_out_is_counted_after_the_temperature() -> None:
     assert [bar.shares for bar in always.bars][:2] == ["100% (model 64%)", "0% (model 32%)"]
 
 
-def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
+def test_without_excluded_tokens_there_is_no_legend() -> None:
     panel = present_next_tokens("a", np.zeros((1, 20)), LETTERS[:20], Sampling())
     assert panel.legend == ""
     others = panel.bars[-1]
@@ -84,18 +84,18 @@ def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
-def test_what_are_no_numbers_have_no_bars(broken: float) -> None:
+def test_invalid_logits_have_no_bars(broken: float) -> None:
     panel = present_next_tokens("a", np.full((1, 3), broken), LETTERS[:3], Sampling())
     assert panel.bars == ()
     assert panel.legend == DIVERGED_ERROR
 
 
-def test_a_token_that_is_never_expected_has_no_probability() -> None:
+def test_a_logit_of_minus_infinity_is_a_probability_of_0() -> None:
     panel = present_next_tokens("a", np.array([[0.0, -np.inf]]), LETTERS[:2], Sampling())
     assert [bar.model_probability for bar in panel.bars] == [1, 0]
 
 
-def test_nothing_read_has_no_bars() -> None:
+def test_without_logits_there_are_no_bars() -> None:
     panel = present_next_tokens((), np.zeros((0, 3)), ("a", "b", "c"), Sampling())
     assert panel.bars == ()
     assert panel.description == ""

@@ -31,13 +31,13 @@ class PaneWithSampling:
     """A next-token pane, with the sampling settings that its signals change."""
 
     def __init__(self, show: Show) -> None:
-        self.pane, self.pick = NextTokensPane(), list[int]()
-        self.pane.tokenChosen.connect(self.pick.append)
-        self.pane.samplingChosen.connect(self.keep)
+        self.pane, self.picked = NextTokensPane(), list[int]()
+        self.pane.tokenChosen.connect(self.picked.append)
+        self.pane.samplingChosen.connect(self.show_sampling)
         show(self.pane, (360, 600))
-        self.keep(Sampling())
+        self.show_sampling(Sampling())
 
-    def keep(self, sampling: Sampling, theme: Theme = LIGHT) -> None:
+    def show_sampling(self, sampling: Sampling, theme: Theme = LIGHT) -> None:
         self.sampling = sampling
         self.pane.show_bars(present_next_tokens("ab", LOGITS, "abcde", sampling), theme)
 
@@ -52,55 +52,57 @@ class PaneWithSampling:
 
 
 @pytest.fixture
-def chosen(show: Show) -> PaneWithSampling:
+def owner(show: Show) -> PaneWithSampling:
     return PaneWithSampling(show)
 
 
-def test_a_click_picks_a_token(chosen: PaneWithSampling) -> None:
-    QTest.mouseClick(chosen.pane.bars, LEFT, pos=chosen.row(1))
-    QTest.mouseClick(chosen.pane.bars, LEFT, pos=chosen.row(9))
-    assert chosen.pick == [2]
+def test_a_click_picks_a_token(owner: PaneWithSampling) -> None:
+    QTest.mouseClick(owner.pane.bars, LEFT, pos=owner.row(1))
+    QTest.mouseClick(owner.pane.bars, LEFT, pos=owner.row(9))
+    assert owner.picked == [2]
 
 
-def test_keys_walk_and_pick(chosen: PaneWithSampling) -> None:
-    chosen.pane.bars.setFocus(Qt.FocusReason.TabFocusReason)
+def test_keys_move_and_pick(owner: PaneWithSampling) -> None:
+    owner.pane.bars.setFocus(Qt.FocusReason.TabFocusReason)
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Up, Qt.Key.Key_Return):
-        QTest.keyClick(chosen.pane.bars, key)
-    QTest.keyClick(chosen.pane.bars, Qt.Key.Key_Escape)
-    assert chosen.pick == [2]
+        QTest.keyClick(owner.pane.bars, key)
+    QTest.keyClick(owner.pane.bars, Qt.Key.Key_Escape)
+    assert owner.picked == [2]
 
 
-def test_what_is_typed_is_drawn_from(chosen: PaneWithSampling) -> None:
-    chosen.type_into("temperature", "0.5")
-    assert chosen.sampling == Sampling(0.5)
-    chosen.type_into("top_k", "2")
-    assert chosen.sampling == Sampling(0.5, 2)
-    chosen.type_into("top_p", "0.25")
-    assert chosen.sampling == Sampling(0.5, 2, 0.25)
-    assert "Excluded: 4 tokens" in chosen.pane.legend.text()
+def test_entered_sampling_settings_are_used(owner: PaneWithSampling) -> None:
+    owner.type_into("temperature", "0.5")
+    assert owner.sampling == Sampling(0.5)
+    owner.type_into("top_k", "2")
+    assert owner.sampling == Sampling(0.5, 2)
+    owner.type_into("top_p", "0.25")
+    assert owner.sampling == Sampling(0.5, 2, 0.25)
+    assert "Excluded: 4 tokens" in owner.pane.legend.text()
 
 
-def test_top_k_of_all_tokens_leaves_none_out(chosen: PaneWithSampling) -> None:
-    chosen.keep(Sampling(top_k=3))
-    chosen.type_into("top_k", "5")
-    assert chosen.sampling.top_k is None
+def test_top_k_of_the_whole_vocabulary_is_no_limit(owner: PaneWithSampling) -> None:
+    owner.show_sampling(Sampling(top_k=3))
+    owner.type_into("top_k", "5")
+    assert owner.sampling.top_k is None
 
 
-def test_what_no_token_can_be_drawn_by_is_said(chosen: PaneWithSampling) -> None:
-    chosen.type_into("top_p", "0")
-    assert chosen.pane.problem.isVisible()
-    assert chosen.pane.problem.text().startswith("Top-p must be greater than 0")
-    assert chosen.sampling == Sampling()
-    chosen.type_into("top_p", "0.75")
-    assert not chosen.pane.problem.isVisible()
-    assert chosen.sampling == Sampling(top_p=0.75)
+def test_an_invalid_setting_is_explained(owner: PaneWithSampling) -> None:
+    owner.type_into("top_p", "0")
+    assert owner.pane.problem.isVisible()
+    assert owner.pane.problem.text().startswith("Top-p must be greater than 0")
+    assert owner.sampling == Sampling()
+    owner.type_into("top_p", "0.75")
+    assert not owner.pane.problem.isVisible()
+    assert owner.sampling == Sampling(top_p=0.75)
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_what_is_filled_is_what_is_drawn_from(chosen: PaneWithSampling, theme: Theme) -> None:
+def test_bars_are_filled_up_to_the_sampling_probability(
+    owner: PaneWithSampling, theme: Theme
+) -> None:
     """The filled part of a bar has the length of the sampling probability on the axis."""
-    chosen.keep(Sampling(top_k=2), theme)
-    bars = chosen.pane.bars
+    owner.show_sampling(Sampling(top_k=2), theme)
+    bars = owner.pane.bars
     image = bars.grab().toImage()
     left, right, _ = bars.column_edges()
     for row, share in enumerate((0.4 / 0.65, 0.25 / 0.65, 0, 0, 0)):
@@ -110,8 +112,8 @@ def test_what_is_filled_is_what_is_drawn_from(chosen: PaneWithSampling, theme: T
         assert filled == pytest.approx(share * (right - left), abs=4)
 
 
-def test_numbers_are_told_in_words(chosen: PaneWithSampling) -> None:
-    assert chosen.pane.bars.property(VALUE_PROPERTY).startswith("After “b”; “b”: 40%; “c”: 25%")
+def test_the_bars_have_an_accessible_value(owner: PaneWithSampling) -> None:
+    assert owner.pane.bars.property(VALUE_PROPERTY).startswith("After “b”; “b”: 40%; “c”: 25%")
 
 
 @pytest.mark.usefixtures("application")

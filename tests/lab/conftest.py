@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from tests.support.lab_input import FAKE, PATIENCE_MS, Student
+from tests.support.lab_input import FAKE, PATIENCE_MS, LabUser
 from tests.support.waiting import wait_until
 from visualizer.lab.runs.store import list_runs
 from visualizer.lab.training.detached_controller import is_training, request_stop
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 
-def _let_go(window: LabWindow) -> None:
+def _close_lab(window: LabWindow) -> None:
     film_controller = window.run_export_controller.film_controller
     while film_controller.is_working:  # otherwise, closing is postponed
         film_controller.cancel()
@@ -43,9 +43,9 @@ def _has_stopped(folder: Path) -> bool:
 
 
 @pytest.fixture
-def let_go() -> Callable[[LabWindow], None]:
+def close_lab() -> Callable[[LabWindow], None]:
     """Closes a lab in an orderly way before a test ends."""
-    return _let_go
+    return _close_lab
 
 
 @pytest.fixture
@@ -54,22 +54,20 @@ def lab_window(application: QApplication, qtbot: QtBot) -> LabWindow:
     window = LabWindow(FAKE)
     window.resize(1280, 800)
     window.show()
-    qtbot.addWidget(window, before_close_func=_let_go)
+    qtbot.addWidget(window, before_close_func=_close_lab)
     qtbot.waitExposed(window)
     return window
 
 
 @pytest.fixture
-def student(lab_window: LabWindow, qtbot: QtBot) -> Student:
-    return Student(qtbot, lab_window)
+def user(lab_window: LabWindow, qtbot: QtBot) -> LabUser:
+    return LabUser(qtbot, lab_window)
 
 
 @pytest.fixture
-def watching(student: Student) -> Student:
+def watching(user: LabUser) -> LabUser:
     """A user of the lab after a training of 100 steps, whose attention is shown."""
-    student.train(100)
-    probe_controller = student.window.probe_controller
-    student.until(
-        lambda: probe_controller.result is not None and probe_controller.result.step == 100
-    )
-    return student
+    user.train(100)
+    probe_controller = user.window.probe_controller
+    user.until(lambda: probe_controller.result is not None and probe_controller.result.step == 100)
+    return user

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TEXT = "ab"
 
 
-class Teller:
+class GenerationWithResults:
     """A generation controller whose results arrive when a test requests it."""
 
     def __init__(self, parent: QObject, folder: Path) -> None:
@@ -32,10 +32,10 @@ class Teller:
         self.lab.run = RunState(folder, TrainingSettings(), tokens=(*TEXT,))
         self.lab.view = replace(self.lab.view, probe=TEXT)
         self.probe_controller = ProbeController(self.lab)
-        self.story = LabGenerationController(self.lab, self.probe_controller)
+        self.generation = LabGenerationController(self.lab, self.probe_controller)
         self.lab.changed.emit()
 
-    def arrive(self) -> None:
+    def deliver_result(self) -> None:
         """Deliver the result of the current text."""
         tokens = tuple(self.lab.view.probe)
         self.probe_controller.text = self.lab.view.probe
@@ -45,30 +45,32 @@ class Teller:
 
 
 @pytest.fixture
-def teller(application: QObject, tmp_path: Path) -> Iterator[Teller]:
+def setup(application: QObject, tmp_path: Path) -> Iterator[GenerationWithResults]:
     parent = QObject()
-    yield Teller(parent, tmp_path)
+    yield GenerationWithResults(parent, tmp_path)
     parent.deleteLater()
 
 
-def test_a_token_is_sampled_once_the_result_arrives(teller: Teller) -> None:
-    teller.story.sample()
-    assert teller.story.tree.at == ROOT_NODE
-    teller.arrive()
-    (drawn,) = teller.story.tree.nodes
-    assert teller.lab.view.probe == TEXT + drawn.text
+def test_a_token_is_sampled_once_the_result_arrives(setup: GenerationWithResults) -> None:
+    setup.generation.sample()
+    assert setup.generation.tree.at == ROOT_NODE
+    setup.deliver_result()
+    (drawn,) = setup.generation.tree.nodes
+    assert setup.lab.view.probe == TEXT + drawn.text
 
 
-def test_no_token_is_sampled_after_a_step_back(teller: Teller) -> None:
-    teller.story.sample()
-    teller.story.step_back()
-    teller.arrive()
-    assert teller.story.tree.at == ROOT_NODE
+def test_no_token_is_sampled_after_a_step_back(setup: GenerationWithResults) -> None:
+    setup.generation.sample()
+    setup.generation.step_back()
+    setup.deliver_result()
+    assert setup.generation.tree.at == ROOT_NODE
 
 
-def test_a_step_back_from_the_prompt_reports_that_generation_stopped(teller: Teller) -> None:
-    teller.story.run(True)
+def test_a_step_back_from_the_prompt_reports_that_generation_stopped(
+    setup: GenerationWithResults,
+) -> None:
+    setup.generation.run(True)
     reported = []
-    teller.story.changed.connect(lambda: reported.append(teller.story.is_running))
-    teller.story.step_back()
+    setup.generation.changed.connect(lambda: reported.append(setup.generation.is_running))
+    setup.generation.step_back()
     assert reported == [False]

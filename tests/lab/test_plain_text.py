@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tests.conftest import Show
-    from tests.support.lab_input import Student
+    from tests.support.lab_input import LabUser
 
 BOLD, FILE = HOSTILE[:2]
 COUNT = len(HOSTILE)
@@ -81,8 +81,8 @@ def test_the_labels_of_attention_are_plain_text(show: Show) -> None:
         assert rich(view) == []
 
 
-def test_names_of_runs_are_plain_text(student: Student) -> None:
-    window = student.window
+def test_names_of_runs_are_plain_text(user: LabUser) -> None:
+    window = user.window
     pane = window.findChild(RunsPane)
     assert isinstance(pane, RunsPane)
     names = [text.replace("/", "|") for text in HOSTILE]
@@ -95,8 +95,8 @@ def test_names_of_runs_are_plain_text(student: Student) -> None:
     assert plain([tip_at(pane.list.viewport(), first + QPoint(30, 4))]) == [True]
 
 
-def test_errors_and_questions_are_plain_text(student: Student) -> None:
-    window = student.window
+def test_errors_and_questions_are_plain_text(user: LabUser) -> None:
+    window = user.window
     window.notices.show_notices((FILE,), RunFailure(BOLD, FILE))
     window.bar.progress_label.show_text(BOLD)
     window.facts.setText(FILE)
@@ -115,11 +115,11 @@ def test_errors_and_questions_are_plain_text(student: Student) -> None:
         box.close()
 
 
-def test_a_setting_that_quotes_a_file_is_escaped(student: Student) -> None:
-    rows = student.window.settings_pane.rows
-    student.choose("kind", "A text file")
-    student.type("path", "/nowhere/<b>zqbold")
+def test_a_setting_that_quotes_a_file_is_escaped(user: LabUser) -> None:
+    rows = user.window.settings_pane.rows
+    user.choose("kind", "A text file")
+    user.type("path", "/nowhere/<b>zqbold")
     said = rows["path"].problem
-    student.until(lambda: is_hostile(said.text()))
-    assert rich(student.window) == []
-    assert student.problem("path")
+    user.until(lambda: is_hostile(said.text()))
+    assert rich(user.window) == []
+    assert user.problem("path")

@@ -14,7 +14,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from tests.architecture.project_graph import ROOT
-from tests.support.lab_input import Student
+from tests.support.lab_input import LabUser
 from tests.support.window_input import CONTROL, SHIFT
 from visualizer import app
 from visualizer.heatmap.cell_lookup import cell_at
@@ -40,17 +40,17 @@ SMALL = TrainingSettings(CorpusSource(size=4_000), block=8, width=8, batch=4, st
 
 
 @pytest.fixture
-def real(application: QApplication, qtbot: QtBot, let_go: object) -> Student:
+def real(application: QApplication, qtbot: QtBot, close_lab: object) -> LabUser:
     window = LabWindow()
     window.resize(1280, 800)
     window.lab.draft = SMALL
     window.show()
-    qtbot.addWidget(window, before_close_func=let_go)  # type: ignore[arg-type]
+    qtbot.addWidget(window, before_close_func=close_lab)  # type: ignore[arg-type]
     qtbot.waitExposed(window)
-    return Student(qtbot, window, PATIENCE_MS)
+    return LabUser(qtbot, window, PATIENCE_MS)
 
 
-def test_a_layer_and_the_model_are_opened_with_the_weights_of_the_step(real: Student) -> None:
+def test_a_layer_and_the_model_are_opened_with_the_weights_of_the_step(real: LabUser) -> None:
     real.click("toggle")
     real.until_said("Done")
     real.until(lambda: real.window.probe_controller.result is not None)
@@ -59,7 +59,7 @@ def test_a_layer_and_the_model_are_opened_with_the_weights_of_the_step(real: Stu
     assert_model_is_opened(real)
 
 
-def assert_layer_is_opened(real: Student) -> None:
+def assert_layer_is_opened(real: LabUser) -> None:
     """Open a layer as a document, and check its weights by computing them again."""
     reading = real.window.probe_controller.result
     assert reading
@@ -81,7 +81,7 @@ def assert_layer_is_opened(real: Student) -> None:
     )
 
 
-def assert_model_is_opened(real: Student) -> None:
+def assert_model_is_opened(real: LabUser) -> None:
     """Open the final model, and the model of an earlier selected step."""
     wanted: list[tuple[Path, str]] = []
     real.window.modelRequested.connect(lambda path, text: wanted.append((path, text)))
@@ -100,7 +100,7 @@ def step_of(lab: LabStateController) -> int:
     return lab.run.step
 
 
-def test_a_killed_run_resumes_and_continues_in_the_background(real: Student) -> None:
+def test_a_killed_run_resumes_and_continues_in_the_background(real: LabUser) -> None:
     real.type("steps", "1000000")
     real.click("toggle")
     lab = real.window.lab
@@ -128,7 +128,7 @@ def test_a_killed_run_resumes_and_continues_in_the_background(real: Student) -> 
     assert_goes_on_in_background(real)
 
 
-def assert_goes_on_in_background(real: Student) -> None:
+def assert_goes_on_in_background(real: LabUser) -> None:
     """Close a run that is being trained and reopen it; no step is missing."""
     folder = real.run.folder
     real.close_run()

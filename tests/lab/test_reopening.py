@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import Qt
 
-from tests.support.lab_input import FAKE, NONE, Student
+from tests.support.lab_input import FAKE, NONE, LabUser
 from visualizer.lab.training.detached_controller import is_training
 from visualizer.lab.window import LabWindow
 
@@ -19,32 +19,34 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
 
-    Open = Callable[[], Student]
+    Open = Callable[[], LabUser]
 
 
 @pytest.fixture
-def open_lab(application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None]) -> Open:
+def open_lab(
+    application: QApplication, qtbot: QtBot, close_lab: Callable[[LabWindow], None]
+) -> Open:
     """Opens the lab, after closing the previous one."""
     opened: list[LabWindow] = []
 
-    def open_() -> Student:
+    def open_() -> LabUser:
         for window in opened:
             window.close()
-            let_go(window)
+            close_lab(window)
         window = LabWindow(FAKE)
         opened[:] = [window]
-        qtbot.addWidget(window, before_close_func=let_go)
+        qtbot.addWidget(window, before_close_func=close_lab)
         window.resize(1280, 800)
         window.show()
         qtbot.waitExposed(window)
-        return Student(qtbot, window)
+        return LabUser(qtbot, window)
 
     return open_
 
 
-def read(student: Student, text: str) -> None:
-    student.type_probe(text)
-    student.until(lambda: student.window.probe_controller.text == text)
+def read(user: LabUser, text: str) -> None:
+    user.type_probe(text)
+    user.until(lambda: user.window.probe_controller.text == text)
 
 
 @pytest.mark.slow
@@ -58,56 +60,56 @@ def test_no_run_is_selected_the_first_time(open_lab: Open) -> None:
 
 @pytest.mark.slow
 def test_the_last_run_is_selected_with_its_probe(open_lab: Open) -> None:
-    student = open_lab()
-    first = student.train(50)
-    read(student, "hgf")
-    student.close_run()
-    second = student.train(50)
+    user = open_lab()
+    first = user.train(50)
+    read(user, "hgf")
+    user.close_run()
+    second = user.train(50)
 
-    student = open_lab()
-    window = student.window
+    user = open_lab()
+    window = user.window
     assert window.lab.run is None
     assert window.left.currentWidget() is window.runs_pane
     assert window.runs_pane.selected_run == second.name
     assert window.menus.by_id["runs.open_selected"].isEnabled()
     window.runs_pane.select_run(first.name)
     window.runs_pane.list.setFocus()
-    student.press(Qt.Key.Key_Return, NONE)
-    student.until(lambda: window.lab.run is not None and window.lab.run.is_open)
+    user.press(Qt.Key.Key_Return, NONE)
+    user.until(lambda: window.lab.run is not None and window.lab.run.is_open)
     assert window.probe.text() == "hgf"
     assert open_lab().window.runs_pane.selected_run == first.name
 
 
 @pytest.mark.slow
 def test_the_probe_belongs_to_the_run_instead_of_the_window(open_lab: Open) -> None:
-    student = open_lab()
-    student.train(50)
-    read(student, "hgf")
-    student.close_run()
-    student.train(50)
-    assert student.window.probe.text() == "abcdabcd"
+    user = open_lab()
+    user.train(50)
+    read(user, "hgf")
+    user.close_run()
+    user.train(50)
+    assert user.window.probe.text() == "abcdabcd"
 
 
 @pytest.mark.slow
 def test_a_rejected_probe_is_not_stored(open_lab: Open) -> None:
-    student = open_lab()
-    folder = student.train(50)
-    read(student, "hgf")
-    student.type_probe("!")
-    student.until(lambda: bool(student.window.probe_controller.refused))
-    student = open_lab()
-    student.window.open_run(folder)
-    student.until(lambda: student.window.probe_controller.result is not None)
-    assert student.window.probe.text() == "hgf"
+    user = open_lab()
+    folder = user.train(50)
+    read(user, "hgf")
+    user.type_probe("!")
+    user.until(lambda: bool(user.window.probe_controller.refused))
+    user = open_lab()
+    user.window.open_run(folder)
+    user.until(lambda: user.window.probe_controller.result is not None)
+    assert user.window.probe.text() == "hgf"
 
 
 @pytest.mark.slow
 def test_a_renamed_run_is_selected_by_its_name(open_lab: Open) -> None:
-    student = open_lab()
-    folder = student.train(50)
-    student.close_run()
-    student.until(lambda: not is_training(folder))
-    student.window.run_controller.rename_to(folder.name, " mine ")
+    user = open_lab()
+    folder = user.train(50)
+    user.close_run()
+    user.until(lambda: not is_training(folder))
+    user.window.run_controller.rename_to(folder.name, " mine ")
     assert open_lab().window.runs_pane.selected_run == "mine"
 
 
@@ -115,12 +117,12 @@ def test_a_renamed_run_is_selected_by_its_name(open_lab: Open) -> None:
 def test_a_run_from_elsewhere_is_not_mistaken_for_a_listed_one(
     open_lab: Open, tmp_path: Path
 ) -> None:
-    student = open_lab()
-    first = student.train(50)
-    student.close_run()
-    last = student.train(50)
-    student.close_run()
+    user = open_lab()
+    first = user.train(50)
+    user.close_run()
+    last = user.train(50)
+    user.close_run()
     shutil.copytree(first, tmp_path / first.name)
-    student.window.open_run(tmp_path / first.name)
-    student.until(lambda: bool(student.window.lab.run and student.window.lab.run.is_open))
+    user.window.open_run(tmp_path / first.name)
+    user.until(lambda: bool(user.window.lab.run and user.window.lab.run.is_open))
     assert open_lab().window.runs_pane.selected_run == last.name

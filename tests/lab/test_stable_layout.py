@@ -10,7 +10,7 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPlainTextEdit
 
-from tests.support.lab_input import FAKE, NONE, Student
+from tests.support.lab_input import FAKE, NONE, LabUser
 from tests.support.window_input import LEFT
 from visualizer.lab import collapse_controller
 from visualizer.lab.window import LabWindow
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 
-def place(student: Student, widget: QWidget) -> QPoint:
-    return widget.mapTo(student.window, QPoint(0, 0))
+def place(user: LabUser, widget: QWidget) -> QPoint:
+    return widget.mapTo(user.window, QPoint(0, 0))
 
 
 def drag(handle: QWidget, by: int) -> None:
@@ -38,91 +38,98 @@ def drag(handle: QWidget, by: int) -> None:
     QTest.mouseRelease(handle, LEFT, pos=start)
 
 
-def watch(student: Student) -> None:
+def watch(user: LabUser) -> None:
     """Train for 100 steps, and wait for the result of the last one."""
-    student.train(100)
-    student.until(lambda: student.window.probe_controller.result is not None)
+    user.train(100)
+    user.until(lambda: user.window.probe_controller.result is not None)
 
 
-def test_the_training_buttons_stay_in_place(student: Student) -> None:
+def test_the_training_buttons_stay_in_place(user: LabUser) -> None:
     places, said = set(), set()
 
     def look() -> None:
-        said.add(student.button)
-        places.add(place(student, student.window.bar.buttons["step"]).x())
+        said.add(user.button)
+        places.add(place(user, user.window.bar.buttons["step"]).x())
 
     look()
-    student.type("steps", "100000")
-    student.click("toggle")
-    student.until(lambda: student.button == "Pause")
+    user.type("steps", "100000")
+    user.click("toggle")
+    user.until(lambda: user.button == "Pause")
     look()
-    student.click("toggle")
-    student.until(lambda: student.button == "Resume")
+    user.click("toggle")
+    user.until(lambda: user.button == "Resume")
     look()
     assert said == {"Start", "Pause", "Resume"}
     assert len(places) == 1
 
 
-def test_sliders_stay_in_place_during_sampling(student: Student) -> None:
-    watch(student)
-    pane = student.window.next
+def test_sliders_stay_in_place_during_sampling(user: LabUser) -> None:
+    watch(user)
+    pane = user.window.next
     boxes = pane.controls
-    before = [place(student, one) for one in boxes.values()]
+    before = [place(user, one) for one in boxes.values()]
     for name, text in (("top_k", "2"), ("top_p", "0"), ("top_p", "0.5"), ("temperature", "0")):
         control = boxes[name]
         assert isinstance(control, CountControl | RateControl)
         control.box.selectAll()
         QTest.keyClicks(control.box, text)
         assert pane.problem.isVisible() == (text == "0" and name == "top_p")
-        assert [place(student, one) for one in boxes.values()] == before
+        assert [place(user, one) for one in boxes.values()] == before
     assert pane.legend.text()
 
 
 @pytest.mark.slow  # playback is in real time
-def test_the_generation_buttons_stay_in_place(student: Student) -> None:
-    watch(student)
-    tree = student.window.generation_pane
-    buttons = (tree.sample, tree.run, tree.back, tree.on, tree.next_branch_button, tree.seed)
-    before, width = [place(student, one) for one in buttons], tree.run.width()
-    QTest.mouseClick(tree.run, LEFT)
-    assert tree.run.text() == "Stop"
-    student.until(lambda: len(student.window.probe.text()) > 34)  # some tokens are omitted by then
-    student.until(lambda: "omitted" in student.window.attention.notices.text())
-    assert [place(student, one) for one in buttons] == before
-    assert tree.run.width() == width
-    QTest.mouseClick(tree.run, LEFT)
-    assert [place(student, one) for one in buttons] == before
+def test_the_generation_buttons_stay_in_place(user: LabUser) -> None:
+    watch(user)
+    tree = user.window.generation_pane
+    buttons = (
+        tree.sample_button,
+        tree.run_button,
+        tree.back_button,
+        tree.forward_button,
+        tree.next_branch_button,
+        tree.seed_box,
+    )
+    before, width = [place(user, one) for one in buttons], tree.run_button.width()
+    QTest.mouseClick(tree.run_button, LEFT)
+    assert tree.run_button.text() == "Stop"
+    user.until(lambda: len(user.window.probe.text()) > 34)  # some tokens are omitted by then
+    user.until(lambda: "omitted" in user.window.attention.notices.text())
+    assert [place(user, one) for one in buttons] == before
+    assert tree.run_button.width() == width
+    QTest.mouseClick(tree.run_button, LEFT)
+    assert [place(user, one) for one in buttons] == before
 
 
 @pytest.mark.slow
 def test_sizes_are_stable_over_any_number_of_starts(
-    application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None]
+    application: QApplication, qtbot: QtBot, close_lab: Callable[[LabWindow], None]
 ) -> None:
     wanted = []
     for start in range(5):
         window = LabWindow(FAKE)
-        qtbot.addWidget(window, before_close_func=let_go)
+        qtbot.addWidget(window, before_close_func=close_lab)
         window.show()
         qtbot.waitExposed(window)
-        student = Student(qtbot, window)
+        user = LabUser(qtbot, window)
         if start in {1, 3}:  # the column with the text exists only with a run
-            watch(student)
+            watch(user)
         wanted.append({name: each.wanted_sizes for name, each in window.splitters.items()})
         window.close()
-        let_go(window)
+        close_lab(window)
     assert wanted == 5 * wanted[:1]
 
 
 @pytest.mark.slow
-def test_sizes_set_by_the_user_are_kept(student: Student) -> None:
-    across = student.window.across
-    student.window.resize(1400, 800)
-    watch(student)
+def test_sizes_set_by_the_user_are_kept(user: LabUser) -> None:
+    across = user.window.across
+    user.window.resize(1400, 800)
+    watch(user)
     drag(across.handle(1), 60)
     left, _, right = across.sizes()
     assert left == across.wanted_sizes[0] != 264
-    student.window.resize(900, 600)
-    student.window.resize(1400, 800)
+    user.window.resize(900, 600)
+    user.window.resize(1400, 800)
     assert across.sizes()[::2] == [left, right]
 
 
@@ -164,18 +171,18 @@ def test_dragging_a_handle_resizes_only_the_adjacent_parts(
     assert splitter.sizes()[2] == 300
 
 
-def test_problems_are_shown_even_if_the_settings_are_collapsed(student: Student) -> None:
-    student.type("heads", "3")
-    student.press(Qt.Key.Key_F9, NONE)
-    assert not student.window.left.isVisible()
-    assert student.line == "The embedding size 64 is not divisible by 3 heads. Use 2."
+def test_problems_are_shown_even_if_the_settings_are_collapsed(user: LabUser) -> None:
+    user.type("heads", "3")
+    user.press(Qt.Key.Key_F9, NONE)
+    assert not user.window.left.isVisible()
+    assert user.line == "The embedding size 64 is not divisible by 3 heads. Use 2."
 
 
-def test_the_settings_are_expanded_for_a_new_run(student: Student) -> None:
-    watch(student)
-    student.press(Qt.Key.Key_F9, NONE)
-    student.window.menus.by_id["runs.start_new"].trigger()
-    assert student.window.settings_pane.isVisible()
+def test_the_settings_are_expanded_for_a_new_run(user: LabUser) -> None:
+    watch(user)
+    user.press(Qt.Key.Key_F9, NONE)
+    user.window.menus.by_id["runs.start_new"].trigger()
+    assert user.window.settings_pane.isVisible()
 
 
 def test_on_a_narrow_screen_the_settings_are_initially_collapsed(
@@ -194,22 +201,22 @@ def test_on_a_narrow_screen_the_settings_are_initially_collapsed(
 
 @pytest.mark.slow
 def test_parts_are_collapsed_and_expanded_with_keys(
-    student: Student, qtbot: QtBot, let_go: Callable[[LabWindow], None]
+    user: LabUser, qtbot: QtBot, close_lab: Callable[[LabWindow], None]
 ) -> None:
-    watch(student)
-    window = student.window
+    watch(user)
+    window = user.window
     before, board = window.across.sizes(), window.attention.board
     size = board.size()
-    student.press(Qt.Key.Key_F9, NONE)
-    student.press(Qt.Key.Key_F8, NONE)
+    user.press(Qt.Key.Key_F9, NONE)
+    user.press(Qt.Key.Key_F8, NONE)
     assert not window.left.isVisible()
     assert not window.menus.by_id["collapse.toggle left"].isChecked()
-    student.until(lambda: board.width() > size.width() and board.height() > size.height())
+    user.until(lambda: board.width() > size.width() and board.height() > size.height())
     again = LabWindow(FAKE)
-    qtbot.addWidget(again, before_close_func=let_go)
+    qtbot.addWidget(again, before_close_func=close_lab)
     assert again.collapse_controller.collapsed_sections == {"left", "losses"}
-    student.press(Qt.Key.Key_F8, NONE)
-    student.press(Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)  # this key shows the settings
+    user.press(Qt.Key.Key_F8, NONE)
+    user.press(Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)  # this key shows the settings
     assert window.left.isVisible()
-    student.until(lambda: window.across.sizes() == before)
-    student.until(lambda: board.size() == size)
+    user.until(lambda: window.across.sizes() == before)
+    user.until(lambda: board.size() == size)

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from tests.support.lab_input import NONE, Student
+from tests.support.lab_input import NONE, LabUser
 from tests.support.window_input import LEFT, words
 from visualizer.lab.attention_view.presenter import TEXT_REQUIRED
 from visualizer.language.sampling import Sampling
@@ -18,64 +18,64 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
 
-def retype(student: Student, text: str) -> None:
-    student.type_probe(text)
+def retype(user: LabUser, text: str) -> None:
+    user.type_probe(text)
     if not text:
-        student.press(Qt.Key.Key_Delete, NONE)
+        user.press(Qt.Key.Key_Delete, NONE)
 
 
-def problem(student: Student) -> str:
-    label = student.window.probe_problem
-    return words(label) if label.isVisibleTo(student.window) else ""
+def problem(user: LabUser) -> str:
+    label = user.window.probe_problem
+    return words(label) if label.isVisibleTo(user.window) else ""
 
 
-def can_draw(student: Student) -> tuple[bool, ...]:
-    tree, menus = student.window.generation_pane, student.window.menus.by_id
-    buttons: tuple[QWidget, ...] = (tree.sample, tree.run)
+def can_sample(user: LabUser) -> tuple[bool, ...]:
+    tree, menus = user.window.generation_pane, user.window.menus.by_id
+    buttons: tuple[QWidget, ...] = (tree.sample_button, tree.run_button)
     actions = (menus["generation.sample"], menus["generation.toggle"])
     return (*(one.isEnabled() for one in buttons), *(one.isEnabled() for one in actions))
 
 
 @pytest.mark.slow
-def test_an_invalid_text_is_distinguished_from_the_shown_one(watching: Student) -> None:
-    assert can_draw(watching) == (True,) * 4
+def test_an_invalid_text_is_distinguished_from_the_shown_one(watching: LabUser) -> None:
+    assert can_sample(watching) == (True,) * 4
     retype(watching, "abba")
     watching.until(lambda: watching.window.generation_controller.result is not None)
     watching.keys("z")
     watching.until(lambda: "“z” is not known." in problem(watching))
     assert "The attention shown is for “abba” at step 100." in problem(watching)
-    assert can_draw(watching) == (False,) * 4
+    assert can_sample(watching) == (False,) * 4
     assert watching.window.next.bars.panel.bars == ()
     retype(watching, "abb")
     watching.until(lambda: watching.window.generation_controller.result is not None)
     assert problem(watching) == ""
-    assert can_draw(watching) == (True,) * 4
+    assert can_sample(watching) == (True,) * 4
     assert watching.window.next.heading.text() == "After “b”"
 
 
-def test_a_text_rejected_at_one_step_is_processed_at_another(watching: Student) -> None:
+def test_a_text_rejected_at_one_step_is_processed_at_another(watching: LabUser) -> None:
     window = watching.window
     window.lab.select_snapshot(7)  # this snapshot was removed while it was selected
     retype(watching, "abba")
     watching.until(lambda: "Step 7 is not kept." in problem(watching))
-    assert can_draw(watching) == (False,) * 4
+    assert can_sample(watching) == (False,) * 4
     assert not window.probe_controller.is_waiting  # playback can continue from there
     QTest.mouseClick(window.snapshot_bar.now_button, LEFT)
     watching.until(lambda: window.generation_controller.result is not None)
     assert problem(watching) == ""
-    assert can_draw(watching) == (True,) * 4
+    assert can_sample(watching) == (True,) * 4
     window.lab.select_snapshot(7)
-    watching.schedule_autosave()
+    watching.wait_until_shown()
     assert "Step 7 is not kept." in problem(watching)
 
 
 @pytest.mark.slow
-def test_an_empty_text_has_no_heatmaps_and_no_old_message(watching: Student) -> None:
+def test_an_empty_text_has_no_heatmaps_and_no_old_message(watching: LabUser) -> None:
     retype(watching, "z")
     watching.until(lambda: "“z” is not known." in problem(watching))
     retype(watching, "")
     assert problem(watching) == ""
-    assert can_draw(watching) == (False,) * 4
+    assert can_sample(watching) == (False,) * 4
     assert watching.window.training_views_controller.panel.message == TEXT_REQUIRED
     assert watching.window.next.bars.panel.bars == ()
     retype(watching, "ab")
@@ -84,7 +84,7 @@ def test_an_empty_text_has_no_heatmaps_and_no_old_message(watching: Student) -> 
 
 
 @pytest.mark.slow
-def test_messages_of_a_previous_run_are_ignored(watching: Student) -> None:
+def test_messages_of_a_previous_run_are_ignored(watching: LabUser) -> None:
     lab = watching.window.lab
     former = lab.training
     assert former
@@ -98,7 +98,7 @@ def test_messages_of_a_previous_run_are_ignored(watching: Student) -> None:
 
 
 @pytest.mark.slow
-def test_a_new_run_shows_nothing_of_the_previous_one(watching: Student) -> None:
+def test_a_new_run_shows_nothing_of_the_previous_one(watching: LabUser) -> None:
     window = watching.window
     window.attention.board.setFocus()
     watching.press(Qt.Key.Key_Down, NONE)
@@ -107,7 +107,7 @@ def test_a_new_run_shows_nothing_of_the_previous_one(watching: Student) -> None:
     window.next.apply_sampling_setting("top_p", 0)
     assert window.next.problem.isVisibleTo(window)
     QTest.mouseClick(window.settings_pane.new_run_button, LEFT)
-    watching.schedule_autosave()
+    watching.wait_until_shown()
     watching.click("toggle")
     assert watching.line == "Preparing…"
     assert not window.right.isVisibleTo(window)

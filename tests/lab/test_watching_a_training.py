@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from tests.support.lab_input import NONE, Student
+from tests.support.lab_input import NONE, LabUser
 from tests.support.window_input import CONTROL, LEFT
 
 if TYPE_CHECKING:
@@ -20,32 +20,34 @@ if TYPE_CHECKING:
 ALT = Qt.KeyboardModifier.AltModifier
 
 
-def plot(student: Student) -> LossPlot:
-    return student.window.plot_pane.view.plot
+def plot(user: LabUser) -> LossPlot:
+    return user.window.plot_pane.view.plot
 
 
-def story(student: Student) -> GenerationTree:
-    return student.window.generation_controller.tree
+def tree_of(user: LabUser) -> GenerationTree:
+    return user.window.generation_controller.tree
 
 
-def has_tokens(student: Student, count: int) -> bool:
-    return len(story(student).tokens) == count
+def has_tokens(user: LabUser, count: int) -> bool:
+    return len(tree_of(user).tokens) == count
 
 
 @pytest.mark.slow
-def test_after_a_stop_no_token_is_sampled(watching: Student) -> None:
+def test_after_a_stop_no_token_is_sampled(watching: LabUser) -> None:
     window = watching.window
-    QTest.mouseClick(window.generation_pane.sample, LEFT)
-    count = len(story(watching).tokens)
-    QTest.mouseClick(window.generation_pane.run, LEFT)  # while the next token is still unknown
-    QTest.mouseClick(window.generation_pane.run, LEFT)
+    QTest.mouseClick(window.generation_pane.sample_button, LEFT)
+    count = len(tree_of(watching).tokens)
+    QTest.mouseClick(
+        window.generation_pane.run_button, LEFT
+    )  # while the next token is still unknown
+    QTest.mouseClick(window.generation_pane.run_button, LEFT)
     assert not window.generation_controller.is_running
     watching.until(lambda: window.generation_controller.result is not None)
-    watching.schedule_autosave()
+    watching.wait_until_shown()
     assert has_tokens(watching, count)
 
 
-def test_losses_are_plotted_with_the_baselines(watching: Student) -> None:
+def test_losses_are_plotted_with_the_baselines(watching: LabUser) -> None:
     assert {line.role.value for line in plot(watching).lines} >= {"training", "validation"}
     assert plot(watching).last == 99
     assert [line.loss for line in plot(watching).reference_losses] == [2.0, 1.5]
@@ -53,7 +55,7 @@ def test_losses_are_plotted_with_the_baselines(watching: Student) -> None:
 
 
 @pytest.mark.slow
-def test_axes_and_smoothing_by_keys(watching: Student) -> None:
+def test_axes_and_smoothing_by_keys(watching: LabUser) -> None:
     for key, axis in ((Qt.Key.Key_1, "losses"), (Qt.Key.Key_2, "steps")):
         watching.press(key)
         assert getattr(watching.window.loss_plot_controller.options, axis) == "log"
@@ -68,7 +70,7 @@ def test_axes_and_smoothing_by_keys(watching: Student) -> None:
     assert watching.window.loss_plot_controller.options.smoothing == 0
 
 
-def test_a_step_is_selected_in_the_plot(watching: Student) -> None:
+def test_a_step_is_selected_in_the_plot(watching: LabUser) -> None:
     window = watching.window
     view = window.plot_pane.view
     QTest.mouseClick(view, LEFT, pos=view.line_position(50).toPoint())
@@ -86,7 +88,7 @@ def test_a_step_is_selected_in_the_plot(watching: Student) -> None:
 
 
 @pytest.mark.slow
-def test_snapshots_are_played_with_keys(watching: Student) -> None:
+def test_snapshots_are_played_with_keys(watching: LabUser) -> None:
     window = watching.window
     for _ in range(3):
         watching.press(Qt.Key.Key_7)
@@ -100,7 +102,7 @@ def test_snapshots_are_played_with_keys(watching: Student) -> None:
 
 
 @pytest.mark.slow
-def test_an_overlaid_run_is_in_the_plot(watching: Student) -> None:
+def test_an_overlaid_run_is_in_the_plot(watching: LabUser) -> None:
     first = watching.run
     watching.close_run()
     watching.until(lambda: (first.folder / "losses.csv").exists())
@@ -118,13 +120,13 @@ def test_an_overlaid_run_is_in_the_plot(watching: Student) -> None:
 
 
 @pytest.mark.slow
-def test_a_text_is_sampled_token_by_token_and_stepped_back(watching: Student) -> None:
+def test_a_text_is_sampled_token_by_token_and_stepped_back(watching: LabUser) -> None:
     window = watching.window
-    assert story(watching).tokens == tuple("abcdabcd")
+    assert tree_of(watching).tokens == tuple("abcdabcd")
     watching.press(Qt.Key.Key_T)
     watching.until(lambda: window.probe_controller.text == window.probe.text() != "abcdabcd")
     assert len(window.probe.text()) == 9
-    (node,) = story(watching).nodes
+    (node,) = tree_of(watching).nodes
     assert node.is_sampled
     views = window.training_views_controller
     watching.until(lambda: len(views.panel.board.heatmaps[0].rows.labels) == 9)  # one more row
@@ -135,7 +137,7 @@ def test_a_text_is_sampled_token_by_token_and_stepped_back(watching: Student) ->
 
 
 @pytest.mark.slow
-def test_a_long_text_omits_tokens_and_the_layout_stays(watching: Student) -> None:
+def test_a_long_text_omits_tokens_and_the_layout_stays(watching: LabUser) -> None:
     window = watching.window
     widths = window.across.sizes()
     QApplication.clipboard().setText("abcdefgh" * 100)
@@ -150,32 +152,32 @@ def test_a_long_text_omits_tokens_and_the_layout_stays(watching: Student) -> Non
 
 
 @pytest.mark.slow
-def test_the_focus_stays_on_the_sample_button(watching: Student) -> None:
+def test_the_focus_stays_on_the_sample_button(watching: LabUser) -> None:
     window = watching.window
-    window.generation_pane.sample.setFocus(Qt.FocusReason.TabFocusReason)
+    window.generation_pane.sample_button.setFocus(Qt.FocusReason.TabFocusReason)
     for count in range(1, 4):
         watching.press(Qt.Key.Key_Space, NONE)
-        assert window.generation_pane.sample.hasFocus()
+        assert window.generation_pane.sample_button.hasFocus()
         watching.until(partial(has_tokens, watching, 8 + count))
     watching.until(lambda: window.generation_controller.result is not None)
-    assert window.generation_pane.sample.hasFocus()
+    assert window.generation_pane.sample_button.hasFocus()
     assert not window.generation_controller.is_running
 
 
 @pytest.mark.slow
-def test_a_token_requested_too_early_is_sampled_later(watching: Student) -> None:
+def test_a_token_requested_too_early_is_sampled_later(watching: LabUser) -> None:
     for _ in range(2):  # the token after the first one is not known yet
-        QTest.mouseClick(watching.window.generation_pane.sample, LEFT)
-    assert len(story(watching).tokens) == 9
-    watching.until(lambda: len(story(watching).tokens) == 10)
-    QTest.mouseClick(watching.window.generation_pane.sample, LEFT)
+        QTest.mouseClick(watching.window.generation_pane.sample_button, LEFT)
+    assert len(tree_of(watching).tokens) == 9
+    watching.until(lambda: len(tree_of(watching).tokens) == 10)
+    QTest.mouseClick(watching.window.generation_pane.sample_button, LEFT)
     watching.press(Qt.Key.Key_Left, ALT)
     watching.until(lambda: watching.window.generation_controller.result is not None)
-    assert len(story(watching).tokens) == 9  # another branch was chosen before the token arrived
+    assert len(tree_of(watching).tokens) == 9  # another branch was chosen before the token arrived
 
 
 @pytest.mark.slow
-def test_another_branch_is_picked_and_selected(watching: Student) -> None:
+def test_another_branch_is_picked_and_selected(watching: LabUser) -> None:
     window = watching.window
     for token in (2, 5):
         watching.until(lambda: window.generation_controller.result is not None)
@@ -183,14 +185,14 @@ def test_another_branch_is_picked_and_selected(watching: Student) -> None:
         if token == 2:
             watching.until(lambda: window.generation_controller.result is not None)
             watching.press(Qt.Key.Key_Left, ALT)
-    watching.schedule_autosave()
+    watching.wait_until_shown()
     assert window.probe.text() == "abcdabcdf"
     watching.press(Qt.Key.Key_Down, ALT)
     assert window.probe.text() == "abcdabcdc"
 
 
 @pytest.mark.slow
-def test_generation_continues_until_it_is_stopped_or_the_text_is_edited(watching: Student) -> None:
+def test_generation_continues_until_it_is_stopped_or_the_text_is_edited(watching: LabUser) -> None:
     window = watching.window
     watching.press(Qt.Key.Key_R)
     watching.until(lambda: len(window.probe.text()) >= 11)
@@ -200,5 +202,5 @@ def test_generation_continues_until_it_is_stopped_or_the_text_is_edited(watching
     assert window.generation_controller.is_running
     watching.type_probe("ab")
     assert not window.generation_controller.is_running
-    assert story(watching).prompt == tuple("ab")
-    assert story(watching).nodes == ()
+    assert tree_of(watching).prompt == tuple("ab")
+    assert tree_of(watching).nodes == ()

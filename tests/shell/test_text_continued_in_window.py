@@ -80,7 +80,7 @@ class Continuing:
         self.controller.set_sampling(Sampling(0.0))
         self.rest()
         self.pane.steps.setValue(count)
-        self.click(self.pane.generation.run)
+        self.click(self.pane.generation.run_button)
         self.rest()
 
     @property
@@ -167,7 +167,7 @@ def test_going_back_shows_what_might_have_come_and_a_click_branches(continuing: 
     assert continuing.numbers == [*first[:2], other]
     assert controller.tree.nodes[controller.tree.at].is_sampled is False
     continuing.pane.steps.setValue(3)
-    continuing.click(continuing.pane.generation.run)
+    continuing.click(continuing.pane.generation.run_button)
     continuing.rest()
     expected = continuing.expected(3, continuing.numbers[:3])
     assert continuing.numbers[3:] == expected

@@ -27,7 +27,7 @@ PATIENCE_MS = 30_000
 NONE = Qt.KeyboardModifier.NoModifier
 
 
-class Student:
+class LabUser:
     """Operates the lab window by input events only."""
 
     def __init__(self, qtbot: QtBot, window: LabWindow, patience_ms: int = PATIENCE_MS) -> None:
@@ -42,7 +42,7 @@ class Student:
         self.window.activateWindow()
         self.until(self.window.isActiveWindow)
 
-    def schedule_autosave(self) -> None:
+    def wait_until_shown(self) -> None:
         """Wait until changes are shown, which happens in a later iteration of the event loop."""
         self.until(lambda: not self.window.show_timer.isActive())
 
@@ -50,15 +50,15 @@ class Student:
 
     def press(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
         QTest.keyClick(QApplication.focusWidget() or self.window, key, modifiers)
-        self.schedule_autosave()
+        self.wait_until_shown()
 
     def keys(self, text: str) -> None:
         QTest.keyClicks(QApplication.focusWidget() or self.window, text)
-        self.schedule_autosave()
+        self.wait_until_shown()
 
     def click(self, button: str) -> None:
         QTest.mouseClick(self.window.bar.buttons[button], LEFT)
-        self.schedule_autosave()
+        self.wait_until_shown()
 
     def type(self, setting: str, text: str) -> None:
         box = getattr(self.window.settings_pane.rows[setting].control, "box")  # noqa: B009
@@ -66,7 +66,7 @@ class Student:
         box.selectAll()
         QTest.keyClicks(box, text)
         QTest.keyClick(box, Qt.Key.Key_Return)
-        self.schedule_autosave()
+        self.wait_until_shown()
 
     def choose(self, setting: str, said: str) -> None:
         box = self.window.settings_pane.rows[setting].findChild(QComboBox)
@@ -77,7 +77,7 @@ class Student:
             QTest.keyClick(box.view(), Qt.Key.Key_Down)
         QTest.keyClick(box.view(), Qt.Key.Key_Return)
         assert box.currentText() == said
-        self.schedule_autosave()
+        self.wait_until_shown()
         self.until(lambda: QApplication.activePopupWidget() is None)
         self.activate()
 
@@ -85,7 +85,7 @@ class Student:
         self.press(Qt.Key.Key_L)
         assert self.window.probe.hasFocus()
         QTest.keyClicks(self.window.probe, text)
-        self.schedule_autosave()
+        self.wait_until_shown()
 
     def train(self, steps: int) -> Path:
         """Train a new run to its end, and return its folder."""
@@ -102,7 +102,7 @@ class Student:
         assert box, name
         found = next(one for one in box.findChildren(QPushButton) if one.text() == button)
         QTest.mouseClick(found, LEFT)
-        self.schedule_autosave()
+        self.wait_until_shown()
 
     # ------------------------------------------------------------------ reading
 

@@ -58,19 +58,26 @@ class GenerationPane(QWidget):
         super().__init__()
         self.setAccessibleName("Generate text")
         self._is_running = False
-        self.strip, self.status_label, self.seed = GeneratedTokenStrip(), PlainLabel(), QSpinBox()
+        self.strip, self.status_label, self.seed_box = (
+            GeneratedTokenStrip(),
+            PlainLabel(),
+            QSpinBox(),
+        )
         self.status_label.setProperty("role", "quiet")
         self.status_label.setWordWrap(True)
-        self.sample, self.run = QPushButton("Sample a token"), FixedWidthButton(RUN, STOP)
-        self.run.setToolTip("Sample one token after another until you press Stop")
-        self.back, self.on = QToolButton(), QToolButton()
+        self.sample_button, self.run_button = (
+            QPushButton("Sample a token"),
+            FixedWidthButton(RUN, STOP),
+        )
+        self.run_button.setToolTip("Sample one token after another until you press Stop")
+        self.back_button, self.forward_button = QToolButton(), QToolButton()
         self.next_branch_button = QPushButton("Next branch")
         self.next_branch_button.setToolTip(
             "Switch to another token that was generated at this position"
         )
-        self.seed.setRange(0, MAX_SEED)
-        self.seed.setAccessibleName("Sampling seed")
-        install_input_filters(self.seed)
+        self.seed_box.setRange(0, MAX_SEED)
+        self.seed_box.setAccessibleName("Sampling seed")
+        install_input_filters(self.seed_box)
         column = column_layout(self, (12, 4, 12, 8), spacing=6)
         column.addLayout(self._build_sampling_row())
         column.addWidget(self.strip, 1)
@@ -81,35 +88,38 @@ class GenerationPane(QWidget):
 
     def _build_sampling_row(self) -> QHBoxLayout:
         row = row_layout(spacing=4)
-        for widget in (self.sample, self.run):
+        for widget in (self.sample_button, self.run_button):
             row.addWidget(widget)
         row.addStretch(1)
         return row
 
     def _build_navigation_row(self) -> QHBoxLayout:
         row = row_layout(spacing=4)
-        for button, words in ((self.back, "Step back"), (self.on, "Step forward")):
+        for button, words in (
+            (self.back_button, "Step back"),
+            (self.forward_button, "Step forward"),
+        ):
             button.setToolTip(plain_tooltip(words))
             button.setAccessibleName(words)
             button.setAutoRaise(True)
             button.setIconSize(QSize(20, 20) * text_scale())
         label = PlainLabel("Seed")
-        label.setBuddy(self.seed)
-        self.seed.setMinimumWidth(MIN_SEED_WIDTH_PX)
-        for widget in (self.back, self.on, self.next_branch_button):
+        label.setBuddy(self.seed_box)
+        self.seed_box.setMinimumWidth(MIN_SEED_WIDTH_PX)
+        for widget in (self.back_button, self.forward_button, self.next_branch_button):
             row.addWidget(widget)
         row.addStretch(1)
         row.addWidget(label)
-        row.addWidget(self.seed)
+        row.addWidget(self.seed_box)
         return row
 
     def _connect_signals(self) -> None:
-        self.sample.clicked.connect(self.sampleRequested)
-        self.run.clicked.connect(self._toggle_generation)
-        self.back.clicked.connect(self.steppedBackward)
-        self.on.clicked.connect(self.steppedForward)
+        self.sample_button.clicked.connect(self.sampleRequested)
+        self.run_button.clicked.connect(self._toggle_generation)
+        self.back_button.clicked.connect(self.steppedBackward)
+        self.forward_button.clicked.connect(self.steppedForward)
         self.next_branch_button.clicked.connect(self._go_to_next_branch)
-        self.seed.valueChanged.connect(self.seedChosen)
+        self.seed_box.valueChanged.connect(self.seedChosen)
         self.strip.sampleRequested.connect(self.sampleRequested)
         self.strip.steppedBackward.connect(self.steppedBackward)
         self.strip.steppedForward.connect(self.steppedForward)
@@ -121,18 +131,18 @@ class GenerationPane(QWidget):
         self.strip.show_generation(panel, theme)
         self.status_label.setText(panel.status)
         set_accessible_value(self, panel.status)
-        self.run.setText(STOP if panel.is_running else RUN)
+        self.run_button.setText(STOP if panel.is_running else RUN)
         for button, can in (
-            (self.sample, panel.can_sample),
-            (self.run, panel.can_run),
-            (self.back, panel.can_step_back),
-            (self.on, panel.can_step_forward),
+            (self.sample_button, panel.can_sample),
+            (self.run_button, panel.can_run),
+            (self.back_button, panel.can_step_back),
+            (self.forward_button, panel.can_step_forward),
             (self.next_branch_button, panel.can_switch_branch),
         ):
             button.setEnabled(can)
-        set_number(self.seed, panel.seed)
-        self.back.setIcon(icon("step-back", theme.ink))
-        self.on.setIcon(icon("step-on", theme.ink))
+        set_number(self.seed_box, panel.seed)
+        self.back_button.setIcon(icon("step-back", theme.ink))
+        self.forward_button.setIcon(icon("step-on", theme.ink))
 
     def _toggle_generation(self) -> None:
         self.runToggled.emit(not self._is_running)

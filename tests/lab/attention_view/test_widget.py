@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 LEFT = Qt.MouseButton.LeftButton
 
 
-class Looked:
+class ViewWithOwner:
     """A view, with an owner that stores the hovered and pinned cells in the same way as the lab."""
 
     def __init__(
@@ -44,18 +44,18 @@ class Looked:
         self.view, self.result, self.pointing = LabAttentionView(), reading, LabCellPointer()
         self.panel: LabAttentionPanel | None = None
         self.opened: list[tuple[int, int]] = []
-        self.view.cellHovered.connect(lambda cell: self.keep(self.pointing.hover(cell)))
-        self.view.cellClicked.connect(lambda cell: self.keep(self.pointing.pin(cell)))
-        self.view.moved.connect(self.walk)
+        self.view.cellHovered.connect(lambda cell: self.show(self.pointing.hover(cell)))
+        self.view.cellClicked.connect(lambda cell: self.show(self.pointing.pin(cell)))
+        self.view.moved.connect(self.move_pin)
         self.view.layerRequested.connect(lambda *place: self.opened.append(place))
         show(self.view, size)
-        self.keep(self.pointing)
+        self.show(self.pointing)
 
-    def walk(self, *by: int) -> None:
+    def move_pin(self, *by: int) -> None:
         assert self.panel
-        self.keep(self.pointing.move_pin(self.panel.board, *by))
+        self.show(self.pointing.move_pin(self.panel.board, *by))
 
-    def keep(self, pointing: LabCellPointer) -> None:
+    def show(self, pointing: LabCellPointer) -> None:
         self.pointing = pointing
         self.panel = present_attention(
             self.result, ModelKind.TRANSFORMER, pointing, before=self.panel
@@ -72,55 +72,57 @@ class Looked:
 
 
 @pytest.fixture
-def looked(show: Show) -> Looked:
-    return Looked(a_reading(2, 2, 6), show)
+def owner(show: Show) -> ViewWithOwner:
+    return ViewWithOwner(a_reading(2, 2, 6), show)
 
 
-def test_the_hovered_cell_is_highlighted_in_all_panels(looked: Looked) -> None:
+def test_the_hovered_cell_is_highlighted_in_all_panels(owner: ViewWithOwner) -> None:
     cell = Cell("layer 2", (1, 4, 2))
-    QTest.mouseMove(looked.view.board.viewport(), looked.at(cell))
-    assert looked.pointing.hovered == cell
-    assert looked.panel
-    assert (looked.panel.cursor.query, looked.panel.cursor.key) == (4, 2)
-    assert looked.view.description_label.text().endswith("layer 2, head 2")
+    QTest.mouseMove(owner.view.board.viewport(), owner.at(cell))
+    assert owner.pointing.hovered == cell
+    assert owner.panel
+    assert (owner.panel.cursor.query, owner.panel.cursor.key) == (4, 2)
+    assert owner.view.description_label.text().endswith("layer 2, head 2")
 
 
-def test_a_click_pins_and_keys_move_into_the_next_head(looked: Looked) -> None:
-    board = looked.view.board.viewport()
-    QTest.mouseClick(board, LEFT, pos=looked.at(Cell("layer 1", (0, 5, 5))))
-    assert looked.pointing.pinned == Cell("layer 1", (0, 5, 5))
-    looked.press(Qt.Key.Key_Right)
-    assert looked.pointing.pinned == Cell("layer 1", (1, 5, 0))
-    looked.press(Qt.Key.Key_Down)
-    assert looked.pointing.pinned == Cell("layer 2", (1, 0, 0))
+def test_a_click_pins_and_keys_move_into_the_next_head(owner: ViewWithOwner) -> None:
+    board = owner.view.board.viewport()
+    QTest.mouseClick(board, LEFT, pos=owner.at(Cell("layer 1", (0, 5, 5))))
+    assert owner.pointing.pinned == Cell("layer 1", (0, 5, 5))
+    owner.press(Qt.Key.Key_Right)
+    assert owner.pointing.pinned == Cell("layer 1", (1, 5, 0))
+    owner.press(Qt.Key.Key_Down)
+    assert owner.pointing.pinned == Cell("layer 2", (1, 0, 0))
 
 
-def test_a_double_click_opens_a_layer_and_a_head(looked: Looked) -> None:
-    place = looked.at(Cell("layer 2", (0, 3, 1)))
-    QTest.mouseDClick(looked.view.board.viewport(), LEFT, pos=place)
-    assert looked.opened == [(1, 0)]
-    QTest.mouseDClick(looked.view.board.viewport(), LEFT, pos=QPoint(2, 690))
-    assert looked.opened == [(1, 0)]
+def test_a_double_click_opens_a_layer_and_a_head(owner: ViewWithOwner) -> None:
+    place = owner.at(Cell("layer 2", (0, 3, 1)))
+    QTest.mouseDClick(owner.view.board.viewport(), LEFT, pos=place)
+    assert owner.opened == [(1, 0)]
+    QTest.mouseDClick(owner.view.board.viewport(), LEFT, pos=QPoint(2, 690))
+    assert owner.opened == [(1, 0)]
 
 
-def test_enter_opens_the_pinned_cell(looked: Looked) -> None:
-    looked.press(Qt.Key.Key_Return)
-    assert looked.opened == []
-    looked.keep(LabCellPointer(pinned=Cell("layer 1", (1, 2, 0))))
-    looked.press(Qt.Key.Key_Return)
-    looked.press(Qt.Key.Key_Enter)
-    assert looked.opened == [(0, 1), (0, 1)]
+def test_enter_opens_the_pinned_cell(owner: ViewWithOwner) -> None:
+    owner.press(Qt.Key.Key_Return)
+    assert owner.opened == []
+    owner.show(LabCellPointer(pinned=Cell("layer 1", (1, 2, 0))))
+    owner.press(Qt.Key.Key_Return)
+    owner.press(Qt.Key.Key_Enter)
+    assert owner.opened == [(0, 1), (0, 1)]
 
 
-def test_keyboard_moves_are_announced(looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keyboard_moves_are_announced(
+    owner: ViewWithOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
     monkeypatch.setattr(attention_view_widget, "announce", lambda _, words, __: said.append(words))
-    board = looked.view.board
+    board = owner.view.board
     board.setFocus(Qt.FocusReason.TabFocusReason)
-    looked.press(Qt.Key.Key_Down)
-    looked.press(Qt.Key.Key_Down)
-    looked.result = a_reading(2, 2, 6, seed=9)
-    looked.keep(looked.pointing)  # changes that the user did not cause are not announced
+    owner.press(Qt.Key.Key_Down)
+    owner.press(Qt.Key.Key_Down)
+    owner.result = a_reading(2, 2, 6, seed=9)
+    owner.show(owner.pointing)  # changes that the user did not cause are not announced
     assert [words.split(" ")[-5:] for words in said] == [
         ["(1),", "layer", "1,", "head", "1"],
         ["(1),", "layer", "1,", "head", "1"],
@@ -130,11 +132,11 @@ def test_keyboard_moves_are_announced(looked: Looked, monkeypatch: pytest.Monkey
 
 def test_panels_keep_their_positions_when_scores_change(show: Show) -> None:
     low, high = (a_reading(attending=np.full((2, 2), score)) for score in (0.004, 1.0))
-    looked = Looked(low, show)
+    owner = ViewWithOwner(low, show)
     cell = Cell("layer 2", (1, 4, 2))
-    before, looked.result = looked.at(cell), high
-    looked.keep(LabCellPointer())
-    assert looked.at(cell) == before
+    before, owner.result = owner.at(cell), high
+    owner.show(LabCellPointer())
+    assert owner.at(cell) == before
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])

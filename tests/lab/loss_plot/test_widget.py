@@ -66,7 +66,7 @@ def plot_of(
     return present_plot(curves, options or PlotOptions(), REFERENCES, shown_step, stops)
 
 
-class Reader:
+class PlotUser:
     """Operates the plot, and shows the selected step in the same way as the lab."""
 
     def __init__(self, qtbot: QtBot, plot: LossPlot, theme: Theme = LIGHT) -> None:
@@ -79,16 +79,16 @@ class Reader:
         self.view.activateWindow()
         self.view.setFocus(Qt.FocusReason.TabFocusReason)
         qtbot.waitUntil(self.view.hasFocus)
-        self.picked: list[int | None] = []
-        self.view.stepSelected.connect(self.pick)
-        self.view.currentModelSelected.connect(self.let_go)
+        self.selected: list[int | None] = []
+        self.view.stepSelected.connect(self.select)
+        self.view.currentModelSelected.connect(self.select_current)
 
-    def pick(self, step: int | None) -> None:
-        self.picked.append(step)
+    def select(self, step: int | None) -> None:
+        self.selected.append(step)
         self.view.show_plot(plot_of(losses(), shown_step=step), LIGHT)
 
-    def let_go(self) -> None:
-        self.pick(None)
+    def select_current(self) -> None:
+        self.select(None)
 
     def move(self, step: float, is_held: bool = False) -> None:
         self.move_to(self.view.line_position(step), is_held)
@@ -110,16 +110,16 @@ class Reader:
 
     def key(self, key: Qt.Key) -> int | None:
         QTest.keyClick(self.view, key)
-        return self.picked[-1] if self.picked else None
+        return self.selected[-1] if self.selected else None
 
     def picture(self) -> QImage:
         return self.view.grab().toImage()
 
 
 @pytest.fixture
-def reader(application: QApplication, qtbot: QtBot) -> Reader:
+def user(application: QApplication, qtbot: QtBot) -> PlotUser:
     accessibility.install_accessible_interface()
-    return Reader(qtbot, plot_of(losses()))
+    return PlotUser(qtbot, plot_of(losses()))
 
 
 def colours(image: QImage) -> set[str]:
@@ -132,102 +132,102 @@ def colours(image: QImage) -> set[str]:
 # -------------------------------------------------------------------------- mouse and keyboard
 
 
-def test_a_click_selects_the_nearest_snapshot(reader: Reader) -> None:
-    reader.press(340)
-    assert reader.picked == [300]
+def test_a_click_selects_the_nearest_snapshot(user: PlotUser) -> None:
+    user.press(340)
+    assert user.selected == [300]
 
 
-def test_dragging_selects_each_step_once(reader: Reader) -> None:
-    reader.press(100)
+def test_dragging_selects_each_step_once(user: PlotUser) -> None:
+    user.press(100)
     for step in (110, 140, 160, 390, 410):
-        reader.move(step, is_held=True)
-    QTest.mouseRelease(reader.view, LEFT)
-    reader.move(900)
-    assert reader.picked == [100, 200, 400]
+        user.move(step, is_held=True)
+    QTest.mouseRelease(user.view, LEFT)
+    user.move(900)
+    assert user.selected == [100, 200, 400]
 
 
-def test_dragging_beyond_the_ends_stays_at_them(reader: Reader) -> None:
-    reader.press(500)
-    reader.move(5000, is_held=True)
-    reader.move(-5000, is_held=True)
-    assert reader.picked == [500, 1000, 0]
+def test_dragging_beyond_the_ends_stays_at_them(user: PlotUser) -> None:
+    user.press(500)
+    user.move(5000, is_held=True)
+    user.move(-5000, is_held=True)
+    assert user.selected == [500, 1000, 0]
 
 
-def test_hovering_shows_values_and_leaving_hides_them(reader: Reader) -> None:
-    before = reader.picture()
-    reader.move(500)
-    pointed = reader.picture()
+def test_hovering_shows_values_and_leaving_hides_them(user: PlotUser) -> None:
+    before = user.picture()
+    user.move(500)
+    pointed = user.picture()
     assert pointed != before
     assert LIGHT.raised in colours(pointed) - colours(before)
-    reader.move(700)
-    assert reader.picture() != pointed
-    QApplication.sendEvent(reader.view, QEvent(QEvent.Type.Leave))
-    assert reader.picture() == before
-    assert reader.picked == []
+    user.move(700)
+    assert user.picture() != pointed
+    QApplication.sendEvent(user.view, QEvent(QEvent.Type.Leave))
+    assert user.picture() == before
+    assert user.selected == []
 
 
-def test_keys_move_through_the_snapshots(reader: Reader) -> None:
-    assert reader.key(Qt.Key.Key_Home) == 0
-    assert reader.key(Qt.Key.Key_Right) == 100
-    assert reader.key(Qt.Key.Key_PageUp) == 1000
-    assert reader.key(Qt.Key.Key_Left) == 900
-    assert reader.key(Qt.Key.Key_PageDown) == 0
-    count = len(reader.picked)
-    reader.key(Qt.Key.Key_Left)
-    assert len(reader.picked) == count
-    assert reader.key(Qt.Key.Key_End) == 1000
-    assert reader.key(Qt.Key.Key_Escape) is None
-    assert reader.key(Qt.Key.Key_Left) == 900
+def test_keys_move_through_the_snapshots(user: PlotUser) -> None:
+    assert user.key(Qt.Key.Key_Home) == 0
+    assert user.key(Qt.Key.Key_Right) == 100
+    assert user.key(Qt.Key.Key_PageUp) == 1000
+    assert user.key(Qt.Key.Key_Left) == 900
+    assert user.key(Qt.Key.Key_PageDown) == 0
+    count = len(user.selected)
+    user.key(Qt.Key.Key_Left)
+    assert len(user.selected) == count
+    assert user.key(Qt.Key.Key_End) == 1000
+    assert user.key(Qt.Key.Key_Escape) is None
+    assert user.key(Qt.Key.Key_Left) == 900
 
 
 def test_without_snapshots_any_step_can_be_selected(
     application: QApplication, qtbot: QtBot
 ) -> None:
-    reader = Reader(qtbot, plot_of(losses(), stops=()))
-    reader.press(337)
-    assert reader.picked[-1] == pytest.approx(337, abs=3)
-    other = Reader(qtbot, plot_of(losses(), stops=(), shown_step=500))
+    user = PlotUser(qtbot, plot_of(losses(), stops=()))
+    user.press(337)
+    assert user.selected[-1] == pytest.approx(337, abs=3)
+    other = PlotUser(qtbot, plot_of(losses(), stops=(), shown_step=500))
     assert other.key(Qt.Key.Key_Right) == 510
 
 
-def test_command_shortcuts_are_left_to_the_window(reader: Reader) -> None:
-    QTest.keyClick(reader.view, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
-    assert reader.picked == []
+def test_command_shortcuts_are_left_to_the_window(user: PlotUser) -> None:
+    QTest.keyClick(user.view, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
+    assert user.selected == []
 
 
 def test_an_empty_plot_shows_a_message_and_ignores_input(
     application: QApplication, qtbot: QtBot
 ) -> None:
-    reader = Reader(qtbot, LossPlot())
+    user = PlotUser(qtbot, LossPlot())
     for key in (Qt.Key.Key_Left, Qt.Key.Key_Home, Qt.Key.Key_Escape):
-        reader.key(key)
-    QTest.mouseClick(reader.view, LEFT, pos=QPoint(300, 150))
-    reader.move_to(QPointF(300, 150))
-    assert reader.picked == []
-    assert heard(reader.view).value == EMPTY_MESSAGE
-    assert LIGHT.quiet in colours(reader.picture())
+        user.key(key)
+    QTest.mouseClick(user.view, LEFT, pos=QPoint(300, 150))
+    user.move_to(QPointF(300, 150))
+    assert user.selected == []
+    assert heard(user.view).value == EMPTY_MESSAGE
+    assert LIGHT.quiet in colours(user.picture())
 
 
 # ------------------------------------------------------------------------------ screen readers
 
 
-def test_the_plot_has_an_accessible_name(reader: Reader) -> None:
-    told = heard(reader.view)
+def test_the_plot_has_an_accessible_name(user: PlotUser) -> None:
+    told = heard(user.view)
     assert (told.role, told.name) == (QAccessible.Role.Chart, "Losses")
     assert told.description == KEYBOARD_HELP
     assert told.value == plot_of(losses()).description
 
 
 def test_keyboard_moves_are_announced_and_pointer_moves_are_not(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
+    user: PlotUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(
         "visualizer.lab.loss_plot.widget.announce",
         lambda widget, words, politeness: said.append(words),
     )
-    reader.key(Qt.Key.Key_Home)
-    reader.press(500)
+    user.key(Qt.Key.Key_Home)
+    user.press(500)
     assert [each.partition(":")[0] for each in said] == ["Step 0"]
 
 
@@ -238,8 +238,8 @@ def test_keyboard_moves_are_announced_and_pointer_moves_are_not(
 def test_lines_have_their_colours_on_the_background_of_the_theme(
     application: QApplication, qtbot: QtBot, theme: Theme
 ) -> None:
-    reader = Reader(qtbot, plot_of(losses(), losses(500), shown_step=300), theme)
-    seen = colours(reader.picture())
+    user = PlotUser(qtbot, plot_of(losses(), losses(500), shown_step=300), theme)
+    seen = colours(user.picture())
     assert {theme.paper, theme.ink, theme.quiet, theme.accent} <= seen
     assert {head_colour(0, theme), head_colour(1, theme)} <= seen
 
@@ -252,18 +252,18 @@ def test_any_number_of_points_is_drawn_in_any_size(
     application: QApplication, qtbot: QtBot, count: int, scale: AxisScale, size: tuple[int, int]
 ) -> None:
     plot = plot_of(losses(count), options=PlotOptions(losses=scale, steps=scale))
-    reader = Reader(qtbot, plot)
-    reader.view.setFixedSize(*size)
-    assert head_colour(0, LIGHT) in colours(reader.picture()) or size[0] < 640
-    assert reader.view.chart
-    points = [len(line.xData) for line in reader.view.chart.line_items]
+    user = PlotUser(qtbot, plot)
+    user.view.setFixedSize(*size)
+    assert head_colour(0, LIGHT) in colours(user.picture()) or size[0] < 640
+    assert user.view.chart
+    points = [len(line.xData) for line in user.view.chart.line_items]
     assert max(points) <= max(2 * size[0] + 8, 8)
 
 
 def test_lines_are_at_their_losses(application: QApplication, qtbot: QtBot) -> None:
     run = losses(100)
     plot = plot_of(run, options=PlotOptions(smoothing=0, losses=AxisScale.LOG, steps=AxisScale.LOG))
-    chart = Reader(qtbot, plot).view.chart
+    chart = PlotUser(qtbot, plot).view.chart
     assert chart
     for drawn, line in zip(chart.line_items, plot.lines, strict=True):
         np.testing.assert_allclose(plot.x.value(drawn.xData), np.maximum(line.steps, 1))
@@ -280,13 +280,13 @@ def divergent(scale: AxisScale) -> LossPlot:
 
 @pytest.mark.parametrize("scale", AxisScale)
 def test_divergence_is_marked(application: QApplication, qtbot: QtBot, scale: AxisScale) -> None:
-    reader = Reader(qtbot, divergent(scale))
-    assert {LIGHT.warning, head_colour(0, LIGHT)} <= colours(reader.picture())
-    assert "NaN or infinite at step 91" in drawing(reader)
+    user = PlotUser(qtbot, divergent(scale))
+    assert {LIGHT.warning, head_colour(0, LIGHT)} <= colours(user.picture())
+    assert "NaN or infinite at step 91" in drawn_text(user)
 
 
 def test_losses_that_are_not_finite_leave_a_gap(application: QApplication, qtbot: QtBot) -> None:
-    chart = Reader(qtbot, divergent(AxisScale.LINEAR)).view.chart
+    chart = PlotUser(qtbot, divergent(AxisScale.LINEAR)).view.chart
     assert chart
     each = chart.line_items[0]
     assert np.isnan(each.yData[-10:]).all()
@@ -301,9 +301,9 @@ def test_a_spike_is_visible_among_any_number_of_steps(
     values[140_000] = 6.0
     steps = np.arange(1, 200_001)
     plot = plot_of(LossHistory.of(steps, values, steps), options=PlotOptions(smoothing=0), stops=())
-    reader = Reader(qtbot, plot)
-    image = reader.picture()
-    x = round(reader.view.line_position(140_000).x())
+    user = PlotUser(qtbot, plot)
+    image = user.picture()
+    x = round(user.view.line_position(140_000).x())
     colour = QColor(head_colour(0, LIGHT))
     height = [
         y
@@ -315,21 +315,21 @@ def test_a_spike_is_visible_among_any_number_of_steps(
     assert max(height) - min(height) > SIZE.height() / 3
 
 
-def drawing(reader: Reader) -> str:
+def drawn_text(user: PlotUser) -> str:
     """Return a description of what is drawn: shapes and words."""
-    assert reader.view.chart
+    assert user.view.chart
     buffer = QBuffer()
     generator = QSvgGenerator()
     generator.setOutputDevice(buffer)
     generator.setSize(SIZE)
     painter = QPainter(generator)
-    reader.view.chart.view.scene().render(painter)
+    user.view.chart.view.scene().render(painter)
     painter.end()
     return bytes(buffer.data().data()).decode()
 
 
-def test_axes_lines_and_reference_losses_are_labelled(reader: Reader) -> None:
-    text = drawing(reader)
+def test_axes_lines_and_reference_losses_are_labelled(user: PlotUser) -> None:
+    text = drawn_text(user)
     assert "bigram counts 2.50" in text
     assert "unigram baseline 3.30" in text
     assert "1,000" in text
@@ -337,13 +337,13 @@ def test_axes_lines_and_reference_losses_are_labelled(reader: Reader) -> None:
 
 
 def test_the_legend_names_lines_and_axes(application: QApplication, qtbot: QtBot) -> None:
-    words = seen_words(Reader(qtbot, plot_of(losses(), losses(500))))
+    words = legend_text(PlotUser(qtbot, plot_of(losses(), losses(500))))
     for each in ("run 0", "run 1", "each step", "validation", "loss (nats per token) by step"):
         assert each in words
 
 
-def seen_words(reader: Reader) -> str:
-    (legend,) = reader.view.findChildren(QLabel)
+def legend_text(user: PlotUser) -> str:
+    (legend,) = user.view.findChildren(QLabel)
     document = QTextDocument()
     document.setHtml(legend.text())
     return document.toPlainText().replace("\N{NO-BREAK SPACE}", " ")
@@ -353,54 +353,54 @@ def test_names_of_runs_are_not_interpreted_as_markup(
     application: QApplication, qtbot: QtBot
 ) -> None:
     curves = [LossCurve("<b>x</b> & <img src=y>", losses()), LossCurve("other", losses(500), 1)]
-    reader = Reader(qtbot, present_plot(curves, PlotOptions()))
-    assert "<b>x</b> & <img src=y>" in seen_words(reader)
-    reader.move(500)
-    pointed = reader.view.chart and reader.view.chart.readout_item
+    user = PlotUser(qtbot, present_plot(curves, PlotOptions()))
+    assert "<b>x</b> & <img src=y>" in legend_text(user)
+    user.move(500)
+    pointed = user.view.chart and user.view.chart.readout_item
     assert pointed
     assert "<b>x</b> & <img src=y>, training" in pointed.toPlainText()
 
 
-def test_lines_are_redrawn_only_for_new_losses(reader: Reader) -> None:
-    chart = reader.view.chart
+def test_lines_are_redrawn_only_for_new_losses(user: PlotUser) -> None:
+    chart = user.view.chart
     assert chart
     drawn = list(chart.line_items)
     for step in (100, 200, 300):
-        reader.move(step)
-        reader.picture()
+        user.move(step)
+        user.picture()
     assert chart.line_items == drawn
-    reader.view.show_plot(plot_of(losses(500)), LIGHT)
+    user.view.show_plot(plot_of(losses(500)), LIGHT)
     assert not set(chart.line_items) & set(drawn)
     again = list(chart.line_items)
-    reader.view.resize(500, 300)
+    user.view.resize(500, 300)
     assert not set(chart.line_items) & set(again)
     in_scene = [item for item in chart.view.scene().items() if item in (*drawn, *again)]
     assert in_scene == []
 
 
-def test_a_hidden_plot_is_drawn_when_it_is_shown(reader: Reader) -> None:
-    chart = reader.view.chart
+def test_a_hidden_plot_is_drawn_when_it_is_shown(user: PlotUser) -> None:
+    chart = user.view.chart
     assert chart
     drawn = list(chart.line_items)
-    reader.view.hide()
-    reader.view.show_plot(plot_of(losses(500)), LIGHT)
+    user.view.hide()
+    user.view.show_plot(plot_of(losses(500)), LIGHT)
     assert chart.line_items == drawn
-    reader.view.show()
+    user.view.show()
     assert not set(chart.line_items) & set(drawn)
 
 
-def test_no_menu_and_no_wheel_change_the_plot(reader: Reader) -> None:
-    chart = reader.view.chart
+def test_no_menu_and_no_wheel_change_the_plot(user: PlotUser) -> None:
+    chart = user.view.chart
     assert chart
     before = chart.box.viewRange()
-    place = reader.view.line_position(500)
+    place = user.view.line_position(500)
     none = Qt.KeyboardModifier.NoModifier
-    QTest.mouseClick(reader.view, Qt.MouseButton.RightButton, none, place.toPoint())
+    QTest.mouseClick(user.view, Qt.MouseButton.RightButton, none, place.toPoint())
     assert QApplication.activePopupWidget() is None
-    target = reader.view.childAt(place.toPoint()) or reader.view
-    assert target is reader.view
+    target = user.view.childAt(place.toPoint()) or user.view
+    assert target is user.view
     wheel = QWheelEvent(
-        place, QPointF(reader.view.mapToGlobal(place)), QPoint(), QPoint(0, 120),
+        place, QPointF(user.view.mapToGlobal(place)), QPoint(), QPoint(0, 120),
         Qt.MouseButton.NoButton, none, Qt.ScrollPhase.NoScrollPhase, False,
     )  # fmt: skip
     QApplication.sendEvent(target, wheel)

@@ -12,7 +12,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from tests.support.examples import others_slow
-from tests.support.lab_input import FAKE, NONE, Student
+from tests.support.lab_input import FAKE, NONE, LabUser
 from tests.support.planted_links import KINDS, make_outside, plant, tree
 from visualizer.errors import InputError
 from visualizer.lab.training import detached_controller
@@ -46,9 +46,9 @@ def outside(tmp_path: Path) -> Path:
     return make_outside(tmp_path / "outside")
 
 
-def see(student: Student, folder: Path) -> None:
-    student.window.open_run(folder)
-    student.until(lambda: student.window.probe_controller.result is not None)
+def see(user: LabUser, folder: Path) -> None:
+    user.window.open_run(folder)
+    user.until(lambda: user.window.probe_controller.result is not None)
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def see(student: Student, folder: Path) -> None:
     "age", [None, 0, -(10**6)], ids=["no orders", "new orders", "of the future"]
 )
 def test_viewing_a_run_does_not_change_it(
-    application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None],
+    application: QApplication, qtbot: QtBot, close_lab: Callable[[LabWindow], None],
     folder: Path, monkeypatch: pytest.MonkeyPatch, age: int | None,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(detached_controller, "MAX_START_S", 1.0)
@@ -66,26 +66,26 @@ def test_viewing_a_run_does_not_change_it(
         os.utime(folder / "orders", (when, when))
     before = tree(folder)
     window = LabWindow(FAKE)
-    qtbot.addWidget(window, before_close_func=let_go)
+    qtbot.addWidget(window, before_close_func=close_lab)
     window.show()
-    student = Student(qtbot, window)
-    see(student, folder)
-    assert student.button != "Pause"  # training does not continue by itself
+    user = LabUser(qtbot, window)
+    see(user, folder)
+    assert user.button != "Pause"  # training does not continue by itself
     window.close()
-    let_go(window)
+    close_lab(window)
     assert tree(folder) == before
 
 
 @pytest.mark.parametrize("kind", others_slow(KINDS))
 @pytest.mark.parametrize("name", ["orders", "snapshots"])  # a file and a folder
 def test_a_run_with_links_is_rejected(
-    student: Student, folder: Path, outside: Path, name: str, kind: str
+    user: LabUser, folder: Path, outside: Path, name: str, kind: str
 ) -> None:
     plant(folder / name, kind, outside)
     before = tree(outside), tree(folder)
-    student.window.open_run(folder)
-    assert student.window.lab.run is None
-    refused = student.window.lab.refused
+    user.window.open_run(folder)
+    assert user.window.lab.run is None
+    refused = user.window.lab.refused
     assert refused
     assert refused.sentence.startswith(f"Cannot use “{name}” in {folder}: it is ")
     assert (tree(outside), tree(folder)) == before
@@ -94,22 +94,22 @@ def test_a_run_with_links_is_rejected(
 @pytest.mark.parametrize("kind", others_slow(KINDS))
 @pytest.mark.parametrize("name", ["lock", "orders", "losses.csv", "snapshots"])
 def test_a_run_with_links_is_listed_and_deleted(
-    student: Student, folder: Path, outside: Path, name: str, kind: str
+    user: LabUser, folder: Path, outside: Path, name: str, kind: str
 ) -> None:
-    home = student.window.lab.home
+    home = user.window.lab.home
     own = shutil.copytree(folder, home / "run")
     plant(own / name, kind, outside)
     before = tree(outside)
-    student.window.run_controller.refresh_runs()
-    student.window.run_controller.set_overlaid("run", True)
+    user.window.run_controller.refresh_runs()
+    user.window.run_controller.set_overlaid("run", True)
     if name == "losses.csv":
-        student.until(lambda: "it is " in student.window.statusBar().currentMessage())
+        user.until(lambda: "it is " in user.window.statusBar().currentMessage())
     else:
-        student.until(lambda: "run" in student.window.run_controller.overlaid_runs)
-    student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
-    student.press(Qt.Key.Key_Down, NONE)
-    student.window.run_controller.delete_run("run")
-    student.until(lambda: not own.exists())
+        user.until(lambda: "run" in user.window.run_controller.overlaid_runs)
+    user.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
+    user.press(Qt.Key.Key_Down, NONE)
+    user.window.run_controller.delete_run("run")
+    user.until(lambda: not own.exists())
     assert tree(outside) == before
 
 
@@ -146,41 +146,41 @@ def test_background_training_reads_its_orders_and_writes_its_log(
     assert str(folder).encode() in log.read_bytes()
 
 
-def type_and_leave(student: Student, text: str) -> None:
-    student.type_probe(text)
-    student.until(lambda: student.window.probe_controller.text == text)
-    student.window.lab.close_run()
+def type_and_leave(user: LabUser, text: str) -> None:
+    user.type_probe(text)
+    user.until(lambda: user.window.probe_controller.text == text)
+    user.window.lab.close_run()
 
 
 @pytest.mark.slow
-def test_the_probe_of_a_viewed_run_is_kept_in_memory(student: Student, folder: Path) -> None:
-    see(student, folder)
+def test_the_probe_of_a_viewed_run_is_kept_in_memory(user: LabUser, folder: Path) -> None:
+    see(user, folder)
     before = tree(folder)
-    type_and_leave(student, "hgf")
+    type_and_leave(user, "hgf")
     assert tree(folder) == before
-    see(student, folder)
-    assert student.window.probe.text() == "hgf"
+    see(user, folder)
+    assert user.window.probe.text() == "hgf"
     assert tree(folder) == before
 
 
 @pytest.mark.slow
-def test_the_probe_of_a_trained_run_is_stored(student: Student, folder: Path) -> None:
-    see(student, folder)
-    type_and_leave(student, "abc")
-    see(student, folder)
-    student.click("toggle")
-    student.until_said("Done")
-    type_and_leave(student, "hgf")
+def test_the_probe_of_a_trained_run_is_stored(user: LabUser, folder: Path) -> None:
+    see(user, folder)
+    type_and_leave(user, "abc")
+    see(user, folder)
+    user.click("toggle")
+    user.until_said("Done")
+    type_and_leave(user, "hgf")
     assert (folder / "probe.txt").read_text() == "hgf"
-    see(student, folder)
-    assert student.window.probe.text() == "hgf"
+    see(user, folder)
+    assert user.window.probe.text() == "hgf"
 
 
 @pytest.mark.slow
-def test_the_probe_of_a_listed_run_is_stored(student: Student, folder: Path) -> None:
-    home = student.window.lab.home
+def test_the_probe_of_a_listed_run_is_stored(user: LabUser, folder: Path) -> None:
+    home = user.window.lab.home
     home.mkdir(parents=True, exist_ok=True)
     own = folder.rename(home / "own")
-    see(student, own)
-    type_and_leave(student, "hgf")
+    see(user, own)
+    type_and_leave(user, "hgf")
     assert (own / "probe.txt").read_text() == "hgf"

@@ -50,13 +50,13 @@ def cut(window: LabWindow) -> list[str]:
 
 @pytest.mark.parametrize("percent", [100, 150])
 def test_every_choice_is_shown_in_full(
-    percent: int, qtbot: QtBot, let_go: Callable[[LabWindow], None]
+    percent: int, qtbot: QtBot, close_lab: Callable[[LabWindow], None]
 ) -> None:
     apply_text_size(percent)
     window = LabWindow(FAKE)
     window.resize(1280, 800)
     window.show()
-    qtbot.addWidget(window, before_close_func=let_go)
+    qtbot.addWidget(window, before_close_func=close_lab)
     qtbot.waitExposed(window)
     assert window.width() == 1280
     assert cut(window) == []

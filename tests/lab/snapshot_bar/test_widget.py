@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from tests.conftest import Show
 
 LEFT = Qt.MouseButton.LeftButton
-KEPT = (0, 10, 100)
+SNAPSHOTS = (0, 10, 100)
 
 
-class Scrubbed:
+class BarWithOwner:
     """A bar, with an owner that stores the selected step."""
 
     def __init__(self, show: Show) -> None:
         self.bar = SnapshotBar()
-        self.displayed_stage: list[int | None] = []
+        self.selected: list[int | None] = []
         self.is_waiting = False
         show(self.bar, (700, 60))
-        self.bar.stepSelectionChanged.connect(self.look)
+        self.bar.stepSelectionChanged.connect(self.select)
         self.show_at(None)
 
-    def look(self, step: int | None) -> None:
-        self.displayed_stage.append(step)
+    def select(self, step: int | None) -> None:
+        self.selected.append(step)
         self.show_at(step)
 
     def show_at(self, step: int | None) -> None:
         self.step = step
         loss = MeasuredLoss(2.0, 1000 if step is None else step)
         self.bar.show_timeline(
-            present_snapshots(KEPT, 1000, step, loss, None, self.is_waiting), LIGHT
+            present_snapshots(SNAPSHOTS, 1000, step, loss, None, self.is_waiting), LIGHT
         )
 
     def drag(self, *stops: int) -> None:
@@ -54,69 +54,69 @@ class Scrubbed:
 
 
 @pytest.fixture
-def scrubbed(show: Show) -> Scrubbed:
-    return Scrubbed(show)
+def owner(show: Show) -> BarWithOwner:
+    return BarWithOwner(show)
 
 
-def test_dragging_selects_saved_steps(scrubbed: Scrubbed) -> None:
-    scrubbed.drag(0, 1, 2, 3)
-    assert scrubbed.displayed_stage == [0, 10, 100, None]
+def test_dragging_selects_saved_steps(owner: BarWithOwner) -> None:
+    owner.drag(0, 1, 2, 3)
+    assert owner.selected == [0, 10, 100, None]
 
 
-def test_keys_and_buttons_move_step_by_step(scrubbed: Scrubbed) -> None:
-    QTest.keyClick(scrubbed.bar.track, Qt.Key.Key_Left)
-    QTest.mouseClick(scrubbed.bar.previous_button, LEFT)
-    QTest.keyClick(scrubbed.bar.track, Qt.Key.Key_Home)
-    assert not scrubbed.bar.previous_button.isEnabled()
-    QTest.mouseClick(scrubbed.bar.next_button, LEFT)
-    QTest.mouseClick(scrubbed.bar.now_button, LEFT)
-    assert scrubbed.displayed_stage == [100, 10, 0, 10, None]
-    assert not scrubbed.bar.next_button.isEnabled()
+def test_keys_and_buttons_move_step_by_step(owner: BarWithOwner) -> None:
+    QTest.keyClick(owner.bar.track, Qt.Key.Key_Left)
+    QTest.mouseClick(owner.bar.previous_button, LEFT)
+    QTest.keyClick(owner.bar.track, Qt.Key.Key_Home)
+    assert not owner.bar.previous_button.isEnabled()
+    QTest.mouseClick(owner.bar.next_button, LEFT)
+    QTest.mouseClick(owner.bar.now_button, LEFT)
+    assert owner.selected == [100, 10, 0, 10, None]
+    assert not owner.bar.next_button.isEnabled()
 
 
-def test_the_step_and_its_loss_are_shown(scrubbed: Scrubbed) -> None:
-    scrubbed.drag(2)
-    shown = scrubbed.bar.description_label.text().replace("\n", " ")
+def test_the_step_and_its_loss_are_shown(owner: BarWithOwner) -> None:
+    owner.drag(2)
+    shown = owner.bar.description_label.text().replace("\n", " ")
     assert shown == "Step 100 of 1,000: training loss 2.000"
 
 
 def test_playback_runs_from_the_beginning_to_the_current_step(
-    scrubbed: Scrubbed, qtbot: QtBot
+    owner: BarWithOwner, qtbot: QtBot
 ) -> None:
-    scrubbed.bar.timer.setInterval(1)
-    QTest.mouseClick(scrubbed.bar.play_button, LEFT)
-    assert scrubbed.bar.play_button.accessibleName() == "Pause"
-    qtbot.waitUntil(lambda: not scrubbed.bar.is_playing)
-    assert scrubbed.displayed_stage == [0, 10, 100, None]
-    assert scrubbed.bar.play_button.accessibleName() == "Play training"
+    owner.bar.timer.setInterval(1)
+    QTest.mouseClick(owner.bar.play_button, LEFT)
+    assert owner.bar.play_button.accessibleName() == "Pause"
+    qtbot.waitUntil(lambda: not owner.bar.is_playing)
+    assert owner.selected == [0, 10, 100, None]
+    assert owner.bar.play_button.accessibleName() == "Play training"
 
 
-def test_playback_uses_the_chosen_speed(scrubbed: Scrubbed) -> None:
-    speed, usual = scrubbed.bar.speed, scrubbed.bar.timer.interval()
+def test_playback_uses_the_chosen_speed(owner: BarWithOwner) -> None:
+    speed, usual = owner.bar.speed, owner.bar.timer.interval()
     assert speed.currentText() == "1×"
     speed.setFocus()
     for _ in range(9):
         QTest.keyClick(speed, Qt.Key.Key_Down)
     assert speed.currentText() == "8×"
-    assert scrubbed.bar.timer.interval() == round(usual / 8)
-    scrubbed.bar.change_speed(-1)
+    assert owner.bar.timer.interval() == round(usual / 8)
+    owner.bar.change_speed(-1)
     assert speed.currentText() == "4×"
     for _ in range(9):
-        scrubbed.bar.change_speed(-1)
-    assert scrubbed.bar.timer.interval() == usual * 2
+        owner.bar.change_speed(-1)
+    assert owner.bar.timer.interval() == usual * 2
 
 
-def test_playback_waits_for_pending_results(scrubbed: Scrubbed) -> None:
-    scrubbed.is_waiting = True
-    QTest.mouseClick(scrubbed.bar.play_button, LEFT)
-    scrubbed.bar.timer.timeout.emit()
-    assert scrubbed.displayed_stage == [0]
-    scrubbed.is_waiting = False
-    scrubbed.show_at(0)
-    scrubbed.bar.timer.timeout.emit()
-    assert scrubbed.displayed_stage == [0, 10]
-    scrubbed.drag(0)
-    assert not scrubbed.bar.is_playing
+def test_playback_waits_for_pending_results(owner: BarWithOwner) -> None:
+    owner.is_waiting = True
+    QTest.mouseClick(owner.bar.play_button, LEFT)
+    owner.bar.timer.timeout.emit()
+    assert owner.selected == [0]
+    owner.is_waiting = False
+    owner.show_at(0)
+    owner.bar.timer.timeout.emit()
+    assert owner.selected == [0, 10]
+    owner.drag(0)
+    assert not owner.bar.is_playing
 
 
 def test_without_snapshots_playback_is_disabled(show: Show) -> None:

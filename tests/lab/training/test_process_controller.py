@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
 
-class Ear:
+class RecordedProcess:
     """Records the signals of a training process."""
 
     def __init__(self, qtbot: QtBot, training: TrainingProcess) -> None:
@@ -38,73 +38,83 @@ class Ear:
         training.ended.connect(self.ended.append)
         training.start()
 
-    def hear(self, says: str) -> Message:
+    def wait_for(self, says: str) -> Message:
         self.qtbot.waitUntil(
             lambda: any(one.kind == says for one in self.said), timeout=PATIENCE_MS
         )
         return next(one for one in reversed(self.said) if one.kind == says)
 
-    def hear_the_end(self) -> ProcessEnd:
+    def wait_for_end(self) -> ProcessEnd:
         self.qtbot.waitUntil(lambda: bool(self.ended), timeout=PATIENCE_MS)
         (ended,) = self.ended
         return ended
 
-    def hear_the_failure(self) -> RunFailure:
-        failure = self.hear_the_end().failure
+    def wait_for_failure(self) -> RunFailure:
+        failure = self.wait_for_end().failure
         assert failure
         self.training.deleteLater()
         return failure
 
 
 @pytest.fixture
-def ear(qtbot: QtBot) -> Ear:
-    return Ear(qtbot, TrainingProcess(FAKE))
+def process(qtbot: QtBot) -> RecordedProcess:
+    return RecordedProcess(qtbot, TrainingProcess(FAKE))
 
 
-def begin(ear: Ear, folder: Path, settings: TrainingSettings | None = None) -> None:
+def begin(process: RecordedProcess, folder: Path, settings: TrainingSettings | None = None) -> None:
     made = settings_to_json(settings or TrainingSettings(steps=20))
-    ear.training.send_message("open", folder=str(folder), settings=made)
+    process.training.send_message("open", folder=str(folder), settings=made)
 
 
-def test_a_run_is_opened_trained_and_ended(ear: Ear, tmp_path: Path) -> None:
-    begin(ear, tmp_path / "run")
-    assert ear.hear("opened").values["parameters"] == 1234
-    ear.training.send_message("run")
-    ear.qtbot.waitUntil(lambda: ear.said[-1].values.get("state") == "done", timeout=PATIENCE_MS)
-    ear.training.end()
-    assert ear.hear_the_end() == ProcessEnd(None)
+def test_a_run_is_opened_trained_and_ended(process: RecordedProcess, tmp_path: Path) -> None:
+    begin(process, tmp_path / "run")
+    assert process.wait_for("opened").values["parameters"] == 1234
+    process.training.send_message("run")
+    process.qtbot.waitUntil(
+        lambda: process.said[-1].values.get("state") == "done", timeout=PATIENCE_MS
+    )
+    process.training.end()
+    assert process.wait_for_end() == ProcessEnd(None)
     assert (tmp_path / "run" / "losses.csv").exists()
 
 
-def test_a_process_stopped_by_another_window_has_not_failed(ear: Ear, tmp_path: Path) -> None:
-    begin(ear, tmp_path / "run")
-    ear.training.send_message("step", count=3)
-    ear.hear("progress")
-    ear.qtbot.waitUntil(lambda: ear.said[-1].values.get("state") == "paused", timeout=PATIENCE_MS)
+def test_a_process_stopped_by_another_window_has_not_failed(
+    process: RecordedProcess, tmp_path: Path
+) -> None:
+    begin(process, tmp_path / "run")
+    process.training.send_message("step", count=3)
+    process.wait_for("progress")
+    process.qtbot.waitUntil(
+        lambda: process.said[-1].values.get("state") == "paused", timeout=PATIENCE_MS
+    )
     (tmp_path / "run" / "stop").touch()
-    assert ear.hear_the_end() == ProcessEnd(None)
+    assert process.wait_for_end() == ProcessEnd(None)
 
 
-def test_a_killed_process_is_reported_with_its_last_output(ear: Ear, tmp_path: Path) -> None:
-    begin(ear, tmp_path / "run", TrainingSettings(seed=9))
-    ear.training.send_message("run")
-    failure = ear.hear_the_failure()
+def test_a_killed_process_is_reported_with_its_last_output(
+    process: RecordedProcess, tmp_path: Path
+) -> None:
+    begin(process, tmp_path / "run", TrainingSettings(seed=9))
+    process.training.send_message("run")
+    failure = process.wait_for_failure()
     assert "memory ran out" in failure.sentence
     assert failure.details == "Traceback: out of cheese"
-    ear.training.send_message("pause")  # a message to a process that has ended is ignored
+    process.training.send_message("pause")  # a message to a process that has ended is ignored
 
 
-def test_a_process_terminated_from_outside_is_reported(ear: Ear, tmp_path: Path) -> None:
-    begin(ear, tmp_path / "run")
-    ear.hear("opened")
-    os.kill(ear.training.process_id, signal.SIGSEGV)
-    failure = ear.hear_the_failure()
+def test_a_process_terminated_from_outside_is_reported(
+    process: RecordedProcess, tmp_path: Path
+) -> None:
+    begin(process, tmp_path / "run")
+    process.wait_for("opened")
+    os.kill(process.training.process_id, signal.SIGSEGV)
+    failure = process.wait_for_failure()
     assert "terminated by another program" in failure.sentence
 
 
 def test_a_missing_program_is_reported(qtbot: QtBot) -> None:
-    ear = Ear(qtbot, TrainingProcess(("/nowhere/python",)))
-    failure = ear.hear_the_failure()
+    process = RecordedProcess(qtbot, TrainingProcess(("/nowhere/python",)))
+    failure = process.wait_for_failure()
     assert failure.sentence.startswith("Cannot start training")
     assert failure.details == "/nowhere/python"
 
@@ -112,14 +122,16 @@ def test_a_missing_program_is_reported(qtbot: QtBot) -> None:
 def test_a_program_that_prints_other_text_is_killed(qtbot: QtBot) -> None:
     script = "print('hell' + 'o' * 10, flush=True); import sys; sys.stdin.read()"
     noisy = (sys.executable, "-c", f"import sys; sys.stdout.write('\\0\\0\\0\\2{{]'); {script}")
-    ear = Ear(qtbot, TrainingProcess(noisy))
-    failure = ear.hear_the_failure()
+    process = RecordedProcess(qtbot, TrainingProcess(noisy))
+    failure = process.wait_for_failure()
     assert "Invalid message" in failure.details
 
 
 def test_a_failed_process_keeps_its_output(qtbot: QtBot) -> None:
-    ear = Ear(qtbot, TrainingProcess((sys.executable, "-c", "raise SystemExit('no more disks')")))
-    failure = ear.hear_the_failure()
+    process = RecordedProcess(
+        qtbot, TrainingProcess((sys.executable, "-c", "raise SystemExit('no more disks')"))
+    )
+    failure = process.wait_for_failure()
     assert "stopped unexpectedly" in failure.sentence
     assert failure.details == "no more disks"
 

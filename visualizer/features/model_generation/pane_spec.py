@@ -27,10 +27,10 @@ def connect(pane: ModelGenerationPane, to: FeatureControllers) -> None:
     pane.restarted.connect(controller.start_again)
     to.name_widgets(
         {
-            generation.run: "model_generation.toggle",
-            generation.sample: "model_generation.sample",
-            generation.back: "model_generation.step_back",
-            generation.on: "model_generation.step_forward",
+            generation.run_button: "model_generation.toggle",
+            generation.sample_button: "model_generation.sample",
+            generation.back_button: "model_generation.step_back",
+            generation.forward_button: "model_generation.step_forward",
             generation.next_branch_button: "model_generation.switch_branch",
             pane.use: "model_generation.use_as_text",
             pane.restart_button: "model_generation.start_again",
