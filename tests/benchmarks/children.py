@@ -1,19 +1,24 @@
-"""Runs measurements in separate processes and returns their results."""
+"""Runs functions in separate processes and returns their results."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(module: str, *arguments: str) -> Any:
-    """Run a benchmark module in a new Python process and return its result."""
-    return python("-m", f"tests.benchmarks.{module}", *arguments)
+def run(function: Callable[..., Any], *arguments: object) -> Any:
+    """Call a function of a module in a new Python process; all values are converted to JSON."""
+    name = (function.__module__, function.__name__)
+    return python("-m", "tests.benchmarks.children", *name, json.dumps(arguments, default=str))
 
 
 def python(*arguments: str) -> Any:
@@ -29,3 +34,7 @@ def python(*arguments: str) -> Any:
 def hand_over(numbers: Any) -> None:
     """Send a result to the parent process."""
     print(json.dumps(numbers))
+
+
+if __name__ == "__main__":
+    hand_over(getattr(import_module(sys.argv[1]), sys.argv[2])(*json.loads(sys.argv[3])))

@@ -37,7 +37,7 @@ CALLED_OFF_MS = 200.0
 
 def measure(repeats: int) -> int:
     """Measure in a separate process and print; return the number of missed targets."""
-    told = children.run("exports", str(repeats))
+    told = children.run(_measurements, repeats)
     tokens, _, heads = SIZE
     lines = []
     for suffix, limit in LIMITS_S.items():
@@ -60,6 +60,18 @@ def measure(repeats: int) -> int:
 
 
 # ------------------------------------------------------------------- in a process of its own
+
+
+@application()
+def _measurements(repeats: int) -> dict[str, Any]:
+    snapshot = _shot(document(*SIZE))
+    weights = replace(snapshot, view=replace(snapshot.view, stages=frozenset({"weights"})))
+    told: dict[str, Any] = {
+        "weights": _figures(weights, repeats),
+        "usual": _figures(snapshot, repeats),
+        "matplotlib": _matplotlib(snapshot, min(repeats, 5)),
+    }
+    return told | _film(repeats)
 
 
 def _shot(of: Document) -> Snapshot:
@@ -143,23 +155,3 @@ def _called_off(snapshot: Snapshot, look: FigureSettings, after_s: float) -> flo
     finally:
         timer.cancel()
     return 0.0
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    repeats = int(arguments[0])
-    with application():
-        snapshot = _shot(document(*SIZE))
-        weights = replace(snapshot, view=replace(snapshot.view, stages=frozenset({"weights"})))
-        told: dict[str, Any] = {
-            "weights": _figures(weights, repeats),
-            "usual": _figures(snapshot, repeats),
-            "matplotlib": _matplotlib(snapshot, min(repeats, 5)),
-        }
-        children.hand_over(told | _film(repeats))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

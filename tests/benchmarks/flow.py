@@ -26,7 +26,7 @@ def measure(repeats: int) -> int:
 
 
 def _measure(repeats: int, tokens: int, size: int, heads: int) -> int:
-    told = children.run("flow", *map(str, (repeats, tokens, size, heads)))
+    told = children.run(_timed, repeats, tokens, size, heads)
     lines = [
         times("pointer → ribbons painted", told["hover"], HOVER_MS[tokens]),
         times("mask toggle → painted, flow", told["flow"]),
@@ -39,6 +39,7 @@ def _measure(repeats: int, tokens: int, size: int, heads: int) -> int:
 # ------------------------------------------------------------------- in a process of its own
 
 
+@application()
 def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, list[float]]:
     samples: dict[str, list[float]] = {"hover": [], "flow": [], "grid": []}
     draw = random.Random(0)
@@ -57,16 +58,3 @@ def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, list[f
             stand.show_grid()
             samples["grid"] += [stand.toggle(), stand.toggle()]
     return samples
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    with application():
-        repeats, tokens, size, heads = map(int, arguments)
-        children.hand_over(_timed(repeats, tokens, size, heads))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

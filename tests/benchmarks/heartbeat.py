@@ -70,10 +70,10 @@ def measure(repeats: int) -> int:
     """Measure in separate processes and print; return the number of missed targets."""
     starts: list[float] = []
     for _ in range(max(3, repeats // 5)):
-        starts += [max(children.run("heartbeat", "start"))]
+        starts += [max(children.run(_start))]
     lines = [_line("while torch is imported, until the first results", starts, TORCH_GAP_MS)]
     for size in SIZES:
-        told = children.run("heartbeat", *map(str, size))
+        told = children.run(_deeds, *size)
         named = f"{size[0]:,} tokens × {size[1]} × {size[2]}"
         lines += [_line("idle", told["idle"], 0)]
         lines += [_line(f"{DEEDS} mask toggles, {named}", told["toggles"], GAP_MS)]
@@ -89,6 +89,7 @@ def _line(words: str, gaps: list[float], target: float) -> Line:
     return Line(words, figure, f"≤ {target:g} ms", largest <= target)
 
 
+@application()
 def _start() -> list[float]:
     """Return the gaps from the first painted window to the first painted results."""
     stand = Stand(open_window(Document()))
@@ -101,6 +102,7 @@ def _start() -> list[float]:
     return gaps
 
 
+@application()
 def _deeds(tokens: int, size: int, heads: int) -> dict[str, list[float]]:
     """Return the gaps while the mask is toggled and while the slider for heads is dragged."""
     stand = Stand.with_numbers(document(tokens, size, heads))
@@ -121,18 +123,3 @@ def _deeds(tokens: int, size: int, heads: int) -> dict[str, list[float]]:
     drags = heart.gaps_since()
     stand.close()
     return {"idle": idle, "toggles": toggles, "drags": drags}
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    with application():
-        if arguments == ["start"]:
-            children.hand_over(_start())
-        else:
-            children.hand_over(_deeds(*map(int, arguments)))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

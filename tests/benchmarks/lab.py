@@ -23,7 +23,6 @@ from tests.benchmarks.table import Line, show
 from tests.benchmarks.training import SETTINGS
 from visualizer.app import window_services
 from visualizer.language.loss_log import CSV_HEADER
-from visualizer.language.run_folder import RunFolder
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_process_main import PROCESS_NICENESS
 from visualizer.language.training_settings import (
@@ -57,9 +56,9 @@ Gaps = dict[str, Gap]
 def measure(repeats: int) -> int:
     """Measure in separate processes and print; return the number of missed targets."""
     start, stolen = perf_counter(), getattr(psutil.cpu_times(), "steal", 0.0)
-    before = children.run("lab", "plain")
-    told = children.run("lab", "watch")
-    after = children.run("lab", "plain")
+    before = children.run(_plain)
+    told = children.run(_watch)
+    after = children.run(_plain)
     plain = (before + after) / 2
     share = told["pace"] / plain
     figure = f"{told['pace']:9.1f} a s, plain {before:.1f}, {after:.1f}"
@@ -72,7 +71,7 @@ def measure(repeats: int) -> int:
             share >= MIN_RATIO,
         ),
     ]
-    found = told["gaps"] | children.run("lab", "long") | children.run("lab", "words")
+    found = told["gaps"] | children.run(_long) | children.run(_words)
     lines += [
         Line(f"largest gap: {words}", f"{gap * 1000:9.1f} ms, at work {work * 1000:5.1f}",
              f"≤ {SHORT_GAP_MS:g} ms", gap * 1000 <= SHORT_GAP_MS)
@@ -172,6 +171,7 @@ def _opened() -> Iterator[tuple[Bench, Gap]]:
         first.close()
 
 
+@application()
 def _watch() -> dict[str, Any]:
     """Watch a training for some time and then use its controls."""
     with _opened() as (bench, opening):
@@ -213,11 +213,12 @@ def _played(bench: Bench) -> Gaps:
     return gaps | {"training time is scrubbed": bench.gap()}
 
 
+@application()
 def _long() -> Gaps:
     """Open a run with a very large number of steps, and overlay it on another run."""
     with _opened() as (bench, _):
         lab = bench.window.lab
-        children.run("lab", "write", str(lab.home / "long"))
+        children.run(_write_long, lab.home / "long")
         bench.window.run_controller.refresh_runs()
         linger(200)
         bench.gap()
@@ -235,10 +236,12 @@ def _long() -> Gaps:
         return gaps | {"  it is laid over another": bench.gap()}
 
 
-def _write_long(folder: RunFolder) -> None:
+def _write_long(path: str) -> None:
     """Write the run in a separate process, because that of the window imports no training code."""
     from visualizer.language.open_run import OpenRun
+    from visualizer.language.run_folder import RunFolder
 
+    folder = RunFolder(Path(path))
     opened = OpenRun(folder, replace(TRAINED, steps=2 * MANY_STEPS))
     assert opened.running
     opened.running.trainer.step = MANY_STEPS
@@ -250,6 +253,7 @@ def _write_long(folder: RunFolder) -> None:
     opened.close()
 
 
+@application()
 def _words() -> Gaps:
     """Train on a text with many different words."""
     with _opened() as (bench, _):
@@ -261,23 +265,3 @@ def _words() -> Gaps:
         gaps = {f"started on {DIFFERENT_WORDS:,} words": bench.gap()}
         linger(5_000)
         return gaps | {f"it trains on {DIFFERENT_WORDS:,} words": bench.gap()}
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    if arguments == ["plain"]:
-        children.hand_over(_plain())
-        return
-    if arguments[0] == "write":
-        _write_long(RunFolder(Path(arguments[1])))
-        children.hand_over(None)
-        return
-    with application():
-        parts: dict[str, Callable[[], Any]] = {"watch": _watch, "long": _long, "words": _words}
-        children.hand_over(parts[arguments[0]]())
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

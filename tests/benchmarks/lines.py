@@ -16,7 +16,7 @@ FRAME_MS = 25.0
 
 def measure(repeats: int) -> int:
     """Measure in a separate process and print; return the number of missed targets."""
-    told = children.run("lines", str(10 * repeats))
+    told = children.run(_hover, 10 * repeats)
     gap = max(told["gaps"]) * 1000
     lines = [
         times("hover a cell of the heatmaps → painted, lines closed", told["cell"]),
@@ -35,6 +35,7 @@ def measure(repeats: int) -> int:
     return show(f"{told['drawn']:,} lines of {heads} heads × {tokens} × {tokens}", lines)
 
 
+@application()
 def _hover(repeats: int) -> dict[str, object]:
     stand = Stand.with_numbers(document(*SIZE))
     chance = random.Random(5)
@@ -61,15 +62,3 @@ def _hover(repeats: int) -> dict[str, object]:
     stand.close()
     told["cell"] = [seconds for seconds in cells if seconds]
     return {**told, "gaps": gaps, "drawn": drawn}
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    with application():
-        children.hand_over(_hover(int(arguments[0])))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

@@ -50,7 +50,7 @@ def measure(repeats: int) -> int:
     rounds = max(3, repeats // 3)
     missed = 0
     for size in SIZES:
-        told = children.run("long_texts", "head", str(size), str(rounds))
+        told = children.run(_head, size, rounds)
         lines = [
             middle("first picture, a row of each block", told["first"], FIRST_MS),
             middle("a tile of 256 × 256, nothing known of its rows", told["cold"], 1000),
@@ -64,7 +64,7 @@ def measure(repeats: int) -> int:
             lines.append(ratio("  ÷ bare product by tiles", told["exact"], told["bare"], **target))
             lines.append(ratio("  without a mask", told["open"], told["bare"]))
         missed += show(f"One head × {size:,} tokens, 64 columns", lines)
-    told = children.run("long_texts", "window", str(SIZES[-1]), str(10 * repeats))
+    told = children.run(_window, SIZES[-1], 10 * repeats)
     missed += show(
         f"The window at {SIZES[-1]:,} tokens, with pictures coming in",
         [
@@ -73,7 +73,7 @@ def measure(repeats: int) -> int:
             times("drag → moved, painted", told["pan"], FRAME_MS),
         ],
     )
-    return missed + _beside(children.run("long_texts", "peers", str(rounds)))
+    return missed + _beside(children.run(_peers, rounds))
 
 
 def _memory(held: int, needed: int) -> Line:
@@ -159,6 +159,7 @@ def _document(tokens: int) -> Document:
     return document
 
 
+@application()
 def _window(tokens: int, repeats: int) -> dict[str, object]:
     reader = Reader.with_numbers(_document(tokens))
     told: dict[str, list[float]] = {"hover": [], "zoom": [], "pan": []}
@@ -183,6 +184,7 @@ def _window(tokens: int, repeats: int) -> dict[str, object]:
 # ---------------------------------------------------------------------- others
 
 
+@application()
 def _peers(rounds: int) -> dict[str, dict[str, list[float]]]:
     """Compare the window with other tools, which must compute, store and draw all weights."""
     reader = Reader.with_numbers(_document(PEER_SIZE))
@@ -241,19 +243,3 @@ def _weights(trace: Trace) -> np.ndarray:
     scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu_(1), -torch.inf)
     found: np.ndarray = torch.softmax(scores, -1)[None].numpy()
     return found
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    what, *numbers = arguments
-    if what == "head":
-        children.hand_over(_head(*map(int, numbers)))
-        return
-    with application():
-        children.hand_over((_window if what == "window" else _peers)(*map(int, numbers)))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

@@ -36,7 +36,7 @@ class Peak(QObject):
 
 def measure(repeats: int) -> int:
     """Measure in a separate process and print; return the number of missed targets."""
-    told = children.run("memory")
+    told = children.run(_bytes_used)
     small, large, back, trace = (told[name] for name in ("small", "large", "back", "trace"))
     grown, left = (large - small) / trace, (back - small) / trace
     lines = [
@@ -60,25 +60,24 @@ def _mebi(count: float) -> str:
     return f"{count / MEBI:9.1f} MiB"
 
 
-def main() -> None:
-    """Measure in this process and send the result to the parent process."""
-    with application():
-        stand = Stand.with_numbers(document(6, 3, 2))
-        told = {"small": _rss_at_rest(stand)}
-        small = stand.workspace.document
-        _change(stand, text(LARGE[0]), LARGE[1], LARGE[1], LARGE[2])
-        told["large"] = _rss_at_rest(stand)
-        told["trace"] = stand.trace.bytes
-        peak = Peak()
-        for _ in range(3):
-            stand.toggle()
-            stand.edit()
-        told["peak"] = peak.bytes
-        spec = small.spec
-        _change(stand, small.text, spec.d_in, spec.d_out, spec.heads)
-        told["back"] = _rss_at_rest(stand)
-        stand.close()
-    children.hand_over(told)
+@application()
+def _bytes_used() -> dict[str, int]:
+    stand = Stand.with_numbers(document(6, 3, 2))
+    told = {"small": _rss_at_rest(stand)}
+    small = stand.workspace.document
+    _change(stand, text(LARGE[0]), LARGE[1], LARGE[1], LARGE[2])
+    told["large"] = _rss_at_rest(stand)
+    told["trace"] = stand.trace.bytes
+    peak = Peak()
+    for _ in range(3):
+        stand.toggle()
+        stand.edit()
+    told["peak"] = peak.bytes
+    spec = small.spec
+    _change(stand, small.text, spec.d_in, spec.d_out, spec.heads)
+    told["back"] = _rss_at_rest(stand)
+    stand.close()
+    return told
 
 
 def _change(stand: Stand, words: str, d_in: int, d_out: int, heads: int) -> None:
@@ -94,7 +93,3 @@ def _rss_at_rest(stand: Stand) -> int:
     gc.collect()
     linger(IDLE_MS)
     return psutil.Process().memory_info().rss
-
-
-if __name__ == "__main__":
-    main()

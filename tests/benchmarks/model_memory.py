@@ -8,7 +8,6 @@ read.
 from __future__ import annotations
 
 import gc
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -24,8 +23,6 @@ from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer.api.model_api import open_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from visualizer.api.model_api import Model
 
 TOKENS = (256, 1024)
@@ -50,7 +47,7 @@ def measure(repeats: int) -> int:
 def _measure(folder: Path, tokens: int, rounds: int) -> int:
     told = {way: growth(folder, tokens, way) for way in WAYS}
     eager = told["eager"]
-    seconds = children.run("model_memory", str(folder), str(tokens), "time", str(rounds))
+    seconds = children.run(_seconds, folder, tokens, rounds)
     lines = [Line("eager attention with its weights", f"{eager / MEBI:9.1f} MiB")]
     for way, words in (("ours", "attend"), ("read", "attend, and every stage of each layer read")):
         share = told[way] / eager
@@ -62,22 +59,15 @@ def _measure(folder: Path, tokens: int, rounds: int) -> int:
 
 def growth(folder: Path, tokens: int, way: str) -> int:
     """Return the maximum growth of memory, in bytes, measured in a separate process."""
-    found: int = children.run("model_memory", str(folder), str(tokens), way)
+    found: int = children.run(_growth, folder, tokens, way)
     return found
 
 
-def main() -> None:
-    """Measure in this process and send the result to the parent process."""
-    folder, tokens, way, *rounds = sys.argv[1:]
-    text = " ".join((WORDS * int(tokens))[: int(tokens) - 1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = open_model(folder)
-        model.attend(" ".join(WORDS * 6))  # determines once what the layers compute
-        if way == "time":
-            children.hand_over(_seconds(model, text, int(rounds[0])))
-        else:
-            children.hand_over(_growth(lambda: _read(model, text, way)))
+def _opened(folder: str, tokens: int) -> tuple[Model, str]:
+    warnings.simplefilter("ignore")
+    model = open_model(folder)
+    model.attend(" ".join(WORDS * 6))  # determines once what the layers compute
+    return model, " ".join((WORDS * tokens)[: tokens - 1])
 
 
 def _read(model: Model, text: str, way: str) -> Any:
@@ -97,19 +87,21 @@ def _eager(model: Model, text: str) -> Any:
         return model.opened.model(**given, output_attentions=True)
 
 
-def _growth(read: Callable[[], Any]) -> int:
+def _growth(folder: str, tokens: int, way: str) -> int:
+    model, text = _opened(folder, tokens)
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # reset the peak
     before = psutil.Process().memory_info().rss
-    kept = read()
+    kept = _read(model, text, way)
     status = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     del kept
     (peak,) = (line.split()[1] for line in status if line.startswith("VmHWM:"))
     return int(peak) * 1024 - before
 
 
-def _seconds(model: Model, text: str, rounds: int) -> dict[str, list[float]]:
+def _seconds(folder: str, tokens: int, rounds: int) -> dict[str, list[float]]:
     """Time both alternately, after one warm-up of each."""
+    model, text = _opened(folder, tokens)
     found: dict[str, list[float]] = {"eager": [], "ours": []}
     for _ in range(rounds + 1):
         for way in found:
@@ -117,7 +109,3 @@ def _seconds(model: Model, text: str, rounds: int) -> dict[str, list[float]]:
             _read(model, text, way)
             found[way].append(time.process_time() - start)
     return {way: each[1:] for way, each in found.items()}
-
-
-if __name__ == "__main__":
-    main()

@@ -43,7 +43,7 @@ def measure(repeats: int) -> int:
         named = os.environ.get("ATTENTION_VISUALIZER_MODEL")
         made = Path(place) / "m"
         folder = named or str(save_tiny_model(made, "llama", **SIZES))
-        told = children.run("model_typing", folder, str(max(3, repeats // 3)))
+        told = children.run(_typing, folder, max(3, repeats // 3))
         weights = sum(file.stat().st_size for file in Path(folder).glob("*.safetensors"))
     lines = [
         _gap("while the model is opened", told["opening"]),
@@ -122,49 +122,42 @@ def _typed(stand: Stand, words: str) -> float:
     return perf_counter() - pressed
 
 
-def main(folder: str, repeats: int) -> None:
-    """Measure in this process and send the result to the parent process."""
+@application()
+def _typing(folder: str, repeats: int) -> dict[str, object]:
     warnings.simplefilter("ignore")
-    with application():
-        stand = Stand(open_window(Document(text=TEXT + WORDS[0])))
-        stand.window.resize(1280, 800)
-        stand.until_painted(stand.has_numbers)
-        stand.settle()
-        memory, heart = [_memory()], Heart()
-        stand.window.controllers.document_controller.open(Path(folder))
-        _until(lambda: stand.workspace.document.model is not None)
-        stand.settle()
-        told: dict[str, object] = {"opening": _told(heart)}
-        memory.append(_memory())
-        splitting = [_splitting()]
-        _typed(stand, WORDS[-1])
-        heart.gaps_since()
-        told["follows"] = [_typed(stand, WORDS[at % len(WORDS)]) for at in range(repeats)]
-        told["typing"] = _told(heart)
-        size = stand.board.viewport().size()
-        move(stand.board.viewport(), QPointF(0.25 * size.width(), 0.5 * size.height()))
-        stand.settle()
-        heart.gaps_since()
-        for at in range(repeats):
-            _typed(stand, WORDS[at % len(WORDS)])
-        told["pointing"] = _told(heart)
-        for dock in stand.window.docks.by_id.values():
-            dock.setVisible(True)
-        stand.settle()
-        heart.gaps_since()
-        for at in range(repeats):
-            _typed(stand, WORDS[at % len(WORDS)])
-        told["panes"] = _told(heart)
-        memory.append(_memory())
-        stand.window.settings_bar.captured.back.click()
-        stand.settle()
-        memory.append(_memory())
-        splitting.append(_splitting())
-        stand.close()
-    children.hand_over({**told, "memory": memory, "splitting": splitting})
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1], int(sys.argv[2]))
+    stand = Stand(open_window(Document(text=TEXT + WORDS[0])))
+    stand.window.resize(1280, 800)
+    stand.until_painted(stand.has_numbers)
+    stand.settle()
+    memory, heart = [_memory()], Heart()
+    stand.window.controllers.document_controller.open(Path(folder))
+    _until(lambda: stand.workspace.document.model is not None)
+    stand.settle()
+    told: dict[str, object] = {"opening": _told(heart)}
+    memory.append(_memory())
+    splitting = [_splitting()]
+    _typed(stand, WORDS[-1])
+    heart.gaps_since()
+    told["follows"] = [_typed(stand, WORDS[at % len(WORDS)]) for at in range(repeats)]
+    told["typing"] = _told(heart)
+    size = stand.board.viewport().size()
+    move(stand.board.viewport(), QPointF(0.25 * size.width(), 0.5 * size.height()))
+    stand.settle()
+    heart.gaps_since()
+    for at in range(repeats):
+        _typed(stand, WORDS[at % len(WORDS)])
+    told["pointing"] = _told(heart)
+    for dock in stand.window.docks.by_id.values():
+        dock.setVisible(True)
+    stand.settle()
+    heart.gaps_since()
+    for at in range(repeats):
+        _typed(stand, WORDS[at % len(WORDS)])
+    told["panes"] = _told(heart)
+    memory.append(_memory())
+    stand.window.settings_bar.captured.back.click()
+    stand.settle()
+    memory.append(_memory())
+    splitting.append(_splitting())
+    stand.close()
+    return {**told, "memory": memory, "splitting": splitting}

@@ -31,7 +31,7 @@ MEBI = 2**20
 
 def measure(repeats: int) -> int:
     """Measure in separate processes and print; return the number of missed targets."""
-    seeks = children.run("playback", "seek", str(10 * repeats))
+    seeks = children.run(_seek, 10 * repeats)
     grown = (seeks["after"] - seeks["before"]) / seeks["trace"]
     figure = f"{(seeks['after'] - seeks['before']) / MEBI:9.1f} MiB"
     lines = [
@@ -48,7 +48,7 @@ def measure(repeats: int) -> int:
 def _pace() -> int:
     lines = []
     for grain in (StepSize.CELL, StepSize.ROW):
-        told = children.run("playback", "pace", grain)
+        told = children.run(_play, grain)
         wanted = STEPS * told["seconds"]
         share = told["steps"] / wanted
         frames = f"{told['steps'] / told['seconds']:9.1f} a s  {told['frames']:6} frames"
@@ -64,6 +64,7 @@ def _pace() -> int:
     return show("Playback of 64 tokens × 8 heads", lines)
 
 
+@application()
 def _seek(repeats: int) -> dict[str, object]:
     stand = Stand.with_numbers(document(*LARGE))
     player = stand.window.controllers.playback_controller
@@ -129,7 +130,9 @@ def _timed_seek(
     return (called - start, painted - start) if painted else None
 
 
-def _play(grain: StepSize) -> dict[str, object]:
+@application()
+def _play(name: str) -> dict[str, object]:
+    grain = StepSize(name)
     stand = Stand.with_numbers(document(*MIDDLE))
     player = stand.window.controllers.playback_controller
     player.set_grain(grain)
@@ -157,18 +160,3 @@ def _play(grain: StepSize) -> dict[str, object]:
     stand.settle()
     stand.close()
     return {"steps": steps, "seconds": seconds, "frames": frames, "gaps": gaps}
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    with application():
-        if arguments[0] == "seek":
-            children.hand_over(_seek(int(arguments[1])))
-        else:
-            children.hand_over(_play(StepSize(arguments[1])))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

@@ -24,7 +24,7 @@ STEP = 24
 
 def measure(repeats: int) -> int:
     """Measure in a separate process and print; return the number of missed targets."""
-    told = children.run("reading", str(10 * repeats))
+    told = children.run(_read, 10 * repeats)
     missed = 0
     for name, title in (("stages", "stages × heads"), ("weights", "weights of all heads")):
         mine = told[name]
@@ -123,6 +123,7 @@ class Reader(Stand):
         return self.board.board.zoom == self.workspace.wanted.zoom
 
 
+@application()
 def _read(repeats: int) -> dict[str, object]:
     reader = Reader.with_numbers(document(*LARGE))
     told: dict[str, object] = {"stages": reader.read(repeats)}
@@ -148,15 +149,3 @@ def _peers(weights: np.ndarray, width: int, height: int, repeats: int) -> dict[s
             told["matplotlib"].append(benchmarks_peers.seconds(partial(plot.look, start, 256)))
     graph.close()
     return told
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    with application():
-        children.hand_over(_read(int(arguments[0])))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

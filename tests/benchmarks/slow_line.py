@@ -56,7 +56,7 @@ def measure(repeats: int) -> int:
         )  # fmt: skip
         for size in SIZES:
             told, *others = (
-                children.run("slow_line", str(folder), str(size), str(count), str(seed))
+                children.run(_window, folder, size, count, seed)
                 for seed, count in enumerate((4 * repeats, *[0] * (MEASUREMENTS - 1)))
             )
             firsts = [one["first"] for one in (told, *others)]
@@ -100,13 +100,14 @@ def _give_way(pid: int) -> None:
             os.setpriority(os.PRIO_PROCESS, thread.id, LOWEST_PRIORITY)
 
 
-def _window(folder: Path, tokens: int, repeats: int, seed: int) -> dict[str, Any]:
+@application()
+def _window(folder: str, tokens: int, repeats: int, seed: int) -> dict[str, Any]:
     """Connect to a new server and, if `repeats` is not 0, zoom in and out."""
     words = " ".join((WORDS * (tokens // len(WORDS) + 1))[: tokens - 1])
     threads = os.cpu_count() or 1  # the default number of threads
     with (
         slow_namespace(ROUND_TRIP_S, LOSS, seed) as line,
-        served(folder, "--host", FAR, threads=threads, within=line.trim_to) as server,
+        served(Path(folder), "--host", FAR, threads=threads, within=line.trim_to) as server,
     ):
         _give_way(server.process.pid)
         reader = Reader.with_numbers(Document())
@@ -135,16 +136,3 @@ def _window(folder: Path, tokens: int, repeats: int, seed: int) -> dict[str, Any
             "first": first - start, "zoom": zoom, "gap": gap, "work": work,
             "settled": settled, "bytes": line.bytes,
         }  # fmt: skip
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    folder, tokens, repeats, seed = arguments
-    with application():
-        children.hand_over(_window(Path(folder), int(tokens), int(repeats), int(seed)))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

@@ -19,7 +19,7 @@ def measure(repeats: int) -> int:
     starts, imports = [], []
     with tempfile.TemporaryDirectory() as folder:
         for round_ in range(repeats + 1):
-            start = children.run("launch", str(time.time()), folder)
+            start = children.python("-m", "tests.benchmarks.launch", str(time.time()), folder)
             torch = children.python("-c", TORCH, str(time.time()))
             if round_:  # the first start reads files from disk
                 starts.append(start)

@@ -65,7 +65,7 @@ def measure(repeats: int) -> int:
 
 
 def _measure(repeats: int, tokens: int, size: int, heads: int) -> int:
-    told = children.run("toggles", *map(str, (repeats, tokens, size, heads)))
+    told = children.run(_timed, repeats, tokens, size, heads)
     named = f"{tokens:,} tokens × {size} × {heads} heads"
     missed = show(f"{named}, all stages, 1280 × 800", _lines(tokens, told["stages"]))
     seen = f"{told['seen']} of {heads} heads seen, board {told['board']}"
@@ -110,6 +110,7 @@ def _drawers_lines(tokens: int, samples: Samples) -> list[Line]:
 # ------------------------------------------------------------------- in a process of its own
 
 
+@application()
 def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, object]:
     with closing(Stand.with_numbers(document(tokens, size, heads))) as stand:
         stages = _round_by_round(stand, repeats, None)
@@ -143,16 +144,3 @@ def _round_by_round(stand: Stand, repeats: int, drawers: Drawers | None) -> Samp
         if drawers:
             drawers.time(samples)
     return samples
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    with application():
-        repeats, tokens, size, heads = map(int, arguments)
-        children.hand_over(_timed(repeats, tokens, size, heads))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

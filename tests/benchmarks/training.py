@@ -44,7 +44,7 @@ def measure(repeats: int) -> int:
     """Measure in separate processes and print; return the number of missed targets."""
     lines = []
     for words in SETTINGS:
-        told = children.run("training", words, str(max(MIN_TURNS, repeats)))
+        told = children.run(_side_by_side, words, max(MIN_TURNS, repeats))
         lines += [
             ratio(f"{words}: plain loop ÷ run, time of a step", told["plain"], told["run"],
                   at_least=MIN_RATIO),
@@ -85,15 +85,3 @@ def _timed(advance: Callable[[], object]) -> float:
     for _ in range(STEPS):
         advance()
     return perf_counter() - start
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    words, repeats = arguments
-    children.hand_over(_side_by_side(words, int(repeats)))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

@@ -25,7 +25,7 @@ def measure(repeats: int) -> int:
     """Measure each size in a separate process and print; return the number of missed targets."""
     lines: list[Line] = []
     for tokens, size, heads in SIZES:
-        told = children.run("worker", str(tokens), str(size), str(heads), str(repeats))
+        told = children.run(_toggles, tokens, size, heads, repeats)
         at_most = {"at_most": MIN_RATIO} if tokens >= 1024 else {}
         lines += [
             times(f"{tokens:,} × {size} × {heads}: run", told["run"]),
@@ -72,15 +72,3 @@ def _timed(act: Callable[[], object]) -> float:
     start = thread_time()
     act()
     return thread_time() - start
-
-
-def main(arguments: list[str]) -> None:
-    """Measure in this process and send the result to the parent process."""
-    tokens, size, heads, repeats = map(int, arguments)
-    children.hand_over(_toggles(tokens, size, heads, repeats))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])

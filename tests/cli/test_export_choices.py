@@ -128,17 +128,17 @@ def test_the_formats_that_an_option_affects_are_known() -> None:
 
 
 @pytest.mark.parametrize("option", FILE_OPTIONS)
-@pytest.mark.parametrize("suffix", [each.suffix for each in FORMATS if not each.needs])
-def test_an_option_affects_a_format_or_is_rejected(option: str, suffix: str) -> None:
-    target = ["--export", "-"] if option == "--format" else ["--export", f"a{suffix}"]
-    others = ["--size", "slide"] if option == "--dpi" and suffix in FILM_SUFFIXES else []
-    arguments = [option, *OPTION_VALUES.get(option, ()), *others, *target]
-    options = create_parser().parse_args(arguments)
+def test_an_option_affects_a_format_or_is_rejected(option: str) -> None:
+    parser = create_parser()
     (field,) = (name for name in AFFECTED_FORMATS if option_name(name) == option)
-    is_affected = any(each.suffix == suffix for each in AFFECTED_FORMATS[field])
-    error = first_file_option_error(options)
-    assert (error is None) is is_affected
-    assert error is None or error.startswith(f"{option} affects only .")
+    for suffix in (each.suffix for each in FORMATS if not each.needs):
+        target = ["--export", "-"] if option == "--format" else ["--export", f"a{suffix}"]
+        others = ["--size", "slide"] if option == "--dpi" and suffix in FILM_SUFFIXES else []
+        arguments = [option, *OPTION_VALUES.get(option, ()), *others, *target]
+        is_affected = any(each.suffix == suffix for each in AFFECTED_FORMATS[field])
+        error = first_file_option_error(parser.parse_args(arguments))
+        assert (error is None) is is_affected, suffix
+        assert error is None or error.startswith(f"{option} affects only .")
 
 
 # --------------------------------------------------------------------------- colours and sizes
@@ -172,7 +172,7 @@ def test_an_animation_that_is_too_large_is_rejected(capsys: pytest.CaptureFixtur
     assert app.main(["--size", "5000x300px", "--grain", "stage", "--export", "a.gif"]) == 2
     assert capsys.readouterr().err == (
         "attention-visualizer: argument --size: An animation must be at most 4,096 pixels wide "
-        "and high. It is 5,000 × 300. Choose a smaller size.\n"
+        "and high. It is 5,000 × 300 pixels. Choose a smaller size.\n"
     )
 
 
