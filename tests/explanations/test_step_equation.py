@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from tests.features.playback.test_step_captions import cell, every, row, whole
+from tests.explanations.test_step_sentences import cell, every, row, whole
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.shown_arithmetic import evaluate_text
@@ -35,7 +35,7 @@ from visualizer.format import format_number
 from visualizer.session.timeline import caption_cell
 
 if TYPE_CHECKING:
-    from tests.features.playback.test_step_captions import Said
+    from tests.explanations.test_step_sentences import Said
     from visualizer.explanations.cell_terms import Explanation, Factor
 
 

@@ -117,7 +117,7 @@ class PaneSpec(Struct, frozen=True):
     widget: str
     connect: Callable[[Any, Any], None]
     shortcut: str
-    area: Area
+    area: Area = Area.RIGHT
     is_open: bool = False
     panel: PanelSpec[Any] | None = None
     is_created_with_window: bool = False

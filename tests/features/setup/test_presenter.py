@@ -40,46 +40,22 @@ from visualizer.session.setting_state import (
 if TYPE_CHECKING:
     from enum import StrEnum
 
-WRONG = [
-    ({"d_in": 0}, "d_in", "The embedding size must be at least 1"),
-    ({"d_out": 0}, "d_out", "The output size must be at least 1"),
-    ({"heads": 0}, "heads", "The number of heads must be at least 1"),
-    (
-        {"d_out": 6, "heads": 4},
-        "heads",
-        "The output size 6 is not divisible by 4 heads. Use 3 or 6 heads, or the output size 8.",
-    ),
-    (
-        {"d_in": 3, "heads": 2, "projection": Projection.NONE},
-        "heads",
-        "The embedding size 3 is not divisible by 2 heads. Use 1 or 3 heads, or the embedding "
-        "size 4.",
-    ),
-    ({"d_out": 2, "heads": 3}, "heads", "Use 2 heads, or the output size 3."),
-    ({"dropout": 1.0}, "dropout", "The dropout rate must be at least 0 and less than 1. It is 1."),
-    (
-        {"dropout": 1.5},
-        "dropout",
-        "The dropout rate must be at least 0 and less than 1. It is 1.5.",
-    ),
-    (
-        {"dropout": -0.1},
-        "dropout",
-        "The dropout rate must be at least 0 and less than 1. It is -0.1.",
-    ),
-    ({"temperature": 0.0}, "temperature", "The temperature must be greater than 0."),
-    ({"seed": -1}, "seed", "The seed must be at least 0"),
-    ({"dropout_seed": -1}, "dropout_seed", "The dropout seed must be at least 0"),
-    ({"mask": MaskKind.WINDOW, "window": 0}, "window", "The window must be at least 1"),
-    ({"mask": MaskKind.OWN}, "own_mask", "The matrix is empty."),
-    ({"normalisation": NormalisationKind.SUM}, "normalisation", "Mask after normalising."),
-    ({"d_in": 2_000_000}, "d_in", "The embedding size must be at least 1 and at most 1,000,000."),
-    (
-        {"heads": 1_002, "d_out": 1_002},
-        "heads",
-        "The number of heads must be at least 1 and at most 1,000.",
-    ),
-    ({"seed": 2**31}, "seed", "The seed must be at least 0 and at most 2,147,483,647."),
+WRONG: list[dict[str, object]] = [
+    {"d_in": 0},
+    {"d_in": 2_000_000},
+    {"d_out": 0},
+    {"heads": 0},
+    {"heads": 1_002, "d_out": 1_002},
+    {"d_out": 6, "heads": 4},
+    {"d_out": 2, "heads": 3},
+    {"d_in": 3, "heads": 2, "projection": Projection.NONE},
+    {"dropout": 1.0},
+    {"temperature": 0.0},
+    {"seed": -1},
+    {"dropout_seed": -1},
+    {"mask": MaskKind.WINDOW, "window": 0},
+    {"mask": MaskKind.OWN},
+    {"normalisation": NormalisationKind.SUM},
 ]
 
 
@@ -87,19 +63,14 @@ def shown(document: Document, refused: InputError | None = None) -> dict[str, Se
     return {row.setting.name: row for row in present_setup(document, refused).settings}
 
 
-@pytest.mark.parametrize(("fields", "where", "sentence"), WRONG)
-def test_a_problem_stands_at_its_own_setting(
-    fields: dict[str, object], where: str, sentence: str
+@pytest.mark.parametrize("fields", WRONG, ids=str)
+def test_a_problem_stands_at_its_own_setting_and_what_is_offered_mends_it(
+    fields: dict[str, object],
 ) -> None:
     document = Document(spec=replace(AttentionSpec(), **fields))
     said = {name: row.problem.sentence for name, row in shown(document).items() if row.problem}
-    assert list(said) == [where]
-    assert sentence in said[where]
-
-
-@pytest.mark.parametrize("fields", [fields for fields, _, _ in WRONG], ids=str)
-def test_what_is_offered_mends_it(fields: dict[str, object]) -> None:
-    document = Document(spec=replace(AttentionSpec(), **fields))
+    assert said == {problem.field: problem.sentence for problem in spec_problems(document.spec)}
+    assert len(said) == 1
     for _ in range(2):  # one remedy may lead to a smaller problem, such as 1 column for 2 heads
         for problem in spec_problems(document.spec):
             document = document.set(*problem.remedy) if problem.remedy else document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.explain.presenter import PANEL
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -33,7 +33,6 @@ PANE = PaneSpec(
     "visualizer.features.explain.widget:ExplainPane",
     connect,
     "F3",
-    Area.RIGHT,
     is_open=True,
     is_created_with_window=True,
     commands={"cell.copy": lambda pane: pane.copy()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.head_scatter.presenter import PANEL
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -26,6 +26,5 @@ PANE = PaneSpec(
     "visualizer.features.head_scatter.widget:HeadScatterPane",
     connect,
     "Shift+F7",
-    Area.RIGHT,
     panel=PANEL,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.head_table.presenter import PANEL
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -25,7 +25,6 @@ PANE = PaneSpec(
     "visualizer.features.head_table.widget:HeadTablePane",
     connect,
     "F8",
-    Area.RIGHT,
     is_open=True,
     panel=PANEL,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.logit_attribution.presenter import PANEL
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -28,7 +28,6 @@ PANE = PaneSpec(
     "visualizer.features.logit_attribution.widget:AttributionPane",
     connect,
     "Shift+F3",
-    Area.RIGHT,
     opened_by=("attribution.toggle_ablations",),
     panel=PANEL,
 )

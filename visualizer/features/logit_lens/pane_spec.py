@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.logit_lens.presenter import PANEL
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -25,6 +25,5 @@ PANE = PaneSpec(
     "visualizer.features.logit_lens.widget:LensPane",
     connect,
     "Shift+F2",
-    Area.RIGHT,
     panel=PANEL,
 )

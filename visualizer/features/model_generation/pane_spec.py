@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -46,6 +46,5 @@ PANE = PaneSpec(
     "visualizer.features.model_generation.widget:ModelGenerationPane",
     connect,
     "Shift+F6",
-    Area.RIGHT,
     opened_by=("model_generation.toggle", "model_generation.sample"),
 )

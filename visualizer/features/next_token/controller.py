@@ -71,10 +71,6 @@ class HeadEditController(QObject):
         """Set the source text of the shown heads that are patched; typing is one undo step."""
         self._edit_shown(HeadEditKind.PATCHED, lambda edit: replace(edit, text=text))
 
-    def end_undo_step(self) -> None:
-        """End the undo step of the current input."""
-        self._workspace.history.seal()
-
     def restore_all(self) -> None:
         """Remove all head edits and restore all cut edges."""
         model = self._workspace.document.model

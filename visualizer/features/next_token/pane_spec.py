@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.next_token.presenter import PANEL
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -17,7 +17,7 @@ def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
     pane.kindChosen.connect(to.head_edit_controller.set_kind)
     pane.factorTyped.connect(to.head_edit_controller.set_factor)
     pane.sourceTyped.connect(to.head_edit_controller.set_source)
-    pane.settled.connect(to.head_edit_controller.end_undo_step)
+    pane.settled.connect(to.workspace.history.seal)
     pane.restoreAllRequested.connect(to.head_edit_controller.restore_all)
     to.name_widgets({pane.restore_all_button: "head_edit.restore_all"})
 
@@ -31,7 +31,6 @@ PANE = PaneSpec(
     "visualizer.features.next_token.widget:NextTokenPane",
     connect,
     "Shift+F9",
-    Area.RIGHT,
     opens_for_model=True,
     opened_by=EDITS,
     commands=dict.fromkeys(EDITS, lambda pane: pane.focus_value()),

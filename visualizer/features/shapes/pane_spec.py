@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.shapes.presenter import PANEL
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -25,7 +25,6 @@ PANE = PaneSpec(
     "visualizer.features.shapes.widget:ShapesPane",
     connect,
     "Shift+F4",
-    Area.RIGHT,
     commands={"shapes.toggle_split": lambda pane: pane.drawing.toggle_split()},
     panel=PANEL,
 )

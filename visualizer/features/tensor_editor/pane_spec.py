@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.tensor_editor.presenter import PANEL
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -33,7 +33,6 @@ PANE = PaneSpec(
     "visualizer.features.tensor_editor.widget:NumberTablePane",
     connect,
     "F7",
-    Area.RIGHT,
     is_open=True,
     panel=PANEL,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.token_strip.presenter import PANEL
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -24,7 +24,6 @@ PANE = PaneSpec(
     "visualizer.features.token_strip.widget:TokenPane",
     connect,
     "F4",
-    Area.RIGHT,
     is_open=True,
     panel=PANEL,
     commands={

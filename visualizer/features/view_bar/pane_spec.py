@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -27,7 +27,6 @@ PANE = PaneSpec(
     "visualizer.features.view_bar.colours_widget:ColoursPane",
     connect,
     "F11",
-    Area.RIGHT,
     is_open=True,
     opened_by=("view.set_limits typed",),
 )

@@ -1,4 +1,4 @@
-"""A step's caption is one sentence, and its words and numbers are true."""
+"""A step is described in one sentence, and its words and numbers are true."""
 
 from __future__ import annotations
 
@@ -571,7 +571,7 @@ def test_a_cell_is_told_as_in_its_pane_and_with_its_head() -> None:
 
 
 # Each line of the golden file: settings joined by commas | text | stage and row | sentence.
-GOLDEN = (Path(__file__).parents[2] / "golden" / "sentences.txt").read_text(encoding="utf-8")
+GOLDEN = (Path(__file__).parents[1] / "golden" / "sentences.txt").read_text(encoding="utf-8")
 EVERYTHING, NOTHING = BooleanMatrix.of(np.ones((6, 6))), BooleanMatrix.of(np.zeros((6, 6)))
 SECOND_ROW = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
 SETTINGS: dict[str, dict[str, Any]] = {
