@@ -36,7 +36,7 @@ Held = TypeVar("Held")
 
 
 class IdentityKey(Generic[Held]):
-    """A part of a cache key that is compared by identity and is never modified."""
+    """Part of a cache key that compares a value by identity; the value is never modified."""
 
     def __init__(self, held: Held) -> None:
         self.held = held
@@ -74,7 +74,7 @@ class HeatmapAxis(Struct, frozen=True):
 
     @property
     def is_token(self) -> bool:
-        """Whether its labels are tokens."""
+        """Whether the labels are tokens."""
         return self.name in {"query", "key", "token"}
 
     @property
@@ -101,39 +101,39 @@ class Heatmap(Struct, frozen=True, eq=False):
     fold : HeadAggregate or None
         How the heads are aggregated; None for a single head or a stage without heads.
     label : str
-        The name of its head or text, next to its rows.
+        The name of the panel's head or text, which is shown next to its rows.
     values : numpy.ndarray
-        [row, column]; each is a value of the trace, or the value with the largest magnitude in a
-        block.
+        [row, column]; values of the trace or, if cells are pooled, the value with the largest
+        magnitude in each block.
     forbidden, dropped : numpy.ndarray or None
-        Boolean, of the same shape: cells without a value on the scale.
+        Boolean, of the same shape as the values: forbidden cells, and cells removed by dropout.
     sums : numpy.ndarray or None
-        Row sums; None unless a row that should sum to 1 does not.
+        Row sums; None unless some row that should sum to 1 does not.
     notes : tuple of str
         Notes on the panel, from the shortest to the longest.
     unit : str
-        The unit of its values.
+        The unit of the values.
     side : tuple of int
-        Numbers of drawn rows and columns without zoom, for which space is reserved.
+        Number of drawn rows and of drawn columns without zoom, for which space is reserved.
     ends : numpy.ndarray or None
         The largest magnitude of each row or block of rows, [row, 1], if the colour scale is by row;
         [1, column] if the panel is transposed.
     hidden : numpy.ndarray or None
         Boolean, of the same shape as the values: cells that are not drawn.
     uneven_cells : numpy.ndarray or None
-        Boolean, of the same shape: cells that only one side of a comparison forbids.
+        Boolean, of the same shape as the values: cells that only one of two runs forbids.
     part : ComparedSide
-        Its role in a comparison.
+        The panel's role in a comparison.
     linked_panels : frozenset of (stage, head, fold)
         The other panels whose cursor and highlights this panel also shows.
     is_unlinked : bool
         Whether the panel shows no cursor, because its tokens differ from those of other panels.
     layer : int or None
-        Its layer, if rows are layers and columns are heads.
+        The panel's layer, if the rows of the board are layers and its columns are heads.
     is_marked : bool
-        Whether its title is emphasized.
+        Whether the panel's title is emphasized.
     is_share : bool
-        Whether its values are shares of a row, before or after dropout.
+        Whether the values are attention weights, before or after dropout.
     """
 
     key: Hashable
@@ -185,7 +185,7 @@ class Heatmap(Struct, frozen=True, eq=False):
 
     @property
     def column(self) -> tuple[str | None, str]:
-        """The key shared by all panels of its column."""
+        """The key shared by all panels of a column."""
         return (self.stage if self.layer is None else None), self.title
 
     @property
@@ -200,7 +200,7 @@ class Heatmap(Struct, frozen=True, eq=False):
 
     @property
     def is_zoomed(self) -> bool:
-        """Whether only a part of it is visible."""
+        """Whether only a part of the matrix is visible."""
         return self.rows.part is not None or self.columns.part is not None
 
 
@@ -274,7 +274,7 @@ class Board(Struct, frozen=True, eq=False):
         The leading index of the selected text or layer, if there are panels of several texts or
         layers.
     said : str
-        Description of the comparison, for the caption of a figure.
+        Description of the comparison, for the caption of an exported figure.
     flow : FlowPanels or None
         The panels as one flow from tokens to output; None if they are arranged by stage and head.
     """
@@ -329,5 +329,5 @@ def stage_and_side(panel: Heatmap | Cell) -> StageSide:
 
 @lru_cache(maxsize=32)
 def numbered_labels(count: int) -> tuple[str, ...]:
-    """Return the labels of an axis that does not count tokens."""
+    """Return the labels of an axis other than tokens: the numbers from 1 to `count`."""
     return tuple(str(number) for number in range(1, count + 1))

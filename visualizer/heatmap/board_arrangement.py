@@ -1,4 +1,4 @@
-"""Choose the arrangement of a board's panels: bands, groups of heads, pages and size.
+"""Chooses the arrangement of a board's panels: bands, groups of heads, pages and size.
 
 Of all arrangements that fit in both directions, the one with the largest panels is chosen. The
 current arrangement is kept unless another one is at least 1.5 times as good. The geometry is
@@ -46,15 +46,12 @@ MAX_CELL_PX = 144
 MIN_SIDE_PX = 48
 """Minimum side of a panel, in pixels; if it does not fit, the board scrolls."""
 READABLE_CELL_PX = 32
-"""Side of a cell with room for its number; the target for short texts with any head count."""
+"""Side, in pixels, of a cell with room for its number; the target size for short texts."""
 MAX_SHORT_TEXT_TOKENS = 12
 COMFORTABLE_SIDE, COMFORTABLE_CELL = 128, 22
-"""Panels with a side or cells of at least this size are large enough for any head count.
-
-If no arrangement reaches either, panels are smaller.
-"""
+"""Sides, in pixels, of a panel and of a cell; a panel that reaches either is large enough."""
 COMFORTABLE_GRID_SIDE_PX = 96
-"""Comfortable side if only one stage is shown."""
+"""Side of a panel that is large enough if only one stage is shown, in pixels."""
 GAP, GROUP_GAP, EDGE = 16, 28, 12
 LABEL_TOP_MARGIN_PX = 8
 """Space above the key labels; highlighted labels are bold, and therefore longer."""
@@ -119,14 +116,14 @@ class PanelArrangement(Struct, frozen=True):
 
 
 class ColumnMeasures:
-    """Measures of a board's column that affect its placement.
+    """The measures of one column that affect the placement of the board's panels.
 
     Parameters
     ----------
     column : tuple of Heatmap
         The panels of a stage.
     has_other_rows : bool
-        Whether its row tokens differ from those of the preceding column.
+        Whether the row tokens differ from those of the preceding column.
     """
 
     def __init__(self, column: tuple[Heatmap, ...], has_other_rows: bool) -> None:
@@ -137,7 +134,7 @@ class ColumnMeasures:
         self.rows, self.columns = len(first.rows.labels), len(first.columns.labels)
         self.drawn = first.side
         self.narrowest = max(map(min_column_head_width, column))
-        if not self.is_headed:  # may be below another, with a one-line title
+        if not self.is_headed:  # it may be below another panel, with a one-line title
             self.narrowest = max(self.narrowest, panel_title_width(first))
         self.sums = max(map(row_sums_width, column))
         self.has_shared_notes = len({one.notes for one in column}) == 1
@@ -153,7 +150,7 @@ class ColumnMeasures:
 
 
 class BoardMeasures:
-    """Lengths of a board's parts on a canvas, in any arrangement.
+    """Computes the sizes and positions of a board's parts on a canvas, for any arrangement.
 
     Parameters
     ----------

@@ -117,21 +117,21 @@ class PanelSlot(Struct, frozen=True, dict=True):
     cell_width, cell_height : float
         Size of one cell.
     has_row_labels : bool
-        Whether it is the first panel of its row or head; the others share its labels.
+        Whether the panel is the first one of its row or head; the others share its labels.
     has_column_labels : bool
         Whether the keys are labelled above this panel rather than above a panel higher up.
     numbers : CellNumberFormat or None
-        Format of its numbers; None if they do not fit.
+        Format of the cells' numbers; None if the numbers do not fit.
     panel_notes : tuple of str
         Notes below the panel that the other panels of its column do not share.
     longest : float
-        Width to which its labels are shortened.
+        Width to which labels are shortened.
     head_at : tuple of float or None
         Position of its head label, relative to the corner of its cells; None without a label.
     is_head_short : bool
         Whether there is only room for the head number.
     title : TitlePlacement
-        Placement of its title.
+        Placement of the panel's title.
     """
 
     heatmap: Heatmap
@@ -260,7 +260,7 @@ class LayerCell(Struct, frozen=True):
 
 
 class MenuPlace(Struct, frozen=True):
-    """A place on the board that has a context menu.
+    """A place on the board for which a context menu is opened.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ class MenuPlace(Struct, frozen=True):
     head : int or None
         The head of the tab or panel label at the place.
     is_tab : bool
-        Whether it is a tab of the flow board.
+        Whether the place is a tab of the flow board.
     token : int or None
         The token of a label.
     role : TokenRole
@@ -434,7 +434,7 @@ class BoardLayout(Struct, frozen=True, dict=True):
     flow: FlowPlacement | None = None
 
     def has_same_positions(self, other: BoardLayout) -> bool:
-        """Return whether panels have the same positions in both layouts; False if unknown."""
+        """Return whether both layouts are known to have the same positions."""
         if self.flow and other.flow:
             return self.flow.layout is other.flow.layout
         is_same = self.placed_panels is not None and self.placed_panels is other.placed_panels

@@ -1,7 +1,7 @@
 """Context menus of the heatmaps, for cells, headings, heads and tokens.
 
-A menu contains only the commands that work at its place. The menu key opens the menu of the pinned
-cell, or else of the cell under the pointer.
+A menu contains only the commands that apply to its place. The menu key opens the menu for the
+pinned cell, or else for the cell under the pointer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class BoardMenuActions(Struct, frozen=True):
-    """The controllers that menu entries call.
+    """The functions that menu entries call.
 
     Parameters
     ----------

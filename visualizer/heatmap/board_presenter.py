@@ -1,4 +1,4 @@
-"""Present the board as one value: panels of the visible stages, cursor and highlights."""
+"""Presents the board's contents: panels of the visible stages, cursor and highlights."""
 
 from __future__ import annotations
 
@@ -213,20 +213,20 @@ def describe_exactness(resolved: ResolvedView) -> str:
 
 
 def _drawn_sources(resolved: ResolvedView) -> Iterator[PanelSource]:
-    """Yield the panels of a text that does not fit in memory; visible parts are drawn on demand."""
+    """Yield the sources of all panels and the minimap if matrices are computed in blocks."""
     yield from _panel_sources(resolved)
     if resolved.overview and resolved.run.trace.is_blockwise:
         yield head_overview_source(resolved, resolved.overview, resolved.overview_head)
 
 
 def _long_text_thumbnails(resolved: ResolvedView) -> tuple[PanelSource, ...]:
-    """Return the thumbnails of a text that does not fit in memory; they are never drawn exactly."""
+    """Return the sources of the thumbnails of a long text, which are never drawn exactly."""
     is_shown = resolved.flow is not None and resolved.run.trace.is_blockwise
     return thumbnail_sources(resolved) if is_shown else ()
 
 
 def _panel_sources(resolved: ResolvedView) -> Iterator[PanelSource]:
-    """Yield the panel sources, without the minimap."""
+    """Yield the sources of the panels, without the minimap, if matrices are computed in blocks."""
     if not resolved.run.trace.is_blockwise:
         return
     for stage in resolved.shown_stages:
@@ -279,7 +279,7 @@ def present_board(resolved: ResolvedView, previous: Board) -> Board:
 
 
 def _stage_panel_sources(resolved: ResolvedView, stage: Stage) -> Iterator[PanelSource]:
-    """Yield a stage's panels: one per text or layer, or one per head."""
+    """Yield the sources of a stage's panels: one per text or layer, or one per head."""
     if not resolved.is_spread:
         for head_or_aggregate in resolved.rows_of(stage):
             yield PanelSource(resolved, stage, *head_or_aggregate)
@@ -290,7 +290,7 @@ def _stage_panel_sources(resolved: ResolvedView, stage: Stage) -> Iterator[Panel
 
 
 def _panels_key(resolved: ResolvedView) -> Hashable:
-    """Return a key for the values that the panels of a view read."""
+    """Return a key for the values from which the panels of a view are drawn."""
     is_late = resolved.run.trace.is_blockwise  # shown immediately, as far as it is drawn
     shown = () if is_late else resolved.shown_stages
     extents = frozenset(resolved.extent(stage).blocks for stage in shown)

@@ -160,7 +160,7 @@ def highlight_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: The
     line = panel_margins_paint.label_room(slot.heatmap.rows, slot.cell_height)
     shown = panel_margins_paint.visible_labels(slot.heatmap.rows, slot.cell_height)
     for at in _neighbouring_labels(slot.heatmap.rows, shown, row, slot.cell_height, line):
-        # Otherwise, it would protrude from under the highlighted label.
+        # Otherwise, the other label would protrude from under the highlighted one.
         box = panel_margins_paint.row_label_box(slot, at)
         painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
     spare = max(0.0, lit.height() - max(line, slot.cell_height)) / 2

@@ -50,8 +50,8 @@ class _Viewport(QWidget):
 class CellScrollArea(QAbstractScrollArea):
     """Emits signals for hovering, clicks and arrow keys; subclasses map points to cells.
 
-    `cellHovered` and `cellClicked` emit a `Cell` or None; `moved` emits the numbers of rows to move
-    down and of columns to move right.
+    `cellHovered` and `cellClicked` are emitted with a `Cell` or None; `moved` is emitted with the
+    number of rows to move down and the number of columns to move right.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart

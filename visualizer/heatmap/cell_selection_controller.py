@@ -1,4 +1,4 @@
-"""Controller of the cell selection, by hovering, pinning, marking and moving."""
+"""Hovers, pins and marks cells, and moves the pinned cell."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class CellTable(QAbstractScrollArea):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Table
     pointed = Signal(str)
-    """Emits the description of the hovered or else the focused cell; empty without such a cell."""
+    """Emitted with the description of the hovered or focused cell; empty if there is none."""
     chosen = Signal(int, int)
 
     def __init__(self, name: str, keys: str) -> None:

@@ -102,7 +102,7 @@ class HighlightedStep(Struct, frozen=True):
         Display time in milliseconds; None while playback is paused, and 0 for the quick rows of a
         tour, during which the tour's full row remains highlighted.
     kind : MotionKind
-        How the inputs become the result.
+        How the step's inputs are combined into its result.
     terms : StepTerms or None
         The terms; None if the inputs only move.
     """
@@ -245,7 +245,7 @@ class Highlights(Struct, frozen=True):
 
 
 def before_step(highlights: Highlights) -> Highlights:
-    """Return highlights in which the result of the step is not computed yet."""
+    """Return the highlights as they are before the result of the step is computed."""
     if highlights.step is None:
         return highlights
     result = highlights.step.computations[0].result

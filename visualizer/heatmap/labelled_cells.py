@@ -24,7 +24,7 @@ class LabelledCells(Struct, frozen=True, eq=False):
     Parameters
     ----------
     values : ndarray
-        [row, column]; NaN if a number is unknown.
+        [row, column]; NaN where a number is unknown.
     rows, columns : tuple of str
         Titles of the rows and columns.
     low, high : float

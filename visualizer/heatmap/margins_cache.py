@@ -61,7 +61,7 @@ class PanelPixmap(Struct, frozen=True, eq=False):
 
 
 class PanelMarginsPixmapCache:
-    """Cache of panel pixmaps without values."""
+    """Caches pixmaps of panels without their values, and pixmaps of column titles."""
 
     def __init__(self) -> None:
         self._frames: OrderedDict[Hashable, QPixmap] = OrderedDict()
@@ -138,7 +138,7 @@ class PanelMarginsPixmapCache:
 
 
 class FlowPixmapCache:
-    """Cached pixmap of everything on the flow board except the cells of its columns.
+    """Caches a pixmap of everything on the flow board except the cells of its columns.
 
     Painting all texts takes longer than painting the numbers, and usually only numbers change, so
     only the parts that have changed are painted again.

@@ -35,7 +35,7 @@ RAMP_MARGIN_PX = 5
 
 
 def footer_height(heatmap: Heatmap, notes: int = 0) -> float:
-    """Return the height below a panel's cells for the ends of its own scale and its own notes.
+    """Return the height needed below a panel's cells for the ends of its own scale and its notes.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _format_ends(colour: ColourScale) -> tuple[str, str]:
 
 
 def label_overhang(cell: float, line: float | None = None) -> float:
-    """Return how far the first row's label extends above its cell if cells are small.
+    """Return how far a row's label extends above its cell if cells are lower than the label.
 
     Parameters
     ----------
@@ -234,12 +234,12 @@ def head_label_width(heatmap: Heatmap, is_short: bool) -> float:
 
 
 def widest_label_width(labels: tuple[str, ...]) -> float:
-    """Return the width of the widest label among the first ones; others are elided if necessary."""
+    """Return the width of the widest of the first labels; wider ones are elided."""
     return _measure_widest(labels[:MAX_MEASURED_LABELS], system_font())
 
 
 def widest_row_label_width(axis: HeatmapAxis) -> float:
-    """Return the width of the widest row label; for many tokens, positions are shown instead."""
+    """Return the width of the widest row label or, for many tokens, of the widest position."""
     count = len(axis.labels)
     has_places = axis.is_token and count >= MIN_POSITION_TOKENS
     place = _measure_widest((f"{count:,}",), system_font()) if has_places else 0.0
@@ -247,7 +247,7 @@ def widest_row_label_width(axis: HeatmapAxis) -> float:
 
 
 MIN_POSITION_TOKENS = 100
-"""Number of tokens below which positions fit into the minimum gutter."""
+"""Number of tokens below which position labels fit into the minimum gutter."""
 MAX_MEASURED_LABELS = 200
 """Maximum number of labels that are measured.
 

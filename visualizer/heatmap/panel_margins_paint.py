@@ -1,4 +1,4 @@
-"""Paints the area around a panel's cells: labels, header, notes and column headers."""
+"""Paints the area around a panel's cells: labels, titles, colour scales and notes."""
 
 from __future__ import annotations
 

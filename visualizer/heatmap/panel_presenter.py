@@ -1,4 +1,4 @@
-"""Present one heatmap of a stage: its values, labels, colours, marks and notes."""
+"""Presents one heatmap of a stage: values, labels, colours, marks and notes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PanelSource:
     Parameters
     ----------
     leading : tuple of int, optional
-        The leading index of its layer and text; by default, that of the selected ones.
+        The leading index of the panel's layer and text; by default, of the selected ones.
     extent : PoolingExtent, optional
         The drawn part; by default, the visible part shared by all panels.
     lens : WeightTransform, optional
@@ -136,7 +136,7 @@ class PanelSource:
 
     @property
     def exact_row_share(self) -> float:
-        """The share of its rows that are exact."""
+        """The fraction of the panel's rows with exact values."""
         return min(
             tensor.exact_row_share(*self.extent.blocks, self.drawn_index)
             for tensor in self._read_tensors
@@ -144,7 +144,7 @@ class PanelSource:
 
     @property
     def drawn_share(self) -> float:
-        """The share of its rows that were at least sampled."""
+        """The fraction of the panel's rows that have been computed exactly or sampled."""
         return min(
             tensor.drawn_share(*self.extent.blocks, self.drawn_index)
             for tensor in self._read_tensors
@@ -167,7 +167,7 @@ class PanelSource:
 
     @property
     def _read_tensors(self) -> tuple[CachedTensor, ...]:
-        """The tensors from which it is drawn: its own values, and those before dropout."""
+        """The tensors from which the panel is drawn: its own values, and those before dropout."""
         before = (
             None if self.by or self.lens is not WeightTransform.PLAIN else self._before_dropout()
         )
@@ -175,7 +175,7 @@ class PanelSource:
 
     @property
     def text(self) -> int:
-        """The index of its text."""
+        """The index of the panel's text in the batch."""
         return self.trace.axis_position("text", self.leading)
 
     def _shown_masking(self) -> MaskingSpec | None:
@@ -372,7 +372,6 @@ def head_overview_source(resolved: ResolvedView, name: str, head: int) -> PanelS
     """Return the source of the whole panel of a stage's head, pooled."""
     stage = resolved.run.trace.stage(name)
     room = resolved.view.room if resolved.run.trace.is_blockwise else OVERVIEW_SIDE_CELLS
-    extent = resolved.full_extent(
-        stage, room
-    )  # a long text's panel is drawn once for the board and the minimap
+    # With the board's room, a long text's panel is drawn once for the board and the minimap.
+    extent = resolved.full_extent(stage, room)
     return PanelSource(resolved, stage, head, None, extent=extent)

@@ -44,7 +44,7 @@ class StepMotionController(QObject):
     resultShown = Signal()
     """Emitted when the result of a step is shown, after a motion or without one."""
     repaintRequested = Signal(QRegion)
-    """Emits the part of the board that the moving cells cover or have covered."""
+    """Emitted with the part of the board that the moving cells cover or have covered."""
 
     def __init__(
         self,

@@ -100,7 +100,7 @@ class BoardCanvas(CellScrollArea):
     """Shows all panels of a board, with highlights, cursor and minimap."""
 
     roomChanged = Signal(int)
-    """Emits the number of cells that fit along the side of a panel."""
+    """Emitted with the number of cells that fit along the side of a panel."""
     arranged = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -113,7 +113,7 @@ class BoardCanvas(CellScrollArea):
         self._fresh: Mapping[DrawnStage, PendingCells] = {}
         self._message = ""
         self._marked_place: LayerCell | MenuPlace | None = None
-        """The weight of a layer or the label of a token under the pointer."""
+        """The layer weight or the token label under the pointer."""
         self._is_stale = self._is_to_arrange = False
         self.board_layout = BoardLayout((), 0, 0, 0)
         self._seen = QSize()
@@ -527,36 +527,36 @@ MIN_PINCH_FACTOR = 0.1
 
 
 class BoardView(BoardCanvas):
-    """Board canvas with mouse, wheel and keyboard input."""
+    """Board canvas that handles mouse, wheel and keyboard input."""
 
     leadingHovered = Signal(tuple)
-    """Emits the leading index of the hovered panel, if it differs from the current one."""
+    """Emitted with the leading index of the hovered panel if it differs from the current one."""
     zoomed = Signal(float, str, float, float)
-    """Emits the zoom factor, the stage, and the fractional row and column at which to zoom."""
+    """Emitted with the zoom factor, the stage, and the fractional row and column to zoom at."""
     enlarged = Signal(object)
-    """Emits a cell of the panel to enlarge, after a double-click or on Enter."""
+    """Emitted with a cell of the panel to enlarge, after a double-click or on Enter."""
     pageChanged = Signal(str, int)
-    """Emits a description of the current page of heads and how long to show it, in milliseconds."""
+    """Emitted with a description of the current page of heads, and its display time in ms."""
     dragged = Signal(str, int, int)
-    """Emits a stage and the number of rows and columns by which it was panned."""
+    """Emitted with a stage, and the numbers of rows and columns by which it was panned."""
     headChosen = Signal(int)
-    """Emits the head to bring to the front of the flow board."""
+    """Emitted with the head to bring to the front of the flow board."""
     allHeadsRequested = Signal()
     menuRequested = Signal(object, QPoint)
-    """Emits the place of a context menu, and the position on the screen at which to open it."""
+    """Emitted with the place for which to open a context menu, and the position on the screen."""
     stageFocused = Signal(str)
-    """Emits the stage to show as large as possible on the flow board."""
+    """Emitted with the stage to show as large as possible on the flow board."""
     tokenChosen = Signal(int, TokenRole)
-    """Emits a token and its role when the label of the token is clicked."""
+    """Emitted with a token and its role when the label of the token is clicked."""
     layerChosen = Signal(str)
-    """Emits a layer when its name is clicked."""
+    """Emitted with a layer when its name is clicked."""
     parameterHovered = Signal(object)
-    """Emits the layer weight under the pointer, or None when the pointer leaves it."""
+    """Emitted with the layer weight under the pointer, or None when the pointer leaves it."""
     parameterClicked = Signal(object)
     described = Signal()
     """Emitted when `description` changes."""
     scrubbed = Signal(str, float)
-    """Emits a stage and the fraction of the stage to seek to, while a heading is dragged."""
+    """Emitted with a stage and the fraction of it to seek to, while a heading is dragged."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -849,7 +849,7 @@ class BoardView(BoardCanvas):
         return super().viewportEvent(event)
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
-        """Return the panel that has a cell at a point of the viewport."""
+        """Return the panel whose cells contain a point of the viewport."""
         return (
             None
             if point.y() < self.board_layout.head

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 AUTOSAVE_DELAY_MS = 1000
 """Delay before an autosave, in milliseconds, so that one autosave covers several changes."""
 PAUSE_FACTOR = 20
-"""Minimum pause after an autosave, as a multiple of its duration; some files are gigabytes."""
+"""Minimum delay of the next autosave, as a multiple of the duration of the last one."""
 
 RETRY_DELAY_MS = 5000
-"""Delay, in milliseconds, before a failed autosave is retried, for example on a full disk."""
+"""Delay, in milliseconds, before a failed autosave is retried; the disk may have been full."""
 
 
 class AutosaveController(QObject):
@@ -95,7 +95,7 @@ class AutosaveController(QObject):
         self._recovery.inherited.append(left)
 
     def find_crash_recoveries(self) -> None:
-        """Search for recovery files of crashed programs."""
+        """Search for the recovery files that crashed programs left."""
         self._worker.ask(self._recovery.abandoned_files)
 
     def _handle_result(self, answer: list[RecoveredDocument] | int | None) -> None:

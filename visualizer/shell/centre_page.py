@@ -19,7 +19,7 @@ HEATMAP_FIELDS = (
     *("flow", "stages", "folds", "large", "spread", "zoom", "lens"),
     *("comparison", "guess", "painting", "lesson"),
 )
-"""Fields of a view with changes that are visible only in the heatmaps."""
+"""Fields of a view whose changes are visible only in the heatmaps."""
 
 
 class CentrePage(QWidget):

@@ -58,7 +58,7 @@ Panel = TypeVar("Panel")
 
 
 class WindowState(Struct, frozen=True, eq=False):
-    """Decides which commands are enabled and which are checked.
+    """State of a window that determines which commands are enabled and which are checked.
 
     A condition is evaluated again when a part of the state that it reads has been replaced.
     """
@@ -370,7 +370,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("text.edit_second", EDIT, "Edit second te&xt",
         lambda c: c.settings_bar.edit_second(),
         ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.panel(SETUP_PANEL).second is not None,
-        tip="The second text of a pair, or the beginning of the decoder’s text"),
+        tip="Edit the second text of a pair, or the beginning of the decoder’s text"),
     WindowCommand("token_selection.find", EDIT, "&Find token",
         lambda c: c.docks.open_and_run("token_selection.find"), ("Ctrl+F",)),
     WindowCommand("token_selection.go_to_largest_weight", EDIT, "Go to next largest &weight",
@@ -390,7 +390,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.setup.toggle_mask(),
         ("Ctrl+M",), is_enabled=_has_module,
         is_checked=lambda now: bool(now.document.get("causal")),
-        tip="Tokens do not attend to later tokens"),
+        tip="Prevent tokens from attending to later tokens"),
     WindowCommand("mask_edit.toggle", MODULE, "&Paint the mask or cut edges",
         lambda c: c.mask_edit_controller.toggle(), ("Ctrl+Shift+K",),
         is_enabled=lambda now: _has_module(now) or _can_edit_heads(now),
@@ -439,7 +439,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("attribution.toggle_ablations", MODULE, "Ablate &each head or stop",
         lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
         is_enabled=_can_ablate, is_checked=lambda now: now.panel(ATTRIBUTION_PANEL).is_ablating,
-        tip="Run the model once per head, without this head, and show the effect in Attribution"),
+        tip="Run the model once without each head, and show the effects in the Attribution pane"),
     WindowCommand("head_measurement.toggle", MODULE, "Measure heads o&f a long text or stop",
         lambda c: c.head_measurement_controller.toggle(), ("Ctrl+Alt+Q",),
         is_enabled=lambda now: now.measurement is not None,
@@ -479,7 +479,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("module.open_settings", MODULE, "All &settings…",
         lambda c: c.settings_bar.open_more(), ("F2", "Ctrl+Alt+,"), has_separator=True,
         is_enabled=_has_module,
-        tip="Scale, positions, masks, seeds, precision and all other module settings"),
+        tip="Change the scale, positions, masks, seeds, precision and all other module settings"),
     WindowCommand("playback.toggle", PLAY, "&Play or pause",
         lambda c: c.playback_controller.toggle(),
         ("Space",), icon="play", has_local_shortcut=True, appearance=_play_or_pause),
@@ -534,7 +534,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("comparison.compare_samples", COMPARE, "Compare &dropout samples",
         lambda c: c.comparison_controller.compare_dropout_samples(), ("Ctrl+U",),
         is_enabled=_has_numbers,
-        tip="Compare samples of dropout with their mean"),
+        tip="Compare dropout samples with their mean"),
     WindowCommand("comparison.scale_samples 1", COMPARE, "Double sa&mple count",
         lambda c: c.comparison_controller.scale_samples(1), ("Ctrl+>",),
         is_enabled=_can_add_samples),

@@ -1,4 +1,4 @@
-"""All controllers of a main window; each depends only on those above it."""
+"""All controllers of a main window; each depends only on those that are created before it."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class DocumentController(QObject):
     modelRequested = Signal(object)
     """Requests that the model in the given folder is opened."""
     imageRequested = Signal(object)
-    """Requests running the vision model on an image file; if None, the user chooses the file."""
+    """Requests that the vision model runs on an image file; None asks the user for the file."""
     quitRequested = Signal()
     lessonLeft = Signal()
     """Requests that the lesson is closed and the user's document is shown again."""
@@ -249,7 +249,7 @@ class DocumentController(QObject):
         self._send_request(partial(_read_example, read, document, colouring))
 
     def show_opened(self, saved: SavedDocument, path: Path | None) -> None:
-        """Show a document; only a document file keeps its path; a titled document is unsaved."""
+        """Show a document, as unsaved if it has a title; only a document file keeps its path."""
         is_own = path is not None and path.suffix.lower() == DOCUMENT_SUFFIX
         self.path = path if is_own else None
         self._version = saved.version
@@ -384,7 +384,7 @@ class DocumentController(QObject):
     # ------------------------------------------------------------------ closing
 
     def may_close(self, then: Callable[[], object]) -> bool:
-        """Return whether closing is safe; otherwise ask the user, and call `then` when it is."""
+        """Return whether closing is safe; if not, ask the user or wait, and then call `then`."""
         if self._writes:  # `then` calls this again and asks about any other changes
             self._then = then
             self._show_message(f"{CLOSING_NOTICE}.", 0)
@@ -515,7 +515,7 @@ class DocumentController(QObject):
 
 
 def _is_model_folder(path: Path) -> bool:
-    """Return whether a folder may be a model; one with a suffix must contain model files."""
+    """Return whether a path may be a model folder; if it has a suffix, check for model files."""
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import is_model_folder
 

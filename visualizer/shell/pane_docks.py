@@ -264,7 +264,7 @@ def _set_up_tab_bar(bar: QTabBar) -> None:
 
 
 class PaneDocks(QObject):
-    """Manages the panes of a window: its dock widgets, and the panes in its centre."""
+    """Manages the panes of a window: those in docks, and those in place of the heatmaps."""
 
     changed = Signal(object)
     """Emitted with the ids of the panes that are needed; of tabbed panes, only the front one."""

@@ -205,7 +205,7 @@ class PresenterMode(QObject):
             self._docks.leave_heatmaps()
 
     def _shows_all_heads(self) -> bool:
-        """Whether heads are shown side by side, instead of the flow board."""
+        """Return whether heads are shown side by side, instead of the flow board."""
         resolved = self._workspace.screen.resolved
         is_single = resolved is not None and not (resolved.is_spread or resolved.comparison)
         return resolved is not None and is_single and resolved.flow is None

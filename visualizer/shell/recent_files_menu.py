@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RecentFilesMenu(QObject):
-    """Menu that records files and lists them when it is shown."""
+    """Records opened and saved files, and lists them when the menu is shown."""
 
     chosen = Signal(object)
 

@@ -71,9 +71,7 @@ class RecoveryPrompt(QObject):
             show_warning(self._window, "Cannot recover", error.sentence)
         else:
             self.failed.emit("".join(traceback.format_exception(error)))
-        if (
-            self._is_opening
-        ):  # continue with the other documents; this one is offered again at the next start
+        if self._is_opening:  # this document is offered again at the next start
             del self._left[0]
             self._open_next()
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class ScreenAnnouncer:
     """Announces the cell or the step that the user reaches by keyboard, and new notices.
 
-    Hovered cells and the steps of running playback are not announced; this would never end.
+    Hovered cells and the steps of running playback are not announced, because there are too many.
     """
 
     def __init__(self, board: QWidget) -> None:

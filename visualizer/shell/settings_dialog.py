@@ -155,7 +155,7 @@ class SettingsDialog(QDialog):
         sizes = [(size, f"{size}%" if size else "Automatic") for size in TEXT_SIZES_PERCENT]
         maps, signed = ([(each.id, each.title) for each in maps_of_kind(kind)] for kind in MapKind)
         self.scheme = self._add_list(
-            "Theme", SCHEME_CHOICES, "Figures are exported on white in any theme"
+            "Theme", SCHEME_CHOICES, "Figures are exported on a white background in any theme"
         )
         self.text_size = self._add_list("Text size", sizes, "Relative to the system text size")
         self.map = self._add_list("Colours of weights", maps, "In this window and new ones")

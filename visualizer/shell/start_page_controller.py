@@ -1,4 +1,4 @@
-"""Shows the start page over the content of the window, and opens the user's choice."""
+"""Shows the start page over the content of the window, and opens what the user chooses."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class DropHandler(QObject):
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        # The events of dragging are subclasses of QDropEvent.
+        # Drag events are subclasses of QDropEvent.
         if isinstance(event, QDropEvent) and self._accepts_drop(event):
             # If the action were “move”, a file manager would delete the file afterwards.
             event.setDropAction(Qt.DropAction.CopyAction)
@@ -304,9 +304,8 @@ class MainWindow(QMainWindow):
             is_refined = pane.panel is not None and pane.panel.is_refined
             if pane.id in self.panes and is_refined and not pane.is_painted_first:
                 self.panes[pane.id].show_screen(screen, self.theme)
-        if self._had_weights != bool(
-            screen.panel(TOKENS_PANEL).weights
-        ):  # some commands depend on them
+        # Some commands depend on the weights.
+        if self._had_weights != bool(screen.panel(TOKENS_PANEL).weights):
             self.show_commands()
         self._show_facts(screen)
         screen.panels.build_all()

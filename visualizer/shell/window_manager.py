@@ -158,9 +158,8 @@ class WindowManager(QObject):
         if self.lab:
             self._show_lab()
         elif self._making is None or not self._making.is_working:
-            QGuiApplication.setQuitOnLastWindowClosed(
-                False
-            )  # the last window may be closed before the lab has opened
+            # The last window may be closed before the lab has opened.
+            QGuiApplication.setQuitOnLastWindowClosed(False)
             self._making = IncrementalTask(self._create_lab_in_steps(), self)
             self._making.ended.connect(self._finish_lab_creation)
 

@@ -22,7 +22,7 @@ VALUE_PROPERTY = "accessible value"
 
 
 class AccessibleWidget(QAccessibleWidget):
-    """Accessible interface that has the role of the widget's class, and a text value."""
+    """Accessible interface with the role that the widget's class defines, and a text value."""
 
     def text(self, kind: QAccessible.Text) -> str:
         if kind is QAccessible.Text.Value:
@@ -31,7 +31,7 @@ class AccessibleWidget(QAccessibleWidget):
 
 
 def _create_interface(name: str, thing: QObject) -> AccessibleWidget | None:
-    """Return an interface if the widget's class defines `ACCESSIBLE_ROLE`."""
+    """Return an interface for a widget whose class defines `ACCESSIBLE_ROLE`, else None."""
     role = getattr(thing, "ACCESSIBLE_ROLE", None)
     return (
         AccessibleWidget(thing, role) if role is not None and isinstance(thing, QWidget) else None

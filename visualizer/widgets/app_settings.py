@@ -1,4 +1,4 @@
-"""Settings stored between sessions: window state, appearance, recent files, autosave."""
+"""Settings that are stored between sessions: windows, appearance, last file, autosave, device."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def user_data_folder() -> Path:
 
 
 def settings_file() -> SettingsFile:
-    """Return the file of the settings; it may not exist yet."""
+    """Return the settings file; it may not exist yet."""
     try:
         return _settings_file(settings_path())
     except OSError:  # as in `user_data_folder`
@@ -103,7 +103,7 @@ TEXT_SIZES_PERCENT = (AUTOMATIC_TEXT, 100, 115, 130, 150, 175, 200)
 """Text sizes, as percentages of the system text size."""
 LAST_RUN, FOLDED = "lab/run", "lab/folded"
 ACROSS, MIDDLE, RIGHT = "lab/across", "lab/middle", "lab/right"
-"""Keys of the lab's splitters: main, middle column and right column."""
+"""Settings keys for the sizes of the lab's splitters: main, middle column, right column."""
 NOTICE_MS = 20_000
 """Display time of important messages in the status bar, in milliseconds."""
 MAX_SIZE_DIGITS = 5
@@ -111,7 +111,7 @@ MAX_SIZE_DIGITS = 5
 
 
 class WindowKeys(Struct, frozen=True):
-    """Settings keys for the geometry and state of one kind of window."""
+    """Settings keys for the geometry, the state and their checksum, for one kind of window."""
 
     geometry: str
     state: str
@@ -175,7 +175,7 @@ def save_collapsed(names: frozenset[str]) -> None:
 
 
 def restore_window(window: QMainWindow, keys: WindowKeys) -> bool:
-    """Restore a window's geometry and state; return whether this succeeded."""
+    """Restore a window's geometry and state; return whether both were restored."""
     states = _intact_states(keys.seal, (keys.geometry, keys.state))
     if not states:
         return False
@@ -285,7 +285,7 @@ def save_text_size(size: int) -> None:
 
 
 def load_colour_maps() -> ColourOptions:
-    """Return the colour maps for new windows; a missing or invalid map has its default."""
+    """Return the colour maps for new windows; a missing or invalid map is replaced."""
     default = ColourOptions()
     return ColourOptions(
         sequential=_load_map(MapKind.SEQUENTIAL, default.sequential),

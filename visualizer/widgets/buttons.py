@@ -62,7 +62,7 @@ class FixedWidthToolButton(QToolButton):
 
 
 def _text_width(button: QAbstractButton, words: str) -> int:
-    """Return the width of a text, as Qt measures it."""
+    """Return the width of a button's text, without the “&” of its mnemonic."""
     return button.fontMetrics().size(SHOW_MNEMONIC, words).width()
 
 
@@ -70,7 +70,7 @@ class SoloToggleButton(QToolButton):
     """Button that toggles one of several items; a double click shows only this item."""
 
     doubleClicked = Signal(object)
-    """The item of the button."""
+    """Emitted with the button's item."""
 
     def __init__(self, item: Any) -> None:
         super().__init__()

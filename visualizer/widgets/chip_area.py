@@ -38,7 +38,7 @@ class WrappedChips(Sequence[QRectF]):
         self._height, self._room, self._gaps = height, room, gaps
         self._widths: list[float] = []
         self._starts: list[int] = []
-        """The first chip of each line."""
+        """Index of the first chip of each line."""
         self._starts_known: np.ndarray | None = None
         """`_starts` as an array; created on first use, so that numpy is not imported earlier."""
         self._left = 0.0
@@ -50,7 +50,7 @@ class WrappedChips(Sequence[QRectF]):
         Parameters
         ----------
         line_ends : collection of int
-            Chips after which a new line begins.
+            Indices of the chips after which a new line begins.
         """
         max_width, left, gap = self._room - 2.0, self._left, self._gaps[0]
         for at, needed in enumerate(widths, len(self._widths)):
@@ -88,12 +88,12 @@ class WrappedChips(Sequence[QRectF]):
         return self.boxes(line)[places - self._starts[line]]
 
     def line_of(self, chip: int) -> int:
-        """Return the line of a chip."""
+        """Return the line that contains a chip."""
         return bisect_right(self._starts, chip) - 1
 
     @property
     def line_starts(self) -> np.ndarray:
-        """The first chip of each line."""
+        """Index of the first chip of each line."""
         known = self._starts_known
         if known is None or len(known) != len(self._starts):
             known = self._starts_known = np.array(self._starts, dtype=np.int64)
@@ -136,7 +136,7 @@ CHIP_GAP_PX = 5
 """Space between chips, in pixels at the normal text size."""
 CORNER_RADIUS_PX = 4
 NUMBER_SIZE_PX = 11
-"""Font size of the second line."""
+"""Font size of a chip's second line, in pixels."""
 ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
 
 
@@ -165,7 +165,7 @@ def draw_chip_text(
 
 
 class ChipScrollArea(QAbstractScrollArea):
-    """Chips with tooltips; subclasses lay them out with `_flow` and paint them."""
+    """Scroll area of chips; subclasses lay the chips out with `_flow` and paint them."""
 
     def __init__(self) -> None:
         super().__init__()

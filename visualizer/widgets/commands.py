@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
     PartOfState = str | PanelId[Any]
-    """An attribute of a window's state, or one of its panels."""
+    """Name of an attribute of a window's state, or id of one of its panels."""
 
 ControllersT = TypeVar("ControllersT")
-"""Controllers that a window's commands act on."""
+"""Type of the controllers that a window's commands act on."""
 StateT = TypeVar("StateT")
-"""State that determines which of a window's commands are enabled and checked."""
+"""Type of the state that determines which commands are enabled and checked."""
 
 
 class CommandAppearance(Struct, frozen=True):
@@ -57,11 +57,11 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
     id : str
         Object name of the command's action.
     menu : str
-        Path of the command's menu or submenu: ``&View>Co&lours``.
+        Path of the command's menu or submenu, such as ``&View>Co&lours``.
     run : callable
         Runs the command, given the window's controllers.
     group : str
-        Mutually exclusive commands share a group.
+        Name shared by mutually exclusive commands; empty if there are none.
     has_separator : bool
         Whether a separator precedes the command in the menu.
     has_local_shortcut : bool
@@ -260,7 +260,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
     def show_state(self, state: StateT, theme: Theme) -> None:
         """Update which actions are enabled and checked, and their appearance.
 
-        Actions are set even if nothing has changed, because Qt checks them when they are triggered.
+        Actions are set even if nothing has changed, because triggering an action toggles it.
         """
         self._conditions.evaluate(state)
         results = self._conditions.results

@@ -63,7 +63,7 @@ def ask_for_folder(parent: QWidget, title: str, start: Path, then: Callable[[str
 def ask_save_path(
     parent: QWidget, title: str, start: Path, kinds: str, then: Callable[[str], object]
 ) -> QFileDialog:
-    """Ask for a file to write to, and confirm before an existing file is replaced."""
+    """Ask for a file to write; Qt asks for confirmation if the file exists."""
     dialog = _create_file_dialog(parent, title, start.parent, kinds, then)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setDefaultSuffix(start.suffix)
@@ -225,7 +225,7 @@ def ask_overwrite(
 ) -> None:
     """Ask whether to overwrite a file; only one box is shown at a time.
 
-    This is needed if no file dialog has asked this question before.
+    Needed only if no file dialog has already asked this question.
 
     Parameters
     ----------
@@ -277,14 +277,14 @@ class ShortcutGroup(Struct, frozen=True):
     Parameters
     ----------
     rows : tuple of (str, str)
-        Descriptions of the actions, and their keys.
+        The description of each action, and its keys.
     """
 
     title: str
     rows: tuple[tuple[str, str], ...]
 
     def filter_rows(self, text: str) -> ShortcutGroup:
-        """Return the rows that contain all words of a text; the title counts for every row."""
+        """Return the rows that, together with the title, contain all words of a text."""
         words = text.casefold().split()
         texts = (" ".join((self.title, *row)).casefold() for row in self.rows)
         matches = zip(self.rows, texts, strict=True)
@@ -358,7 +358,7 @@ BOOK_URL = "https://github.com/rasbt/LLMs-from-scratch"
 
 
 def list_versions() -> tuple[tuple[str, str], ...]:
-    """Return the versions of the program and its libraries; torch is not imported for this."""
+    """Return the versions of the program and its libraries, without importing torch."""
     torch = sys.modules.get("torch")
     return (
         ("Attention Visualizer", __version__),

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 INDEX_PAGE = "index.md"
 """First page; its links determine the order of the other pages."""
 NOTES_SECTION = "notes"
-"""Value of `section` for lessons based on the notes rather than the book."""
+"""Value of `section` in lessons that are based on the lecture notes, not on the book."""
 CODE_FENCE = "```"
 LINK_PATTERN = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
 HEADING_PATTERN = re.compile(r"(#{1,2}) +(.*)")
-"""Heading of a page or section; headings of lower levels belong to their section."""
+"""Matches the heading of a page or section; lower-level headings are part of their section."""
 MARKUP_PATTERN = re.compile(r"</?kbd>|[`*|\\]")
 """Markdown syntax that is removed from searchable text."""
 

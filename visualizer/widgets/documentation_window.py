@@ -77,7 +77,7 @@ def open_documentation(window: QWidget, page: str = INDEX_PAGE) -> None:
 
 
 class PageBrowser(QTextBrowser):
-    """Browser for the pages, with links and history; the URL of a page is that of a file."""
+    """Shows the pages, with links and a history; each page has the URL of a file."""
 
     def __init__(self, pages: dict[str, DocumentationPage]) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class PageBrowser(QTextBrowser):
         self.setSource(url)
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
-        """Return the Markdown of a page, which need not exist as a file, or an image.
+        """Return an image, or the Markdown of a page, which need not exist as a file.
 
         Images are scaled to the text width here, because Qt would scale them without smoothing.
         """

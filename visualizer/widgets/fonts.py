@@ -18,7 +18,7 @@ DEFAULT_PX = 13
 """System font height in pixels at which the text scale is 1."""
 
 system_font = QGuiApplication.font
-"""Returns the font from which all sizes derive; the caches use it as a key, as it may change."""
+"""Returns the font from which all sizes derive; it may change, so caches use it as a key."""
 
 
 def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
@@ -27,7 +27,7 @@ def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
 
 
 def enlarged_font(factor: float) -> QFont:
-    """Return an enlarged system font; sizes that are derived from it scale with it."""
+    """Return the system font, enlarged by a factor; all derived font sizes grow with it."""
     made = QFont(system_font())
     made.setPixelSize(round(DEFAULT_PX * text_scale() * factor))
     return made

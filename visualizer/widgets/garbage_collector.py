@@ -18,7 +18,7 @@ CHECK_INTERVAL_MS = 500
 
 
 class GarbageCollector(QObject):
-    """Replaces automatic garbage collection; the first collection follows after `delay_ms`."""
+    """Replaces automatic garbage collection; the first collection runs after `delay_ms`."""
 
     _wanted = Signal(Event)
 

@@ -1,4 +1,4 @@
-"""Markers for heads: coloured dots; markers of the same colour differ in shape."""
+"""Marks that identify heads by their colour, and by their shape where colours repeat."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class IncrementalTask(QObject):
     """
 
     ended = Signal()
-    """The task has finished, has been stopped or has raised an exception."""
+    """Emitted when the task has finished, has been stopped or has raised an exception."""
 
     def __init__(self, work: Generator[None], parent: QObject) -> None:
         super().__init__(parent)

@@ -11,7 +11,7 @@ WINDOW_SHORTCUTS = (
     # On X11, Ctrl+U and Ctrl+K would clear a number field.
     *(QKeySequence.StandardKey.DeleteCompleteLine, QKeySequence.StandardKey.DeleteEndOfLine),
 )
-"""Shortcuts of text fields that are commands of the window in this program."""
+"""Editing shortcuts of text fields that this program uses for window commands."""
 
 
 class ControlEventFilter(QObject):
@@ -25,9 +25,8 @@ class ControlEventFilter(QObject):
         if event.type() == QEvent.Type.ShortcutOverride and is_window_shortcut(event):
             event.ignore()
             return True
-        if (
-            isinstance(event, QDropEvent) and event.mimeData().hasUrls()
-        ):  # drag events are subclasses
+        # Drag events are subclasses of QDropEvent.
+        if isinstance(event, QDropEvent) and event.mimeData().hasUrls():
             event.ignore()  # a field would insert the path and accept the file as moved
             return True
         return False
@@ -53,10 +52,8 @@ def install_input_filters(widget: QWidget) -> None:
     """Let the window handle undo and dropped files and, if the control is unfocused, the wheel."""
     widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # otherwise the wheel itself sets the focus
     control_filter = ControlEventFilter(widget)
-    for part in (
-        widget,
-        *widget.findChildren(QLineEdit),
-    ):  # files are dropped on the inner line edit
+    # Files are dropped on the inner line edit.
+    for part in (widget, *widget.findChildren(QLineEdit)):
         part.installEventFilter(control_filter)
 
 

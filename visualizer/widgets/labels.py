@@ -1,7 +1,7 @@
 """Labels that wrap or elide plain text or trusted HTML.
 
-`QLabel` guesses whether a text is HTML. A token, a file name or an error message that quotes one
-may look like HTML, which can read files and block the program.
+`QLabel` guesses whether a text is HTML. A token, a file name, or an error message that quotes
+either may look like HTML, and HTML can read files and block the program.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RichLabel(QLabel):
 
 
 class ProblemLabel(RichLabel):
-    """Error message with a link to fix the error; hidden without an error."""
+    """Error message with a link that fixes the error; hidden if there is no error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class WrappingLabel(RichLabel):
     def _parse_text(self) -> None:
         """Parse the text before the layout, because `QLabel` lays it out after each option."""
         document = self.findChild(QTextDocument)
-        if document:  # it does not exist before the first text
+        if document:  # created with the first text
             document.setLayoutEnabled(False)
             super().heightForWidth(self.width())
             document.setLayoutEnabled(True)
@@ -124,7 +124,7 @@ def largest_fitting_size(html: str, room: float) -> tuple[int, bool]:
 
 
 class CaptionLabel(RichLabel):
-    """Lines of HTML, the last elided by whole words; the height does not depend on the text.
+    """Lines of HTML, the last of which is elided; the height does not depend on the text.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class CaptionLabel(RichLabel):
         return html_to_text(self._html + self._result)
 
     def show_html(self, html: str, result: str = "") -> None:
-        """Set the text, and the result at its end, which is never elided."""
+        """Set the text, and the result that follows it and is never elided."""
         if (html, result) != (self._html, self._result):
             self._html, self._result = html, result
             self.setAccessibleName(self.full_text)

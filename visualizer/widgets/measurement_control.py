@@ -19,11 +19,11 @@ START_LABEL = "Measure heads"
 
 
 class MeasurementControl(QWidget):
-    """Row with a start button, or with the progress and a stop button; hidden without an offer."""
+    """Start button, or progress bar and stop button; hidden if measuring is not offered."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     toggled = Signal()
-    """The start or stop button was clicked."""
+    """Emitted when the start or stop button is clicked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class MeasurementControl(QWidget):
         self.show_offer(None)
 
     def show_offer(self, offer: MeasurementOffer | None) -> None:
-        """Show an offer to measure the heads, or the progress; hide the control if it is None."""
+        """Show the offer to measure the heads, or the progress; None hides the control."""
         had_focus = self.start.hasFocus() or self.stop.hasFocus()
         is_measuring = offer is not None and offer.is_measuring
         self.setVisible(offer is not None)

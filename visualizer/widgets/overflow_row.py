@@ -74,10 +74,12 @@ class RowItem:
 
 
 class OverflowRow(QWidget):
-    """Row with a fixed height at the normal text size, and a button at its end that opens the menu.
+    """Row of controls, and a button at its end that opens the menu of the other controls.
 
     Parameters
     ----------
+    height : int
+        Height of the row, in pixels at the normal text size.
     more : str
         Accessible name of the button that opens the menu.
     """

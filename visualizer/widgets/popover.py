@@ -1,4 +1,4 @@
-"""Panel below a button; the window stays usable, so changes are visible immediately."""
+"""Panel of controls below a button; the window stays usable while the panel is open."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ STEPS_PER_UNIT = 100
 class SettingControl(QWidget):
     """Base class of the controls.
 
-    `chosen` carries the setting's name, the new value and whether the user is still dragging or
-    typing; `settled` is emitted when this ends.
+    `chosen` is emitted with the setting's name, the new value and whether the user is still
+    dragging or typing; `settled` is emitted when the user stops.
     """
 
     chosen = Signal(str, object, bool)
@@ -173,7 +173,7 @@ class DecimalSpinBox(QDoubleSpinBox):
 
 
 class RateControl(SpinBoxControl):
-    """Slider and spin box for a fraction; if an invalid value is entered, an error is shown."""
+    """Slider and spin box for a fraction; entering an invalid value causes an error message."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)

@@ -35,7 +35,7 @@ READY, WORKING = "Up to date", "Computing…"
 
 
 class ProgressLine(QWidget):
-    """Progress line below the settings bar: a hairline that is accented during a computation."""
+    """Hairline below the settings bar, which shows the progress of a computation."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ProgressBar
 
