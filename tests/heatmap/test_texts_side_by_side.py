@@ -16,24 +16,17 @@ from visualizer.session.document import Document, LineSplit
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QPoint
-    from pytestqt.qtbot import QtBot
 
-    from tests.support.window_fixtures import Open
     from tests.support.window_input import Hand
 
 TEXTS = ("The cat sat", "A dog ran to me", "Birds")
 
 
 @pytest.fixture
-def texts(open_window: Open, qtbot: QtBot) -> Hand:
-    """Open a window with three texts side by side."""
-    from tests.support.window_input import Hand
-
+def texts(hand: Hand) -> Hand:
+    """Show three texts side by side."""
     spec = AttentionSpec(heads=2, d_out=4, device=Device.CPU)
-    window = open_window(Document("\n".join(TEXTS), lines=LineSplit.APART, spec=spec))
-    hand = Hand(qtbot, window)
-    hand.until(lambda: window.workspace.run is not None)
-    hand.settle()
+    hand.show_document(Document("\n".join(TEXTS), lines=LineSplit.APART, spec=spec))
     hand.press(Qt.Key.Key_T, CONTROL | Qt.KeyboardModifier.AltModifier)
     hand.settle()
     return hand

@@ -13,20 +13,28 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.support.examples import others_slow
-from tests.support.hand_made_panels import a_heatmap, axis
+from tests.support.hand_made_panels import a_board, a_heatmap, axis
 from tests.support.window_input import words
 from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import paint_cursor
+from visualizer.heatmap.highlights import Highlights
+from visualizer.heatmap.widget import BoardView
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import scaled_font
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
     from tests.support.window_input import Hand
     from visualizer.heatmap.board_layout import PanelSlot
+
+
+MAX_SIZE_PX = 2**24 - 1
+"""Qt's default for the maximum width and height of widgets."""
 
 
 def long_text(hand: Hand) -> None:
@@ -173,6 +181,25 @@ def test_scroll_bars_and_minimap_are_between_the_bars(hand: Hand) -> None:
     assert down.maximum() == round(board.board_layout.height) - size.height() > 0
     corner = board.minimap.geometry().bottomRight()
     assert corner == board.viewport().rect().bottomRight() - QPoint(12, 12)
+    board.setMinimumSize(0, 0)
+    board.setMaximumSize(MAX_SIZE_PX, MAX_SIZE_PX)
+
+
+def test_neither_scroll_bar_is_shown_only_because_of_the_other(qtbot: QtBot) -> None:
+    board = BoardView()
+    qtbot.addWidget(board)
+    bars = (board.horizontalScrollBar(), board.verticalScrollBar())
+    board.resize(100, 100)
+    board.show()
+    board.show_board(a_board(1, 1, 6), CellCursor(), Highlights(), LIGHT, "")
+    QApplication.processEvents()
+    assert all(bar.isVisible() for bar in bars)
+    board.resize(186, 138)  # the whole board fits, but not next to either bar
+    QApplication.processEvents()
+    size, layout = board.maximumViewportSize(), board.board_layout
+    assert layout.width <= size.width() < layout.width + bars[1].width()
+    assert layout.height <= size.height() < layout.height + bars[0].height()
+    assert not any(bar.isVisible() for bar in bars)
 
 
 # ------------------------------------------------------------------- enlarged stages and links

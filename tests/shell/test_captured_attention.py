@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pytestqt.qtbot import QtBot
-
-    from tests.support.window_fixtures import Open
-
     Opened = Callable[..., Hand]
 
 NONE = Qt.KeyboardModifier.NoModifier
@@ -38,14 +34,11 @@ def weights(*shape: int) -> np.ndarray:
 
 
 @pytest.fixture
-def opened(open_window: Open, qtbot: QtBot) -> Opened:
-    """Return a function that opens a window with captured attention."""
+def opened(hand: Hand) -> Opened:
+    """Return a function that opens captured attention."""
 
     def open_(array: np.ndarray) -> Hand:
-        window = open_window(Document(captured=CapturedAttention.of("attn.npz", array)))
-        hand = Hand(qtbot, window)
-        hand.until(lambda: window.workspace.run is not None)
-        hand.settle()
+        hand.show_document(Document(captured=CapturedAttention.of("attn.npz", array)))
         return hand
 
     return open_

@@ -43,13 +43,12 @@ def three_layers() -> np.ndarray:
 
 
 @pytest.fixture
-def captured(open_window: Open, qtbot: QtBot) -> Hand:
-    """Open a window with attention of three layers."""
+def captured(hand: Hand) -> Hand:
+    """Open the attention of three layers."""
     document = Document(captured=CapturedAttention.of("made", three_layers(), TOKENS))
-    hand = Hand(qtbot, open_window(document))
+    hand.show_document(document)
     hand.until(lambda: overview(hand).isVisible())
     hand.settle()
-    hand.activate()
     return hand
 
 

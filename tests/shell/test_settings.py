@@ -38,15 +38,8 @@ if TYPE_CHECKING:
 
     from tests.support.window_fixtures import Open
     from visualizer.shell.settings_dialog import SettingsDialog
-    from visualizer.shell.window import MainWindow
 
 ALT = Qt.KeyboardModifier.AltModifier
-
-
-@pytest.fixture
-def window(fresh_window: MainWindow) -> MainWindow:
-    """Open a separate window, because its settings outlive it."""
-    return fresh_window
 
 
 @pytest.fixture
@@ -117,7 +110,7 @@ def test_the_theme_is_that_of_the_menu(hand: Hand) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("usual_text")
+@pytest.mark.usefixtures("usual_text", "open_window")
 def test_the_text_grows_immediately_and_at_the_next_start(hand: Hand) -> None:
     hand.window.resize(1280, 800)
     dialog = settings(hand)
@@ -197,6 +190,7 @@ def test_the_device_is_that_of_the_document_and_of_new_ones(hand: Hand) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("open_window")  # the shared window has another folder for recovery
 def test_unsaved_changes_are_kept_only_where_they_are_wanted(hand: Hand) -> None:
     folder = app_settings.user_data_folder() / app_settings.RECOVERY
 

@@ -151,16 +151,6 @@ def test_nonsense_is_survived(open_window: Open, nonsense: dict[str, object]) ->
     assert (window.width(), window.height()) == usual()
 
 
-def test_half_of_nonsense_is_survived(open_window: Open) -> None:
-    first = open_window()
-    first.resize(780, 640)
-    first.close()
-    app_settings.store_values({"state": "bm9uc2Vuc2U="})
-    window = open_window()
-    assert (window.width(), window.height()) == usual()
-    assert docks(window) == at_first(window)
-
-
 def test_a_state_that_was_changed_since_is_not_given_to_qt(open_window: Open) -> None:
     first = open_window()
     first.resize(780, 640)
@@ -171,6 +161,7 @@ def test_a_state_that_was_changed_since_is_not_given_to_qt(open_window: Open) ->
     app_settings.store_values({"state": b64encode(changed).decode()})
     window = open_window()
     assert (window.width(), window.height()) == usual()
+    assert docks(window) == at_first(window)
 
 
 @pytest.mark.parametrize("content", others_slow([b"\x00\xff\xfe\x01", b'{"scheme": ', b"[]", b""]))
@@ -192,10 +183,7 @@ def test_the_tests_keep_out_of_a_persons_settings(
     assert app_settings.settings_file().path.is_relative_to(tmp_path_factory.getbasetemp())
 
 
-def test_panes_that_close_give_their_room_to_the_heatmaps(open_window: Open) -> None:
-    window = open_window()
-    window.resize(1280, 800)
-    QApplication.processEvents()
+def test_panes_that_close_give_their_room_to_the_heatmaps(window: MainWindow) -> None:
     narrow = window.board.width()
     for pane in PANES:
         window.docks.by_id[pane.id].hide()

@@ -293,6 +293,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
         window.controllers.mask_edit_controller.stop_editing,
         window.controllers.playback_controller.stop,
         window.controllers.presenter.leave,
+        window.docks.show_heatmaps,
     ):
         stop()
     if window.scheme != start.scheme:
@@ -323,6 +324,9 @@ def set_back(window: MainWindow, start: Start) -> bool:
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     QApplication.processEvents()
     is_as_new = traits(window) == start.traits
+    if not is_as_new:  # for example, a pane has not been laid out again
+        come_to_rest(window)
+        is_as_new = traits(window) == start.traits
     if is_as_new:
         start.alike.add(bytes(window.saveState().data()))
     return is_as_new
@@ -334,12 +338,7 @@ def _settle(window: MainWindow, start: Start) -> bool:
         come_to_rest(window)
         if _restore_panes(window, start):
             come_to_rest(window)
-        if window.workspace.wanted.room != start.view.room:
-            # A scroll bar that is needed only because it takes room stays until the next layout.
-            window.resize(SIZE[0], 2 * SIZE[1])
-            QApplication.processEvents()
-            window.resize(*SIZE)
-            come_to_rest(window)
+        _close_what_is_in_front(window)  # for example, a message about a file read meanwhile
     except TimeoutError:
         return False
     return True

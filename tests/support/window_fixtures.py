@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 TEXT_OF_MODEL = "the cat sat on the mat"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests that open windows of their own last, because they close the shared window."""
+    own = {"open_window", "gate"}
+    items.sort(key=lambda item: bool(own.intersection(getattr(item, "fixturenames", ()))))
+
+
 @pytest.fixture(scope="session")
 def application(qapp: QApplication) -> Iterator[QApplication]:
     """The QApplication with the program's style and name; it ends as the program does."""

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 
 from tests.support.waiting import wait_until
 from visualizer.attention.spec_validation import spec_problems
+from visualizer.documents.document_file import SavedDocument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Board, Heatmap
     from visualizer.heatmap.cell_pointing_widget import CellScrollArea
     from visualizer.session.cell_address import Cell
+    from visualizer.session.document import Document
     from visualizer.shell.window import MainWindow
 
 SomeWidget = TypeVar("SomeWidget", bound=QWidget)
@@ -61,6 +63,12 @@ class Hand:
         self.board = window.board
         self.sentence = window.settings_bar.sentence
         self.activate()
+
+    def show_document(self, document: Document) -> None:
+        """Open a document in the window."""
+        saved = SavedDocument(document, self.window.workspace.wanted)
+        self.window.controllers.document_controller.show_opened(saved, None)
+        self.settle()
 
     # ------------------------------------------------------------------ menus
 

@@ -226,10 +226,10 @@ class BoardCanvas(CellScrollArea):
 
     def reveal(self, cell: Cell) -> None:
         """Scroll to a cell."""
-        found = self._find_slot(cell)
-        if found:
+        slot = self._find_slot(cell)
+        if slot:
             above = round(self.board_layout.head) + 24  # column titles overlay the cells
-            area = found[0].cell(*cell.place[-2:]).toAlignedRect().adjusted(-24, -above, 24, 24)
+            area = slot.cell(*cell.place[-2:]).toAlignedRect().adjusted(-24, -above, 24, 24)
             with QSignalBlocker(self):  # do not hover the cell that scrolls under the pointer
                 self._scroll_to(area)
 
@@ -242,10 +242,10 @@ class BoardCanvas(CellScrollArea):
 
     def area_of(self, cell: Cell) -> QRect | None:
         """Return the rectangle of a cell in the viewport; None if no panel shows it."""
-        found = self._find_slot(cell)
-        if not found:
+        slot = self._find_slot(cell)
+        if slot is None:
             return None
-        return found[0].cell(*cell.place[-2:]).translated(-self.scroll_offset()).toAlignedRect()
+        return slot.cell(*cell.place[-2:]).translated(-self.scroll_offset()).toAlignedRect()
 
     def _arrange_panels(self) -> None:
         self._is_to_arrange = False
@@ -301,25 +301,31 @@ class BoardCanvas(CellScrollArea):
         return size.width() - self.verticalScrollBar().sizeHint().width(), size.height()
 
     def _set_ranges(self) -> None:
-        size, layout = self.viewport().size(), self.board_layout
-        for bar, whole, part in (
-            (self.horizontalScrollBar(), layout.width, size.width()),
-            (self.verticalScrollBar(), layout.height, size.height()),
-        ):
-            bar.setRange(0, max(0, round(whole) - part))
+        """Set the ranges of the scroll bars.
+
+        The viewport's size is not used, because the room that one bar takes up may be the only
+        reason for the other; Qt would then show both.
+        """
+        across, down = self.horizontalScrollBar(), self.verticalScrollBar()
+        wide, high = round(self.board_layout.width), round(self.board_layout.height)
+        size = whole = self.maximumViewportSize()
+        for _ in range(2):  # a bar that is needed may make the other one necessary
+            width = whole.width() - down.sizeHint().width() * (high > size.height())
+            height = whole.height() - across.sizeHint().height() * (wide > size.width())
+            size = QSize(width, height)
+        page = self._page_height
+        for bar, length, part in ((across, wide, width), (down, high, round(page or height))):
+            bar.setRange(0, max(0, length - part))
             bar.setPageStep(part)
             bar.setSingleStep(40)
-        page = self._page_height
         if page:
-            bar.setRange(0, round(layout.height - page))
-            bar.setPageStep(round(page))
-            bar.setSingleStep(round(page))
+            down.setSingleStep(round(page))
 
-    def _find_slot(self, cell: Cell) -> tuple[PanelSlot, Cell] | None:
+    def _find_slot(self, cell: Cell) -> PanelSlot | None:
         current = [slot for slot in self.board_layout.slots if self.board.is_current(slot.heatmap)]
         slots = [slot for slot in current if is_cell_visible(slot.heatmap, cell)]
         own = [slot for slot in slots if belongs_to_panel(slot.heatmap, cell)]
-        return next(((slot, cell) for slot in (*own, *slots)), None)
+        return next(iter((*own, *slots)), None)
 
     def _scroll_to(self, area: QRect) -> None:
         for bar, low, high, part in (
