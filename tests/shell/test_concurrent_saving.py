@@ -31,7 +31,7 @@ from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
-from visualizer.shell import autosave_controller
+from visualizer.shell import document_recovery
 from visualizer.shell.document_io import NUMBERS_LATE_NOTICE
 from visualizer.storage import atomic_file
 
@@ -409,7 +409,7 @@ def test_a_file_is_open_in_one_window_only(
 
 def test_slow_autosaves_are_less_frequent(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter((0.0, 3.0))
-    monkeypatch.setattr(autosave_controller, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(document_recovery, "perf_counter", lambda: next(times))
     change(hand)
     hand.until(
         lambda: hand.window.controllers.document_controller.autosave_controller.pause_ms == 60_000

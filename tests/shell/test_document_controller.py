@@ -47,7 +47,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, default_document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
-from visualizer.shell import autosave_controller, document_controller, recovery_prompt
+from visualizer.shell import document_controller, document_recovery
 from visualizer.shell.commands import RECENT_MENU
 from visualizer.shell.document_io import (
     NUMBERS_GONE_NOTICE,
@@ -754,7 +754,7 @@ def test_unsaved_changes_are_autosaved_until_they_are_saved(
 def test_a_failed_autosave_is_retried(
     fresh_window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(autosave_controller, "RETRY_DELAY_MS", 50)
+    monkeypatch.setattr(document_recovery, "RETRY_DELAY_MS", 50)
     hand, said, tried = Hand(qtbot, fresh_window), list[str](), list[object]()
     fresh_window.controllers.document_controller.autosave_controller.refused.connect(said.append)
 
@@ -922,7 +922,7 @@ def test_a_document_without_a_new_name_is_offered_at_the_next_start(
     def fail(when: object) -> NoReturn:
         raise InputError("memory", "The memory ran out.")
 
-    monkeypatch.setattr(recovery_prompt, "format_date_and_time", fail)
+    monkeypatch.setattr(document_recovery, "format_date_and_time", fail)
     left = find_crash_recovery_files(recovery())
     hand.window.controllers.recovery_prompt.offer(left * 2)
     hand.until(lambda: bool(hand.boxes()))
@@ -938,7 +938,7 @@ def test_a_document_without_a_new_name_is_offered_at_the_next_start(
 def test_the_user_is_asked_about_a_change_of_the_file_before_a_crash(
     windows: WindowManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
-    monkeypatch.setattr(autosave_controller, "AUTOSAVE_DELAY_MS", 1)
+    monkeypatch.setattr(document_recovery, "AUTOSAVE_DELAY_MS", 1)
     path = written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="opened"))
     first = Hand(qtbot, windows.open(Document()))
     drop(first, of_files(path))

@@ -36,11 +36,11 @@ from visualizer.attention import run
 from visualizer.export.figure_settings import FigureExtent, FigureSettings
 from visualizer.session import worker_jobs
 from visualizer.session.document import Document
-from visualizer.shell import autosave_controller
+from visualizer.shell import document_recovery
 
 run.MAX_FULL_MATRIX_BYTES = run.MIN_BLOCKWISE_BYTES = 0
 worker_jobs.REFINEMENT_S = 0.0
-autosave_controller.AUTOSAVE_DELAY_MS = 1
+document_recovery.AUTOSAVE_DELAY_MS = 1
 TEXT = long_text({TOKENS})
 
 

@@ -236,6 +236,7 @@ def test_a_folder_that_cannot_be_made_is_reported(hand: Hand, tmp_path: Path) ->
     QTest.mouseClick(dialog.folder_buttons[-1], Qt.MouseButton.LeftButton)
     (box,) = hand.boxes()
     assert "Cannot create the folder" in box.text()
+    assert str(runs) in box.text()
     box.close()
 
 

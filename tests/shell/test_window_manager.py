@@ -1,4 +1,4 @@
-"""Settings of one window apply to all windows, and all are repainted."""
+"""Settings of one window apply to all windows, and closed windows leave nothing in memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtGui import QImage
 
+from tests.benchmarks import children
 from tests.support.window_input import PATIENCE_MS
 from visualizer import app
 from visualizer.cli.options import create_parser
@@ -119,3 +120,13 @@ def test_the_last_of_two_themes_stays_though_the_first_was_not_everywhere(
     windows.all[0].controllers.settings_controller.choose_scheme(ColourScheme.DARK)
     qtbot.waitUntil(lambda: are_alike(windows.all, DARK))
     assert [window.scheme for window in windows.all] == [ColourScheme.DARK] * 2
+
+
+@pytest.mark.slow
+def test_memory_of_closed_windows_is_freed() -> None:
+    """The results of the first window are included; memory does not grow with further windows."""
+    kept = children.python("-m", "tests.support.closed_windows", "10")
+    assert (kept["first"], kept["others"]) == (0, 0)
+    taken = kept["bytes"]
+    assert len(taken) > 2
+    assert taken[-1] <= 1.025 * taken[0], taken

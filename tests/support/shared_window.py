@@ -1,4 +1,4 @@
-"""One window shared by the tests of a module, reset after each test and replaced if that fails."""
+"""One window shared by many tests, reset after each test and replaced if the reset fails."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from visualizer.generation.next_tokens_widget import NextTokenBarView
 from visualizer.session.document import Document
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.session.view import View
-from visualizer.shell.autosave_controller import AutosaveController
+from visualizer.shell.document_recovery import AutosaveController
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.buttons import SoloToggleButton
 from visualizer.widgets.popover import Popover
@@ -252,9 +252,8 @@ def let_go(window: MainWindow) -> None:
     """Prepare a window for closing: no unsaved changes, and no pending write."""
     window.controllers.document_controller.abandon()
     window.controllers.export_controller.exporter.cancel()
-    while (
-        window.controllers.export_controller.exporter.is_working
-    ):  # otherwise, closing is postponed
+    # Otherwise, closing is postponed.
+    while window.controllers.export_controller.exporter.is_working:
         QApplication.processEvents()
 
 
@@ -324,7 +323,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     QApplication.processEvents()
     is_as_new = traits(window) == start.traits
-    if not is_as_new:  # for example, a pane has not been laid out again
+    if not is_as_new:  # for example, if a pane is still to be laid out
         come_to_rest(window)
         is_as_new = traits(window) == start.traits
     if is_as_new:
@@ -338,7 +337,7 @@ def _settle(window: MainWindow, start: Start) -> bool:
         come_to_rest(window)
         if _restore_panes(window, start):
             come_to_rest(window)
-        _close_what_is_in_front(window)  # for example, a message about a file read meanwhile
+        _close_what_is_in_front(window)  # such as an error message for a file
     except TimeoutError:
         return False
     return True

@@ -161,7 +161,7 @@ class Hand:
         QTest.keyClicks(self.sentence, text)
 
     def compose(self, text: str) -> None:
-        """Enter a text like an input method does: Chinese, emoji, accents."""
+        """Enter a text as an input method does: Chinese, emoji, accents."""
         event = QInputMethodEvent()
         event.setCommitString(text)
         QApplication.sendEvent(self.sentence, event)

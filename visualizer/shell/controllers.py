@@ -11,10 +11,10 @@ from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL
 from visualizer.heatmap.board_menu_controller import BoardMenuActions, BoardMenuController
 from visualizer.session.view import TableSelection
 from visualizer.shell.document_controller import DocumentController
+from visualizer.shell.document_recovery import RecoveryPrompt
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
-from visualizer.shell.recovery_prompt import RecoveryPrompt
 from visualizer.shell.settings_controller import ReducedMotionController, SettingsController
 from visualizer.shell.start_page_controller import StartPageController
 

@@ -18,7 +18,6 @@ from visualizer.export.progress_controller import CLOSING_NOTICE
 from visualizer.models.image_file import has_image_suffix
 from visualizer.models.model_source import parse_server_address
 from visualizer.session.newest_request_worker import NewestRequestWorker
-from visualizer.shell.autosave_controller import AutosaveController
 from visualizer.shell.document_io import (
     OPEN_FILE_FILTER,
     ChangedFile,
@@ -27,6 +26,7 @@ from visualizer.shell.document_io import (
     WriteResult,
     write_saved_document,
 )
+from visualizer.shell.document_recovery import AutosaveController
 from visualizer.widgets.app_settings import NOTICE_MS
 from visualizer.widgets.dialogs import (
     ask_open_path,

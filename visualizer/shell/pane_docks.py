@@ -210,6 +210,8 @@ class PaneDock(QDockWidget):
         super().__init__(pane.title, window)
         self._pane, self._panes, self._home = pane, panes, home
         self._is_in_front = False
+        self.setObjectName(pane.id)
+        self.setFeatures(QDockWidget.DockWidgetFeature.DockWidgetClosable)
         holder = QWidget()  # a dock without a widget would limit the width of all tabs
         self._column = column_layout(holder, (0, 0, 0, 0))
         super().setWidget(holder)
@@ -304,7 +306,8 @@ class PaneDocks(QObject):
             if pane.area is Area.CENTRE:
                 self.pages[pane.id] = CentrePage(pane, window, self.panes, home)
             else:
-                self.docks[pane.id] = _make_dock(window, pane, self.panes, home)
+                self.docks[pane.id] = dock = PaneDock(pane, window, self.panes, home)
+                window.addDockWidget(SIDES[pane.area], dock)
             self.actions[pane.id] = self._create_action(pane)
         self.by_id: dict[str, PaneDock | CentrePage] = {**self.docks, **self.pages}
 
@@ -603,14 +606,6 @@ class PaneDocks(QObject):
             self._is_held = False
         if self._needed_pane_ids != before:
             self.changed.emit(self._needed_pane_ids)
-
-
-def _make_dock(window: QMainWindow, pane: PaneSpec, panes: PaneWidgets, home: QWidget) -> PaneDock:
-    dock = PaneDock(pane, window, panes, home)
-    dock.setObjectName(pane.id)
-    dock.setFeatures(QDockWidget.DockWidgetFeature.DockWidgetClosable)
-    window.addDockWidget(SIDES[pane.area], dock)
-    return dock
 
 
 def add_bar(

@@ -268,9 +268,8 @@ class MainWindow(QMainWindow):
         for pane in PANES:
             if pane.id in self.panes and not pane.is_painted_first:
                 self.panes[pane.id].show_screen(screen, self.theme)
-        status = screen.panel(STATUS_PANEL)
-        self._show_facts(screen)
-        self._show_notices(status)
+        self.show_facts()
+        self._show_notices(screen.panel(STATUS_PANEL))
         self.announcer.show_screen(screen)
         self.controllers.presenter.show_theme(self.theme)
         self.show_commands()
@@ -307,7 +306,7 @@ class MainWindow(QMainWindow):
         # Some commands depend on the weights.
         if self._had_weights != bool(screen.panel(TOKENS_PANEL).weights):
             self.show_commands()
-        self._show_facts(screen)
+        self.show_facts()
         screen.panels.build_all()
 
     def _show_board(self, screen: Screen) -> bool:
@@ -337,9 +336,7 @@ class MainWindow(QMainWindow):
 
     def show_facts(self) -> None:
         """Show the caption and the status line."""
-        self._show_facts(self.workspace.screen)
-
-    def _show_facts(self, screen: Screen) -> None:
+        screen = self.workspace.screen
         status, cell_panel = screen.panel(STATUS_PANEL), screen.panel(CELL_PANEL)
         self.facts.setText(status.progress or status.facts)
         is_pointed = screen.resolved is not None and screen.resolved.pointed is not None

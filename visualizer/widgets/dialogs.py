@@ -34,7 +34,7 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
-from visualizer.errors import MEMORY_ERROR
+from visualizer.errors import MEMORY_ERROR, system_error_reason
 from visualizer.version import __version__
 from visualizer.widgets.app_settings import restore_file_dialog, save_file_dialog
 from visualizer.widgets.fonts import text_scale
@@ -381,10 +381,8 @@ def show_about(window: QWidget) -> None:
         f"<a href='{BOOK_URL}'>Build a Large Language Model (From Scratch)</a>."
     )
     table = f"<table cellpadding=2>{rows}</table>"
-    box = create_message_box(window, "told", QMessageBox.Icon.NoIcon, "")
-    box.setWindowTitle("About")
-    box.setTextFormat(Qt.TextFormat.RichText)
-    box.setText(f"<h3>Attention Visualizer {__version__}</h3><p>{text}</p>{table}<p>{links}</p>")
+    html = f"<h3>Attention Visualizer {__version__}</h3><p>{text}</p>{table}<p>{links}</p>"
+    box = _create_html_box(window, "About", html)
     copy = box.addButton("Copy versions", QMessageBox.ButtonRole.ActionRole)
     copy.setToolTip("Copy this information for a bug report")
     box.addButton(QMessageBox.StandardButton.Close)
@@ -396,11 +394,15 @@ def show_about(window: QWidget) -> None:
 
 def show_message(window: QWidget, title: str, html: str) -> None:
     """Show an HTML message; the caller escapes text from files and from the user."""
+    _create_html_box(window, title, html).open()
+
+
+def _create_html_box(window: QWidget, title: str, html: str) -> QMessageBox:
     box = create_message_box(window, "told", QMessageBox.Icon.NoIcon, "")
     box.setWindowTitle(title)
     box.setTextFormat(Qt.TextFormat.RichText)
     box.setText(html)
-    box.open()
+    return box
 
 
 def open_folder(window: QWidget, title: str, folder: Path) -> None:
@@ -408,7 +410,8 @@ def open_folder(window: QWidget, title: str, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        show_message(window, title, f"Cannot create the folder: {escape(str(error))}")
+        reason = system_error_reason(error)
+        show_message(window, title, escape(f"Cannot create the folder {folder}: {reason}."))
         return
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
         show_message(
