@@ -46,8 +46,8 @@ def _columns(
         columns.append(ColumnSize(model, before, 50, fold_level=2))
     columns += [
         ColumnSize(inner, head, 14, model, fold_level=0),
-        ColumnSize(inner, head, 14, model, fold_level=5),
-        ColumnSize(inner, head, 14, model, fold_level=5),
+        ColumnSize(inner, head, 14, model, fold_level=6),
+        ColumnSize(inner, head, 14, model, fold_level=6),
         ColumnSize(min(tokens, 64), head, 60, inner, is_query_key=True, is_source=True),
         ColumnSize(tokens, head, 66, is_query_key=True, is_focus=True),
         ColumnSize(inner, head, 62, min(tokens, 64), has_ribbons=True),

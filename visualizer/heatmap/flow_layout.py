@@ -76,13 +76,13 @@ POOLED_WIDTHS = (1.5, 1.0)
 """Cell widths that are tried before headings are cut."""
 MAX_STAGE_PX, MAX_TOKEN_STAGE_PX = 104, 150
 SPINE_PX = 22
-FOLD_LEVELS = range(7)
-CUT_TITLES_LEVEL = 6
+FOLD_LEVELS = range(8)
+CUT_TITLES_LEVEL = 7
 """First level at which headings may be cut."""
-MERGED_SPINES_LEVEL = 4
+MERGED_SPINES_LEVEL = 5
 """First level at which adjacent spines are merged."""
 NARROWEST_FOCUS_PX = 1.0
-MIN_READ_ROW_PX, NUMBERED_LEVELS = 32, range(4)
+MIN_READ_ROW_PX, NUMBERED_LEVELS = 32, range(MERGED_SPINES_LEVEL)
 """Minimum height of rows with readable numbers, and the levels that keep numbers if possible."""
 
 

@@ -217,7 +217,7 @@ def fold_level(flow: FlowPanels, column: FlowColumn) -> int:
         return 2
     if column.part is FlowPart.HEADS:
         operands = {one.operand for one in flow.columns}
-        return 0 if operands.isdisjoint(column.states) else 5
+        return 0 if operands.isdisjoint(column.states) else 6
     if column.states[0] == Role.CONCAT:
         return 1
     return 4 if column.is_feed_forward else 3
