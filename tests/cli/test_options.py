@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,6 @@ from visualizer.export.figure_settings import (
     FigureSettings,
     FilmSettings,
 )
-from visualizer.export.formats import list_suffixes
 from visualizer.features.setup.text_edit_widget import InputTextEdit
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
 from visualizer.session.document_builder import parse_heads
@@ -51,6 +49,7 @@ from visualizer.widgets.theme import ColourScheme
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from pytestqt.qtbot import QtBot
 
@@ -254,135 +253,6 @@ def test_an_animation_plays_what_it_is_asked_to(options: str, film: FilmSettings
 
 # ------------------------------------------------------------------------------------ refusals
 
-WRONG = [
-    ("--heads 0", "--heads", "invalid value '0'", "must be "),
-    ("--heads two", "--heads", "invalid value 'two'", "must be "),
-    ("--heads 1.5", "--heads", "invalid value '1.5'", "must be "),
-    ("--embedding-size -1", "--embedding-size", "invalid value '-1'", "must be "),
-    ("--output-size x", "--output-size", "invalid value 'x'", "must be "),
-    ("--seed -1", "--seed", "invalid value '-1'", "must be "),
-    ("--seed 9223372036854775808", "--seed", "invalid value '9223372036854775808'", "must be "),
-    ("--dropout 1", "--dropout", "invalid value '1'", "must be "),
-    ("--dropout -0.5", "--dropout", "invalid value '-0.5'", "must be "),
-    ("--dropout nan", "--dropout", "invalid value 'nan'", "must be "),
-    ("--dropout half", "--dropout", "invalid value 'half'", "must be "),
-    (
-        "--mechanism best",
-        "--mechanism",
-        "invalid value 'best'",
-        "simplified, self, causal, stacked",
-    ),
-    ("--projection x", "--projection", "invalid value 'x'", "none, uniform, linear"),
-    ("--device gpu", "--device", "invalid value 'gpu'", "auto, cpu, cuda, mps"),
-    ("--dtype int8", "--dtype", "invalid value 'int8'", "float32, float64"),
-    ("--export a.bmp", "--export", "invalid value 'a.bmp'", f"end in {list_suffixes()}"),
-    ("--export a", "--export", "invalid value 'a'", f"end in {list_suffixes()}"),
-    (
-        "--stages weights,sums",
-        "--stages",
-        "“sums” does not exist",
-        "Stages of modules: embedding, position",
-    ),
-    ("--heads-shown 0", "--heads-shown", "invalid value '0'", "such as 1,3-5, or all"),
-    ("--heads-shown 3-1", "--heads-shown", "invalid value '3-1'", "such as 1,3-5, or all"),
-    ("--heads-shown 1,,2", "--heads-shown", "invalid value '1,,2'", "such as 1,3-5, or all"),
-    ("--heads-shown first", "--heads-shown", "invalid value 'first'", "such as 1,3-5, or all"),
-    (
-        "--layout wide",
-        "--layout",
-        "invalid value 'wide'",
-        "shown, flow, panel, head, heads, stages, all",
-    ),
-    ("--theme blue", "--theme", "invalid value 'blue'", "print, light, dark"),
-    ("--size 180", "--size", "invalid value '180'", "such as 180mm, 180x120mm, 1920x1080px or 7in"),
-    ("--size 180mmx7in", "--size", "invalid value '180mmx7in'", "paper-column, paper-page, slide"),
-    ("--size 0x5mm", "--size", "invalid value '0x5mm'", "such as 180mm"),
-    ("--size -5mm", "--size", "expected one argument", ""),
-    (
-        "--size 5mm --export a.png",
-        "--size",
-        "The width and height of a figure must be 10 mm to 5 m",
-        "10 mm",
-    ),
-    (
-        "--size 99x200000px --export a.png",
-        "--size",
-        "The width and height of a figure must be 10 mm to 5 m",
-        "10 mm",
-    ),
-    ("--dpi 0", "--dpi", "invalid value '0'", "whole number from 36 to 2,400"),
-    ("--dpi 2401", "--dpi", "invalid value '2401'", "whole number from 36 to 2,400"),
-    ("--span weights", "--span", "invalid value 'weights'", "such as scores..context"),
-    ("--span context..scores", "--span", "invalid value 'context..scores'", "in order"),
-    (
-        "--span scores:0..weights",
-        "--span",
-        "invalid value 'scores:0..weights'",
-        "scores:2..weights",
-    ),
-    ("--span sums..weights", "--span", "“sums” does not exist", "Stages of modules: embedding"),
-    ("--grain token", "--grain", "invalid value 'token'", "stage, row, cell"),
-    ("--speed 0", "--speed", "invalid value '0'", "at least 0.05 and at most 100"),
-    ("--speed fast", "--speed", "invalid value 'fast'", "at least 0.05 and at most 100"),
-    ("--text-file nowhere.txt", "--text-file", "cannot read 'nowhere.txt'", "No such file"),
-    ("--theme dark", "--theme", "has no effect", "without --export"),
-    ("--no-caption", "--no-caption", "has no effect", "without --export"),
-    ("--speed 2", "--speed", "has no effect", "without --export"),
-    (
-        "--speed 2 --export a.png",
-        "--speed",
-        "affects only .gif, .apng, ",
-        "export a file of one of these types.",
-    ),
-    ("--no-motion", "--no-motion", "has no effect", "without --export"),
-    (
-        "--no-motion --export a.png",
-        "--no-motion",
-        "affects only .gif, .apng, ",
-        "export a file of one of these types.",
-    ),
-    ("--heads-shown all", "--heads-shown", "has no effect", "without --export"),
-    ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),
-    (
-        "--heads-shown 3 --export a.png",
-        "--heads-shown",
-        "Head 3 does not exist",
-        "There are 2 heads.",
-    ),
-    ("--heads 3", "--heads", "invalid value '3'", "Use 2 heads, or the output size 3."),
-    (
-        "--output-size 3",
-        "--output-size",
-        "invalid value '3'",
-        "Use 1 or 3 heads, or the output size 4.",
-    ),
-    ("--projection none", "--projection", "invalid value 'none'", "or the embedding size 4."),
-    (
-        "--projection none --embedding-size 5",
-        "--embedding-size",
-        "invalid value '5'",
-        "Use 1 or 5 heads",
-    ),
-    (
-        "--projection none --output-size 3",
-        "--projection",
-        "invalid value 'none'",
-        "embedding size 4.",
-    ),
-    ("--heads 4 --output-size 6", "--heads", "invalid value '4'", "Use 3 or 6 heads"),
-    ("--heads", "--heads", "expected one argument", ""),
-    ("--head 2", "--head", "unrecognized argument", "Did you mean --heads? See --help."),
-    (
-        "--color-map=magma",
-        "--color-map=magma",
-        "unrecognized argument",
-        "Did you mean --colour-map?",
-    ),
-    ("--normalization sum", "--normalization", "unrecognized", "Did you mean --normalisation?"),
-    ("--nonsense", "--nonsense", "unrecognized argument: --nonsense. See --help.", ""),
-    ("one two", "two", "unrecognized argument: two. See --help.", ""),
-]
-
 
 @pytest.mark.parametrize("options", ["--text-file -", "model nothing --texts -"])
 def test_standard_input_is_interrupted_or_missing(
@@ -408,26 +278,6 @@ def refusal(options: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str
     captured = capsys.readouterr()
     assert captured.out == ""
     return status, captured.err
-
-
-@pytest.mark.parametrize(("options", "name", "got", "takes"), WRONG)
-def test_a_wrong_value_is_named_with_what_it_got_and_takes(
-    options: str,
-    name: str,
-    got: str,
-    takes: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    status, said = refusal(options, capsys)
-    assert status == 2
-    assert said.startswith("attention-visualizer: ")
-    assert said.count("\n") == 1
-    for part in (name, got, takes):
-        assert part in said
-    assert not list(Path().glob("a.*"))
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n", "\u2028\u00a0"])
