@@ -284,13 +284,13 @@ def test_unexpected_errors_are_shown_one_at_a_time(
     gate.open()
     for _ in range(3):
         with qtbot.waitSignal(gated.workspace.failed):
-            gated.controllers.setup.resample("seed")
+            gated.controllers.setup_controller.resample("seed")
     (box,) = hand.boxes()
     box.close()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     assert hand.boxes() == []
     with qtbot.waitSignal(gated.workspace.failed):
-        gated.controllers.setup.resample("seed")
+        gated.controllers.setup_controller.resample("seed")
     (box,) = hand.boxes()
     box.close()
 
@@ -381,7 +381,7 @@ def test_custom_weights_are_kept_only_if_they_fit_the_module(
     assert keep.isEnabled()
     gated.workspace.set("d_in", 5)
     assert not keep.isEnabled()
-    gated.controllers.setup.keep_weights()
+    gated.controllers.setup_controller.keep_weights()
     assert not gated.workspace.document.spec.own_weights
     gate.open()
     hand.settle()

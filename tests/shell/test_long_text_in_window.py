@@ -166,7 +166,7 @@ def test_drawing_is_not_interrupted_by_asking_for_the_same(
         ask(request)
 
     monkeypatch.setattr(worker, "ask", note)
-    hand.window.controllers.setup.toggle_mask()
+    hand.window.controllers.setup_controller.toggle_mask()
     until_drawn(hand)
     # The results, at most two requests for the pointer and for initial images, and the rest.
     assert len(asked) <= 4

@@ -128,7 +128,7 @@ def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:
         permitted_start("x\n" * MAX_TEXT_CHARACTERS)
         == ("x\n" * MAX_TEXT_CHARACTERS)[: MAX_TEXT_CHARACTERS - 1]
     )
-    hand.window.controllers.setup.report_long_text("It is too long.", "the first part")
+    hand.window.controllers.setup_controller.report_long_text("It is too long.", "the first part")
     mend_text(hand)
     hand.settle()
     assert hand.chips == ("the", "first", "part")

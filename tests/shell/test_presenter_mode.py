@@ -123,16 +123,16 @@ def test_escape_unpins_first_and_then_leaves(teacher: Hand) -> None:
     assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == CELL
     teacher.key(Key.Key_Escape)
     assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
-    assert teacher.window.controllers.presenter.is_on
+    assert teacher.window.controllers.presenter_mode.is_on
     teacher.key(Key.Key_Escape)
-    assert not teacher.window.controllers.presenter.is_on
+    assert not teacher.window.controllers.presenter_mode.is_on
     assert not teacher.window.actions_.by_id["presenter_mode.toggle"].isChecked()
 
 
 def test_escape_leaves_from_wherever_the_keys_are(teacher: Hand) -> None:
     teacher.window.view_bar.heads[0].setFocus()
     teacher.key(Key.Key_Escape)
-    assert not teacher.window.controllers.presenter.is_on
+    assert not teacher.window.controllers.presenter_mode.is_on
 
 
 def test_outside_of_it_escape_only_unpins(usual_size: None, hand: Hand) -> None:
@@ -152,7 +152,7 @@ def test_after_it_escape_in_a_field_unpins_the_cell_as_before(teacher: Hand) -> 
     QTest.keyClick(teacher.sentence, Key.Key_Escape)
     teacher.settle()
     assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
-    assert not teacher.window.controllers.presenter.is_on
+    assert not teacher.window.controllers.presenter_mode.is_on
 
 
 def test_a_window_that_filled_the_screen_fills_it_again(usual_size: None, hand: Hand) -> None:
@@ -221,9 +221,9 @@ def test_a_clicker_blanks_the_screen_until_a_key(teacher: Hand, key: Key, back: 
     assert contrast(colour, window.theme.paper) < 1.05  # some screens round the value
     assert "any key" in teacher.status
     teacher.key(back)
-    assert not window.controllers.presenter.blank_screen_widget.isVisible()
+    assert not window.controllers.presenter_mode.blank_screen_widget.isVisible()
     assert teacher.board.hasFocus()
-    assert window.controllers.presenter.is_on
+    assert window.controllers.presenter_mode.is_on
     assert window.controllers.playback_controller.place == place
     assert "F5 or Esc: exit" in teacher.status
 
@@ -235,20 +235,20 @@ def _colours(image: QImage) -> set[str]:
 
 def test_a_click_takes_the_blank_away(teacher: Hand) -> None:
     teacher.key(Key.Key_B)
-    teacher.click(teacher.window.controllers.presenter.blank_screen_widget, QPoint(20, 20))
-    assert not teacher.window.controllers.presenter.blank_screen_widget.isVisible()
+    teacher.click(teacher.window.controllers.presenter_mode.blank_screen_widget, QPoint(20, 20))
+    assert not teacher.window.controllers.presenter_mode.blank_screen_widget.isVisible()
 
 
 def test_b_is_a_letter_elsewhere(usual_size: None, hand: Hand) -> None:
     hand.settle()
     hand.board.setFocus()
     hand.key(Key.Key_B)
-    assert not hand.window.controllers.presenter.blank_screen_widget.isVisible()
+    assert not hand.window.controllers.presenter_mode.blank_screen_widget.isVisible()
     hand.key(Key.Key_F5)
     hand.key(Key.Key_F2)  # to type in presenter mode
     hand.type_sentence("A big cab.")
     hand.settle()
-    assert not hand.window.controllers.presenter.blank_screen_widget.isVisible()
+    assert not hand.window.controllers.presenter_mode.blank_screen_widget.isVisible()
     assert hand.window.workspace.document.text == "A big cab."
 
 
@@ -273,7 +273,7 @@ def test_frames_are_thicker_and_the_colours_stay(teacher: Hand) -> None:
 def test_the_previous_arrangement_is_stored(open_window: Open, usual_size: None) -> None:
     window = open_window(size=(700, 600))
     before = panes(window)
-    window.controllers.presenter.toggle()
+    window.controllers.presenter_mode.toggle()
     window.close()
     again = open_window(size=None)
     assert not again.isFullScreen()

@@ -35,8 +35,8 @@ def present(
 ) -> Screen:
     """Create the screen for a document, a view and the last valid run."""
     shown = resolve_view(document, view, run, computed) if run else None
-    moment = ScreenInputs(document, view, shown, view, refused, is_working, progress)
-    screen = ScreenPresenter().present(moment, previous.panels if previous else {})
+    inputs = ScreenInputs(document, view, shown, view, refused, is_working, progress)
+    screen = ScreenPresenter().present(inputs, previous.panels if previous else {})
     screen.panels.build_all()  # as the window does after showing them
     return screen
 

@@ -291,7 +291,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     for stop in (
         window.controllers.mask_edit_controller.stop_editing,
         window.controllers.playback_controller.stop,
-        window.controllers.presenter.leave,
+        window.controllers.presenter_mode.leave,
         window.docks.show_heatmaps,
     ):
         stop()

@@ -56,7 +56,8 @@ _DTYPES = {"float32": "<f4", "float64": "<f8"}
 """Array types, keyed by the ``dtype`` field next to the numbers; float64 if it is missing."""
 _MAX_JSON_MARKS = 1_000_000
 """Maximum number of commas and opening brackets in the JSON; each may become a value."""
-_MAX_TOKENS = 1_000_000
+_MAX_COUNTS = 1_000_000
+"""Maximum number of saved token counts, one per text, and character counts, one per token."""
 _MAX_NOTICES = 100
 _MAX_NOTICE_LENGTH = 1_000
 _UNSAVED_SUFFIX = ", so it was not saved."
@@ -431,7 +432,7 @@ def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
 
 def _parse_counts(array: np.ndarray | None) -> list[int]:
     is_plain = array is not None and array.ndim == 1 and array.dtype == np.int32
-    if array is None or not is_plain or not 0 < len(array) <= _MAX_TOKENS or array.min() < 1:
+    if array is None or not is_plain or not 0 < len(array) <= _MAX_COUNTS or array.min() < 1:
         raise DamagedError("does not contain the tokens for its numbers.")
     counts: list[int] = array.tolist()
     return counts

@@ -90,7 +90,7 @@ class FeatureControllers:
         )
         self.model_generation_controller = ModelGenerationController(workspace, window)
         self.view_controller = ViewController(workspace, window)
-        self.setup = SetupController(workspace, window)
+        self.setup_controller = SetupController(workspace, window)
         self.lesson_controller = LessonController(workspace, lessons, lessons_menu, window)
 
     def connect_board(self) -> None:
@@ -115,7 +115,7 @@ class FeatureControllers:
 
     def connect_settings_bar(self) -> None:
         """Connect changes of the text and the settings."""
-        bar, setup, workspace = self.settings_bar, self.setup, self.workspace
+        bar, setup, workspace = self.settings_bar, self.setup_controller, self.workspace
         bar.textTyped.connect(workspace.set_text)
         bar.textTooLong.connect(setup.report_long_text)
         bar.secondTyped.connect(partial(workspace.set_text, name="second"))

@@ -332,7 +332,7 @@ def _read_ahead(resolved: ResolvedView) -> None:
 
 PANEL = PanelSpec(
     BOARD_CONTENTS,
-    lambda resolved, moment, previous: present_board_contents(resolved, previous),
+    lambda resolved, inputs, previous: present_board_contents(resolved, previous),
     BoardContents(),
     prefetch_key=prefetch_key,
     prefetch=lambda resolved, made, previous: prefetch(resolved, previous),

@@ -138,7 +138,7 @@ class ScreenInputs(Struct, frozen=True, eq=False):
 class Presenter(Protocol):
     """Builds screens and prefetches their data."""
 
-    def present(self, moment: ScreenInputs, previous: Mapping[str, object]) -> Screen:
+    def present(self, inputs: ScreenInputs, previous: Mapping[str, object]) -> Screen:
         """Build a screen, reusing the objects of unchanged panels.
 
         Parameters
@@ -147,7 +147,7 @@ class Presenter(Protocol):
             The panels that were shown before or prefetched.
         """
 
-    def present_refined_images(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
+    def present_refined_images(self, inputs: ScreenInputs, shown: LazyPanels) -> Screen:
         """Build a screen after a change that affects only the images of a long text.
 
         Parameters

@@ -164,32 +164,34 @@ def adapt_view(view: View, shown: View) -> View:
 
 
 def restore_and_prefetch(
-    restore: Callable[[], tuple[Run, View]], presenter: Presenter, shown: RequestState
+    restore: Callable[[], tuple[Run, View]], presenter: Presenter, requested: RequestState
 ) -> WorkerResult:
     """Restore the run of an opened document and prefetch the data of its view."""
     _import_torch()
     try:
         run, view = restore()
-        view = adapt_view(view, shown.view)
-        prefetched = _prefetch_panels(presenter, shown, view, run, shown.document)
-        return WorkerResult(shown.document, view, run, None, *prefetched, view)
+        view = adapt_view(view, requested.view)
+        prefetched = _prefetch_panels(presenter, requested, view, run, requested.document)
+        return WorkerResult(requested.document, view, run, None, *prefetched, view)
     except InputError as refused:
-        return _refusal_result(presenter, shown, refused)
+        return _refusal_result(presenter, requested, refused)
 
 
-def prefetch_view(presenter: Presenter, shown: RequestState) -> WorkerResult:
+def prefetch_view(presenter: Presenter, requested: RequestState) -> WorkerResult:
     """Prefetch the data of a view of the current run."""
-    assert shown.run
-    prefetched = _prefetch_panels(presenter, shown, shown.view, shown.run, shown.computed)
-    return WorkerResult(None, shown.view, None, None, *prefetched)
+    assert requested.run
+    prefetched = _prefetch_panels(
+        presenter, requested, requested.view, requested.run, requested.computed
+    )
+    return WorkerResult(None, requested.view, None, None, *prefetched)
 
 
 def _prefetch_panels(
-    presenter: Presenter, shown: RequestState, view: View, run: Run, computed: Document | None
+    presenter: Presenter, requested: RequestState, view: View, run: Run, computed: Document | None
 ) -> tuple[ResolvedView, Mapping[str, object]]:
     """Prefetch the data of a view; return the resolved view and the panels that were built."""
-    resolved = resolve_view(shown.document, view, run, computed)
-    return resolved, presenter.prefetch(resolved, shown.panels)
+    resolved = resolve_view(requested.document, view, run, computed)
+    return resolved, presenter.prefetch(resolved, requested.panels)
 
 
 class RefinementResult(Struct, frozen=True, eq=False):
@@ -221,26 +223,30 @@ def refine_images(
 
 
 def compute_and_prefetch(
-    compute: ComputeFunction, presenter: Presenter, shown: RequestState
+    compute: ComputeFunction, presenter: Presenter, requested: RequestState
 ) -> WorkerResult:
     """Compute a document and prefetch the data of its view."""
     try:
-        run = compute(shown.document, shown.run)
-        prefetched = _prefetch_panels(presenter, shown, shown.view, run, shown.document)
-        return WorkerResult(shown.document, shown.view, run, None, *prefetched)
+        run = compute(requested.document, requested.run)
+        prefetched = _prefetch_panels(presenter, requested, requested.view, run, requested.document)
+        return WorkerResult(requested.document, requested.view, run, None, *prefetched)
     except InputError as refused:
-        return _refusal_result(presenter, shown, refused)
+        return _refusal_result(presenter, requested, refused)
 
 
-def _refusal_result(presenter: Presenter, shown: RequestState, refused: InputError) -> WorkerResult:
+def _refusal_result(
+    presenter: Presenter, requested: RequestState, refused: InputError
+) -> WorkerResult:
     """Prefetch the data of the view from the last valid run."""
     # The copy has no traceback. The traceback would keep the result and the last run alive until it
     # is garbage-collected.
     refused = InputError(refused.field, refused.sentence, refused.remedy)
-    if shown.run is None:
-        return WorkerResult(shown.document, shown.view, None, refused)
-    prefetched = _prefetch_panels(presenter, shown, shown.view, shown.run, shown.computed)
-    return WorkerResult(shown.document, shown.view, None, refused, *prefetched)
+    if requested.run is None:
+        return WorkerResult(requested.document, requested.view, None, refused)
+    prefetched = _prefetch_panels(
+        presenter, requested, requested.view, requested.run, requested.computed
+    )
+    return WorkerResult(requested.document, requested.view, None, refused, *prefetched)
 
 
 def immediate_view(view: View, read: View) -> View:

@@ -542,18 +542,18 @@ class Workspace(QObject):
         ):  # the document has changed as well
             self._update_screen()
             return
-        moment = self._build_moment(shown.document, shown.view, resolved)
-        self.screen = self._presenter.present_refined_images(moment, shown.panels)
+        inputs = self._build_inputs(shown.document, shown.view, resolved)
+        self.screen = self._presenter.present_refined_images(inputs, shown.panels)
         self.drawn.emit()
         self._refine_pictures()
 
     def _build_screen(self, panels: Mapping[str, object], known: ResolvedView | None) -> Screen:
         """Build the screen, reusing panels that were shown before or that the worker has built."""
         resolved = self.resolved(self.view).reuse_known_values(known) if self.run else None
-        moment = self._build_moment(self.document, self.view, resolved)
-        return self._presenter.present(moment, panels)
+        inputs = self._build_inputs(self.document, self.view, resolved)
+        return self._presenter.present(inputs, panels)
 
-    def _build_moment(
+    def _build_inputs(
         self, document: Document, view: View, resolved: ResolvedView | None
     ) -> ScreenInputs:
         is_working = self.is_working

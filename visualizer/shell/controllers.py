@@ -69,13 +69,13 @@ class Controllers(FeatureControllers):
         board.layerChosen.connect(self._show_layer_numbers)
         self.recovery_prompt = RecoveryPrompt(window)
         self.recent_files_menu = RecentFilesMenu(recent_menu, window)
-        self.presenter = PresenterMode(workspace, window, docks, self.board, settings_bar)
+        self.presenter_mode = PresenterMode(workspace, window, docks, self.board, settings_bar)
         self.reduced_motion_controller = ReducedMotionController(window)
         self.settings_controller = SettingsController(
             window,
             workspace,
             self.view_controller,
-            self.setup,
+            self.setup_controller,
             self.document_controller,
             self.reduced_motion_controller,
             self.name_widgets,
@@ -144,18 +144,18 @@ class Controllers(FeatureControllers):
         self.recent_files_menu.chosen.connect(files.open)
         files.modelRequested.connect(self.model_chooser_controller.open_folder)
         files.imageRequested.connect(images.use_image)
-        self.presenter.arrangementChanged.connect(self.board.apply_pending_arrangement)
-        self.presenter.paintingLeft.connect(self.mask_edit_controller.stop_editing)
-        self.presenter.cellLeft.connect(self.cell_selection_controller.unpin)
-        self.presenter.predictionLeft.connect(self.playback_controller.predict)
-        self.presenter.allHeadsLeft.connect(self.view_controller.show_flow)
+        self.presenter_mode.arrangementChanged.connect(self.board.apply_pending_arrangement)
+        self.presenter_mode.paintingLeft.connect(self.mask_edit_controller.stop_editing)
+        self.presenter_mode.cellLeft.connect(self.cell_selection_controller.unpin)
+        self.presenter_mode.predictionLeft.connect(self.playback_controller.predict)
+        self.presenter_mode.allHeadsLeft.connect(self.view_controller.show_flow)
         page.left.connect(self.board.setFocus)
         page.startChosen.connect(self.settings_controller.show)
         self.settings_controller.startPageChosen.connect(page.show_panel)
 
     def reset_layout(self) -> None:
         """Arrange the panes as in a new window; during a lesson, the lesson pane stays open."""
-        self.presenter.leave()
+        self.presenter_mode.leave()
         self.docks.reset()
 
     def may_close(self) -> bool:

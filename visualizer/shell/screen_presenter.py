@@ -85,16 +85,16 @@ class ScreenPresenter:
     def __init__(self, lessons: Callable[[], LessonsById] = dict) -> None:
         self._lessons = lessons
 
-    def present(self, moment: ScreenInputs, previous: Mapping[str, object]) -> Screen:
+    def present(self, inputs: ScreenInputs, previous: Mapping[str, object]) -> Screen:
         """Create a screen that reuses the objects of unchanged panels."""
-        resolved, panels = moment.resolved, moment.panels
+        resolved, panels = inputs.resolved, inputs.panels
         panels.panel_builders.update(
             {
                 SETUP_PANEL.name: partial(
-                    present_setup, moment.document, moment.refused, _find_reading_of_model(moment)
+                    present_setup, inputs.document, inputs.refused, _find_reading_of_model(inputs)
                 ),
-                LESSON_PANEL.name: partial(self._present_lesson, moment),
-                STATUS_PANEL.name: partial(_present_status, moment),
+                LESSON_PANEL.name: partial(self._present_lesson, inputs),
+                STATUS_PANEL.name: partial(_present_status, inputs),
             }
         )
         for row in PANELS:
@@ -102,22 +102,22 @@ class ScreenPresenter:
             if resolved is not None and row.is_pane_visible(resolved):
                 before = previous.get(name, row.empty)
                 panels.panel_builders[name] = partial(
-                    _present_or_keep, row, resolved, moment, before
+                    _present_or_keep, row, resolved, inputs, before
                 )
                 panels.before[name] = before
             else:
                 panels[name] = row.empty
         if resolved is None:
-            empty = IMAGE_REQUIRED_MESSAGE if moment.document.takes_image else EMPTY_MESSAGE
-            waiting = _describe_progress(moment) or LOADING_TORCH_MESSAGE
+            empty = IMAGE_REQUIRED_MESSAGE if inputs.document.takes_image else EMPTY_MESSAGE
+            waiting = _describe_progress(inputs) or LOADING_TORCH_MESSAGE
             panels[BOARD_CONTENTS.name] = BoardContents(
-                message=waiting if moment.is_working else empty
+                message=waiting if inputs.is_working else empty
             )
-        return Screen(moment.document, moment.view, resolved, panels, moment.wanted)
+        return Screen(inputs.document, inputs.view, resolved, panels, inputs.wanted)
 
-    def present_refined_images(self, moment: ScreenInputs, shown: LazyPanels) -> Screen:
+    def present_refined_images(self, inputs: ScreenInputs, shown: LazyPanels) -> Screen:
         """Create a screen in which only the panels of `REFINED` have changed."""
-        screen = self.present(moment, shown.latest_panels())
+        screen = self.present(inputs, shown.latest_panels())
         panels = screen.panels
         for name in panels.panel_builders.keys() & shown.keys() - REFINED:
             del panels.panel_builders[name]
@@ -172,23 +172,23 @@ class ScreenPresenter:
         """Refine the visible images on the worker, until `is_over()` is true."""
         board_presenter.draw_more(resolved, is_over)
 
-    def _present_lesson(self, moment: ScreenInputs) -> LessonPanel | None:
-        position, resolved = moment.view.lesson, moment.resolved
+    def _present_lesson(self, inputs: ScreenInputs) -> LessonPanel | None:
+        position, resolved = inputs.view.lesson, inputs.resolved
         lessons = self._lessons()
         if position is None or position.lesson_id not in lessons:
             return None
         run, computed = (resolved.run, resolved.computed) if resolved else (None, None)
         return present_position(
-            lessons, position, moment.document, run, computed, moment.is_working
+            lessons, position, inputs.document, run, computed, inputs.is_working
         )
 
 
 def _present_or_keep(
-    row: PanelSpec[Panel], resolved: ResolvedView, moment: ScreenInputs, before: Panel
+    row: PanelSpec[Panel], resolved: ResolvedView, inputs: ScreenInputs, before: Panel
 ) -> Panel:
     """Create a panel, or keep the previous one until values from another machine have arrived."""
     with forbid_waiting(), suppress(NumbersPendingError):
-        return row.present(resolved, moment, before)
+        return row.present(resolved, inputs, before)
     return before
 
 
@@ -201,32 +201,32 @@ def _is_retrieval_wanted(resolved: ResolvedView) -> bool:
     )
 
 
-def _find_reading_of_model(moment: ScreenInputs) -> ModelReading | None:
+def _find_reading_of_model(inputs: ScreenInputs) -> ModelReading | None:
     """Return the displayed forward pass if it is a forward pass of the document's model."""
-    resolved, model = moment.resolved, moment.document.model
+    resolved, model = inputs.resolved, inputs.document.model
     before = resolved.computed.model if resolved and resolved.computed else None
     is_by_it = model is not None and before is not None and before.folder == model.folder
     return resolved.run.reading if resolved and is_by_it else None
 
 
-def _present_status(moment: ScreenInputs) -> StatusLine:
-    progress, share = _describe_progress(moment), moment.progress.share if moment.progress else 1.0
-    if moment.resolved is None:
-        return StatusLine(is_working=moment.is_working, progress=progress, share=share)
-    run, painting = moment.resolved.run, moment.panel(MASK_EDIT_PANEL)
-    facts = (describe_computation(run), board_presenter.describe_exactness(moment.resolved))
+def _present_status(inputs: ScreenInputs) -> StatusLine:
+    progress, share = _describe_progress(inputs), inputs.progress.share if inputs.progress else 1.0
+    if inputs.resolved is None:
+        return StatusLine(is_working=inputs.is_working, progress=progress, share=share)
+    run, painting = inputs.resolved.run, inputs.panel(MASK_EDIT_PANEL)
+    facts = (describe_computation(run), board_presenter.describe_exactness(inputs.resolved))
     text = painting.status if painting else "  ·  ".join(filter(None, facts))
-    problem, remedy = _describe_problem(moment.panel(SETUP_PANEL))
+    problem, remedy = _describe_problem(inputs.panel(SETUP_PANEL))
     notices = (*filter(None, (problem,)), *run.notices)
-    provenance = describe_view_provenance(moment.resolved)
-    return StatusLine(text, notices, moment.is_working, progress, share, provenance, remedy)
+    provenance = describe_view_provenance(inputs.resolved)
+    return StatusLine(text, notices, inputs.is_working, progress, share, provenance, remedy)
 
 
-def _describe_progress(moment: ScreenInputs) -> str:
-    if moment.progress is None:
+def _describe_progress(inputs: ScreenInputs) -> str:
+    if inputs.progress is None:
         return ""
-    tokens = format_count(moment.progress.of, "token")
-    return RUNNING_MESSAGE.format(tokens=tokens, share=int(100 * moment.progress.share))
+    tokens = format_count(inputs.progress.of, "token")
+    return RUNNING_MESSAGE.format(tokens=tokens, share=int(100 * inputs.progress.share))
 
 
 def _describe_problem(setup: SetupPanel) -> tuple[str, tuple[str, str]]:

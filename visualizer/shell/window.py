@@ -271,7 +271,7 @@ class MainWindow(QMainWindow):
         self.show_facts()
         self._show_notices(screen.panel(STATUS_PANEL))
         self.announcer.show_screen(screen)
-        self.controllers.presenter.show_theme(self.theme)
+        self.controllers.presenter_mode.show_theme(self.theme)
         self.show_commands()
         screen.panels.build_all()
 
@@ -395,7 +395,7 @@ class MainWindow(QMainWindow):
     def set_scheme(self, scheme: str) -> None:
         """Set the colour scheme."""
         self.scheme = ColourScheme(scheme)
-        self.theme = theme_of(self.scheme, self.controllers.presenter.stroke)
+        self.theme = theme_of(self.scheme, self.controllers.presenter_mode.stroke)
         apply_theme(self, self.theme, create_style_sheet() + app_settings.motion_style_sheet())
         self.controllers.reduced_motion_controller.apply()
         self.actions_.show_theme(self.theme)
@@ -420,13 +420,13 @@ class MainWindow(QMainWindow):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Unpin on Esc, unless the focused widget handles it."""
         if is_escape(event):
-            self.controllers.presenter.go_back()
+            self.controllers.presenter_mode.go_back()
         else:
             super().keyPressEvent(event)
 
     def resize_text(self) -> None:
         """Apply the text size of the settings; leave presenter mode, which has its own size."""
-        self.controllers.presenter.leave()
+        self.controllers.presenter_mode.leave()
         before = PaneScale.of(self)
         apply_text_size(app_settings.load_text_size())
         self.restyle()
@@ -442,7 +442,7 @@ class MainWindow(QMainWindow):
         if not self.controllers.may_close():
             event.ignore()
             return
-        self.controllers.presenter.leave()  # so that the previous arrangement is saved
+        self.controllers.presenter_mode.leave()  # so that the previous arrangement is saved
         self.docks.stop()
         app_settings.save_window(self, app_settings.MAIN_WINDOW)
         app_settings.save_last_file(self.controllers.document_controller.path)
@@ -472,7 +472,7 @@ def _connect_signals(window: MainWindow) -> None:
     to.connect(window.statusBar().showMessage, window.show_bug)
     to.connect_board()
     to.connect_settings_bar()
-    window.notice.linkActivated.connect(to.setup.apply_remedy)
+    window.notice.linkActivated.connect(to.setup_controller.apply_remedy)
     window.settings_bar.panes_chip.clicked.connect(window.docks.toggle_right_panes)
     window.settings_bar.left.connect(board.setFocus)
     to.mask_edit_controller.follow_bar(window.stroke_controller, window.mask_edit_bar)
@@ -494,11 +494,11 @@ def _connect_signals(window: MainWindow) -> None:
     to.reduced_motion_controller.changed.connect(window.restyle)
     to.settings_controller.schemeChosen.connect(window.set_scheme)
     to.settings_controller.textSizeChosen.connect(window.resize_text)
-    to.presenter.styleChanged.connect(window.restyle)
-    to.presenter.said.connect(window.facts.setText)
+    to.presenter_mode.styleChanged.connect(window.restyle)
+    to.presenter_mode.said.connect(window.facts.setText)
     window.docks.changed.connect(window.update_pane_visibility)
     window.drop_handler.fileDropped.connect(to.document_controller.open)
-    window.drop_handler.textDropped.connect(to.setup.replace_text)
+    window.drop_handler.textDropped.connect(to.setup_controller.replace_text)
     to.start_page.painted.connect(window.painted)
     actions = (window.actions_.by_id[id_] for id_ in START_PAGE_CLOSING_COMMANDS)
     for action in (*actions, *window.docks.actions.values()):

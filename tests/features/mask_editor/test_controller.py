@@ -268,9 +268,9 @@ def test_escape_ends_it_before_presenter_mode(painter: Painter) -> None:
     painter.key(Qt.Key.Key_F5)
     painter.key(Qt.Key.Key_Escape)
     assert painter.workspace.screen.panel(MASK_EDIT_PANEL) is None
-    assert painter.window.controllers.presenter.is_on
+    assert painter.window.controllers.presenter_mode.is_on
     painter.key(Qt.Key.Key_Escape)
-    assert not painter.window.controllers.presenter.is_on
+    assert not painter.window.controllers.presenter_mode.is_on
 
 
 def test_a_stroke_ends_with_the_mode(painter: Painter) -> None:
@@ -457,7 +457,7 @@ def test_a_mask_that_cannot_be_used_is_painted_all_the_same(painter: Painter) ->
     assert "A row that contains −∞ has no finite sum" in words(painter.window.notice)
     painter.hand.leave()
     assert LIGHT.mask in painter.colours(weights(0, 4))
-    painter.window.controllers.setup.apply_remedy("normalisation")
+    painter.window.controllers.setup_controller.apply_remedy("normalisation")
     painter.settle()
     assert painter.mask[0] == [1, 1, 1, 1, 0, 1]
     for _ in range(2):
@@ -608,7 +608,7 @@ def test_another_text_is_said_with_what_mends_it(painter: Painter) -> None:
     assert (painter.hand.problem("own_mask"), painter.notes) == ("", "")
     painter.hand.press(Qt.Key.Key_Z)
     painter.hand.until(lambda: bool(painter.hand.problem("own_mask")))
-    painter.window.controllers.setup.apply_remedy("own_mask")
+    painter.window.controllers.setup_controller.apply_remedy("own_mask")
     painter.settle()
     assert painter.mask == np.tri(7, dtype=int).tolist()
 

@@ -23,7 +23,7 @@ def test_a_control_that_already_shows_its_value_waits_for_the_result(
     hand: Hand, name: str, value: object, is_typed: bool, is_shown_at_once: bool
 ) -> None:
     workspace = hand.window.workspace
-    hand.window.controllers.setup.change_setting(name, value, is_typed)
+    hand.window.controllers.setup_controller.change_setting(name, value, is_typed)
     assert workspace.document.get(name) == value
     assert workspace.is_screen_outdated is not is_shown_at_once
     hand.settle()
@@ -32,14 +32,14 @@ def test_a_control_that_already_shows_its_value_waits_for_the_result(
 
 
 def test_an_invalid_number_is_explained_at_once(hand: Hand) -> None:
-    hand.window.controllers.setup.change_setting("heads", 0, is_continued_edit=True)
+    hand.window.controllers.setup_controller.change_setting("heads", 0, is_continued_edit=True)
     assert not hand.window.workspace.is_screen_outdated
     assert "at least 1" in hand.problem("heads")
 
 
 def test_each_valid_mask_is_one_undo_step(hand: Hand) -> None:
     hand.choose("mask QComboBox", "Custom matrix")
-    setup, history = hand.window.controllers.setup, hand.window.workspace.history
+    setup, history = hand.window.controllers.setup_controller, hand.window.workspace.history
     before = len(history.changes.past)
     for text in ("1 0\n1 1", "nonsense", "1 1\n1 1"):
         setup.change_setting("own_mask", text, is_continued_edit=True)
@@ -82,7 +82,7 @@ def test_vectors_that_no_longer_fit_offer_to_be_drawn(hand: Hand) -> None:
     row = hand.window.settings_bar.rows["own_input"]
     assert "The vectors are 6 × 3, but the embedding size is 4." in row.problem.text()
     assert "Use random values from the seed" in row.problem.text()
-    hand.window.controllers.setup.apply_remedy("own_input")
+    hand.window.controllers.setup_controller.apply_remedy("own_input")
     assert workspace.document.spec.own_input is None
     assert hand.problem("own_input") == ""
 

@@ -495,9 +495,11 @@ def an_edit(chance: random.Random, hand: Hand) -> None:
         workspace.set_text(chance.choice(["a b c", "one two", BOOK_SENTENCE]))
     elif kind == "mask":
         typed = chance.choice(["1 0\n1 1", "10 11", "nonsense"])
-        hand.window.controllers.setup.change_setting("own_mask", typed, is_continued_edit=False)
+        hand.window.controllers.setup_controller.change_setting(
+            "own_mask", typed, is_continued_edit=False
+        )
     elif kind == "keep":
-        hand.window.controllers.setup.keep_weights()
+        hand.window.controllers.setup_controller.keep_weights()
     elif name in shown(hand):
         place = (name, chance.randrange(3), chance.randrange(3))
         if kind == "draw":
@@ -548,7 +550,7 @@ def test_a_size_that_no_longer_fits_says_so_and_keeps_what_fits(clerk: Clerk) ->
     hand.window.workspace.set("d_in", 5)
     said = hand.problem("own_weights")
     assert said.startswith("W_key is 3 × 2, but the settings need 5 × 2.")
-    hand.window.controllers.setup.apply_remedy("own_weights")
+    hand.window.controllers.setup_controller.apply_remedy("own_weights")
     hand.settle()
     assert [name for name, _ in clerk.document.spec.own_weights] == ["W_output"]
 

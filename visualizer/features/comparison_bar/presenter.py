@@ -252,7 +252,7 @@ _DESCRIPTIONS = {
 
 PANEL = PanelSpec(
     COMPARISON_PANEL,
-    lambda resolved, moment, previous: present_comparison(resolved),
+    lambda resolved, inputs, previous: present_comparison(resolved),
     None,
     prefetch_key=prefetch_key,
     prefetch=partial(prefetch_only, prefetch),

@@ -206,5 +206,5 @@ def shape_comment(run: Run, line: CodeLine) -> str:
 
 
 PANEL = PanelSpec(
-    CODE_PANEL, lambda resolved, moment, previous: present_code(resolved), None, EXPLAIN_PANE
+    CODE_PANEL, lambda resolved, inputs, previous: present_code(resolved), None, EXPLAIN_PANE
 )

@@ -638,8 +638,8 @@ def _explain_cell(resolved: ResolvedView, board: Board, cell: Cell) -> CellPanel
 
 PANEL = PanelSpec(
     CELL_PANEL,
-    lambda resolved, moment, previous: present_cell(
-        resolved, moment.panel(BOARD_CONTENTS).board, previous
+    lambda resolved, inputs, previous: present_cell(
+        resolved, inputs.panel(BOARD_CONTENTS).board, previous
     ),
     None,
 )

@@ -62,7 +62,7 @@ def present_stage(resolved: ResolvedView, previous: StagePanel) -> StagePanel:
 
 PANEL = PanelSpec(
     STAGE_PANEL,
-    lambda resolved, moment, previous: present_stage(resolved, previous),
+    lambda resolved, inputs, previous: present_stage(resolved, previous),
     NO_STAGE,
     EXPLAIN_PANE,
     prefetch=lambda resolved, made, previous: present_stage(resolved, previous),

@@ -269,7 +269,7 @@ def _values_by_measure(
 
 PANEL = PanelSpec(
     SCATTER_PANEL,
-    lambda resolved, moment, previous: present_scatter(resolved, previous),
+    lambda resolved, inputs, previous: present_scatter(resolved, previous),
     HeadScatterPanel(),
     SCATTER_PANEL.name,
     prefetch_key=lambda resolved: resolved.leading,

@@ -481,7 +481,7 @@ def present_overview(
 
 PANEL = PanelSpec(
     LAYERS_PANEL,
-    lambda resolved, moment, previous: present_layers(resolved, previous),
+    lambda resolved, inputs, previous: present_layers(resolved, previous),
     LayerOverviewPanel(),
     LAYERS_PANEL.name,
     prefetch_key=prefetch_key,

@@ -364,8 +364,8 @@ def _highlighted_cell(source: LineSource, cursor: CellCursor) -> Cell | None:
 
 PANEL = PanelSpec(
     LINES_PANEL,
-    lambda resolved, moment, previous: present_lines(
-        resolved, moment.panel(BOARD_CONTENTS).cursor, previous
+    lambda resolved, inputs, previous: present_lines(
+        resolved, inputs.panel(BOARD_CONTENTS).cursor, previous
     ),
     None,
     LINES_PANEL.name,

@@ -267,7 +267,7 @@ def describe_ablation(answer: AblationAnswer, row: int, column: int) -> str:
 
 PANEL = PanelSpec(
     ATTRIBUTION_PANEL,
-    lambda resolved, moment, previous: present_attribution(resolved, previous, moment.refused),
+    lambda resolved, inputs, previous: present_attribution(resolved, previous, inputs.refused),
     AttributionPanel(),
     ATTRIBUTION_PANEL.name,
 )

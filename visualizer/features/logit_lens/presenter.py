@@ -131,7 +131,7 @@ def describe_predictions(answer: LensAnswer, tokens: tuple[str, ...], row: int, 
 
 PANEL = PanelSpec(
     LENS_PANEL,
-    lambda resolved, moment, previous: present_lens(resolved, previous, moment.refused),
+    lambda resolved, inputs, previous: present_lens(resolved, previous, inputs.refused),
     LensPanel(),
     LENS_PANEL.name,
 )

@@ -260,8 +260,8 @@ def _pending_cells(
 
 PANEL = PanelSpec(
     MASK_EDIT_PANEL,
-    lambda resolved, moment, previous: present_mask_edit(
-        resolved, moment.panel(BOARD_CONTENTS).board, moment.refused
+    lambda resolved, inputs, previous: present_mask_edit(
+        resolved, inputs.panel(BOARD_CONTENTS).board, inputs.refused
     ),
     None,
 )

@@ -218,6 +218,6 @@ def _common_edit(
 
 PANEL = PanelSpec(
     NEXT_TOKEN_PANEL,
-    lambda resolved, moment, previous: present_next_token(resolved, moment.refused),
+    lambda resolved, inputs, previous: present_next_token(resolved, inputs.refused),
     NextTokenPanel(),
 )

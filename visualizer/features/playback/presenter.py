@@ -122,8 +122,8 @@ def equation_to_html(equation: Equation | None, theme: Theme) -> tuple[str, str]
 
 PANEL = PanelSpec(
     PLAYBACK_PANEL,
-    lambda resolved, moment, previous: present_playback(
-        resolved, previous, moment.panel(BOARD_CONTENTS).step_highlights
+    lambda resolved, inputs, previous: present_playback(
+        resolved, previous, inputs.panel(BOARD_CONTENTS).step_highlights
     ),
     PlaybackBarState(),
     prefetch=lambda resolved, made, previous: present_playback(

@@ -266,7 +266,7 @@ def _build_row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
 
 PANEL = PanelSpec(
     SHAPES_PANEL,
-    lambda resolved, moment, previous: present_shapes(resolved, previous),
+    lambda resolved, inputs, previous: present_shapes(resolved, previous),
     ShapesPanel(),
     SHAPES_PANEL.name,
 )

@@ -205,7 +205,7 @@ _WEIGHT_AXES = {
 
 PANEL = PanelSpec(
     NUMBER_TABLE_PANEL,
-    lambda resolved, moment, previous: present_table(resolved),
+    lambda resolved, inputs, previous: present_table(resolved),
     None,
     NUMBER_TABLE_PANEL.name,
 )

@@ -392,8 +392,8 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
 
 PANEL = PanelSpec(
     TOKENS_PANEL,
-    lambda resolved, moment, previous: present_tokens(
-        resolved, moment.panel(BOARD_CONTENTS).cursor
+    lambda resolved, inputs, previous: present_tokens(
+        resolved, inputs.panel(BOARD_CONTENTS).cursor
     ),
     TokenPanel(),
     prefetch_key=prefetch_key,

@@ -162,8 +162,8 @@ def _describe_zoom(resolved: ResolvedView) -> tuple[str, str]:
 
 PANEL = PanelSpec(
     VIEW_CONTROLS_PANEL,
-    lambda resolved, moment, previous: present_view_controls(
-        resolved, moment.panel(BOARD_CONTENTS).board
+    lambda resolved, inputs, previous: present_view_controls(
+        resolved, inputs.panel(BOARD_CONTENTS).board
     ),
     ViewControlsPanel(),
 )
