@@ -31,6 +31,7 @@ from visualizer.session.view_options import (
     ColourCurve,
     ColourLimits,
     MapKind,
+    maps_of_kind,
 )
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
@@ -71,9 +72,16 @@ def test_our_tables_match_pyqtgraph(name: str) -> None:
     assert ours == [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in theirs[:, :3]]
 
 
-@pytest.mark.parametrize(
-    ("name", "theme"), [*((name, LIGHT) for name in SEQUENTIAL), ("plum", LIGHT), ("plum", DARK)]
-)
+def themes_of(kind: MapKind) -> list[tuple[str, Theme]]:
+    """List the maps of a kind, each with the light theme and, if it is themed, the dark one."""
+    return [
+        (each.id, theme)
+        for each in maps_of_kind(kind)
+        for theme in ((LIGHT, DARK) if each.id in THEMED else (LIGHT,))
+    ]
+
+
+@pytest.mark.parametrize(("name", "theme"), themes_of(MapKind.SEQUENTIAL))
 def test_lightness_is_monotonic_along_a_sequential_map(name: str, theme: Theme) -> None:
     steps = np.diff(lightness(channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1])))
     ups = steps if steps.sum() > 0 else -steps
@@ -85,10 +93,7 @@ def shades(name: str, theme: Theme = LIGHT) -> np.ndarray:
     return channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1])
 
 
-SIGNED_MAPS = pytest.mark.parametrize(
-    ("name", "theme"),
-    [*((name, LIGHT) for name in DIVERGING), (AUTOMATIC_MAP, LIGHT), (AUTOMATIC_MAP, DARK)],
-)
+SIGNED_MAPS = pytest.mark.parametrize(("name", "theme"), themes_of(MapKind.DIVERGING))
 
 
 @SIGNED_MAPS
@@ -172,7 +177,7 @@ def test_missing_values_have_a_theme_colour(name: str, theme: Theme) -> None:
 
 @THEMES
 @pytest.mark.parametrize("eyes", EYES)
-@pytest.mark.parametrize("name", [*SEQUENTIAL, "plum"])
+@pytest.mark.parametrize("name", [each.id for each in maps_of_kind(MapKind.SEQUENTIAL)])
 def test_a_masked_cell_differs_from_a_weight_of_0_and_from_an_empty_cell(
     name: str, eyes: str, theme: Theme
 ) -> None:
