@@ -31,6 +31,9 @@ from visualizer.attention.spec import (
     MaskRoute,
     NormalisationKind,
 )
+from visualizer.features.head_scatter.presenter import MEASURES
+from visualizer.features.head_table.presenter import COLUMNS
+from visualizer.models.layer_lookup import HEAD_MEASURES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +44,13 @@ if TYPE_CHECKING:
 TEXT = ("Your", "journey", "starts", "with", "one", "step")
 SPEC = AttentionSpec(device=Device.CPU, d_out=4)
 NAMES = list(HeadMeasures.__struct_fields__)
+
+
+def test_the_panes_and_the_files_contain_every_measure() -> None:
+    names = sorted({*NAMES} - {"queries"})
+    assert sorted(column.measure for column in COLUMNS) == names
+    assert sorted(measure.name for measure in MEASURES) == names
+    assert sorted(HEAD_MEASURES) == names
 
 
 def expected_of(

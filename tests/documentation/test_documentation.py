@@ -32,10 +32,12 @@ from visualizer.cli.options import create_parser, lab_parser
 from visualizer.cli.serve import serve_parser
 from visualizer.cli.train import train_parser
 from visualizer.export.formats import FORMATS
+from visualizer.features.head_table.presenter import COLUMNS, RETRIEVAL
 from visualizer.features.lessons.claim_check import PrintedNumbers
 from visualizer.features.lessons.lesson_file import read_lesson
 from visualizer.lab.commands import LAB_COMMANDS
 from visualizer.language.training_settings import CorpusKind, CorpusSource
+from visualizer.session.timeline import TOUR_MS
 from visualizer.shell.commands import COMMANDS, WIDGET_SHORTCUTS
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.documentation_pages import (
@@ -266,6 +268,21 @@ def test_the_table_of_panes_is_whole() -> None:
     found = dict(re.findall(r"^\| ([\w ]+) \| (.*?) \|", table, re.MULTILINE))
     keys = {name: re.sub("</?kbd>", "", words) for name, words in found.items()}
     assert keys == {pane.title: pane.shortcut for pane in PANES}
+
+
+def test_the_table_of_head_measures_is_whole_and_true() -> None:
+    listed = rows(TEXTS["window.md"].replace(r"\|", "|"), "Measures of heads")
+    assert listed == [
+        [each.title, f"`{each.measure}`" if each in COLUMNS else "–", each.unit, each.description]
+        for each in (*COLUMNS, RETRIEVAL)
+    ]
+
+
+def test_the_pages_state_the_duration_of_the_tour() -> None:
+    stated = f"{TOUR_MS / 1000:g} seconds"
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for text in (TEXTS["README.md"], TEXTS["window.md"], changelog):
+        assert stated in text
 
 
 def test_the_lessons_are_those_of_the_program() -> None:

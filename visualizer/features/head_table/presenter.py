@@ -123,7 +123,9 @@ DUPLICATE_COLUMN = HeadColumn(
 CURRENT_COLUMN = HeadColumn(
     "Current", "%", "Weight on the query’s own position (the diagonal).", 1, "own"
 )
-MAX_WEIGHT_COLUMN = HeadColumn("Largest", "%", "Largest weight of each query.", 1, "largest")
+LARGEST_WEIGHT_COLUMN = HeadColumn(
+    "Largest weight", "%", "Largest weight of each query.", 1, "largest"
+)
 ENTROPY_COLUMN = HeadColumn(
     "Entropy",
     "bits",
@@ -158,7 +160,7 @@ RETRIEVAL = HeadColumn(
 )
 COLUMNS = (
     PREVIOUS_COLUMN, INDUCTION_COLUMN, DUPLICATE_COLUMN, FIRST_COLUMN, CURRENT_COLUMN,
-    MAX_WEIGHT_COLUMN, ENTROPY_COLUMN, DISTANCE_COLUMN, VALUE_WEIGHTING_COLUMN,
+    LARGEST_WEIGHT_COLUMN, ENTROPY_COLUMN, DISTANCE_COLUMN, VALUE_WEIGHTING_COLUMN,
 )  # fmt: skip
 """All columns except the retrieval column.
 
@@ -512,7 +514,7 @@ def _name_heads(rows: list[HeadRow]) -> str:
 
 PANEL = PanelSpec(
     HEADS_PANEL,
-    lambda resolved, moment, previous: present_heads(resolved, previous),
+    lambda resolved, inputs, previous: present_heads(resolved, previous),
     None,
     HEADS_PANEL.name,
     prefetch_key=lambda resolved: True,
