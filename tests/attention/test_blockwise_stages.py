@@ -296,7 +296,7 @@ def test_a_first_picture_of_few_numbers_repeats_rows_until_theirs_are_read() -> 
 class FarNumbers(BlockSource):
     """Numbers on a slow machine; records which numbers are read."""
 
-    has_first_picture = True
+    starts_with_preview = True
 
     def __init__(self, numbers: Tensor) -> None:
         self.numbers = numbers

@@ -143,7 +143,7 @@ def test_any_matrix_is_measured_in_blocks_of_rows(
 ) -> None:
     texts = (tuple(letters[: weights.shape[-1]]),)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(head_measures, "ROWS", rows)
+        patch.setattr(head_measures, "BAND_ROWS", rows)
         assert_measured(measure_heads(torch.from_numpy(weights), (), texts), weights, (), texts)
 
 

@@ -572,7 +572,7 @@ class _SoftmaxSource(_QueryKeySource):
         return high.sub_(divisor[:, None]).exp_().to(self.dtype), None
 
     @property
-    def are_rows_computed(self) -> bool:
+    def can_compute_single_values(self) -> bool:
         place = (0,) * (len(self.matrix_blocks.leading) + 1)
         return self.matrix_blocks.logarithms(place) is not None
 

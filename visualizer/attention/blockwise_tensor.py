@@ -52,10 +52,10 @@ MAX_DRAWN_BAND_CELLS = 2**24
 MAX_MEASURED_BAND_CELLS = 2**22
 """Number of cells in a band of rows that is measured."""
 CACHE_BLOCK_CELLS = 2**19
-"""Number of cells that stay in the processor cache while they are processed repeatedly."""
+"""Number of cells that are processed together, so that they stay in the processor cache."""
 
 BlockExtremes = tuple["Tensor", "Tensor | None"]
-"""The largest and smallest finite numbers of blocks; the latter are None if none is negative."""
+"""The largest and the smallest finite number of each block; None for the latter if unsigned."""
 
 
 class BlockSource(ABC):
@@ -65,8 +65,8 @@ class BlockSource(ABC):
     """Whether numbers may be negative."""
     is_in_memory = False
     """Whether all numbers are held in memory, so that none are computed."""
-    has_first_picture = False
-    """Whether a drawing starts with a `PreviewLayout` because each read is slow."""
+    starts_with_preview = False
+    """Whether a drawing starts with a coarse preview, because each read is slow."""
     outside = 0.0
     """Value of all numbers in columns that `readable` excludes."""
 
@@ -86,7 +86,7 @@ class BlockSource(ABC):
         return 0
 
     @property
-    def are_rows_computed(self) -> bool:
+    def can_compute_single_values(self) -> bool:
         """Whether individual numbers of a row can be computed without the rest of the row."""
         return False
 
@@ -95,7 +95,7 @@ class BlockSource(ABC):
         """Compute the given rows and columns, [row, column]; the caller owns the result."""
 
     def values_at_keys(self, place: LeadingIndices, rows: Tensor, keys: Tensor) -> Tensor:
-        """Compute one number in each given row, [row]; requires `are_rows_computed`."""
+        """Compute one number in each given row, [row]; requires `can_compute_single_values`."""
         raise NotImplementedError
 
     def readable(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
@@ -346,7 +346,7 @@ class BlockwiseTensor(CachedTensor):
         return readable(out)[_drop_number_axes(whole)]
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
-        """Compute the given rows, in any order and at most a band, [row, column]."""
+        """Compute the given rows, [row, column], in any order; at most `BAND_ROWS` rows."""
         every = slice(0, self._shape[-1])
         return readable(self._source.cells(index, torch.from_numpy(rows), every))
 
@@ -374,9 +374,9 @@ class BlockwiseTensor(CachedTensor):
         return whole[columns.start : columns.stop : columns.step]
 
     @property
-    def are_rows_computed(self) -> bool:
+    def can_compute_single_values(self) -> bool:
         """Whether `values_at_keys` takes time proportional to the number of values."""
-        return self._source.are_rows_computed
+        return self._source.can_compute_single_values
 
     def values_at_keys(
         self, place: LeadingIndices, rows: np.ndarray, keys: np.ndarray
@@ -425,7 +425,7 @@ class BlockwiseTensor(CachedTensor):
         self, place: LeadingIndices, most_rows: int
     ) -> tuple[np.ndarray, int, np.ndarray]:
         """Compute evenly spaced rows of one matrix, or those of the preview if reads are slow."""
-        if not self._source.has_first_picture:
+        if not self._source.starts_with_preview:
             spaced = evenly_spaced_rows(self._shape[-2], most_rows)
             return spaced, 1, self.read_rows(spaced, place)
         first = PreviewLayout.of(self._shape)
@@ -454,7 +454,7 @@ class BlockwiseTensor(CachedTensor):
         return torch.zeros(sizes, dtype=self._source.dtype)
 
     def bands(self, place: LeadingIndices, rows: int) -> Iterator[WeightBand]:
-        """Yield the given number of first rows of one head's matrix, band by band."""
+        """Yield the first rows of one head's matrix, band by band; `rows` is their number."""
         columns = range(self._shape[-1])
         several = min(BAND_ROWS, max(1, MAX_MEASURED_BAND_CELLS // len(columns)))
         for start in range(0, rows, several):
@@ -534,11 +534,11 @@ class BlockwiseTensor(CachedTensor):
         block, first = part.blocks[0], part.rows.start
         unknown = np.flatnonzero(~is_begun) + first
         if most_cells is not None and not self._source.is_in_memory:
-            if self._source.has_first_picture and self._read_first(part):
+            if self._source.starts_with_preview and self._read_first(part):
                 return True
             step = -(-len(unknown) * max(self._shape[-2:]) // most_cells)  # a row reads all keys
             is_part = len(is_begun) < math.ceil(self._shape[-2] / block)
-            if self._source.has_first_picture and is_part and not is_begun.any():
+            if self._source.starts_with_preview and is_part and not is_begun.any():
                 step = max(step, len(unknown) // FIRST_ROWS)
             step = max(1, min(step, len(unknown)))
             unknown = unknown[step // 2 :: step]

@@ -237,7 +237,7 @@ class CapturedAttention(Struct, frozen=True):
         return np.frombuffer(self.numbers, dtype=self.dtype.value).reshape(sizes)
 
     def held(self) -> tuple[bytes, ...]:
-        """Return all stored numbers, which can be large, as a list of parts."""
+        """Return all stored numbers, which can be large, in parts."""
         vectors, patches = self.vectors, self.patches
         parts = [self.numbers, patches.pixels if patches else None]
         if vectors:

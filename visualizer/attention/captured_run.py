@@ -39,8 +39,8 @@ UNKNOWN_ARGUMENTS_NOTICE = (
     "effect on the scores, so the scores are omitted."
 )
 SINKS_NOTICE = (
-    "Each head has an attention sink: an extra logit without a token that takes a share of every "
-    "row, so the weights of a row sum to less than 1."
+    "Each head has an attention sink, an extra logit without a token. It receives a part of the "
+    "weight in every row, so the weights of a row sum to less than 1."
 )
 ROW_SUM_TOLERANCE = 0.01
 """Maximum accepted difference between a row sum and 1, which can be due to 16-bit rounding."""

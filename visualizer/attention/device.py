@@ -94,7 +94,7 @@ def resolve_device(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
     Returns
     -------
     Device
-        The requested device, the fastest one for auto, or the CPU as a fallback.
+        The requested device, the fastest one for `Device.AUTO`, or the CPU as a fallback.
     str or None
         Why the requested device is not used; None if it is used.
     """
@@ -126,7 +126,9 @@ def check_available(wanted: Device, dtype: Dtype = Dtype.FLOAT32) -> None:
         usable = ", ".join(
             device for device in available_devices() if _supports_dtype(device, dtype)
         )
-        sentence = f"{name} {problem}. Available for {dtype}: {usable}. Use one of these, or auto."
+        sentence = (
+            f"{name} {problem}. Available for {dtype}: {usable}. Use one of these, or 'auto'."
+        )
         raise InputError("device", sentence)
 
 

@@ -105,7 +105,7 @@ def flow_columns(stages: Sequence[Stage]) -> tuple[FlowColumn, ...]:
 
 
 def focused_column(columns: Sequence[FlowColumn], wanted: Iterable[str]) -> int:
-    """Return the index of the column with the first existing stage, or else with the weights."""
+    """Return the index of the column with the first existing wanted stage, or else the weights."""
     for name in (*wanted, Role.WEIGHTS, Role.SCORES):
         for at, column in enumerate(columns):
             if name in column.states:

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import Texts
     from visualizer.progress import Progress
 
-# Rows of a matrix per step, and cells of the heads that are measured together: they bound the
-# temporary memory.
-ROWS, CELLS = 1024, 2**16
+BAND_ROWS, BATCH_CELLS = 1024, 2**16
+"""Number of rows in a band of a matrix, and number of cells in the heads that are measured
+together; these numbers limit the temporary memory."""
 ROWS_PER_BATCH = 64
 """Number of rows that are processed together, so that they fit in the processor cache."""
 SORTED_KEYS = 1024
@@ -133,7 +133,7 @@ def measure_heads(
     first = first_query_position((queries, keys), texts)
     ids = [_token_ids(text) for text in texts or ((),)]
     means = weights.new_empty((*leading, heads, len(MEASURES)))  # … text head measure
-    several = max(1, CELLS // (queries * keys))
+    several = max(1, BATCH_CELLS // (queries * keys))
     for place in np.ndindex(*leading):
         real = lengths[place[-1]] if lengths else queries
         for start in range(0, heads, several):
@@ -230,8 +230,8 @@ def _to_measures(means: Tensor) -> HeadMeasures:
 
 def _split_into_bands(weights: Tensor) -> Iterator[WeightBand]:
     """Split the rows of heads, [head, query, key], into bands."""
-    for start in range(0, weights.shape[1], ROWS):
-        rows = weights[:, start : start + ROWS]
+    for start in range(0, weights.shape[1], BAND_ROWS):
+        rows = weights[:, start : start + BAND_ROWS]
         yield WeightBand(rows, range(start, start + rows.shape[1]), range(weights.shape[2]))
 
 
@@ -626,11 +626,11 @@ class HeadMeasurement:
     Parameters
     ----------
     is_wanted : bool
-        Whether it is requested or running.
+        Whether the measurement is requested or running.
     done, of : int
         Numbers of measured rows and of all rows.
     problem : str
-        Why it failed, as a sentence; else empty.
+        Reason for a failure, as a sentence; otherwise empty.
     """
 
     is_wanted: bool = False
@@ -676,7 +676,7 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
     Parameters
     ----------
     weights : BlockwiseTensor
-        A tensor that can compute individual numbers of a row (`BlockwiseTensor.are_rows_computed`).
+        A tensor with the property `can_compute_single_values`.
     words : tuple of str
         The tokens of the text.
     """

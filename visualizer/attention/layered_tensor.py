@@ -120,10 +120,10 @@ class ComputedTensor(CachedTensor):
 
     @property
     def bytes(self) -> int:
-        """Bytes of its numbers, whether or not they are in memory."""
+        """Size in bytes of all numbers, whether or not they are in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def note(self, tensor: Tensor) -> None:
+    def cache_row_limits(self, tensor: Tensor) -> None:
         """Cache the row limits of this stage's numbers, which were computed for another stage."""
         self.cached_result("row limits", lambda: row_limits(tensor))
 
@@ -204,7 +204,7 @@ class LayeredTensor(CachedTensor):
 
     @property
     def bytes(self) -> int:
-        """Bytes of its numbers, whether or not they are in memory."""
+        """Size in bytes of all numbers, whether or not they are in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, index: Index = ()) -> np.ndarray:

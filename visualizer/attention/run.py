@@ -57,9 +57,9 @@ def run_notices(trace: Trace) -> tuple[str, ...]:
         return (*_divisor_notices(trace), *_empty_row_notices(trace))
     if spec.normalisation is NormalisationKind.NAIVE_SOFTMAX and _has_nan_weights(trace):
         notices.append(
-            f"The naive softmax overflowed: exp(score) is beyond the range of {spec.dtype}, or 0 "
-            "for a whole row, so these rows are NaN. Use Softmax, which subtracts the maximum of "
-            "each row first."
+            f"The naive softmax overflowed: some rows are NaN because exp(score) exceeds the range "
+            f"of {spec.dtype} or is 0 in the whole row. Use Softmax, which first subtracts the "
+            "maximum of each row."
         )
     if spec.normalisation is NormalisationKind.SUM and _has_weights_outside_unit_range(trace):
         notices.append(
@@ -174,7 +174,8 @@ def _empty_row_notices(trace: Trace) -> list[str]:
     ]
 
 
-SMALL_RUN_CELLS = 2**24
+SMALL_RUN_BYTES = 2**24
+"""Estimated memory, in bytes, below which a computation uses a single thread."""
 MAX_FULL_MATRIX_BYTES = 2**29
 """Maximum size, in bytes, of matrices held in full; larger matrices are computed in blocks."""
 
@@ -223,7 +224,7 @@ class Run(Struct, frozen=True, eq=False):
         return self.key_tokens if is_key else self.texts[self.trace.axis_position("text", leading)]
 
     def number(self, at: int, axis: str) -> int:
-        """Return the number of a token, counted from 1; queries are numbered as keys."""
+        """Return the number of a token, counted from 1; a continuation's queries are also keys."""
         is_later = axis == "query" and self.is_continuation
         return at + 1 + (len(self.key_tokens) - len(self.texts[0]) if is_later else 0)
 
@@ -289,7 +290,7 @@ def set_thread_count(texts: Texts, spec: AttentionSpec) -> None:
     Small computations use one thread, because waking other threads takes longer than the work.
     """
     tokens = max(map(len, texts), default=0)
-    is_small = estimate_bytes(spec, tokens, len(texts)) < SMALL_RUN_CELLS
+    is_small = estimate_bytes(spec, tokens, len(texts)) < SMALL_RUN_BYTES
     if is_small:
         torch.set_num_threads(1)
     else:

@@ -414,7 +414,7 @@ SETTINGS: tuple[Setting, ...] = (
             top=0.9, noun="dropout rate", minimum=0, below=1, fallback=0.5,
             where=(HAS_WEIGHTS,), group=SettingGroup.DROPOUT),
     Setting("device", "Device", SettingKind.CHOICE,
-            "Device to compute on; auto uses a GPU if one is available", _choices_of(Device),
+            "Device to compute on; by default, a GPU if one is available", _choices_of(Device),
             group=SettingGroup.NUMBERS),
 
     Setting("mode", "Dropout acts", SettingKind.CHOICE,

@@ -166,7 +166,7 @@ class Dtype(SettingChoice):
 
 
 class Device(SettingChoice):
-    """Compute device; auto selects the fastest one available."""
+    """Compute device; `AUTO` stands for the fastest one available."""
 
     AUTO = "auto", "Best available"
     CPU = "cpu", "CPU"

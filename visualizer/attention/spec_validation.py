@@ -115,7 +115,7 @@ def _head_problems(spec: AttentionSpec) -> list[Problem]:
     above = next((more for more in near if total % more == 0), 0)
     nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
     wider = min(math.ceil(total / heads), MAX_VALUES[field] // heads) * heads
-    if spec.own_weights or (field == "d_in" and spec.own_input):  # they have the size they have
+    if spec.own_weights or (field == "d_in" and spec.own_input):  # whose sizes are fixed
         sentence = f"The {size} {total} is not divisible by {heads} heads. Use {nearest}."
         return [Problem("heads", sentence, ("heads", above or below))]
     sentence = f"The {size} {total} is not divisible by {heads} heads. "

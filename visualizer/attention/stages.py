@@ -1,7 +1,7 @@
 """The stage table: what is computed, from which inputs, and in which order; imports no torch.
 
-It is the only source of information on stages for the computation, the reuse of unchanged
-stages, shape checks, explanations, the flow board, captions and exports.
+The computation, the reuse of unchanged stages, explanations, the flow board, captions and exports
+take all information on stages from this table.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ class Stage(Struct, frozen=True):
 
     @property
     def is_weights(self) -> bool:
-        """Whether the values are shares of a row, which are not negative."""
+        """Whether the values are attention weights."""
         return self.role in WEIGHT_STAGES
 
     @property

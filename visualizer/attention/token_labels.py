@@ -55,7 +55,7 @@ def byte_level_bytes(token: str) -> bytes | None:
 
 
 def label_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return labels for tokens as a vocabulary contains them.
+    """Return readable labels for tokens that are written as in a vocabulary.
 
     Byte-level tokens are decoded to characters; in other tokens, ▁ becomes a space.
     """

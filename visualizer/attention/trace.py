@@ -96,7 +96,7 @@ class Trace:
     cut : sequence of (layer, head, query, key)
         Cells that are forbidden in individual heads, in addition to the spec's mask.
     measure_elsewhere : callable, optional
-        Measures the heads of a stage on the machine that has the numbers, if this is a remote one.
+        Measures the heads of a stage on another machine, if the numbers are there.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class Trace:
         return dict(zip(self.axes, leading, strict=True)).get(axis, 0)
 
     def leading_index(self, **positions: int) -> LeadingIndex:
-        """Return the leading index for positions by axis name, which are clipped to the axes."""
+        """Return the leading index at the given positions, which are clipped to the axes."""
         sized = zip(self.axes, self.leading, strict=True)
         return tuple(min(positions.get(axis, 0), size - 1) for axis, size in sized)
 
@@ -363,7 +363,7 @@ class Trace:
         return sides.get(stage, "")
 
     def before_dropout(self, stage: str) -> str | None:
-        """Return the name of the stage before dropout; None for stages without dropped cells."""
+        """Return the name of the stage before dropout; None unless the given stage is after it."""
         return self.stage(stage).reads[0] if stage == self.dropout_stage else None
 
     @property

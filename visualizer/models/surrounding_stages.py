@@ -301,7 +301,7 @@ def _lazy_stages(
     def compute(layer: int) -> dict[str, Tensor]:
         found = again.compute(layer)
         for name, tensor in found.items():
-            parts[name][layer].note(tensor)
+            parts[name][layer].cache_row_limits(tensor)
         return found
 
     for name, size in sizes.items():

@@ -143,7 +143,8 @@ def parse_heads(text: str) -> frozenset[int]:
         first, last = (int(part[1]), int(part[2] or part[1])) if part else (0, 0)
         if not 1 <= first <= last <= 1_000:
             raise InputError(
-                "heads_shown", f"invalid value '{text}': must be head numbers such as 1,3-5, or all"
+                "heads_shown",
+                f"invalid value '{text}': must be head numbers such as 1,3-5, or 'all'",
             )
         found |= set(range(first - 1, last))
     return frozenset(found)

@@ -49,9 +49,9 @@ class NewestRequestWorker(QThread):
     answered = Signal(object)
     failed = Signal(object)
     progressReported = Signal(object, object, object)
-    """Progress of a running request: the request, the number of completed steps, and the total."""
+    """Emitted with a running request, the number of its completed steps, and the total."""
     reported = Signal(object)
-    """A value reported by a running request, such as a part of its result."""
+    """Emitted with a value that a running request reported, such as a part of its result."""
     _delivery_queued = Signal(object, object)
     """Emitted on the worker's thread with the signal to emit on the owner's thread, and its
     argument.

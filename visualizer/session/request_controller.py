@@ -35,7 +35,7 @@ class RequestController(QObject):
     """
 
     refinement_due = Signal()
-    """The delay after a user action has ended, or a dialog was opened or closed."""
+    """Emitted when the delay after a user action has passed, or a dialog was opened or closed."""
 
     def __init__(
         self, presenter: Presenter, on_idle: Callable[[], object] | None, parent: QObject

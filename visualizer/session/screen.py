@@ -34,7 +34,7 @@ class LazyPanels(dict[str, object]):
     def __init__(self) -> None:
         super().__init__()
         self.panel_builders: dict[str, Callable[[], object]] = {}
-        """Factories for the panels that have not been built yet, by ID."""
+        """Factories for the panels that have not been built yet, by id."""
         self.before: dict[str, object] = {}
         """Previous versions of the panels that have not been built yet, by id."""
 

@@ -71,7 +71,7 @@ class ImmediateView(Struct, frozen=True):
     painting : MaskEditState
         The state of the mask editor.
     attribution : AttributionOptions
-        The token with the attributed logit.
+        The options of the Attribution pane.
     scatter : HeadScatterOptions
         The measures on the axes of the head scatter plot.
     """

@@ -100,7 +100,7 @@ def _describe_needed_labels(
 
 
 REFINEMENT_S = 0.2
-"""Duration of a refinement, in seconds, before the images are shown."""
+"""Maximum duration of a refinement, in seconds, after which the images are shown."""
 
 
 class ComputeFunction(Protocol):

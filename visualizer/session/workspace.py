@@ -115,18 +115,18 @@ class Workspace(QObject):
 
     changed = Signal()
     drawn = Signal()
-    """The images of a long text were refined; nothing else has changed."""
+    """Emitted when only the images of a long text have changed, because they were refined."""
     documentEdited = Signal()
-    """The document has changed; the screen is updated later."""
+    """Emitted when the document has changed; the screen is updated later."""
     _data_arrived = Signal()
-    """Data from another machine has arrived; emitted on any thread."""
+    """Emitted, on any thread, when data from another machine has arrived."""
     modelRefused = Signal(str, object)
-    """An opened model failed on its first run, and the previous document was restored.
+    """Emitted when an opened model failed on its first run and the previous document was restored.
 
-    Arguments: the model's name, and the `InputError` or None for an unexpected exception.
+    The arguments are the model's name and the `InputError`; None for an unexpected exception.
     """
     failed = Signal(str)
-    """An unexpected exception occurred; the argument is the full traceback."""
+    """Emitted when an unexpected exception occurred; the argument is the full traceback."""
 
     def __init__(
         self,

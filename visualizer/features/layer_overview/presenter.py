@@ -353,7 +353,7 @@ def _layer_ranges(run: Run, text: int) -> tuple[AutomaticRange, ...]:
 def _are_head_measures_cheap(run: Run) -> bool:
     """Return whether the heads can be measured without reading all weights of a long text."""
     weights = run.trace.cached_stage(Role.WEIGHTS)
-    return not weights.is_blockwise or cast("BlockwiseTensor", weights).are_rows_computed
+    return not weights.is_blockwise or cast("BlockwiseTensor", weights).can_compute_single_values
 
 
 def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:

@@ -422,7 +422,7 @@ class RemoteMatrices(MatrixBlocks):
 class RemoteBlockSource(BlockSource):
     """Requests blocks of one stage; if heads are requested in order, prefetches the next ones."""
 
-    has_first_picture = True
+    starts_with_preview = True
 
     def __init__(
         self, matrices: RemoteMatrices, row: Stage, fetcher: ArrayFetcher, ask: Ask
