@@ -65,9 +65,7 @@ def test_the_lens_ends_with_the_prediction_of_the_ablated_model(reading: ModelRe
     assert abs(float(plain.max()) - lens.probabilities[-1, -1, 0]) > 1e-6
 
 
-def test_logit_parts_of_ablated_heads_are_zero(
-    reading: ModelReading,
-) -> None:
+def test_logit_parts_of_ablated_heads_are_zero(reading: ModelReading) -> None:
     found = answer(reading, ModelQuestion(QuestionKind.PARTS, "mat"))
     assert isinstance(found, LogitPartsAnswer)
     assert found.token == "mat"

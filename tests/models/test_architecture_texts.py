@@ -85,9 +85,7 @@ def test_weights_of_texts_equal_those_of_the_model(tmp_path: Path, name: str) ->
             assert min(np.abs(weights.numpy() - layer).max() for layer in alike) <= 1e-6
 
 
-@pytest.mark.parametrize(
-    "name", kinds("bart", "mbart", "bart causal head", "mbart causal head", "opt")
-)
+@pytest.mark.parametrize("name", OF_TABLES)
 def test_embedding_rows_are_those_that_the_model_looks_up(tmp_path: Path, name: str) -> None:
     """BART passes token ids to its position embedding, and OPT passes a mask."""
     model = opened(tmp_path, name)

@@ -15,14 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.support.crafted_folders import FOLDERS
 from tests.support.examples import others_slow
-from tests.support.tiny_models import (
-    BY_THEMSELVES,
-    DECODERS,
-    ENCODERS,
-    PAIRS,
-    VISION,
-    tiny_model,
-)
+from tests.support.tiny_models import BY_THEMSELVES, DECODERS, ENCODERS, PAIRS, VISION, tiny_model
 from visualizer.attention.spec import Device
 from visualizer.models.model_folder import size_limit
 from visualizer.models.opened_model import open_model

@@ -10,12 +10,7 @@ import pytest
 import torch
 
 from tests.support.examples import others_slow
-from tests.support.simulated_gpu import (
-    GPU,
-    GpuWithoutFloat64,
-    TensorOnGpu,
-    move_to_gpu,
-)
+from tests.support.simulated_gpu import GPU, GpuWithoutFloat64, TensorOnGpu, move_to_gpu
 from tests.support.small_trainings import begun
 from tests.support.tiny_models import save_tiny_model
 from tests.support.tiny_vision_models import picture, save_vision_model

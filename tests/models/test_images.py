@@ -28,12 +28,7 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import image_file
 from visualizer.models.image_file import read_image_file
-from visualizer.models.model_source import (
-    CutEdges,
-    HeadEdit,
-    HeadEditKind,
-    ImageFile,
-)
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ImageFile
 from visualizer.models.opened_model import open_model
 from visualizer.models.text_reading import open_source, read_text
 

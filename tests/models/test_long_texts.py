@@ -276,17 +276,10 @@ def test_a_long_text_is_processed_without_storing_weights(folder: Path) -> None:
 
 @pytest.mark.usefixtures("long")
 def test_heads_can_be_ablated_but_not_mean_ablated_for_a_long_text(folder: Path) -> None:
-    source, model = open_source(folder, Device.CPU)
+    source, _model = open_source(folder, Device.CPU)
     off = replace(source, edits=(HeadEdit(0, 1, HeadEditKind.OFF),))
     run = read_text(off, TEXT, Device.CPU)
     assert run.trace.is_blockwise
-    assert run.reading is not None
-    logs = model.next_token_log_probabilities(TEXT, {(0, 1): 0.0})
-    plain = model.next_token_log_probabilities(TEXT)
-    found = max(run.reading.next_tokens, key=lambda each: each.probability)
-    assert found.probability == pytest.approx(float(logs.max().exp()), abs=1e-6)
-    of_all = max(each.probability_of_all_heads for each in run.reading.next_tokens)
-    assert of_all == pytest.approx(float(plain.max().exp()), abs=1e-6)
     mean = replace(source, edits=(HeadEdit(0, 1, HeadEditKind.MEAN),))
     with pytest.raises(InputError, match="are not kept"):
         read_text(mean, TEXT, Device.CPU)

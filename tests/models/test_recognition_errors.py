@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat"
-NOTICES = (
-    recorded_runs.SCORES_UNKNOWN_NOTICE,
-    layer_stages.STAGES_UNKNOWN_NOTICE,
-)
+NOTICES = (recorded_runs.SCORES_UNKNOWN_NOTICE, layer_stages.STAGES_UNKNOWN_NOTICE)
 ODD = (RuntimeError("odd"), AttributeError("odd"), IndexError("odd"), RecursionError("odd"))
 
 

@@ -11,10 +11,7 @@ from tests.support.tiny_models import SMALL, save_tiny_model, tiny_model
 from tests.support.tiny_models import VISION as READ_AS_IMAGES
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.features.model_chooser.presenter import (
-    ModelChooserState,
-    present_model_chooser,
-)
+from visualizer.features.model_chooser.presenter import ModelChooserState, present_model_chooser
 from visualizer.models.local_models import list_models
 from visualizer.models.opened_model import open_model
 from visualizer.models.supported_inputs import (

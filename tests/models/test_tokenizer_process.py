@@ -68,20 +68,9 @@ def bert_folder(folder: Path) -> Path:
     save_tiny_model(folder, "bert", vocab_size=400)
     for each in folder.glob("tokenizer*"):
         each.unlink()
-    pieces = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        "the",
-        "fox",
-        "na",
-        "##ive",
-        "s",
-        "##at",
-    ]
-    (folder / "vocab.txt").write_text("\n".join([*pieces, "日", "on"]), encoding="utf-8")
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    pieces = (*special, "the", "fox", "na", "##ive", "s", "##at", "日", "on")
+    (folder / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
     return folder
 
 

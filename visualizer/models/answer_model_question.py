@@ -46,8 +46,6 @@ def answer_model_question(
 
     Parameters
     ----------
-    progress : callable
-        Called with the progress; an exception that it raises cancels the work.
     report : callable
         Called with partial answers as they become available.
 

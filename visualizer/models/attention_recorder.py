@@ -508,11 +508,8 @@ def _with_cuts(
 ) -> Tensor:
     """Return the mask with the cut edges of each head added, [batch, head, query, key].
 
-    Raises
-    ------
-    InputError
-        With field ``cuts`` if a query would have no key left: softmax would then attend to all
-        keys.
+    Raise an `InputError` with field ``cuts`` if a query would have no key left: softmax would then
+    attend to all keys.
     """
     batch, heads, queries, _ = query.shape
     whole = query.new_zeros(()) if mask is None else mask

@@ -177,11 +177,6 @@ class TokenReader:
     The cache is truncated when another branch begins. A cache that cannot be truncated, because it
     keeps only a window or a state, is rebuilt.
 
-    Parameters
-    ----------
-    edits : mapping, optional
-        Edits of the context vectors of heads, by layer and head; 0 ablates a head.
-
     Raises
     ------
     InputError
@@ -190,12 +185,7 @@ class TokenReader:
     """
 
     def __init__(
-        self,
-        model: OpenedModel,
-        text: str,
-        edits: Edits | None = None,
-        *,
-        is_chat: bool = False,
+        self, model: OpenedModel, text: str, edits: Edits | None = None, *, is_chat: bool = False
     ) -> None:
         model.check_generates()
         self._model, self._text = model, model.prepare_text(text, is_chat=is_chat)
@@ -365,7 +355,6 @@ def _report_new_text(report_text: Callable[[str], object], text: str, written: s
 
 
 def _end_tokens(model: OpenedModel) -> frozenset[int]:
-    """Return the ids of the tokens that end a text."""
     settings = getattr(model.model, "generation_config", None)
     named = getattr(settings, "eos_token_id", None)
     named = named if isinstance(named, list) else [named]

@@ -144,7 +144,6 @@ def _is_close(one: Any, other: Any) -> bool:
 
 
 def _has_length_dependent_positions(config: Any) -> bool:
-    """Return whether the rotary embedding depends on the length of the text."""
     parameters = getattr(config.get_text_config(), "rope_parameters", None) or {}
     settings = [parameters, *(each for each in parameters.values() if isinstance(each, Mapping))]
     return any(LENGTH_DEPENDENT_ROPE & {str(each.get("rope_type"))} for each in settings)

@@ -170,12 +170,6 @@ class DiskLayers:
             )
             layer.register_forward_pre_hook(self._progress_hook(at))
 
-    @property
-    def held_bytes(self) -> int:
-        """Size, in bytes, of the layer weights that are currently in memory."""
-        every = (weight for layer in self.layers for weight in layer.parameters())
-        return sum(weight.nbytes for weight in every if not weight.is_meta)
-
     def _progress_hook(self, at: int) -> Any:
         def report(module: nn.Module, given: object) -> None:
             check_cancelled()

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from visualizer.models.text_model import TextModel
 
     Edits = Mapping[LayerAndHead, ContextEdit]
+    """Edits of heads' context vectors by layer and head; 0 ablates a head."""
     Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
+    """Cut edges as (query, key) by layer and head; edges outside the text are ignored."""
 
 PROBE_TOKENS = 4
 """Number of tokens in the run that counts the heads of each layer."""

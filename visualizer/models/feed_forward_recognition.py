@@ -29,11 +29,7 @@ from visualizer.models.layer_values import (
     sum_reader,
     text_vectors,
 )
-from visualizer.models.recorded_layer import (
-    RecordedLayer,
-    is_matrix,
-    is_norm,
-)
+from visualizer.models.recorded_layer import RecordedLayer, is_matrix, is_norm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,11 +101,8 @@ class FeedForwardRecognizer:
     def _follow_cross_attention(self, base: str, read: str) -> tuple[str, str]:
         """Trace cross-attention, a module of the same class as the self-attention.
 
-        Returns
-        -------
-        tuple of str
-            The stream after the cross-attention, and the input of the next module; both are
-            unchanged if the layer has no cross-attention.
+        Return the stream after the cross-attention and the input of the next module; both are
+        unchanged if the layer has no cross-attention.
         """
         tensors, kind = self.layer.tensors, type(self.layer.modules[self.layer.call.module])
         others = {
@@ -163,17 +156,8 @@ class FeedForwardRecognizer:
     ) -> str | None:
         """Find the factor by which a stage is multiplied before it is added to the stream.
 
-        Parameters
-        ----------
-        sums : sequence of Tensor or None
-            Candidates for the stream after the addition.
-        scaled : str
-            Name of the scaled stage.
-
-        Returns
-        -------
-        str or None
-            ``scaled``, or None if no factor explains any of the candidates.
+        The candidates for the stream after the addition are ``sums``. Return the name of the
+        scaled stage, ``scaled``, or None if no factor explains any of the candidates.
         """
         numbers = self.layer.tensors[name]
         gains = [*self._column_factors(numbers.shape[-1])]

@@ -196,12 +196,8 @@ def ablation_changes(
     ----------
     token : str, optional
         The token; by default, the most likely token.
-    edits, cuts : mapping, optional
-        Edits that are always applied, as in `OpenedModel.next_token_log_probabilities`.
     known : AblationAnswer, optional
         An earlier, incomplete result; only the heads missing from it are ablated.
-    progress : callable
-        Called with the number of completed heads; an exception that it raises cancels the work.
     report : callable
         Called with the partial answer after each layer.
 

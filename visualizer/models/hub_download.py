@@ -222,7 +222,10 @@ def download_model(
             for file in sorted(offer.files, key=lambda file: file.size):
                 if not (blobs / file.blob).is_file():
                     url = f"{endpoint}/{offer.repository}/resolve/{offer.commit}/{quote(file.name)}"
-                    report = partial(_report_file_progress, progress, done, offer.bytes)
+
+                    def report(size: int, before: int = done) -> None:
+                        progress(before + size, offer.bytes)
+
                     _download_file(file, url, blobs, report, environment)
                 if file.name in CODE_FILES:  # before the weights, which are large
                     check_no_custom_code(file.name, json.loads((blobs / file.blob).read_bytes()))
@@ -342,11 +345,6 @@ def _hub_endpoint(environment: Mapping[str, str]) -> str:
     if urlsplit(endpoint).scheme not in ("https", "http"):
         raise _download_error("HF_ENDPOINT is invalid: it must be an http or https URL.")
     return endpoint
-
-
-def _report_file_progress(progress: Progress, before: int, of: int, done: int) -> None:
-    """Report the progress of one file as a part of the whole download."""
-    progress(before + done, of)
 
 
 def _download_file(

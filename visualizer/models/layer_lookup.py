@@ -48,10 +48,7 @@ def is_decoder_part(part: str) -> bool:
 def find_part_runs(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
     """Return the runs of a part, given its name, a component of its name or a unique substring.
 
-    Raises
-    ------
-    InputError
-        With field ``part`` if no part matches, or more than one.
+    Raise an `InputError` with field ``part`` unless exactly one part matches.
     """
     names = part_names(runs)
     matching = {name} if name in names else {each for each in names if name in each.split(".")}
@@ -63,13 +60,7 @@ def find_part_runs(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
 
 
 def runs_of_single_part(runs: Sequence[LayerRun]) -> tuple[LayerRun, ...]:
-    """Return the runs if they belong to one part.
-
-    Raises
-    ------
-    InputError
-        With field ``part`` if there are several.
-    """
+    """Return the runs; raise an `InputError` with field ``part`` if they have several parts."""
     names = part_names(runs)
     if len(names) > 1:
         sentence = f"The model has several kinds of attention. Select one of {', '.join(names)}."

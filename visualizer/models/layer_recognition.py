@@ -226,13 +226,7 @@ def infer_text_steps(
 
 
 def _collect_values(known: KnownLayers, passes: list[LayerPass]) -> dict[str, Tensor]:
-    """Collect the values of all stages.
-
-    Raises
-    ------
-    StepMismatchError
-        If shapes differ between layers.
-    """
+    """Collect the values of all stages; raise `StepMismatchError` if shapes differ by layer."""
     each = [collect_layer_values(known, place, one) for place, one in enumerate(passes)]
     try:
         return {name: torch.stack([own[name] for own in each]) for name in known.steps}

@@ -96,11 +96,7 @@ def record_module_calls(
     called: set[str] = set()
 
     def record(
-        name: str,
-        module: nn.Module,
-        inputs: tuple[Any, ...],
-        named: Mapping[str, Any],
-        result: Any,
+        name: str, module: nn.Module, inputs: tuple[Any, ...], named: Mapping[str, Any], result: Any
     ) -> None:
         if name in called:
             module_calls.pop(name, None)

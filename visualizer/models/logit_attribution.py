@@ -79,8 +79,6 @@ def logit_parts(
     ----------
     token : int, optional
         The token's id in the vocabulary; by default, the most likely token.
-    edits, cuts : mapping, optional
-        As in `OpenedModel.next_token_log_probabilities`.
 
     Raises
     ------
@@ -162,13 +160,6 @@ def logit_lens(
     The final norm and the unembedding are applied to the residual stream after each layer. For the
     last layer, this is the prediction of the model.
 
-    Parameters
-    ----------
-    edits, cuts : mapping, optional
-        As in `OpenedModel.next_token_log_probabilities`.
-    progress : callable
-        Called with the number of completed layers; an exception that it raises cancels the work.
-
     Raises
     ------
     InputError
@@ -221,11 +212,7 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
     module_values: dict[str, _ModuleValues] = {}
 
     def record(
-        name: str,
-        module: nn.Module,
-        inputs: tuple[Any, ...],
-        named: Mapping[str, Any],
-        result: Any,
+        name: str, module: nn.Module, inputs: tuple[Any, ...], named: Mapping[str, Any], result: Any
     ) -> None:
         given, first = first_input(inputs, named), first_output(result)
         if name == LOGITS_PATH and getattr(result, "logits", None) is not None:

@@ -11,11 +11,7 @@ import torch
 from visualizer.attention import device as attention_device
 from visualizer.attention.run import MAX_FULL_MATRIX_BYTES
 from visualizer.errors import InputError
-from visualizer.models.chunked_prefill import (
-    TOKENS_PER_CHUNK,
-    read_in_chunks,
-    supports_chunks,
-)
+from visualizer.models.chunked_prefill import TOKENS_PER_CHUNK, read_in_chunks, supports_chunks
 from visualizer.models.editable_heads import PROBE_TOKENS
 from visualizer.models.long_text_recorder import create_long_text_runs, record_long_text
 from visualizer.models.long_text_vectors import reserve_vector_file, store_vectors_in
@@ -115,13 +111,7 @@ class LongTextReader:
     def attend(
         self, inputs: Inputs, edits: Edits, kept: PartsToKeep
     ) -> tuple[tuple[LayerRun, ...], Any]:
-        """Run the model on a text; return the runs of its attention and its result.
-
-        Raises
-        ------
-        UnsupportedAttentionError
-            If the attention cannot be recomputed from its inputs.
-        """
+        """Run the model on a text, as in `read`; return its attention runs and its result."""
         given, tokens, _ = inputs
         calls, result = self.read(given, edits)
         if not calls:
@@ -154,10 +144,7 @@ class LongTextReader:
     ) -> Iterator[None]:
         """Reserve memory or a file for the vectors of a text; reject a text that does not fit.
 
-        Parameters
-        ----------
-        at_once : int
-            Maximum number of tokens processed at once.
+        At most ``at_once`` tokens are processed at once.
         """
         tokens = given["input_ids"].shape[-1]
         of_token = self._vector_bytes_of_token(given) if keeps else 0

@@ -140,10 +140,7 @@ class _LongTextSession:
         self.calls: list[LongTextCall] = []
 
     def attend(
-        self,
-        eager: Callable[..., tuple[Tensor, Tensor]],
-        *given: Any,
-        **more: Any,
+        self, eager: Callable[..., tuple[Tensor, Tensor]], *given: Any, **more: Any
     ) -> tuple[Tensor, None]:
         """Call `_attend_and_record`; raise its errors only after all ranks have run the model.
 
@@ -477,15 +474,8 @@ def _compute_and_check(
 ) -> tuple[Tensor, Tensor]:
     """Return the context vectors [query, head, d_value] and logarithms [head, query] of a call.
 
-    Parameters
-    ----------
-    own : callable
-        Computes the model's own attention for some queries and a tensor to add to their scores.
-
-    Raises
-    ------
-    UnsupportedAttentionError
-        If the model's own function gives a different result.
+    The model's own attention, ``own``, is computed for some queries and a tensor that is added to
+    their scores. Raise `UnsupportedAttentionError` if its result is different.
     """
     rows = torch.tensor(sorted({0, call.count // 2, call.count - 1}))
     queries = call.queries[None, :, rows]
@@ -506,11 +496,7 @@ def _compute_and_check(
 
 
 def _matches_model(
-    call: CallVectors,
-    rows: Tensor,
-    context: Tensor,
-    logarithms: Tensor,
-    own: tuple[Tensor, Tensor],
+    call: CallVectors, rows: Tensor, context: Tensor, logarithms: Tensor, own: tuple[Tensor, Tensor]
 ) -> bool:
     outputs, weights = own
     if outputs.shape[1:] != context[rows].shape:

@@ -1,7 +1,8 @@
 """Inspects a model folder and checks that it can be opened safely. Does not import torch.
 
 A folder is untrusted: its files are read as data with limited size, and code that it names is
-never run. Weights are read from ``.safetensors`` only, because other formats may run code.
+never run. Weights are read from ``.safetensors`` only, because other formats may run code. A
+folder is rejected with an `InputError` with field ``model``; the message states what to do.
 """
 
 from __future__ import annotations
@@ -77,13 +78,7 @@ def size_limit(name: str) -> int | None:
 
 
 def check_file_sizes(folder: Path) -> None:
-    """Reject a folder if a file that transformers would read is too large or not a regular file.
-
-    Raises
-    ------
-    InputError
-        With field ``model`` and the name of the file.
-    """
+    """Reject a folder if a file that transformers would read is too large or not a regular file."""
     for path in _list_files(folder):
         limit = size_limit(path.name)
         if limit is None:
@@ -113,13 +108,7 @@ def _list_files(folder: Path) -> Iterator[Path]:
 
 
 def check_counts(config: Mapping[str, Any]) -> None:
-    """Reject a configuration with more values, layers or classes than a real model has.
-
-    Raises
-    ------
-    InputError
-        With field ``model`` and the name of the setting.
-    """
+    """Reject a configuration with more values, layers or classes than a real model has."""
     if sum(1 for _ in _nested_values(config)) > MAX_VALUES:
         raise InputError(
             "model", f"config.json is invalid: it has more than {MAX_VALUES:,} values."
@@ -283,11 +272,6 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
         As in `find_model_folder`.
     has_fingerprint : bool
         Whether to compute the fingerprint, which requires reading part of the weights.
-
-    Raises
-    ------
-    InputError
-        With field ``model`` if the folder cannot be opened; the message states what to do.
     """
     path = find_model_folder(path)
     config, name = _read_config(path), model_name(path)
@@ -316,13 +300,7 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
 
 
 def check_image_config(path: Path) -> None:
-    """Reject a folder without valid image preprocessing settings, or with huge image sizes.
-
-    Raises
-    ------
-    InputError
-        With field ``model``.
-    """
+    """Reject a folder without valid image preprocessing settings, or with huge image sizes."""
     settings = _read_json(
         path / IMAGE_CONFIG_FILE,
         f"“{path.name}” has no {IMAGE_CONFIG_FILE}, so images cannot be prepared for this model.",
@@ -451,13 +429,7 @@ def _read_json(path: Path, without: str) -> Any:
 
 
 def weight_files(path: Path) -> list[Path]:
-    """Return the weights files that transformers loads: a single file, or those in the index.
-
-    Raises
-    ------
-    InputError
-        With field ``model`` if all or some weights files are missing.
-    """
+    """Return the weights files that transformers loads: a single file, or those in the index."""
     if shards := [each.name for each in path.iterdir() if _DISTRIBUTED.match(each.name)]:
         raise InputError(
             "model",
@@ -522,13 +494,7 @@ class TensorHeader(Struct, frozen=True):
 
 
 def list_tensors(files: Sequence[Path]) -> list[TensorHeader]:
-    """List the tensors in weights files from their headers.
-
-    Raises
-    ------
-    InputError
-        With field ``model`` if a file is damaged, or has far too many tensors for its size.
-    """
+    """List the tensors in weights files from their headers; reject damaged files."""
     return [tensor for file in files for tensor in _list_file_tensors(file)]
 
 

@@ -173,7 +173,6 @@ def _check_room(
     *,
     is_from_disk: bool,
 ) -> None:
-    """Reject a model that needs more memory than is available."""
     # Each process has its own GPU, but all share the memory of the machine.
     needed //= ranks.count if device is Device.CUDA else 1
     free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
@@ -189,7 +188,6 @@ def _check_room(
 
 
 def _check_from_disk(folder: ModelFolder, device: Device, parallelism: Parallelism) -> None:
-    """Reject a model that cannot be streamed from disk."""
     if parallelism is not Parallelism.NONE:
         raise disk_reading_error(folder.name, DISTRIBUTED_DISK_ERROR)
     if device not in {Device.AUTO, Device.CPU}:
@@ -200,7 +198,6 @@ def _check_from_disk(folder: ModelFolder, device: Device, parallelism: Paralleli
 
 
 def _load_config(folder: ModelFolder) -> Any:
-    """Load the transformers configuration of a model."""
     return _import_transformers().AutoConfig.from_pretrained(
         str(folder.path), local_files_only=True, trust_remote_code=False
     )

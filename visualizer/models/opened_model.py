@@ -139,8 +139,6 @@ class OpenedModel(TextModel):
             The second text of a pair; for an encoder-decoder model, the start of the decoder text.
         is_chat : bool
             Whether the text is a user message that is put into the tokenizer's chat template.
-        kept : PartsToKeep
-            The layers and stages that are kept.
 
         Returns
         -------
@@ -238,8 +236,6 @@ class OpenedModel(TextModel):
 
         Parameters
         ----------
-        edits, cuts : mapping, optional
-            As in `next_token_log_probabilities`.
         by_blocks : bool
             Whether weights of a long text are computed in tiles on access; such runs contain no
             captured attention.
@@ -380,14 +376,6 @@ class OpenedModel(TextModel):
     ) -> torch.Tensor:
         """Return the log-probabilities of the next token over the vocabulary, [token].
 
-        Parameters
-        ----------
-        edits : mapping, optional
-            Edits of heads' context vectors, by layer and head; 0 ablates a head.
-        cuts : mapping, optional
-            Cut edges as (query, key), by layer and head. They are masked before the softmax; edges
-            outside the text are ignored.
-
         Raises
         ------
         InputError
@@ -411,11 +399,6 @@ class OpenedModel(TextModel):
         """Return the log-probabilities of the next token with each head ablated separately.
 
         The model runs on one batch that repeats the text once per head.
-
-        Parameters
-        ----------
-        edits, cuts : mapping, optional
-            Changes that are applied in addition, as in `next_token_log_probabilities`.
 
         Returns
         -------
@@ -457,10 +440,7 @@ class OpenedModel(TextModel):
     ) -> tuple[list[AttentionCall], Any]:
         """Run the model with edits; return its attention calls, if they are kept, and its output.
 
-        Parameters
-        ----------
-        changed : mapping
-            Arguments of the model that are added to the arguments for the text, or replace them.
+        The arguments in ``changed`` are added to the arguments for the text, or replace them.
         """
         with torch.inference_mode():
             by_module = self.heads.edits_by_module(given, edits)
@@ -472,11 +452,6 @@ class OpenedModel(TextModel):
         self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
     ) -> tuple[dict[int, AttentionCall], Any]:
         """Run the model once; return the recorded attention call of each layer, and its output.
-
-        Parameters
-        ----------
-        edits, cuts : mapping, optional
-            As in `next_token_log_probabilities`.
 
         Raises
         ------

@@ -228,10 +228,7 @@ def _find_score_additions(calls: Iterable[AttentionCall]) -> list[ScoreAdditions
 def _separate_mask(call: AttentionCall, parts: list[Tensor]) -> ScoreAdditions:
     """Separate the mask from the bias: values near the minimum of the data type mask a key.
 
-    Parameters
-    ----------
-    parts : list of Tensor
-        The mask and the bias of the call, [1 or head, 1 or query, key].
+    The parts are the mask and the bias of the call, [1 or head, 1 or query, key].
     """
     queries, keys = call.weights.shape[-2:]
     allowed = torch.ones(1, queries, keys, dtype=torch.bool)

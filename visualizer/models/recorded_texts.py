@@ -146,7 +146,8 @@ class _Chain:
                 self.rows.pop()
             if self.rows and self.stop > rows.first:
                 last = self.rows.pop()
-                self.rows.append(replace(last, call=_keep_rows(last.call, rows.first - last.first)))
+                kept = range(rows.first - last.first), range(last.call.weights.shape[-1])
+                self.rows.append(replace(last, call=_select_positions(last.call, *kept)))
         if order is not None:
             self.keys = [one.reorder_batch(order) for one in self.keys]
         while self.keys and self.keys[-1].first >= block.first:
@@ -482,21 +483,11 @@ def _non_padding_positions(
 ) -> list[int]:
     """Return the positions before ``stop`` that are not padding.
 
-    Parameters
-    ----------
-    real : tuple of bool or None
-        Mask of the positions that are not padding, if known.
-    is_whole : bool
-        Whether the text ends at ``stop``; a longer mask then belongs to another text.
+    If the text ends at ``stop`` (``is_whole``), a longer mask belongs to another text.
     """
     if real is None or len(real) < stop or (is_whole and len(real) > stop):
         return [*range(stop)]
     return [place for place in range(stop) if real[place]]
-
-
-def _keep_rows(call: AttentionCall, stop: int) -> AttentionCall:
-    keys = call.weights.shape[-1]
-    return _select_positions(call, range(stop), range(keys))
 
 
 def _select_positions(
@@ -692,13 +683,7 @@ class RecordedBatch:
         return self._recorded.count
 
     def runs(self, at: int) -> tuple[LayerRun, ...]:
-        """Return the runs of one of the texts.
-
-        Raises
-        ------
-        InputError
-            As in `create_text_runs`.
-        """
+        """Return the runs of one of the texts; errors are those of `create_text_runs`."""
         if at not in self._made:
             words = self._words[at] if at < len(self._words) else None
             found = create_text_runs(self._recorded.text(at), self._name, words)

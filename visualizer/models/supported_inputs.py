@@ -2,7 +2,8 @@
 
 The program supplies a text, a pair of texts or one image. Model types with other main inputs are
 listed here, so that a list of models can be checked without torch, transformers or weights. A
-model of an unlisted type is checked by its class when it is opened.
+model of an unlisted type is checked by its class when it is opened. A model is rejected with an
+`InputError` with field ``model``.
 """
 
 from __future__ import annotations
@@ -67,25 +68,13 @@ _PARTS = {
 
 
 def check_input_kind(name: str, config: Mapping[str, Any]) -> None:
-    """Reject a model with an unsupported input, by its configuration.
-
-    Raises
-    ------
-    InputError
-        With field ``model``.
-    """
+    """Reject a model with an unsupported input, by its configuration."""
     if what := _UNSUPPLIED.get(str(config.get("model_type"))):
         raise unsupported_input_error(name, what)
 
 
 def check_main_input(name: str, main_inputs: str | Iterable[str]) -> None:
-    """Reject a model with an unsupported input, by the main input of its class.
-
-    Raises
-    ------
-    InputError
-        With field ``model``.
-    """
+    """Reject a model with an unsupported input, by the main input of its class."""
     names = (main_inputs,) if isinstance(main_inputs, str) else tuple(main_inputs)
     if not any(each in SUPPORTED_INPUTS for each in names):
         first = names[0] if names else ""

@@ -81,8 +81,6 @@ def add_surrounding_stages(
         Recognized steps of the model's layers, which this function updates.
     module_calls : mapping
         As recorded by `record_module_calls`.
-    edits : mapping
-        Edits of heads' context vectors.
     """
 
     def add_recognized_stages() -> LayerRun:
@@ -208,8 +206,6 @@ def add_repeated_layers(
         The recognized steps of the layers.
     module_calls, inputs : mapping
         As recorded by `record_layer_inputs`.
-    edits : mapping
-        Edits of heads' context vectors.
     recording : callable
         Records attention, with the edits and cut edges of the text.
 
@@ -250,13 +246,7 @@ class _RepeatedLayers:
         self._recording = recording
 
     def sizes(self) -> dict[str, tuple[int, ...]]:
-        """Run a layer again, check its result, and return the shapes of its stages.
-
-        Raises
-        ------
-        StepMismatchError
-            If the layer does not reproduce its result.
-        """
+        """Run a layer again, and return the shapes of its stages if it reproduces its result."""
         step = self._known.steps[Role.RESIDUAL].step
         before = step.before if isinstance(step, ResidualStream) else ()
         at = next((last for last in before if last is not None), 0)

@@ -197,8 +197,7 @@ class TextModel:
             ids += coded.inputs["input_ids"]
         if not ids:
             raise InputError(
-                "second",
-                "The decoder has no start token. Enter the text that it starts from.",
+                "second", "The decoder has no start token. Enter the text that it starts from."
             )
         self.check_length(len(ids), "second")
         return ids
@@ -262,7 +261,6 @@ def cache_disabling_argument(model: Any) -> dict[str, bool]:
 
 
 def _check_memory(layers: int, heads: int, tokens: int, field: str) -> None:
-    """Reject a text or image if the attention weights would not fit in the free memory."""
     # One stage of all layers, if it is accessed as a whole; the weights, if they must be kept; and
     # the intermediate values of one layer, including its softmax.
     needed = 4 * heads * tokens**2 * (2 * layers + 6)

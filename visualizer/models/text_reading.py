@@ -88,12 +88,8 @@ def open_source(
 
     Parameters
     ----------
-    progress : Progress
-        As in `open_model`.
-    parallelism : Parallelism
-        How the model is split over processes.
-    is_from_disk : bool
-        As in `open_model`; if the model is closed and needed again, it is opened in the same way.
+    progress, parallelism, is_from_disk
+        As in `open_model`. A closed model that ran from disk is opened from disk again if needed.
 
     Raises
     ------

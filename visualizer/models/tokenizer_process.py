@@ -106,13 +106,7 @@ class TokenizerProcess:
             self._running_process()
 
     def load(self, folder: TokenizerLocation) -> Mapping[str, Any]:
-        """Load a tokenizer, and return its properties.
-
-        Raises
-        ------
-        ProcessEndedError, TokenizerError
-            If the tokenizer cannot be loaded.
-        """
+        """Load a tokenizer, and return its properties; errors are those of `ask`."""
         return self._request(lambda started: self._load_tokenizer(started, folder))
 
     def ask(
@@ -213,8 +207,6 @@ class TokenizerProcess:
 
 
 class _StartedProcess:
-    """A running process, and its responses."""
-
     def __init__(self) -> None:
         path = import_path_with_package(os.environ.get("PYTHONPATH", ""))
         try:

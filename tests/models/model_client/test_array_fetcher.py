@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 import pytest
 
-from visualizer.attention.remote_numbers import (
-    NumbersPendingError,
-    forbid_waiting,
-    notify_arrival,
-)
+from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting, notify_arrival
 from visualizer.errors import InputError
 from visualizer.models.model_client import remote_stages
 from visualizer.models.model_client.remote_stages import ArrayFetcher

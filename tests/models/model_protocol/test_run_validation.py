@@ -123,10 +123,7 @@ LIES: tuple[tuple[str, Callable[[dict[str, Any]], object]], ...] = (
             {name: [1, 1, 1] for name in all_["weights"] if name.endswith((".cos", ".sin"))}
         ),
     ),
-    (
-        "row of normed",
-        lambda all_: row(all_, "normed").update(by_layer=[row(all_, "values")] * 2),
-    ),
+    ("row of normed", lambda all_: row(all_, "normed").update(by_layer=[row(all_, "values")] * 2)),
 )
 
 

@@ -218,8 +218,7 @@ def attack_signed(server: ServedFolder, chosen: Random, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unsigned", "signed"),
-    [(600, 400), pytest.param(6_000, 4_000, marks=pytest.mark.release)],
+    ("unsigned", "signed"), [(600, 400), pytest.param(6_000, 4_000, marks=pytest.mark.release)]
 )
 def test_hostile_requests_change_nothing(alone: ServedFolder, unsigned: int, signed: int) -> None:
     chosen = Random(20)

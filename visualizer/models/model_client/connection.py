@@ -275,11 +275,7 @@ class ModelConnection:
             return self._run_job(path, request, progress, report)
 
     def _run_job(
-        self,
-        path: str,
-        request: object,
-        progress: Progress,
-        report: Callable[[Response], object],
+        self, path: str, request: object, progress: Progress, report: Callable[[Response], object]
     ) -> Response:
         check_cancelled()
         answer = self.ask(path, request)

@@ -67,12 +67,7 @@ class PrefetchedResponse:
     def answer(self) -> Response:
         """Wait for the response and return it, or raise the error of the request.
 
-        Raises
-        ------
-        InputError
-            As in `ModelConnection.ask`.
-        CancelledError
-            If the work on this thread was cancelled.
+        Raise `CancelledError` if the work on this thread was cancelled.
         """
         while not wait([self._pending_answer], CANCEL_CHECK_INTERVAL_S).done:
             check_cancelled()

@@ -374,12 +374,7 @@ def connect_model(
 ) -> RemoteModel:
     """Connect to a server; `find_connected_model` finds the model while it is referenced.
 
-    Parameters
-    ----------
-    started : object
-        Keeps alive the server that this program started, if any.
-    text : str
-        The text that will probably be processed first; the server starts to process it immediately.
+    The parameters ``started`` and ``text`` are those of `RemoteModel`.
 
     Raises
     ------
@@ -424,13 +419,7 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
 
 
 def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Response) -> ModelAnswer:
-    """Parse an answer about a text with the given numbers of heads and tokens.
-
-    Raises
-    ------
-    InputError
-        With field ``server`` if the answer does not match the kind of question.
-    """
+    """Parse and check an answer about a text with the given numbers of heads and tokens."""
     values: QuestionValues = decode_values(QuestionValues, answer[0])  # type: ignore[arg-type]
     arrays = answer[1]
     if isinstance(values, DeferredValues):

@@ -19,11 +19,7 @@ from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
 from visualizer.attention.cached_tensor import CachedTensor, readable
 from visualizer.attention.captured_attention import apply_layer_mask
 from visualizer.attention.drawn_tiles import PreviewLayout
-from visualizer.attention.remote_numbers import (
-    NumbersPendingError,
-    may_wait,
-    report_arrival,
-)
+from visualizer.attention.remote_numbers import NumbersPendingError, may_wait, report_arrival
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.stages import shape
 from visualizer.errors import InputError
@@ -533,11 +529,5 @@ def _prefetched_or_fetch(
 
 
 def _checked_tensor(array: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
-    """Convert an array to a tensor after checking its shape.
-
-    Raises
-    ------
-    InputError
-        With field ``server`` if the shape differs from the requested shape.
-    """
+    """Check the shape of an array, and convert it to a tensor; as in `check_array`."""
     return torch.from_numpy(check_array(array, sizes).copy())

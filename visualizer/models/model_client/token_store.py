@@ -30,10 +30,7 @@ def has_store() -> bool:
 def stored_token(server: str) -> str:
     """Return the stored token of a server (host and port), or an empty string if there is none.
 
-    Raises
-    ------
-    CancelledError
-        If the caller stopped waiting.
+    Raise `CancelledError` if the caller stopped waiting.
     """
     if not has_store():
         return ""

@@ -199,13 +199,7 @@ def encode_body(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
 
 
 def decode_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Decode a body that `encode_body` has encoded.
-
-    Raises
-    ------
-    BodyError
-        If the data is not such a body.
-    """
+    """Decode a body that `encode_body` has encoded; raise `BodyError` for other data."""
     try:
         length = int.from_bytes(body[:8], "little")
         if not 2 <= length <= min(MAX_HEADER_BYTES, len(body) - 8):
@@ -241,13 +235,7 @@ def deflate(body: bytes) -> bytes | None:
 
 
 def inflate(body: bytes) -> bytes:
-    """Decompress a body that `deflate` has compressed.
-
-    Raises
-    ------
-    BodyError
-        If the data is not such a body, or is longer than `deflate` accepts.
-    """
+    """Decompress a body that `deflate` has compressed; raise `BodyError` for other data."""
     try:
         return _decompress_bytes(body, MAX_COMPRESSED_BYTES)
     except zlib.error as error:

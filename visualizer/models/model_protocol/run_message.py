@@ -80,7 +80,7 @@ class StageMessage(Struct, frozen=True):
         step, operation, reads = row.step, row.operation, row.reads
         if isinstance(step, ResidualStream):
             step = replace(step, embedded=None)  # because the embedding tables are large
-        elif step is not None and not _has_weights(step, weights):
+        elif step is not None and not set(weight_names(step)).issubset(weights):
             step, operation, reads = None, Operation.CAPTURED, ()
         by_layer = tuple(cls.of(each, weights) for each in row.by_layer)
         return cls(
@@ -96,11 +96,6 @@ class StageMessage(Struct, frozen=True):
             self.says, is_always_present, step=self.step,
             by_layer=tuple(each.row for each in self.by_layer),
         )  # fmt: skip
-
-
-def _has_weights(step: LayerStep, weights: Collection[str]) -> bool:
-    """Return whether all weights required to compute a stage are available."""
-    return set(weight_names(step)).issubset(weights)
 
 
 class ModelResultMessage(Struct, frozen=True):

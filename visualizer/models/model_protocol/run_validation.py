@@ -74,12 +74,9 @@ one input.
 
 
 def check_run(values: ReadResponse) -> None:
-    """Raise an error for a run that cannot be drawn or explained.
+    """Raise an `InputError` with field ``server`` for a run that cannot be drawn or explained.
 
-    Raises
-    ------
-    InputError
-        With field ``server``; the message names the first invalid part.
+    The message names the first invalid part.
     """
     for holds, subject in _run_claims(values):
         if not holds:

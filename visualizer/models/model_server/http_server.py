@@ -109,13 +109,7 @@ class _Connection:
             self.http.receive_data(await self.reader.read(BYTES_PER_READ))
 
     async def body(self, headers: dict[bytes, bytes], max_bytes: int) -> bytes:
-        """Read the body of the request.
-
-        Raises
-        ------
-        _ErrorResponse
-            If the body is too large or its length is not stated.
-        """
+        """Read the body of the request; reject a body that is too large or of unknown length."""
         if b"transfer-encoding" in headers:
             raise _ErrorResponse(411, "server", LENGTH_REQUIRED_ERROR, closes=True)
         if (size := int(headers.get(b"content-length", b"0"))) > max_bytes:
@@ -216,7 +210,6 @@ class ModelServer:
             oldest.writer.transport.abort()
 
     def _mark_authenticated(self, connection: _Connection) -> None:
-        """Register a connection as authenticated after its first signed request."""
         if not connection.is_authenticated:
             self._connections_by_state[False].pop(connection, None)
             connection.is_authenticated = True

@@ -23,12 +23,7 @@ from visualizer.models.model_protocol.requests import IMMEDIATE_REQUESTS, JOB_RE
 from visualizer.models.model_protocol.responses import encode_body
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_server.rank_processes import ADDRESS_VARIABLE, SECRET_VARIABLE
-from visualizer.progress import (
-    CancelledError,
-    cancel_when,
-    check_cancelled,
-    report_progress_to,
-)
+from visualizer.progress import CancelledError, cancel_when, check_cancelled, report_progress_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,8 +36,6 @@ INTERNAL_ERROR = (
 
 
 class _ServerLink:
-    """The connection to the server process."""
-
     def __init__(self) -> None:
         host, _, port = os.environ[ADDRESS_VARIABLE].rpartition(":")
         self._socket = socket.create_connection((host, int(port)))

@@ -44,13 +44,7 @@ UNKNOWN_JOB_ERROR = "The job no longer exists. Repeat the request."
 
 
 class _Job:
-    """One job.
-
-    Parameters
-    ----------
-    number : int
-        Id of the job, and also of the run if the job processes a text.
-    """
+    """One job; its number is also the id of the run if the job processes a text."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -199,7 +193,6 @@ class JobQueue:
         return answer.body
 
     def _drop_old_results(self) -> None:
-        """Drop the oldest results beyond the limits."""
         finished = [job for job in self._jobs.values() if not job.is_open]
         stored_bytes = sum(len(job.answer.body) for job in finished if job.answer)
         for at, job in enumerate(finished):

@@ -304,7 +304,6 @@ class ServedModel:
         return msgspec.to_builtins(TokenNames(tuple(self._model.token_texts(numbers)))), {}
 
     def _check_numbers(self, numbers: tuple[int, ...]) -> None:
-        """Raise an `InputError` if a token id is not in the vocabulary."""
         if max(numbers, default=0) >= self._model.config_size("vocab_size"):
             raise InputError("tokens", UNKNOWN_TOKEN_ERROR)
 
