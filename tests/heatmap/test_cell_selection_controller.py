@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import CONTROL, SHIFT, words
-from visualizer.features.explain.presenter import CELL_PANEL
+from visualizer.features.explain.presenter import CELL_PANEL, plain_text
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
 
 JOURNEY = Cell("weights", (0, 1, 0))
-SENTENCE = "In head 1, journey (query 2) attends to Your (key 1) with weight 48%."
+SENTENCE = "journey (query 2) attends to Your (key 1) with weight 48%."
+CAPTION = f"In head 1, {SENTENCE}"
 
 
 def pinned(window: MainWindow) -> Cell | None:
@@ -39,7 +40,7 @@ def test_the_cell_under_the_pointer_is_explained(hand: Hand, cell: Cell) -> None
     assert hand.window.workspace.view.hovered == cell
     readout = hand.window.workspace.screen.panel(CELL_PANEL)
     assert readout
-    assert hand.said == hand.caption == readout.plain
+    assert (hand.said, hand.caption) == (readout.plain, plain_text(readout.caption))
     row, column = cell.place[-2:]
     shown = hand.panel(cell.stage, cell.place[0]).values[row, column]
     assert readout.value == words(hand.window.panes["Explain"].value)
@@ -49,12 +50,12 @@ def test_the_cell_under_the_pointer_is_explained(hand: Hand, cell: Cell) -> None
 def test_hovering_highlights_the_tokens_until_the_pointer_leaves(hand: Hand) -> None:
     hint = hand.caption
     hand.hover(JOURNEY)
-    assert (hand.said, hand.caption) == (SENTENCE, SENTENCE)
+    assert (hand.said, hand.caption) == (SENTENCE, CAPTION)
     tokens = hand.window.panes["Tokens"].strip.tokens
     assert (tokens.query, tokens.key) == (1, 0)
     hand.leave()
     assert "Point at a cell" in hand.said
-    assert hand.caption == hint != SENTENCE
+    assert hand.caption == hint != CAPTION
     assert hand.window.panes["Tokens"].strip.tokens.query is None
 
 
@@ -84,10 +85,10 @@ def has_colour(hand: Hand, colour: str, stage: str) -> bool:
 def test_a_click_pins_a_cell(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
     hand.leave()
-    assert (hand.said, hand.caption) == (SENTENCE, SENTENCE)
-    assert hand.window.panes["Explain"].is_pinned_shown
+    assert (hand.said, hand.caption) == (SENTENCE, CAPTION)
+    assert not hand.window.panes["Explain"].unpin_button.isHidden()
     hand.hover(Cell("weights", (0, 0, 0)))
-    assert hand.said == "In head 1, Your (query 1) attends to Your (key 1) with weight 100%."
+    assert hand.said == "Your (query 1) attends to Your (key 1) with weight 100%."
     assert "pinned" not in words(hand.window.panes["Explain"].heading)
     hand.leave()
     assert hand.said == SENTENCE
@@ -210,7 +211,7 @@ def test_explanations_of_typical_cells_fit_in_the_pane(hand: Hand) -> None:
 
 def test_the_explanation_states_that_a_cell_is_forbidden(hand: Hand) -> None:
     hand.hover(Cell("weights", (0, 0, 3)))
-    assert hand.said.startswith("In head 1, Your (query 1) may not attend to with (key 4)")
+    assert hand.said.startswith("Your (query 1) may not attend to with (key 4)")
 
 
 def test_the_explanation_of_a_cell_can_be_copied(hand: Hand) -> None:

@@ -122,11 +122,11 @@ class FeatureControllers:
         bar.secondTooLong.connect(partial(setup.report_long_text, name="second"))
         bar.partChosen.connect(setup.choose_part)
         bar.imageRequested.connect(self.model_image_controller.choose)
-        bar.chosen.connect(setup.change_setting)
+        bar.settingChosen.connect(setup.change_setting)
         bar.settled.connect(workspace.history.seal)
         bar.remedyRequested.connect(setup.apply_remedy)
         bar.leadingStepped.connect(self.view_controller.step_leading)
-        bar.captured.left.connect(partial(workspace.set, "captured", None))
+        bar.captured.returnRequested.connect(partial(workspace.set, "captured", None))
         self.name_widgets(
             {bar.part: "model.show_next_part", bar.choose_image: "model_image.choose"}
         )

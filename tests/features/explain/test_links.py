@@ -48,7 +48,7 @@ def test_from_the_output_to_the_input_and_back(hand: Hand) -> None:
     while seen[-1].stage != "input":
         seen.append(follow(hand))
         assert seen[-1].stage in hand.stages  # its panel comes, if it was not there
-        assert hand.window.panes["Explain"].is_pinned_shown
+        assert not hand.window.panes["Explain"].unpin_button.isHidden()
     assert [cell.stage for cell in seen][:3] == ["output", "concat", "context"]
     for cell in reversed(seen[:-1]):
         hand.click(way(hand, -1))
@@ -141,7 +141,7 @@ def test_a_link_opened_by_keys_is_told_wherever_the_pointer_rests(hand: Hand) ->
     hand.hover(Cell("weights", (0, 3, 1)))
     hand.window.controllers.cell_selection_controller.follow_link(Cell("queries", (0, 2, 0)))
     hand.settle()
-    assert hand.window.panes["Explain"].is_pinned_shown
+    assert not hand.window.panes["Explain"].unpin_button.isHidden()
     hand.window.controllers.cell_selection_controller.follow_link(Cell("queries", (0, 2, 0)))
     assert hand.window.workspace.view.past == (Cell("scores", (0, 2, 1)),)
 

@@ -98,7 +98,7 @@ def test_the_buttons_say_where_to(pane: LessonPane, qtbot: QtBot) -> None:
         QTest.mouseClick(pane.close_button, Qt.MouseButton.LeftButton)
     assert not pane.return_button.isVisible()
     pane.show_lesson(replace(PANEL, is_changed=True), LIGHT)
-    with qtbot.waitSignal(pane.returned):
+    with qtbot.waitSignal(pane.restoreRequested):
         QTest.mouseClick(pane.return_button, Qt.MouseButton.LeftButton)
 
 

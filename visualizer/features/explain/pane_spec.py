@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def connect(pane: ExplainPane, to: FeatureControllers) -> None:
     """Connect the links (which pin cells), the history buttons and the code."""
-    pane.followed.connect(to.cell_selection_controller.follow_link)
+    pane.linkFollowed.connect(to.cell_selection_controller.follow_link)
     pane.add_history_buttons(to.actions["cell.go -1"], to.actions["cell.go 1"])
     pane.add_unpin_button(to.actions["cell.unpin"])
     code = pane.code_section

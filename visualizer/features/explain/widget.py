@@ -263,7 +263,7 @@ class ExplainPane(QWidget):
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
-    followed = Signal(object)
+    linkFollowed = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -305,7 +305,7 @@ class ExplainPane(QWidget):
         whole.addWidget(self.onward)
         whole.addWidget(self.code_section, 100)
         whole.addStretch(1)
-        self._unpin: QToolButton | None = None
+        self.unpin_button: QToolButton | None = None
         self._panel: CellPanel | None = None
         self._stage, self._theme = NO_STAGE, LIGHT
         self._show_texts()
@@ -346,27 +346,22 @@ class ExplainPane(QWidget):
 
     def add_unpin_button(self, action: QAction) -> None:
         """Add a button that unpins the cell; it is visible only while the cell is pinned."""
-        self._unpin = button = QToolButton()
+        self.unpin_button = button = QToolButton()
         button.setDefaultAction(action)
         policy = button.sizePolicy()
         policy.setRetainSizeWhenHidden(True)  # so that the heading is not laid out again
         button.setSizePolicy(policy)
-        button.setVisible(self._panel is not None and self._panel.is_pinned)
+        button.setVisible(bool(self._panel and self._panel.is_pinned))
         self._add_to_trail(button, 1)
-
-    @property
-    def is_pinned_shown(self) -> bool:
-        """Whether the pane shows its cell as pinned."""
-        return self._unpin is not None and self._unpin.isVisibleTo(self)
 
     def _follow_link(self, link: str) -> None:
         term, piece = map(int, link.split("."))
         if self._panel:
-            self.followed.emit(self._panel.terms[term].pieces[piece].source)
+            self.linkFollowed.emit(self._panel.terms[term].pieces[piece].source)
 
     def _follow_next(self, link: str) -> None:
         if self._panel:
-            self.followed.emit(self._panel.next_cells[int(link)].cell)
+            self.linkFollowed.emit(self._panel.next_cells[int(link)].cell)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_cell(screen.panel(CELL_PANEL), theme, screen.panel(STAGE_PANEL))
@@ -375,7 +370,7 @@ class ExplainPane(QWidget):
     def show_cell(
         self, panel: CellPanel | None, theme: Theme, stage: StagePanel = NO_STAGE
     ) -> None:
-        """Show the explanation of a cell or else of a stage, or a placeholder without either."""
+        """Explain a cell, or the stage if `panel` is None; show a placeholder if both are empty."""
         stage = NO_STAGE if panel else stage
         if (panel, theme, stage) == (self._panel, self._theme, self._stage):
             return
@@ -390,12 +385,12 @@ class ExplainPane(QWidget):
     def _show_texts(self) -> None:
         panel, theme = self._panel, self._theme
         set_accessible_value(self, panel.plain if panel else self._stage.plain)
-        self.value.setVisible(panel is not None and bool(panel.value))
-        self.terms.setVisible(panel is not None and bool(panel.formula))
-        self.closing.setVisible(panel is not None and bool(panel.closing))
-        self.onward.setVisible(panel is not None and bool(panel.next_cells))
-        if self._unpin:
-            self._unpin.setVisible(panel is not None and panel.is_pinned)
+        self.value.setVisible(bool(panel and panel.value))
+        self.terms.setVisible(bool(panel and panel.formula))
+        self.closing.setVisible(bool(panel and panel.closing))
+        self.onward.setVisible(bool(panel and panel.next_cells))
+        if self.unpin_button:
+            self.unpin_button.setVisible(bool(panel and panel.is_pinned))
         if panel is None:
             stage = self._stage
             self.heading.setText(escape(stage.heading))

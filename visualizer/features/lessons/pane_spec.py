@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def connect(pane: LessonPane, to: FeatureControllers) -> None:
     """Connect the buttons of the current page."""
     pane.stepped.connect(to.lesson_controller.step)
-    pane.returned.connect(to.lesson_controller.restore_page_settings)
+    pane.restoreRequested.connect(to.lesson_controller.restore_page_settings)
     pane.closed.connect(to.lesson_controller.close)
     to.name_widgets(
         {

@@ -67,12 +67,12 @@ class ClaimCheckRow(QWidget):
 class LessonPane(QWidget):
     """One page of a lesson.
 
-    `stepped` is emitted with +1 or −1 to turn the page, and `returned` to restore its settings.
+    `stepped` is emitted with +1 or −1 to turn the page.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     stepped = Signal(int)
-    returned = Signal()
+    restoreRequested = Signal()
     closed = Signal()
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class LessonPane(QWidget):
         self.return_button = _make_button(
             "Restore page settings", "Discard your changes and restore the settings of this page"
         )
-        self.return_button.clicked.connect(self.returned)
+        self.return_button.clicked.connect(self.restoreRequested)
         self.return_button.hide()
         column.addWidget(self.return_button)
         self.check_rows: list[ClaimCheckRow] = []

@@ -23,8 +23,8 @@ def connect(pane: ModelGenerationPane, to: FeatureControllers) -> None:
     controller.connect_panes(pane.next, generation)
     pane.stepsChosen.connect(controller.set_steps)
     pane.stepChosen.connect(controller.go_to_step)
-    pane.used.connect(controller.use_as_text)
-    pane.restarted.connect(controller.start_again)
+    pane.useRequested.connect(controller.use_as_text)
+    pane.restartRequested.connect(controller.start_again)
     to.name_widgets(
         {
             generation.run_button: "model_generation.toggle",

@@ -135,8 +135,8 @@ class ModelGenerationPane(QScrollArea):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     stepsChosen = Signal(int)
     stepChosen = Signal(int)
-    used = Signal()
-    restarted = Signal()
+    useRequested = Signal()
+    restartRequested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,8 +179,8 @@ class ModelGenerationPane(QScrollArea):
             install_input_filters(control)
         self.steps.valueChanged.connect(self.stepsChosen)
         self.step.valueChanged.connect(self.stepChosen)
-        self.use.clicked.connect(self.used)
-        self.restart_button.clicked.connect(self.restarted)
+        self.use.clicked.connect(self.useRequested)
+        self.restart_button.clicked.connect(self.restartRequested)
 
     def _add_controls(self, body: QWidget) -> None:
         column = column_layout(body, (0, 0, 0, 0), spacing=6)

@@ -211,9 +211,9 @@ class ChipButton(QToolButton):
 
 
 class CapturedNotice(QWidget):
-    """Notice about captured attention and missing data; `left` is emitted to return to a module."""
+    """Notice about captured attention and missing data, with a button to return to a module."""
 
-    left = Signal()
+    returnRequested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,7 +223,7 @@ class CapturedNotice(QWidget):
         self.back = QPushButton("Return to module")
         self.back.setObjectName("back to a module")
         self.back.setToolTip("Compute attention for text again, with the previous settings")
-        self.back.clicked.connect(self.left)
+        self.back.clicked.connect(self.returnRequested)
         install_input_filters(self.back)
         column = column_layout(self, (14, 12, 14, 14), spacing=10)
         column.addWidget(self.notice)
@@ -238,19 +238,19 @@ class CapturedNotice(QWidget):
 class SettingsBar(QWidget):
     """The input text, and one button for each group of settings.
 
-    `chosen` is emitted with the name of a setting, its value and whether the edit continues.
+    `settingChosen` is emitted with the name of a setting, its value and whether the edit continues.
     `textTyped` and `textTooLong` concern the text, `secondTyped` and `secondTooLong` the second.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     textTyped = Signal(str)
-    left = Signal()
+    leaveRequested = Signal()
     textTooLong = Signal(str, str)
     secondTyped = Signal(str)
     secondTooLong = Signal(str, str)
     partChosen = Signal(str)
     imageRequested = Signal()
-    chosen = Signal(str, object, bool)
+    settingChosen = Signal(str, object, bool)
     settled = Signal()
     remedyRequested = Signal(str)
     leadingStepped = Signal(int)
@@ -313,7 +313,7 @@ class SettingsBar(QWidget):
         self.sentence.setMinimumWidth(SENTENCE_WIDTH_PX)
         self.sentence.textChanged.connect(self._emit_text)
         self.sentence.textLimitExceeded.connect(self.textTooLong)
-        self.sentence.left.connect(self.left)
+        self.sentence.leaveRequested.connect(self.leaveRequested)
         self.problem = ProblemLabel()
         self.problem.linkActivated.connect(partial(self._request_fix, "text"))
         column = column_layout(spacing=4)
@@ -331,7 +331,7 @@ class SettingsBar(QWidget):
         self.second.setObjectName("second text")
         self.second.textChanged.connect(self._emit_second_text)
         self.second.textLimitExceeded.connect(self.secondTooLong)
-        self.second.left.connect(self.left)
+        self.second.leaveRequested.connect(self.leaveRequested)
         self.second_label.setBuddy(self.second)
         self.second_problem = ProblemLabel()
         self.second_problem.linkActivated.connect(partial(self._request_fix, "second"))
@@ -422,7 +422,7 @@ class SettingsBar(QWidget):
 
     def _create_row(self, setting: Setting) -> SettingRow:
         row = SettingRow(SETTING_CONTROLS[setting.kind](setting))
-        row.control.chosen.connect(self.chosen)
+        row.control.chosen.connect(self.settingChosen)
         row.control.settled.connect(self.settled)
         row.remedyRequested.connect(self.remedyRequested)
         return row
@@ -569,4 +569,4 @@ class SettingsBar(QWidget):
 
     def _emit_choice(self, box: QComboBox, index: int) -> None:
         name = box.objectName()
-        self.chosen.emit(name, CHOICE_TYPES[name](box.itemData(index)), False)
+        self.settingChosen.emit(name, CHOICE_TYPES[name](box.itemData(index)), False)

@@ -60,11 +60,11 @@ class InputTextEdit(QPlainTextEdit):
     """Text box for the input text. Undo and redo belong to the document, not to the box.
 
     `textLimitExceeded` is emitted for a rejected text with an error message and the first part of
-    the text, and `left` on Enter and Esc.
+    the text, and `leaveRequested` on Enter and Esc.
     """
 
     textLimitExceeded = Signal(str, str)
-    left = Signal()
+    leaveRequested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,10 +86,10 @@ class InputTextEdit(QPlainTextEdit):
         if is_enter and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             self.textCursor().insertBlock()
         elif is_enter:
-            self.left.emit()
+            self.leaveRequested.emit()
         else:
             if event.key() == Qt.Key.Key_Escape:
-                self.left.emit()
+                self.leaveRequested.emit()
             super().keyPressEvent(event)  # Esc also keeps its other effects in the window
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:

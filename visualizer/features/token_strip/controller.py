@@ -33,7 +33,7 @@ class TokenSelectionController(QObject):
         pane.tokensChosen.connect(self.select_tokens)
         pane.hovered.connect(self.hover_token)
         pane.roleChosen.connect(self.set_role)
-        pane.sought.connect(self.find_tokens)
+        pane.searchTyped.connect(self.find_tokens)
         pane.stepped.connect(self.go_to_match)
 
     @property

@@ -99,7 +99,7 @@ class TokenPane(QScrollArea):
     """The token strip with its controls.
 
     `tokensChosen` is emitted with the selected tokens, `hovered` with the image patch under the
-    pointer or None, `sought` with the search text, and `stepped` with +1 for the next match or
+    pointer or None, `searchTyped` with the search text, and `stepped` with +1 for the next match or
     −1 for the previous one.
     """
 
@@ -107,7 +107,7 @@ class TokenPane(QScrollArea):
     tokensChosen = Signal(object)
     hovered = Signal(object)
     roleChosen = Signal(object)
-    sought = Signal(str)
+    searchTyped = Signal(str)
     stepped = Signal(int)
 
     def __init__(self) -> None:
@@ -196,7 +196,7 @@ class TokenPane(QScrollArea):
         """Close the search and keep the selection."""
         self.search_edit.hide()
         self.visible_strip.setFocus()
-        self.sought.emit("")
+        self.searchTyped.emit("")
 
     def _build_header(self) -> QHBoxLayout:
         row, group = QHBoxLayout(), QButtonGroup(self)
@@ -223,7 +223,7 @@ class TokenPane(QScrollArea):
         row = row_layout(self.search_edit, (0, 0, 0, 0))
         row.addWidget(self.search, 1)
         row.addWidget(self.found)
-        self.search.textEdited.connect(self.sought)
+        self.search.textEdited.connect(self.searchTyped)
         self.search.stepped.connect(self.stepped)
         self.search.closed.connect(self.close_search)
         self.search_edit.hide()
