@@ -55,9 +55,9 @@ weights.npy --temperature 2 => --temperature has no effect on weights.npy
 # Exports
 --export a.bmp => argument --export: invalid value 'a.bmp': must end in .png, .svg
 --stages weights,sums => argument --stages: … “sums” does not exist … Stages of modules: embedding
---heads-shown 0 => argument --heads-shown: invalid value '0' … such as 1,3-5, or all
---heads-shown 3-1 => argument --heads-shown: invalid value '3-1' … such as 1,3-5, or all
---heads-shown 1,,2 => argument --heads-shown: invalid value '1,,2' … such as 1,3-5, or all
+--heads-shown 0 => argument --heads-shown: invalid value '0' … such as 1,3-5, or 'all'
+--heads-shown 3-1 => argument --heads-shown: invalid value '3-1' … such as 1,3-5, or 'all'
+--heads-shown 1,,2 => argument --heads-shown: invalid value '1,,2' … such as 1,3-5, or 'all'
 --layout wide => argument --layout: invalid value 'wide' … shown, flow, panel, head, heads
 --size 180 => argument --size: invalid value '180' … such as 180mm, 180x120mm, 1920x1080px or 7in
 --size 180mmx7in => argument --size: invalid value '180mmx7in' … paper-column, paper-page, slide
