@@ -155,10 +155,7 @@ def test_a_setting_without_effect_is_rejected(settings: dict[str, Any], said: st
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (
-            lambda: attend([]),
-            "text must not be empty. Pass a text or a list of texts.",
-        ),
+        (lambda: attend([]), "text must not be empty. Pass a text or a list of texts."),
         (
             lambda: attend(["a\nb", "c"], tokenizer="characters"),
             'Each text of a batch must be a single line if tokenizer is "characters".',

@@ -467,9 +467,7 @@ def test_letters_that_no_font_has_are_a_warning() -> None:
     assert said[0].filename == __file__
 
 
-def test_drawing_is_done_in_any_thread_where_there_is_an_application(
-    qapp: QGuiApplication,
-) -> None:
+def test_drawing_is_done_in_any_thread_where_there_is_an_application(qapp: QGuiApplication) -> None:
     figure = attend("a b").figure()
     drawn = []
     thread = threading.Thread(target=lambda: drawn.append(figure.array()))

@@ -39,50 +39,20 @@ SETTINGS = f"The settings are {', '.join(AttendArguments.__annotations__)}."
 pytestmark = pytest.mark.usefixtures("one_thread", "qapp")
 
 MISUSED: list[tuple[Callable[[], Any], str]] = [
-    (
-        lambda: attend(7),
-        "text must be a text or a list of texts. It is 7.",
-    ),
-    (
-        lambda: attend(b"a b"),
-        "text must be a text or a list of texts. It is b'a b'.",
-    ),
-    (
-        lambda: attend({"a", "b"}),
-        "text must be a text or a list of texts. It is {'a', 'b'}.",
-    ),
-    (
-        lambda: attend({"a": 1}),
-        "text must be a text or a list of texts. It is {'a': 1}.",
-    ),
-    (
-        lambda: attend(["a", 1]),
-        "text must be a text. It is 1.",
-    ),
+    (lambda: attend(7), "text must be a text or a list of texts. It is 7."),
+    (lambda: attend(b"a b"), "text must be a text or a list of texts. It is b'a b'."),
+    (lambda: attend({"a", "b"}), "text must be a text or a list of texts. It is {'a', 'b'}."),
+    (lambda: attend(["a", 1]), "text must be a text. It is 1."),
     (
         lambda: attend(" "),
         "text must be a text with at least one character other than whitespace. It is ' '.",
     ),
     (
-        lambda: attend(["a", "\n"]),
-        "text must be a text with at least one character other than whitespace. It is '\\n'.",
-    ),
-    (
         lambda: attend("\ud800"),
         "text must be a text without surrogate characters. It is '\\ud800'.",
     ),
-    (
-        lambda: attend("a", heads=True),
-        "heads must be a whole number. It is True.",
-    ),
-    (
-        lambda: attend("a", heads=2.0),
-        "heads must be a whole number. It is 2.0.",
-    ),
-    (
-        lambda: attend("a", heads="2"),
-        "heads must be a whole number. It is '2'.",
-    ),
+    (lambda: attend("a", heads=True), "heads must be a whole number. It is True."),
+    (lambda: attend("a", heads=2.0), "heads must be a whole number. It is 2.0."),
     (
         lambda: attend("a", heads=-1),
         "The number of heads must be at least 1 and at most 1,000. It is -1.",
@@ -103,22 +73,8 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: attend("a", seed=-(2**63) + 1),
         "The seed must be at least 0 and at most 2,147,483,647. It is -9,223,372,036,854,775,807.",
     ),
-    (
-        lambda: attend("a", causal=1),
-        "causal must be true or false. It is 1.",
-    ),
-    (
-        lambda: attend("a", causal=[True, False]),
-        "causal must be true or false. It is [True, False].",
-    ),
-    (
-        lambda: attend("a", dropout=True),
-        "dropout must be a number. It is True.",
-    ),
-    (
-        lambda: attend("a", dropout=NAN),
-        "The dropout rate must be a number. It is nan.",
-    ),
+    (lambda: attend("a", causal=1), "causal must be true or false. It is 1."),
+    (lambda: attend("a", dropout=NAN), "The dropout rate must be a number. It is nan."),
     (
         lambda: attend("a", dropout=10**400),
         "The dropout rate must be at least 0 and less than 1. It is inf.",
@@ -127,26 +83,12 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: attend("a", dropout=torch.tensor(0.5, requires_grad=True)),
         "dropout must be a number. It is tensor(0.5000, requires_grad=True).",
     ),
-    (
-        lambda: attend("a", temperature=NAN),
-        "The temperature must be a number. It is nan.",
-    ),
-    (
-        lambda: attend("a", temperature=-1),
-        "The temperature must be greater than 0. It is -1.",
-    ),
-    (
-        lambda: attend("a", temperature="hot"),
-        "temperature must be a number. It is 'hot'.",
-    ),
+    (lambda: attend("a", temperature=NAN), "The temperature must be a number. It is nan."),
+    (lambda: attend("a", temperature=-1), "The temperature must be greater than 0. It is -1."),
     (
         lambda: attend("a", mechanism="best"),
         "mechanism must be one of simplified, self, causal, stacked, multi-head, block, average. "
         "It is 'best'.",
-    ),
-    (
-        lambda: attend("a", scale="d_k"),
-        "scale must be one of none, d_head, d_model. It is 'd_k'.",
     ),
     (
         lambda: attend("a", dtype=torch.int64),
@@ -157,14 +99,8 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         "dtype must be one of float32, float64. It is float16. Weights that are stored as float16 "
         "are converted to float32 without loss.",
     ),
-    (
-        lambda: attend("a", device=0),
-        "device must be one of auto, cpu, cuda, mps. It is 0.",
-    ),
-    (
-        lambda: attend("a", mask=[]),
-        "mask must be one of none, causal, window, own. It is [].",
-    ),
+    (lambda: attend("a", device=0), "device must be one of auto, cpu, cuda, mps. It is 0."),
+    (lambda: attend("a", mask=[]), "mask must be one of none, causal, window, own. It is []."),
     (
         lambda: attend("a", own_mask=[[0.5]]),
         "own_mask must contain True and False, or 1 and 0. It contains other numbers.",
@@ -173,22 +109,13 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: attend("a", own_mask=[["yes"]]),
         "own_mask must contain True and False, or 1 and 0. It contains strings.",
     ),
-    (
-        lambda: attend("a b", own_mask=[[1]]),
-        "own_mask is 1 × 1, but the text requires 2 × 2.",
-    ),
+    (lambda: attend("a b", own_mask=[[1]]), "own_mask is 1 × 1, but the text requires 2 × 2."),
     (
         lambda: attend("a b", own_kept=[[1, 0, 1]]),
         "own_kept is 1 × 3, but the text requires 2 × 2.",
     ),
-    (
-        lambda: attend("a", own_mask=True),
-        "own_mask must be a matrix. It is a single number.",
-    ),
-    (
-        lambda: attend("a", **{LONG: 1}),
-        f"Unknown setting “{LONG[:60]}”. {SETTINGS}",
-    ),
+    (lambda: attend("a", own_mask=True), "own_mask must be a matrix. It is a single number."),
+    (lambda: attend("a", **{LONG: 1}), f"Unknown setting “{LONG[:60]}”. {SETTINGS}"),
     (
         lambda: attend("a b", vectors=[1, 2]),
         "vectors must be a matrix. It is a vector of 2 numbers.",
@@ -207,26 +134,12 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: attend("a", vectors=[["1", "2"]]),
         "vectors must contain numbers. It contains strings.",
     ),
-    (
-        lambda: attend("a", vectors=[[1j]]),
-        "vectors must contain numbers. It contains complex numbers.",
-    ),
-    (
-        lambda: attend("a", vectors=np.array([[object()]])),
-        "vectors must contain numbers. It contains objects.",
-    ),
-    (
-        lambda: attend("a", vectors=[[NAN]]),
-        "vectors must not contain infinite or NaN values.",
-    ),
+    (lambda: attend("a", vectors=[[NAN]]), "vectors must not contain infinite or NaN values."),
     (
         lambda: attend("a", vectors=np.array([["2026-01-01"]], "datetime64[D]")),
         "vectors must contain numbers. It contains dates.",
     ),
-    (
-        lambda: attend("a", vectors=np.zeros((0, 3))),
-        "vectors must be a matrix. It is 0 × 3.",
-    ),
+    (lambda: attend("a", vectors=np.zeros((0, 3))), "vectors must be a matrix. It is 0 × 3."),
     (
         lambda: attend("a", vectors=np.zeros((1, 1, 3))),
         "vectors must be a matrix. It is 1 × 1 × 3.",
@@ -252,10 +165,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: attend("a", vectors=[[1e300]]),
         "vectors: Some of the numbers are out of range for float32.",
     ),
-    (
-        lambda: attend("a b", vectors=[[1, 2]]),
-        "The vectors are 1 × 2, but the text needs 2 × 2.",
-    ),
+    (lambda: attend("a b", vectors=[[1, 2]]), "The vectors are 1 × 2, but the text needs 2 × 2."),
     (
         lambda: attend(["a", "b"], vectors=[[1.0]]),
         "The custom vectors are for one text, but there are 2 texts.",
@@ -264,14 +174,8 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: attend("a", weights=[[1.0]]),
         "weights must be a dictionary that maps names to arrays. It is [[1.0]].",
     ),
-    (
-        lambda: attend("a", weights={"Q": [[1.0]]}),
-        f"Unknown weights “Q”. The names are {NAMES}",
-    ),
-    (
-        lambda: attend("a", weights={1: [[1.0]]}),
-        f"Unknown weights “1”. The names are {NAMES}",
-    ),
+    (lambda: attend("a", weights={"Q": [[1.0]]}), f"Unknown weights “Q”. The names are {NAMES}"),
+    (lambda: attend("a", weights={1: [[1.0]]}), f"Unknown weights “1”. The names are {NAMES}"),
     (
         lambda: attend("a", weights={"W_query": [1.0]}),
         "W_query must be a matrix. It is a vector of 1 numbers.",
@@ -290,26 +194,10 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: attend("a", output_size=4, weights={"W_output": np.eye(2)}),
         "weights: W_output is 2 × 2, but the settings need 4 × 4.",
     ),
-    (
-        lambda: attend("a")[0],
-        f"This module has no stage “0”. {IT_HAS}",
-    ),
-    (
-        lambda: attend("a")[np.arange(2)],
-        f"This module has no stage “array([0, 1])”. {IT_HAS}",
-    ),
-    (
-        lambda: attend("a")["sums", 0],
-        f"This module has no stage “sums”. {IT_HAS}",
-    ),
-    (
-        lambda: attend("a")["sums"],
-        f"This module has no stage “sums”. {IT_HAS}",
-    ),
-    (
-        lambda: attend("a").dims(None),
-        f"This module has no stage “None”. {IT_HAS}",
-    ),
+    (lambda: attend("a")[0], f"This module has no stage “0”. {IT_HAS}"),
+    (lambda: attend("a")[np.arange(2)], f"This module has no stage “array([0, 1])”. {IT_HAS}"),
+    (lambda: attend("a")["sums", 0], f"This module has no stage “sums”. {IT_HAS}"),
+    (lambda: attend("a").dims(None), f"This module has no stage “None”. {IT_HAS}"),
     (
         lambda: attend("a").explain("weights", head=0, query=0.0, key=0),
         "query must be a whole number. It is 0.0.",
@@ -317,14 +205,6 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: attend("a").explain("weights", head=True, query=0, key=0),
         "head must be a whole number. It is True.",
-    ),
-    (
-        lambda: attend("a").explain("weights", head="1", query=0, key=0),
-        "head must be a whole number. It is '1'.",
-    ),
-    (
-        lambda: attend("a").explain("weights", head=NAN, query=0, key=0),
-        "head must be a whole number. It is nan.",
     ),
     (
         lambda: attend("a").explain("weights", head=0, query=10**30, key=0),
@@ -338,50 +218,20 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: attend("a").figure(7),
         "stages must be the name of a stage or a list of names. It is 7.",
     ),
-    (
-        lambda: attend("a").figure([7]),
-        "stages must be a list of names. It is 7.",
-    ),
-    (
-        lambda: attend("a").figure(["sums"]),
-        f"The stage “sums” does not exist. {STAGES}",
-    ),
-    (
-        lambda: attend("a").figure(heads=[0, 0.5]),
-        "head must be a whole number. It is 0.5.",
-    ),
+    (lambda: attend("a").figure([7]), "stages must be a list of names. It is 7."),
+    (lambda: attend("a").figure(["sums"]), f"The stage “sums” does not exist. {STAGES}"),
+    (lambda: attend("a").figure(heads=[0, 0.5]), "head must be a whole number. It is 0.5."),
     (
         lambda: attend("a").figure(heads="01"),
         "heads must be a list of heads, such as [0]. It is '01'.",
     ),
-    (
-        lambda: attend("a").figure(heads=[-1]),
-        "Head -1 does not exist. Valid indices are 0 to 1.",
-    ),
-    (
-        lambda: attend("a").figure(text=True),
-        "text must be a whole number. It is True.",
-    ),
-    (
-        lambda: attend("a").figure(text="0"),
-        "text must be a whole number. It is '0'.",
-    ),
-    (
-        lambda: attend("a").figure(layer=None),
-        "layer must be a whole number. It is None.",
-    ),
-    (
-        lambda: attend("a").figure(width=85),
-        "width must be a text. It is 85.",
-    ),
+    (lambda: attend("a").figure(heads=[-1]), "Head -1 does not exist. Valid indices are 0 to 1."),
+    (lambda: attend("a").figure(text=True), "text must be a whole number. It is True."),
+    (lambda: attend("a").figure(width=85), "width must be a text. It is 85."),
     (
         lambda: attend("a").figure(width="85"),
         "width must be a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
         "as-in-the-window, paper-column, paper-page, slide, poster. It is '85'.",
-    ),
-    (
-        lambda: attend("a").figure(dpi=300.5),
-        "dpi must be a whole number. It is 300.5.",
     ),
     (
         lambda: attend("a").figure(dpi=-300),
@@ -392,52 +242,27 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         "dpi must be a whole number of at most 18 digits. It is "
         "100000000000000000...0000000000000000000.",
     ),
-    (
-        lambda: attend("a").figure(title=7),
-        "title must be a text. It is 7.",
-    ),
+    (lambda: attend("a").figure(title=7), "title must be a text. It is 7."),
     (
         lambda: attend("a").figure(title="a\nb"),
         "title must be one line of at most 1,000 characters.",
     ),
-    (
-        lambda: attend("a").figure(caption="no"),
-        "caption must be True or False. It is 'no'.",
-    ),
-    (
-        lambda: attend("a").figure(theme="blue"),
-        "theme must be one of print, light, dark. It is 'blue'.",
-    ),
+    (lambda: attend("a").figure(caption="no"), "caption must be True or False. It is 'no'."),
     (
         lambda: attend("a").figure(layout=np.arange(3)),
         "layout must be one of shown, flow, panel, head, heads, stages, all, cells. "
         "It is array([0, 1, 2]).",
     ),
-    (
-        lambda: attend("a").save(7),
-        "path must be the path of a file. It is 7.",
-    ),
-    (
-        lambda: attend("a").save("a\0.png"),
-        "path must be the path of a file. It is 'a\\x00.png'.",
-    ),
+    (lambda: attend("a").save(7), "path must be the path of a file. It is 7."),
+    (lambda: attend("a").save("a\0.png"), "path must be the path of a file. It is 'a\\x00.png'."),
     (
         lambda: attend("a").save("a.bmp"),
         "Unsupported export format “.bmp”. Supported: .png, .svg, .pdf, .html, .gif, .apng, "
         ".webp, .mp4, .npz, .csv, .md, .json, .safetensors or .attention.",
     ),
-    (
-        lambda: attend("a").save(b"a.png"),
-        "path must be the path of a file. It is b'a.png'.",
-    ),
-    (
-        lambda: load(None),
-        "path must be the path of a file. It is None.",
-    ),
-    (
-        lambda: load(""),
-        "path must be the path of a file. It is ''.",
-    ),
+    (lambda: attend("a").save(b"a.png"), "path must be the path of a file. It is b'a.png'."),
+    (lambda: load(None), "path must be the path of a file. It is None."),
+    (lambda: load(""), "path must be the path of a file. It is ''."),
     (
         lambda: load("a" * 10_000),
         "path must be the path of a file. It is 'aaaaaaaaaaaa...aaaaaaaaaaaaa'.",

@@ -53,10 +53,7 @@ def refusal(given: Any, *more: Any, **named: Any) -> str:
 
 
 def test_several_texts_give_the_results_of_single_texts(
-    model: Model,
-    seen: ModelAttention,
-    tiny_model_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    model: Model, seen: ModelAttention, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = ["a dog ran", TEXT]
     read = model.attend(texts)

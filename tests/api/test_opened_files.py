@@ -209,10 +209,7 @@ def test_options_choose_and_name_what_was_captured(rectangle: Path, tmp_path: Pa
             "--causal has no effect on attn.npz, which contains attention weights rather "
             "than a module. Remove --causal.",
         ),
-        (
-            "--stages scores",
-            "argument --stages: attn.npz has no stage “scores”. It has weights.",
-        ),
+        ("--stages scores", "argument --stages: attn.npz has no stage “scores”. It has weights."),
         ("--heads-shown 3", "argument --heads-shown: Head 3 does not exist. There are 2 heads."),
         (
             "--text one",

@@ -75,9 +75,7 @@ PICKLING = (
 """Modules that can run code in data that they read or send; ``torchrun`` accepts pickles from the
 network.
 """
-UNPICKLED = {
-    "visualizer/attention/importers/pt_safetensors_files.py": {"pickle.UnpicklingError"},
-}
+UNPICKLED = {"visualizer/attention/importers/pt_safetensors_files.py": {"pickle.UnpicklingError"}}
 """Modules that use a name from these modules but read no data with it."""
 STARTED = {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
 OBJECTS = {
@@ -98,13 +96,7 @@ FEATURES = "visualizer/features/"
 PANE_LIST = "visualizer/shell/pane_table.py"
 """The only module in the shell that knows which panes exist."""
 FLOORS = (
-    (
-        "version",
-        "errors",
-        "resources",
-        "brief_repr",
-        "format",
-    ),
+    ("version", "errors", "resources", "brief_repr", "format"),
     ("progress", "optional_packages"),
     ("runtime", "lazy_numpy"),
     ("console", "storage"),

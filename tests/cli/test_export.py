@@ -271,10 +271,7 @@ def test_two_texts_are_a_batch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["png", "npz"])
 def test_a_device_that_is_not_available_is_rejected(
-    suffix: str,
-    tmp_path: Path,
-    machine: Machine,
-    capsys: pytest.CaptureFixture[str],
+    suffix: str, tmp_path: Path, machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine.set_devices(Device.CPU)
     path = tmp_path / f"a.{suffix}"

@@ -191,10 +191,7 @@ def test_an_animation_that_is_too_long_is_rejected(capsys: pytest.CaptureFixture
     [(10, "less than a minute"), (70, "about 1 minute"), (185, "about 3 minutes")],
 )
 def test_a_long_animation_is_announced_before_it_is_made(
-    seconds: float,
-    takes: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    seconds: float, takes: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = FilmEstimate(1000, seconds)
     monkeypatch.setattr(film_writer, "estimate_film", lambda *_: made)
@@ -236,10 +233,7 @@ def test_a_short_animation_is_announced_without_making_frames_of_it(
     ],
 )
 def test_the_rounding_of_odd_sizes_is_reported(
-    size: str,
-    said: str,
-    pixels: tuple[int, int] | None,
-    capsys: pytest.CaptureFixture[str],
+    size: str, said: str, pixels: tuple[int, int] | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--size", size, "--grain", "stage", "--no-motion", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0

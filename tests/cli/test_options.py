@@ -23,7 +23,7 @@ from tests.architecture.project_graph import ROOT
 from tests.support.small_trainings import begun
 from visualizer import app
 from visualizer.attention.mechanisms import Mechanism, mechanism_of
-from visualizer.attention.spec import Device, Dtype, MaskKind, Projection
+from visualizer.attention.spec import MaskKind
 from visualizer.cli import option_parser
 from visualizer.cli.document_options import build_document, build_figure_settings
 from visualizer.cli.option_checks import first_option_error
@@ -81,28 +81,6 @@ def run(
 def test_without_options_it_is_the_books_sentence() -> None:
     assert document() == Document()
     assert document().text == BOOK_SENTENCE
-
-
-@pytest.mark.parametrize(
-    ("options", "field", "value"),
-    [
-        ("--embedding-size 8", "d_in", 8),
-        ("--output-size 4", "d_out", 4),
-        ("--heads 1", "heads", 1),
-        ("--dropout 0.5", "dropout", 0.5),
-        ("--dropout=.25", "dropout", 0.25),
-        ("--seed 789", "seed", 789),
-        ("--device cpu", "device", Device.CPU),
-        ("--dtype float64", "dtype", Dtype.FLOAT64),
-        ("--projection uniform", "projection", Projection.UNIFORM),
-        ("--causal", "mask", MaskKind.CAUSAL),
-        ("--no-causal", "mask", MaskKind.NONE),
-    ],
-)
-def test_an_option_sets_its_field_and_no_other(options: str, field: str, value: object) -> None:
-    made = document(*options.split())
-    assert made.get(field) == value
-    assert made == Document().set(field, value)
 
 
 @pytest.mark.parametrize("mechanism", Mechanism)
@@ -406,9 +384,7 @@ def test_settings_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ("attention-visualizer: Settings have been reset.\n")
 
 
-def test_settings_that_cannot_be_changed_are_reported(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_settings_that_cannot_be_changed_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     app.set_application_names(QCoreApplication)
     app_settings.settings_file().path.mkdir(parents=True)
     assert app.main(["--reset-settings"]) == 1

@@ -55,9 +55,7 @@ def test_a_port_that_is_taken_is_reported_before_the_model_is_loaded(
 
 @pytest.mark.parametrize("token", ["a" * 16, "1234567890123456", "short"])
 def test_a_token_that_is_easy_to_guess_is_rejected(
-    token: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    token: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, token)
     assert main(["serve", "models"]) == 2

@@ -12,12 +12,15 @@ from visualizer.attention.settings import SETTINGS, Setting
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
+    Device,
     DropoutMode,
+    Dtype,
     MaskKind,
     MaskRoute,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
+    Projection,
     ScaleKind,
 )
 from visualizer.cli.document_options import build_document
@@ -52,6 +55,17 @@ def test_every_field_of_a_document_has_an_option() -> None:
 @pytest.mark.parametrize(
     ("options", "field", "value"),
     [
+        ("--embedding-size 8", "d_in", 8),
+        ("--output-size 4", "d_out", 4),
+        ("--heads 1", "heads", 1),
+        ("--dropout 0.5", "dropout", 0.5),
+        ("--dropout=.25", "dropout", 0.25),
+        ("--seed 789", "seed", 789),
+        ("--device cpu", "device", Device.CPU),
+        ("--dtype float64", "dtype", Dtype.FLOAT64),
+        ("--projection uniform", "projection", Projection.UNIFORM),
+        ("--causal", "mask", MaskKind.CAUSAL),
+        ("--no-causal", "mask", MaskKind.NONE),
         ("--scale none", "scale", ScaleKind.NONE),
         ("--scale d_model", "scale", ScaleKind.D_MODEL),
         ("--temperature 0.5", "temperature", 0.5),

@@ -304,10 +304,7 @@ REFUSED = [
     (put("document", "spec", "temperature", "nan"), "invalid value: “Temperature” of nan"),
     (put("document", "spec", "temperature", "inf"), "invalid value: “Temperature” of inf"),
     (put("document", "spec", "temperature", -1e30), "invalid value: “Temperature” of -1e[+]30"),
-    (
-        put("document", "spec", "own_weights", 0, 0, "W_harm"),
-        "a set of custom weights",
-    ),
+    (put("document", "spec", "own_weights", 0, 0, "W_harm"), "a set of custom weights"),
     (put("view", "lines", "threshold", 1.5), "invalid value: a threshold"),
     (put("view", "lines", "threshold", "nan"), "invalid value: a threshold"),
     (put("view", "lines", "top", 33), "invalid value: a selection of lines"),

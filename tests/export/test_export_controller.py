@@ -246,11 +246,7 @@ def test_a_read_only_folder_is_reported(
 
 
 def test_a_failed_image_is_reported_and_the_old_file_stays(
-    hand: Hand,
-    answer: Answer,
-    warnings: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "attention.png"
     path.write_bytes(b"old")

@@ -20,11 +20,7 @@ from installers.linux.constants import NAME, PROGRAM
 from installers.linux.debian_package import build_debian_package
 from installers.linux.desktop_files import write_icons
 from installers.linux.file_tree import make_uniform, write_gzip, write_launcher
-from installers.linux.interpreter import (
-    find_interpreter,
-    isolate_interpreter,
-    require_cpu_build,
-)
+from installers.linux.interpreter import find_interpreter, isolate_interpreter, require_cpu_build
 from installers.linux.licences import write_licences
 from installers.linux.shared_libraries import BUNDLED_LIBRARIES, SYSTEM_LIBRARIES, glibc_of
 from tests.architecture.project_graph import ROOT

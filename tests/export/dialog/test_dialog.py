@@ -254,14 +254,7 @@ ON_IT = {"Content", "Colours", "Title", "Add a caption that describes the comput
 MARKS = "Mark the pinned cell and the selected tokens"
 CARRIED = "Embed the document, so that the file can be reopened"
 OF_A_FILM = {
-    *(
-        "Part",
-        "First stage",
-        "Last stage",
-        "Animation steps",
-        "Animation speed",
-        "Pixels",
-    ),
+    *("Part", "First stage", "Last stage", "Animation steps", "Animation speed", "Pixels"),
     "Animate inputs",
     "Loop (begin again at the end)",
     "Text size (pt)",

@@ -92,12 +92,7 @@ def test_the_chosen_settings_apply_to_the_animation(
     choose(options.width_, "960 pixels wide")
     QTest.mouseClick(options.motion, Qt.MouseButton.LeftButton)
     film = FilmSettings(
-        (PlaybackPosition("scores"), "context"),
-        StepSize.CELL,
-        8,
-        True,
-        960,
-        has_motion=False,
+        (PlaybackPosition("scores"), "context"), StepSize.CELL, 8, True, 960, has_motion=False
     )
     assert told[-1] == options.film == film
     steps = len(plan_film(RUN.trace, film).steps)

@@ -219,9 +219,7 @@ const words = () => (tip.hidden ? "" : tip.textContent);
 
 
 @in_a_browser
-def test_a_browser_shows_it_in_the_windows_colours_and_complains_of_nothing(
-    tmp_path: Path,
-) -> None:
+def test_a_browser_shows_it_in_the_windows_colours_and_complains_of_nothing(tmp_path: Path) -> None:
     shown = usual()
     script = """
     return panels.map((panel) => {

@@ -12,12 +12,7 @@ from msgspec.structs import replace
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FilmSettings
-from visualizer.export.film_plan import (
-    LAST_FRAME_EXTRA_MS,
-    MOTION_FRAME_MS,
-    FilmPlan,
-    plan_film,
-)
+from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, MOTION_FRAME_MS, FilmPlan, plan_film
 from visualizer.export.formats import FORMATS, FormatKind, unavailable_reason
 from visualizer.heatmap.step_motion_paths import MAX_MOTION_SHARE, MAX_SLOWDOWN, MOTION_MS
 from visualizer.heatmap.step_motion_phases import MotionKind, total_ms
@@ -72,9 +67,7 @@ def test_beyond_the_last_stage_there_is_the_last_step() -> None:
     assert places(film) == [Timeline.of(trace, StepSize.ROW).place(len(film.timeline) - 1)]
 
 
-def test_planning_counts_the_steps_of_each_stage_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_planning_counts_the_steps_of_each_stage_once(monkeypatch: pytest.MonkeyPatch) -> None:
     count, counted = Timeline.count_steps, list[str]()
 
     def note(line: Timeline, stage: str, rows: int, columns: int) -> int:

@@ -18,11 +18,7 @@ from tests.architecture.project_graph import ROOT
 from tests.support.examples import others_slow
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import (
-    FigurePaper,
-    FigureSettings,
-    FilmSettings,
-)
+from visualizer.export.figure_settings import FigurePaper, FigureSettings, FilmSettings
 from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, MOTION_FRAME_MS
 from visualizer.export.films.encoders import MAX_COLOURS, ColourPalette, find_changed_rectangle
 from visualizer.export.films.film_layout import ASPECT_RATIO, lay_out_film
