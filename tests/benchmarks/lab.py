@@ -200,7 +200,10 @@ def _played(bench: Bench) -> Gaps:
     window, gaps = bench.window, {}
     for words, slider in (
         ("the smoothing is slid", window.plot_pane.smoothing),
-        ("the temperature is slid", window.next.controls["temperature"].findChildren(QSlider)[0]),
+        (
+            "the temperature is slid",
+            window.next_tokens_pane.controls["temperature"].findChildren(QSlider)[0],
+        ),
     ):
         for deed in range(DEEDS):
             slider.setValue(slider.maximum() * (deed % 10) // 10)
@@ -218,11 +221,11 @@ def _long() -> Gaps:
     """Open a run with a very large number of steps, and overlay it on another run."""
     with _opened() as (bench, _):
         lab = bench.window.lab
-        children.run(_write_long, lab.home / "long")
+        children.run(_write_long, lab.runs_folder / "long")
         bench.window.run_controller.refresh_runs()
         linger(200)
         bench.gap()
-        bench.window.open_run(lab.home / "long")
+        bench.window.open_run(lab.runs_folder / "long")
         wait_until(lambda: bool(lab.run and lab.run.is_open))
         wait_until(lambda: bench.window.probe_controller.result is not None)
         linger(500)

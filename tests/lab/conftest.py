@@ -31,7 +31,7 @@ def _close_lab(window: LabWindow) -> None:
     app = QApplication.instance()
     assert app
     wait_until(lambda: not app.findChildren(TrainingProcess), PATIENCE_MS)
-    for run in list_runs(window.lab.home):
+    for run in list_runs(window.lab.runs_folder):
         wait_until(partial(_has_stopped, run.folder), PATIENCE_MS)
 
 

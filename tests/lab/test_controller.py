@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def lab(qtbot: QtBot, tmp_path: Path) -> Iterator[LabStateController]:
     parent = QObject()
     lab = LabStateController(FAKE, parent)
-    lab.home = tmp_path
+    lab.runs_folder = tmp_path
     yield lab
     lab.close_run()
     wait_for_processes()

@@ -86,7 +86,7 @@ def test_names_of_runs_are_plain_text(user: LabUser) -> None:
     pane = window.findChild(RunsPane)
     assert isinstance(pane, RunsPane)
     names = [text.replace("/", "|") for text in HOSTILE]
-    home = window.lab.home
+    home = window.lab.runs_folder
     pane.show_runs((StoredRun(home / name, 0.0) for name in names), frozenset(), frozenset(), "")
     shown = hostile_places(pane)
     assert {"QTreeWidget DisplayRole", "QTreeWidget ToolTipRole"} <= shown
@@ -98,7 +98,7 @@ def test_names_of_runs_are_plain_text(user: LabUser) -> None:
 def test_errors_and_questions_are_plain_text(user: LabUser) -> None:
     window = user.window
     window.notices.show_notices((FILE,), RunFailure(BOLD, FILE))
-    window.bar.progress_label.show_text(BOLD)
+    window.training_bar.progress_label.show_text(BOLD)
     window.facts.setText(FILE)
     window.probe_problem.setText(BOLD)
     window.statusBar().showMessage(FILE)

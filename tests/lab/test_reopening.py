@@ -52,7 +52,7 @@ def read(user: LabUser, text: str) -> None:
 @pytest.mark.slow
 def test_no_run_is_selected_the_first_time(open_lab: Open) -> None:
     window = open_lab().window
-    assert window.left.currentWidget() is window.settings_pane
+    assert window.left_tabs.currentWidget() is window.settings_pane
     assert window.runs_pane.selected_run == ""
     doings = [window.menus.by_id[f"runs.{name}"] for name in ("open_selected", "rename", "delete")]
     assert not any(action.isEnabled() for action in doings)
@@ -69,7 +69,7 @@ def test_the_last_run_is_selected_with_its_probe(open_lab: Open) -> None:
     user = open_lab()
     window = user.window
     assert window.lab.run is None
-    assert window.left.currentWidget() is window.runs_pane
+    assert window.left_tabs.currentWidget() is window.runs_pane
     assert window.runs_pane.selected_run == second.name
     assert window.menus.by_id["runs.open_selected"].isEnabled()
     window.runs_pane.select_run(first.name)

@@ -49,7 +49,7 @@ def test_the_training_buttons_stay_in_place(user: LabUser) -> None:
 
     def look() -> None:
         said.add(user.button)
-        places.add(place(user, user.window.bar.buttons["step"]).x())
+        places.add(place(user, user.window.training_bar.buttons["step"]).x())
 
     look()
     user.type("steps", "100000")
@@ -65,7 +65,7 @@ def test_the_training_buttons_stay_in_place(user: LabUser) -> None:
 
 def test_sliders_stay_in_place_during_sampling(user: LabUser) -> None:
     watch(user)
-    pane = user.window.next
+    pane = user.window.next_tokens_pane
     boxes = pane.controls
     before = [place(user, one) for one in boxes.values()]
     for name, text in (("top_k", "2"), ("top_p", "0"), ("top_p", "0.5"), ("temperature", "0")):
@@ -122,7 +122,7 @@ def test_sizes_are_stable_over_any_number_of_starts(
 
 @pytest.mark.slow
 def test_sizes_set_by_the_user_are_kept(user: LabUser) -> None:
-    across = user.window.across
+    across = user.window.columns_splitter
     user.window.resize(1400, 800)
     watch(user)
     drag(across.handle(1), 60)
@@ -174,8 +174,8 @@ def test_dragging_a_handle_resizes_only_the_adjacent_parts(
 def test_problems_are_shown_even_if_the_settings_are_collapsed(user: LabUser) -> None:
     user.type("heads", "3")
     user.press(Qt.Key.Key_F9, NONE)
-    assert not user.window.left.isVisible()
-    assert user.line == "The embedding size 64 is not divisible by 3 heads. Use 2."
+    assert not user.window.left_tabs.isVisible()
+    assert user.line == "The embedding size 64 is not divisible by 3 heads. Use 2 heads."
 
 
 def test_the_settings_are_expanded_for_a_new_run(user: LabUser) -> None:
@@ -205,11 +205,11 @@ def test_parts_are_collapsed_and_expanded_with_keys(
 ) -> None:
     watch(user)
     window = user.window
-    before, board = window.across.sizes(), window.attention.board
+    before, board = window.columns_splitter.sizes(), window.attention.board
     size = board.size()
     user.press(Qt.Key.Key_F9, NONE)
     user.press(Qt.Key.Key_F8, NONE)
-    assert not window.left.isVisible()
+    assert not window.left_tabs.isVisible()
     assert not window.menus.by_id["collapse.toggle left"].isChecked()
     user.until(lambda: board.width() > size.width() and board.height() > size.height())
     again = LabWindow(FAKE)
@@ -217,6 +217,6 @@ def test_parts_are_collapsed_and_expanded_with_keys(
     assert again.collapse_controller.collapsed_sections == {"left", "losses"}
     user.press(Qt.Key.Key_F8, NONE)
     user.press(Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)  # this key shows the settings
-    assert window.left.isVisible()
-    user.until(lambda: window.across.sizes() == before)
+    assert window.left_tabs.isVisible()
+    user.until(lambda: window.columns_splitter.sizes() == before)
     user.until(lambda: board.size() == size)

@@ -45,12 +45,12 @@ def test_an_invalid_text_is_distinguished_from_the_shown_one(watching: LabUser) 
     watching.until(lambda: "“z” is not known." in problem(watching))
     assert "The attention shown is for “abba” at step 100." in problem(watching)
     assert can_sample(watching) == (False,) * 4
-    assert watching.window.next.bars.panel.bars == ()
+    assert watching.window.next_tokens_pane.bars.panel.bars == ()
     retype(watching, "abb")
     watching.until(lambda: watching.window.generation_controller.result is not None)
     assert problem(watching) == ""
     assert can_sample(watching) == (True,) * 4
-    assert watching.window.next.heading.text() == "After “b”"
+    assert watching.window.next_tokens_pane.heading.text() == "After “b”"
 
 
 def test_a_text_rejected_at_one_step_is_processed_at_another(watching: LabUser) -> None:
@@ -77,7 +77,7 @@ def test_an_empty_text_has_no_heatmaps_and_no_old_message(watching: LabUser) -> 
     assert problem(watching) == ""
     assert can_sample(watching) == (False,) * 4
     assert watching.window.training_views_controller.panel.message == TEXT_REQUIRED
-    assert watching.window.next.bars.panel.bars == ()
+    assert watching.window.next_tokens_pane.bars.panel.bars == ()
     retype(watching, "ab")
     watching.until(lambda: watching.window.generation_controller.result is not None)
     assert watching.window.training_views_controller.has_layers
@@ -103,17 +103,17 @@ def test_a_new_run_shows_nothing_of_the_previous_one(watching: LabUser) -> None:
     window.attention.board.setFocus()
     watching.press(Qt.Key.Key_Down, NONE)
     assert window.training_views_controller.pointer.pinned
-    window.next.apply_sampling_setting("temperature", 0.5)
-    window.next.apply_sampling_setting("top_p", 0)
-    assert window.next.problem.isVisibleTo(window)
+    window.next_tokens_pane.apply_sampling_setting("temperature", 0.5)
+    window.next_tokens_pane.apply_sampling_setting("top_p", 0)
+    assert window.next_tokens_pane.problem.isVisibleTo(window)
     QTest.mouseClick(window.settings_pane.new_run_button, LEFT)
     watching.wait_until_shown()
     watching.click("toggle")
     assert watching.line == "Preparing…"
-    assert not window.right.isVisibleTo(window)
+    assert not window.text_splitter.isVisibleTo(window)
     assert not window.training_views_controller.panel.board.columns
     watching.until(lambda: window.generation_controller.result is not None)
     assert window.training_views_controller.pointer.pinned is None
     assert window.generation_controller.sampling == Sampling()
-    assert getattr(window.next.controls["temperature"], "box").value() == 1  # noqa: B009
-    assert not window.next.problem.isVisibleTo(window)
+    assert getattr(window.next_tokens_pane.controls["temperature"], "box").value() == 1  # noqa: B009
+    assert not window.next_tokens_pane.problem.isVisibleTo(window)

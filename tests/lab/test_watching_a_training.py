@@ -139,7 +139,7 @@ def test_a_text_is_sampled_token_by_token_and_stepped_back(watching: LabUser) ->
 @pytest.mark.slow
 def test_a_long_text_omits_tokens_and_the_layout_stays(watching: LabUser) -> None:
     window = watching.window
-    widths = window.across.sizes()
+    widths = window.columns_splitter.sizes()
     QApplication.clipboard().setText("abcdefgh" * 100)
     watching.press(Qt.Key.Key_L)
     watching.press(Qt.Key.Key_V)
@@ -148,7 +148,7 @@ def test_a_long_text_omits_tokens_and_the_layout_stays(watching: LabUser) -> Non
     assert window.attention.notices.text() == left
     assert window.generation_pane.status_label.text() == "0 tokens added"
     assert len(window.generation_pane.strip.panel.chips) == 32
-    assert window.across.sizes() == widths
+    assert window.columns_splitter.sizes() == widths
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_another_branch_is_picked_and_selected(watching: LabUser) -> None:
     window = watching.window
     for token in (2, 5):
         watching.until(lambda: window.generation_controller.result is not None)
-        window.next.bars.tokenChosen.emit(token)
+        window.next_tokens_pane.bars.tokenChosen.emit(token)
         if token == 2:
             watching.until(lambda: window.generation_controller.result is not None)
             watching.press(Qt.Key.Key_Left, ALT)

@@ -55,7 +55,7 @@ def test_the_default_preset_is_shown_with_its_text(user: LabUser) -> None:
     assert sample == window.lab.sample
     assert sample.splitlines()[0][:20].isalpha()
     assert user.button == "Start"
-    assert window.bar.buttons["toggle"].hasFocus()
+    assert window.training_bar.buttons["toggle"].hasFocus()
     assert window.lab.draft == TrainingSettings()
 
 
@@ -95,9 +95,9 @@ def test_training_pauses_steps_resumes_and_stops(user: LabUser) -> None:
 
 def test_more_steps_can_follow(user: LabUser) -> None:
     user.train(30)
-    assert not user.window.bar.buttons["toggle"].isEnabled()
-    user.window.bar.more_steps_box.selectAll()
-    QTest.keyClicks(user.window.bar.more_steps_box, "50")
+    assert not user.window.training_bar.buttons["toggle"].isEnabled()
+    user.window.training_bar.more_steps_box.selectAll()
+    QTest.keyClicks(user.window.training_bar.more_steps_box, "50")
     user.click("more")
     user.until_said("step 80 of 80")
     user.until_said("Done")
@@ -121,29 +121,29 @@ def test_more_steps_are_entered_key_by_key_in_an_open_run(user: LabUser) -> None
     user.press(Qt.Key.Key_Return, NONE)
     user.until_said("of 200,000")
     assert user.button == "Resume"
-    assert user.window.bar.buttons["toggle"].isEnabled()
+    assert user.window.training_bar.buttons["toggle"].isEnabled()
 
 
 def test_more_steps_of_a_stopped_run_are_sent_once_it_is_open(user: LabUser) -> None:
     user.train(30)
     user.click("stop")
     user.until_said("Stopped")
-    user.window.bar.more_steps_box.selectAll()
-    QTest.keyClicks(user.window.bar.more_steps_box, "100000")
+    user.window.training_bar.more_steps_box.selectAll()
+    QTest.keyClicks(user.window.training_bar.more_steps_box, "100000")
     user.click("more")
     user.until(lambda: user.button == "Pause")
     assert "of 100,030" in user.line
     user.click("toggle")
     user.until_said("Paused")
     assert user.button == "Resume"
-    assert user.window.bar.buttons["toggle"].isEnabled()
+    assert user.window.training_bar.buttons["toggle"].isEnabled()
 
 
 @pytest.mark.slow
 def test_a_run_has_at_most_the_maximum_number_of_steps(user: LabUser) -> None:
     user.train(30)
-    user.window.bar.more_steps_box.selectAll()
-    QTest.keyClicks(user.window.bar.more_steps_box, "10000000")
+    user.window.training_bar.more_steps_box.selectAll()
+    QTest.keyClicks(user.window.training_bar.more_steps_box, "10000000")
     user.click("more")
     user.until_said("of 10,000,000")
     user.click("stop")
@@ -181,7 +181,7 @@ def test_a_preview_read_during_a_start_is_shown_for_the_next_run(
     user.type("block", "20")
     begin(user)
     goes_on.set()
-    user.until(lambda: not user.window.text_sample_controller.is_reading)
+    user.until(lambda: not user.window.text_preview_controller.is_reading)
     user.press(Qt.Key.Key_N)
     user.answer("leaving", "&Stop")
     sample = user.window.settings_pane.sample
@@ -191,7 +191,7 @@ def test_a_preview_read_during_a_start_is_shown_for_the_next_run(
 def test_problems_are_shown_at_their_settings_and_fixed(user: LabUser) -> None:
     user.type("heads", "3")
     assert user.problem("heads").startswith("The embedding size 64 is not divisible by 3 heads.")
-    assert not user.window.bar.buttons["toggle"].isEnabled()
+    assert not user.window.training_bar.buttons["toggle"].isEnabled()
     rows = user.window.settings_pane.rows
     label = rows["heads"].problem
     both = rows["layers"].geometry().right() - rows["heads"].geometry().left()
@@ -317,7 +317,7 @@ def test_a_killed_training_is_reported_with_details_and_can_resume(user: LabUser
     QTest.mouseClick(user.window.notices.copy_button, LEFT)
     assert QApplication.clipboard().text() == "Traceback: out of cheese"
     assert user.run.phase is RunPhase.FAILED
-    assert user.window.bar.buttons["toggle"].isEnabled()
+    assert user.window.training_bar.buttons["toggle"].isEnabled()
 
 
 @pytest.mark.slow
@@ -894,7 +894,7 @@ def test_runs_are_renamed_overlaid_and_deleted(user: LabUser) -> None:
     user.press(Qt.Key.Key_F2, NONE)  # the name is already being edited
     user.keys("first try")
     user.press(Qt.Key.Key_Return, NONE)
-    home = user.window.lab.home
+    home = user.window.lab.runs_folder
     user.until(lambda: (home / "first try" / "run.json").exists())
     item = runs.topLevelItem(0)
     assert item
@@ -916,7 +916,7 @@ def test_overlaid_losses_are_read_on_another_thread(
     user: LabUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user.train(40)
-    home, run_controller = user.window.lab.home, user.window.run_controller
+    home, run_controller = user.window.lab.runs_folder, user.window.run_controller
     user.close_run()
     end_of_all(user)
     shutil.copytree(home / "repeat-attention-only-1", home / "copy")
@@ -1024,7 +1024,7 @@ def held_deleting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 def stored(user: LabUser, *names: str) -> list[Path]:
     """Store completed runs, and show them in the list."""
-    folders = [user.window.lab.home / name for name in names]
+    folders = [user.window.lab.runs_folder / name for name in names]
     for folder in folders:
         RunFolder(folder).create_run(
             RunMetadata(TrainingSettings(), ("a", "b"), 1.0, 0.5, "abab", "print")

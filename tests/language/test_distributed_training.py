@@ -228,10 +228,10 @@ def test_a_window_that_requests_the_run_receives_it(tmp_path: Path) -> None:
     ("settings", "said"),
     [
         ({"batch": "7"}, "A batch of 7 blocks cannot be divided among 2 processes. Use 6 or 8."),
-        ({"batch": "1"}, "A batch of 1 blocks cannot be divided among 2 processes. Use 2."),
+        ({"batch": "1"}, "A batch of 1 block cannot be divided among 2 processes. Use 2."),
         (
             {"heads": "3"},
-            "argument --heads: The embedding size 16 is not divisible by 3 heads. Use 2.",
+            "argument --heads: The embedding size 16 is not divisible by 3 heads. Use 2 heads.",
         ),
     ],
 )

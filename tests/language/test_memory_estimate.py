@@ -50,7 +50,7 @@ def test_settings_that_do_not_fit_are_rejected_with_what_fits() -> None:
     assert refused.value.remedy
     fits = refused.value.remedy[1]
     assert isinstance(fits, int)
-    assert f"Use {fits:,} or less." in refused.value.sentence
+    assert f"Use a batch size of {fits:,} or less." in refused.value.sentence
     check_training_memory(replace(settings, batch=fits), 65)
     with pytest.raises(InputError):
         check_training_memory(replace(settings, batch=fits + 1), 65)

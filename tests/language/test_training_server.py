@@ -268,7 +268,7 @@ def test_settings_that_need_too_much_memory_are_rejected_with_what_fits(
     refused = client.wait("refused").values
     assert refused["field"] == "batch"
     assert refused["remedy"][0] == "batch"
-    assert f"Use {refused['remedy'][1]}" in refused["sentence"]
+    assert f"batch size of {refused['remedy'][1]:,}" in refused["sentence"]
     assert not (tmp_path / "run").exists()
 
 

@@ -43,7 +43,7 @@ def main(folder: Path, names: Collection[str]) -> None:
     application.setApplicationName("Attention Visualizer pictures")
     with tempfile.TemporaryDirectory() as home:
         window = LabWindow()
-        window.lab.home = Path(home)
+        window.lab.runs_folder = Path(home)
         window.set_scheme("light")
         window.resize(1280, 800)
         window.show()

@@ -57,7 +57,7 @@ class LabUser:
         self.wait_until_shown()
 
     def click(self, button: str) -> None:
-        QTest.mouseClick(self.window.bar.buttons[button], LEFT)
+        QTest.mouseClick(self.window.training_bar.buttons[button], LEFT)
         self.wait_until_shown()
 
     def type(self, setting: str, text: str) -> None:
@@ -120,11 +120,11 @@ class LabUser:
 
     @property
     def button(self) -> str:
-        return self.window.bar.buttons["toggle"].text()
+        return self.window.training_bar.buttons["toggle"].text()
 
     @property
     def line(self) -> str:
-        return words(self.window.bar.progress_label)
+        return words(self.window.training_bar.progress_label)
 
     @property
     def notices(self) -> str:

@@ -53,7 +53,7 @@ class LabStateController(QObject):
         super().__init__(parent)
         self.command = tuple(command)
         """The training program and its arguments, for processes that will be started."""
-        self.home = user_data_folder() / RUNS
+        self.runs_folder = user_data_folder() / RUNS
         self.draft = TrainingSettings()
         self.run: RunState | None = None
         self.view = LabViewState()
@@ -192,9 +192,9 @@ class LabStateController(QObject):
 
     def _begin_run(self) -> None:
         if self.screen.progress.can_toggle:
-            folder = choose_run_folder(self.home, self.draft, self._started_folders)
+            folder = choose_run_folder(self.runs_folder, self.draft, self._started_folders)
             with suppress(OSError):  # the process that creates the run reports the error
-                make_private_folder(self.home)
+                make_private_folder(self.runs_folder)
             self._started_folders.add(folder)
             self._open_run(RunState(folder, self.draft), self.draft)
             self._send("run")

@@ -59,7 +59,7 @@ class TrainingWidgets(Struct, frozen=True, eq=False):
     attention: LabAttentionView
     snapshot_bar: SnapshotBar
     generation_widget: QWidget
-    next: NextTokensPane
+    next_tokens_pane: NextTokensPane
     generation_pane: GenerationPane
 
 
@@ -112,7 +112,7 @@ class TrainingViewsController(QObject):
         if (run.folder if run else None) != self._folder:
             self._folder = run.folder if run else None
             self.pointer = LabCellPointer()
-            self._widgets.next.forget()
+            self._widgets.next_tokens_pane.forget()
         self.panel = self._read_panel()
         self._widgets.attention.show_attention(self.panel, theme)
         self._show_probe()
@@ -164,7 +164,7 @@ class TrainingViewsController(QObject):
                 bars = NextTokensPanel(sampling=sampling, vocabulary=len(run.tokens))
             else:
                 bars = present_next_tokens(result.tokens, result.logits, run.tokens, sampling)
-            widgets.next.show_bars(bars, theme)
+            widgets.next_tokens_pane.show_bars(bars, theme)
         shown_values = (
             generation_controller.tree,
             generation_controller.is_running,

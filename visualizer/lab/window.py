@@ -84,24 +84,27 @@ class LabWindow(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.lab = LabStateController(command, self)
         self.probe_controller = ProbeController(self.lab)
-        self.text_sample_controller = TextPreviewController(self.lab)
+        self.text_preview_controller = TextPreviewController(self.lab)
         self.menus = CommandMenus(self, LAB_COMMANDS)
         self.settings_pane = settings_pane or SettingsPane()
         self.runs_pane = RunsPane(self._actions_by_name(RUN_COMMANDS))
         self.run_controller = RunController(self.lab, self.runs_pane, self)
         self.run_export_controller = RunExportController(self.lab, self)
-        self.bar, self.notices = TrainingBar(self._actions_by_name(TRAINING_COMMANDS)), RunNotices()
+        self.training_bar, self.notices = (
+            TrainingBar(self._actions_by_name(TRAINING_COMMANDS)),
+            RunNotices(),
+        )
         self.attention, self.snapshot_bar = LabAttentionView(), SnapshotBar()
         self.probe, self.probe_problem, self.facts = QLineEdit(), PlainLabel(), PlainLabel()
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.run_export_controller.progress.widget)
-        self.next, self.generation_pane = NextTokensPane(), GenerationPane()
+        self.next_tokens_pane, self.generation_pane = NextTokensPane(), GenerationPane()
         self.generation_controller = LabGenerationController(self.lab, self.probe_controller)
         self.plot_pane = PlotPane(self._actions_by_name(AXIS_COMMANDS))
         self.loss_plot_controller = LossPlotController(
             self.lab, self.run_controller, self.plot_pane
         )
-        self.left = QTabWidget()
+        self.left_tabs = QTabWidget()
         self.setCentralWidget(self._build_central_widget())
         self.training_views_controller = TrainingViewsController(
             self.lab,
@@ -112,12 +115,12 @@ class LabWindow(QMainWindow):
                 self.probe_problem,
                 self.attention,
                 self.snapshot_bar,
-                self.right,
-                self.next,
+                self.text_splitter,
+                self.next_tokens_pane,
                 self.generation_pane,
             ),
         )
-        self.collapse_controller = CollapseController(self, self.left, self.plot_pane)
+        self.collapse_controller = CollapseController(self, self.left_tabs, self.plot_pane)
         self.menus.set_controllers(self._make_controllers())
         # Several changes in the same iteration of the event loop are shown only once.
         self.show_timer = QTimer(self, singleShot=True, interval=0)
@@ -131,34 +134,38 @@ class LabWindow(QMainWindow):
         self.collapse_controller.restore()
         # The last run is selected but not opened.
         if self.runs_pane.select_run(app_settings.load_last_run()):
-            self.left.setCurrentWidget(self.runs_pane)
-        self.text_sample_controller.refresh_sample()
-        self.bar.buttons["toggle"].setFocus()
+            self.left_tabs.setCurrentWidget(self.runs_pane)
+        self.text_preview_controller.refresh_sample()
+        self.training_bar.buttons["toggle"].setFocus()
 
     def _actions_by_name(self, names: dict[str, str]) -> dict[str, QAction]:
         return {name: self.menus.by_id[id_] for name, id_ in names.items()}
 
     def _build_central_widget(self) -> QWidget:
-        self.left.setDocumentMode(True)
-        self.left.addTab(self.settings_pane, "Settings")
-        self.left.addTab(self.runs_pane, "Runs")
-        self.across = FixedSplitter(Qt.Orientation.Horizontal, INITIAL_WIDTHS_PX, 1)
-        self.across.setObjectName("across")
-        self.middle = FixedSplitter(Qt.Orientation.Vertical, INITIAL_HEIGHTS_PX, 1)
+        self.left_tabs.setDocumentMode(True)
+        self.left_tabs.addTab(self.settings_pane, "Settings")
+        self.left_tabs.addTab(self.runs_pane, "Runs")
+        self.columns_splitter = FixedSplitter(Qt.Orientation.Horizontal, INITIAL_WIDTHS_PX, 1)
+        self.columns_splitter.setObjectName("across")
+        self.plot_splitter = FixedSplitter(Qt.Orientation.Vertical, INITIAL_HEIGHTS_PX, 1)
         for part in (self.plot_pane, self._build_training_panes()):
-            self.middle.addWidget(part)
-        self.right = FixedSplitter(Qt.Orientation.Vertical, INITIAL_TEXT_HEIGHTS_PX, 1)
+            self.plot_splitter.addWidget(part)
+        self.text_splitter = FixedSplitter(Qt.Orientation.Vertical, INITIAL_TEXT_HEIGHTS_PX, 1)
         scroll_area = QScrollArea()
-        scroll_area.setWidget(self.next)
+        scroll_area.setWidget(self.next_tokens_pane)
         scroll_area.setWidgetResizable(True)
         scroll_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         for pane in (scroll_area, self.generation_pane):
-            self.right.addWidget(pane)
-        for widget in (self.left, self.middle, self.right):
-            self.across.addWidget(widget)
+            self.text_splitter.addWidget(pane)
+        for widget in (self.left_tabs, self.plot_splitter, self.text_splitter):
+            self.columns_splitter.addWidget(widget)
         whole = QWidget()
         column = column_layout(whole, (0, 0, 0, 0), spacing=0)
-        for part, stretch in ((self.across, 1), (self.notices, 0), (self.bar, 0)):
+        for part, stretch in (
+            (self.columns_splitter, 1),
+            (self.notices, 0),
+            (self.training_bar, 0),
+        ):
             column.addWidget(part, stretch)
         return whole
 
@@ -208,9 +215,9 @@ class LabWindow(QMainWindow):
     @property
     def splitters(self) -> dict[str, FixedSplitter]:
         return {
-            app_settings.ACROSS: self.across,
-            app_settings.MIDDLE: self.middle,
-            app_settings.RIGHT: self.right,
+            app_settings.ACROSS: self.columns_splitter,
+            app_settings.MIDDLE: self.plot_splitter,
+            app_settings.RIGHT: self.text_splitter,
         }
 
     # ------------------------------------------------------------------ showing
@@ -218,7 +225,7 @@ class LabWindow(QMainWindow):
     def show_screen(self) -> None:
         screen = self.lab.screen
         self.settings_pane.show_settings(screen.setup, self.theme)
-        self.bar.show_progress(screen.progress)
+        self.training_bar.show_progress(screen.progress)
         self.notices.show_notices(screen.notices, screen.failure)
         self.show_runs()
         self.loss_plot_controller.show_losses(self.theme)
@@ -246,7 +253,7 @@ class LabWindow(QMainWindow):
     def show_commands(self) -> None:
         """Enable and check the commands for the current state."""
         screen = self.lab.screen
-        if self.bar.buttons["toggle"].hasFocus() and not screen.progress.can_toggle:
+        if self.training_bar.buttons["toggle"].hasFocus() and not screen.progress.can_toggle:
             self.attention.setFocus()  # otherwise, Qt would focus the next widget
         state = LabState(
             screen,
@@ -268,7 +275,7 @@ class LabWindow(QMainWindow):
     # ------------------------------------------------------------------ actions
 
     def train_more(self) -> None:
-        self.lab.train_more(self.bar.more_steps_box.value())
+        self.lab.train_more(self.training_bar.more_steps_box.value())
 
     def open_model(self) -> None:
         """Request that the model of the selected step is opened in the visualizer."""
@@ -285,7 +292,7 @@ class LabWindow(QMainWindow):
         """Expand and focus the settings or the runs."""
         pane = {"settings": self.settings_pane, "runs": self.runs_pane}[name]
         self.collapse_controller.show_left()
-        self.left.setCurrentWidget(pane)
+        self.left_tabs.setCurrentWidget(pane)
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
 
     def choose_scheme(self, scheme: str) -> None:
@@ -351,7 +358,7 @@ class LabWindow(QMainWindow):
         for key, splitter in self.splitters.items():
             app_settings.save_sizes(key, splitter.wanted_sizes)
         self.hide()
-        for part in (self.text_sample_controller, self.run_export_controller, self.run_controller):
+        for part in (self.text_preview_controller, self.run_export_controller, self.run_controller):
             part.close()
         event.accept()
         self.closed.emit(self)
@@ -363,12 +370,12 @@ class LabWindow(QMainWindow):
 def _connect_run(window: LabWindow) -> None:
     lab, run_controller = window.lab, window.run_controller
     lab.changed.connect(window.show_timer.start)
-    for broken in (window.text_sample_controller, run_controller):
+    for broken in (window.text_preview_controller, run_controller):
         broken.failed.connect(window.show_bug)
     pane = window.settings_pane
     pane.chosen.connect(lab.change_setting)
     pane.remedyRequested.connect(lab.apply_remedy)
-    pane.newDocumentRequested.connect(run_controller.start_new)
+    pane.newRunRequested.connect(run_controller.start_new)
     run_controller.changed.connect(window.show_timer.start)
     window.collapse_controller.changed.connect(window.show_commands)
     run_controller.settingsRequested.connect(partial(window.show_pane, "settings"))
@@ -398,7 +405,7 @@ def _connect_views(window: LabWindow) -> None:
     attention.roomChanged.connect(views.set_max_cells)
     attention.layerRequested.connect(views.open_layer_of)
     window.generation_controller.changed.connect(window.show_training_views)
-    window.generation_controller.connect_panes(window.next, window.generation_pane)
+    window.generation_controller.connect_panes(window.next_tokens_pane, window.generation_pane)
     plot = window.plot_pane
     plot.optionsChosen.connect(window.loss_plot_controller.set_options)
     plot.view.stepSelected.connect(window.loss_plot_controller.select_step)

@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError, is_out_of_memory
+from visualizer.format import format_count
 from visualizer.language.memory_estimate import BatchSharing
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ class DistributedProcessGroup:
         if over:  # the mean gradient equals that of the batch only if all shares have the same size
             below, above = batch - over, batch - over + self.count
             sentence = (
-                f"A batch of {batch:,} blocks cannot be divided among {self.count:,} processes. "
+                f"A batch of {format_count(batch, 'block')} cannot be divided among {self.count:,} "
+                f"processes. "
                 f"Use {f'{below:,} or ' if below else ''}{above:,}."
             )
             raise InputError("batch", sentence, ("batch", below or above))

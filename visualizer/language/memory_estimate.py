@@ -103,7 +103,7 @@ def check_training_memory(
         "batch",
         f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens needs about "
         f"{format_gib(needed(settings))}, but only {format_gib(room)} is available. "
-        f"Use {fits:,}{' or less' if fits > least else ''}.",
+        f"Use a batch size of {fits:,}{' or less' if fits > least else ''}.",
         ("batch", fits),
     )
 

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from visualizer.attention.spec import Device
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, Problem
+from visualizer.format import format_count
 from visualizer.language.tokenizers import TokenizerKind
 
 
@@ -216,7 +217,8 @@ def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
     if settings.is_layered and not found and settings.width % settings.heads:
         width, heads = settings.width, settings.heads
         divisor = max(count for count in range(1, heads + 1) if width % count == 0)
-        sentence = f"The embedding size {width} is not divisible by {heads} heads. Use {divisor}."
+        use = format_count(divisor, "head")
+        sentence = f"The embedding size {width} is not divisible by {heads} heads. Use {use}."
         found.append(Problem("heads", sentence, ("heads", divisor)))
     if settings.source.kind is CorpusKind.FILE and not settings.source.path:
         found.append(Problem("path", "Choose a text file to train on."))

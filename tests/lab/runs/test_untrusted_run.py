@@ -96,7 +96,7 @@ def test_a_run_with_links_is_rejected(
 def test_a_run_with_links_is_listed_and_deleted(
     user: LabUser, folder: Path, outside: Path, name: str, kind: str
 ) -> None:
-    home = user.window.lab.home
+    home = user.window.lab.runs_folder
     own = shutil.copytree(folder, home / "run")
     plant(own / name, kind, outside)
     before = tree(outside)
@@ -178,7 +178,7 @@ def test_the_probe_of_a_trained_run_is_stored(user: LabUser, folder: Path) -> No
 
 @pytest.mark.slow
 def test_the_probe_of_a_listed_run_is_stored(user: LabUser, folder: Path) -> None:
-    home = user.window.lab.home
+    home = user.window.lab.runs_folder
     home.mkdir(parents=True, exist_ok=True)
     own = folder.rename(home / "own")
     see(user, own)

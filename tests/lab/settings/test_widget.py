@@ -61,7 +61,7 @@ def test_every_choice_is_shown_in_full(
     assert window.width() == 1280
     assert cut(window) == []
     assert not window.settings_pane.horizontalScrollBar().maximum()
-    line = window.bar.progress_label
+    line = window.training_bar.progress_label
     assert line.text() == line.accessibleName() != ""
 
 

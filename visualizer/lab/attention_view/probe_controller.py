@@ -168,7 +168,7 @@ class ProbeController(QObject):
             self._store_probe(self._folder)
         self._folder, self._offered_probe = folder, ""
         self._pending_view, self._must_request = None, False
-        self._is_own_run = folder is not None and folder.parent == self._lab.home
+        self._is_own_run = folder is not None and folder.parent == self._lab.runs_folder
         self._cache.clear()
         previous, self.result, self.text, self._refusal = self.result, None, "", None
         if previous:

@@ -126,7 +126,7 @@ class RunController(QObject):
 
     def refresh_runs(self) -> None:
         """Refresh the list of runs."""
-        stored = store.list_runs(self._lab.home)
+        stored = store.list_runs(self._lab.runs_folder)
         self.runs = tuple(run for run in stored if run.folder not in self._pending_deletions)
         names = {run.name for run in self.runs}
         self.overlaid_runs = {
@@ -138,7 +138,7 @@ class RunController(QObject):
 
     def _save_last_run(self) -> None:
         run = self._lab.run
-        if run and run.folder.parent == self._lab.home:
+        if run and run.folder.parent == self._lab.runs_folder:
             app_settings.save_last_run(run.name)
 
     def _update_background_runs(self) -> None:
@@ -202,14 +202,14 @@ class RunController(QObject):
         self.settingsRequested.emit()
 
     def ask_and_open(self) -> None:
-        ask_for_folder(self._window, "Open run folder", self._lab.home, self.open_folder)
+        ask_for_folder(self._window, "Open run folder", self._lab.runs_folder, self.open_folder)
 
     def open_selected(self) -> None:
         if self._pane.selected_run:
             self.open_name(self._pane.selected_run)
 
     def open_name(self, name: str) -> None:
-        self.open_folder(self._lab.home / name)
+        self.open_folder(self._lab.runs_folder / name)
 
     def open_folder(self, folder: Path | str) -> None:
         """Open a run and close the current one, unless the folder contains no run.
@@ -244,7 +244,7 @@ class RunController(QObject):
     def _read_next(self) -> None:
         """Read the next losses on a worker thread; reading a long run takes several seconds."""
         if self._pending_overlays and not self._worker.is_working:
-            folder = self._lab.home / min(self._pending_overlays)
+            folder = self._lab.runs_folder / min(self._pending_overlays)
             pause = partial(_yield_to_window, self._is_closed)
             self._worker.ask(partial(_read_losses, folder, pause))
 
@@ -272,7 +272,7 @@ class RunController(QObject):
 
     def rename_to(self, name: str, other: str) -> None:
         """Rename a run, unless it is in use."""
-        folder = self._lab.home / name
+        folder = self._lab.runs_folder / name
         try:
             self._check_unused(folder, "renamed")
             store.rename_run(folder, other)
@@ -293,7 +293,7 @@ class RunController(QObject):
             ask_delete_run(self._window, name, partial(self.delete_run, name))
 
     def delete_run(self, name: str, *_: object) -> None:
-        folder = self._lab.home / name
+        folder = self._lab.runs_folder / name
         try:
             self._check_unused(folder, "deleted")
         except InputError as refused:

@@ -53,7 +53,7 @@ class SettingsPane(QScrollArea):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(str, object)
     remedyRequested = Signal(str)
-    newDocumentRequested = Signal()
+    newRunRequested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class SettingsPane(QScrollArea):
         for label in (self.locked_label, self.preset_label):
             label.setWordWrap(True)
             label.setProperty("role", "quiet")
-        self.new_run_button.clicked.connect(self.newDocumentRequested)
+        self.new_run_button.clicked.connect(self.newRunRequested)
         self._content = inner = QWidget()
         column = column_layout(inner, (16, 8, 16, 16), spacing=8)
         for widget in (self.locked_label, self.new_run_button):
@@ -169,7 +169,7 @@ class WholeNumberControl(SpinBoxControl):
         self.add_spin_box(self.box, "QSpinBox", 1)
 
 
-class ScientificSpinBox(QDoubleSpinBox):
+class SmallNumberSpinBox(QDoubleSpinBox):
     """Spin box for small numbers; it shows as many decimal places as necessary."""
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class SmallNumberControl(SpinBoxControl):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.box = ScientificSpinBox()
+        self.box = SmallNumberSpinBox()
         self.box.setRange(*INPUT_RANGES[setting.name])
         self.box.setMinimumWidth(NUMBER_WIDTH_PX)
         self.add_spin_box(self.box, "Tiny", 1)
