@@ -166,7 +166,8 @@ CODE_PANEL: PanelId[CodePanel | None] = PanelId("Code")
 def present_code(resolved: ResolvedView) -> CodePanel:
     """Present the code, and highlight the line of the current stage.
 
-    Without a playback step, this is the stage of the explained cell or else the stage in focus.
+    Without a playback step, this is the stage of the explained cell or, without a cell, the stage
+    in focus.
     """
     model, reading, dialect = resolved.document.model, resolved.run.reading, resolved.view.dialect
     if model and reading:

@@ -185,7 +185,7 @@ class CellPanel(Struct, frozen=True):
     additional_sentences : tuple of str
         The cell's numbers on the compared sides.
     sentence_with_head : str
-        The explanation for use without the heading; empty if it is the same.
+        The explanation for use without the heading; empty if `sentence` suits both uses.
     equation : Equation or None
         The calculation on one line; None if there is none or the value is covered.
     next_cells : tuple of NextCell
@@ -230,7 +230,7 @@ def plain_text(sentence: str) -> str:
 def head_cell_panel(
     resolved: ResolvedView, cell: Cell, is_pinned: bool, *, names_head: bool = False
 ) -> CellPanel:
-    """Explain a cell of one head, which the caption names if several heads are shown."""
+    """Explain a cell of one head; the caption names the head if several heads are shown."""
     run = resolved.run
     explanation = explain(run.trace, cell.stage, (*resolved.leading, *cell.place))
     info = CellInfo(run, resolved.leading, cell, explanation)

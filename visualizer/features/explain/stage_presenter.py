@@ -47,7 +47,7 @@ STAGE_PANEL: PanelId[StagePanel] = PanelId("Stage")
 
 
 def present_stage(resolved: ResolvedView, previous: StagePanel) -> StagePanel:
-    """Explain the stage in focus on the flow board; a prediction must not be revealed."""
+    """Explain the stage in focus on the flow board, except during a prediction."""
     run, leading, flow = resolved.run, resolved.leading, resolved.flow
     if flow is None or resolved.prediction:
         return NO_STAGE

@@ -176,8 +176,8 @@ def _marked_html(text: str, term: TermLine, theme: Theme) -> str:
 class _ScrolledColumn(QWidget):
     """The scrolled content, with the height that its labels need at the current width.
 
-    Qt's own size hints lay out all labels at their minimum width, which they never have, or at
-    their earlier width, which a label that was hidden does not have any more.
+    Qt's own size hints assume that labels have their minimum width or the width of their last
+    layout, which is outdated for labels that were hidden.
     """
 
     def sizeHint(self) -> QSize:
