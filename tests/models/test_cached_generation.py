@@ -74,6 +74,7 @@ def test_the_same_seed_generates_the_same_text(model: Model) -> None:
     assert made.tokens != other.tokens
 
 
+@pytest.mark.parametrize("model", ["llama"], indirect=True)
 def test_invalid_generation_settings_are_rejected(model: Model) -> None:
     with pytest.raises(InputError, match=r"tokens must be at least 1 and at most 10,000\. It is 0"):
         model.generate(TEXT, 0)
@@ -89,6 +90,7 @@ def test_models_without_a_usable_cache_are_rejected(tmp_path: Path) -> None:
         model.generate(TEXT, 3)
 
 
+@pytest.mark.parametrize("model", ["llama"], indirect=True)
 def test_the_reported_pieces_form_the_generated_text(model: Model) -> None:
     told: list[str] = []
     made = generate(model.opened, TEXT, 6, Sampling(0.0), report_text=told.append)

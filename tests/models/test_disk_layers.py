@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support.examples import examples
+from tests.support.examples import examples, others_slow
 from tests.support.large_llama import save_large_llama
 from tests.support.memory_groups import PROCESSES, memory_group
 from tests.support.tiny_models import (
@@ -105,7 +105,7 @@ def test_every_architecture_yields_the_same_values_or_is_rejected(
     assert_same_runs(wanted, streamed.attend(TEXT))
 
 
-@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("kind", others_slow(KINDS[:3]))
 def test_analyses_equal_those_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
     plain, streamed = both(save_tiny_model(tmp_path / kind, kind))
     edits, cuts = {(0, 1): 0.0, (1, 2): 0.5}, {(1, 0): [(3, 1)]}

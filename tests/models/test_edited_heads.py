@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 import visualizer
 from tests.support.examples import others_slow
 from tests.support.explained_values import result_of
+from tests.support.head_hooks import contexts, head, run_plain
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer import InputError, Model
@@ -29,7 +29,7 @@ from visualizer.session.document import Document
 from visualizer.session.timeline import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from visualizer.attention.run import Run
@@ -38,13 +38,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT, OTHER = "the cat sat on the mat the cat", "a dog ran to a log the dog"
-OUTPUTS = {"llama": "self_attn.o_proj", "gpt2": "attn.c_proj", "granite": "self_attn.o_proj"}
-"""Output projections: modules that receive the context vectors of all heads. Llama and Granite have
-one key head per two query heads."""
+KINDS = ("llama", "gpt2", "granite")
+"""Llama and Granite have one key head per two query heads."""
 SIZE, TOKENS = 8, 9
 
 
-@pytest.fixture(scope="module", params=others_slow(OUTPUTS))
+@pytest.fixture(scope="module", params=others_slow(KINDS))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     kind = str(request.param)
     return save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind)
@@ -63,63 +62,6 @@ def opened(folder: Path) -> tuple[ModelSource, OpenedModel]:
 @pytest.fixture(scope="module")
 def source(opened: tuple[ModelSource, OpenedModel]) -> ModelSource:
     return opened[0]
-
-
-def run_plain(
-    model: Model,
-    text: str,
-    edit: Callable[[int, torch.Tensor], torch.Tensor] = lambda _, given: given,
-    mask: dict[int, torch.Tensor] | None = None,
-) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Return the probabilities and weights of the plain model, changed by hooks.
-
-    Parameters
-    ----------
-    edit
-        Edits the inputs of the output projections, given the number of the layer.
-    mask
-        Masks by layer, [head, query, key].
-    """
-    plain = model.opened.model
-    attentions = [
-        each for name, each in plain.named_modules() if name.endswith((".self_attn", ".attn"))
-    ]
-    ending = OUTPUTS[model.opened.folder.kind]
-    outputs = [each for name, each in plain.named_modules() if name.endswith(ending)]
-    with ExitStack() as hooks:
-        for layer, (attention, output) in enumerate(zip(attentions, outputs, strict=True)):
-            hooked = output.register_forward_pre_hook(
-                lambda _, given, layer=layer: (edit(layer, given[0].clone()), *given[1:])
-            )
-            hooks.callback(hooked.remove)
-            if mask and layer in mask:
-                masked = attention.register_forward_pre_hook(
-                    lambda _, given, named, layer=layer: (
-                        given,
-                        {**named, "attention_mask": mask[layer][None]},
-                    ),
-                    with_kwargs=True,
-                )
-                hooks.callback(masked.remove)
-        ids = tokenizer_of(model.opened)(text, return_tensors="pt")["input_ids"]
-        with torch.no_grad():
-            result = plain(ids, output_attentions=True)
-    return result.logits[0, -1].double().softmax(-1), [each[0] for each in result.attentions]
-
-
-def head(given: torch.Tensor, number: int) -> torch.Tensor:
-    return given[..., SIZE * number : SIZE * (number + 1)]
-
-
-def contexts(model: Model, text: str) -> dict[int, torch.Tensor]:
-    kept: dict[int, torch.Tensor] = {}
-
-    def keep(layer: int, given: torch.Tensor) -> torch.Tensor:
-        kept[layer] = given.clone()
-        return given
-
-    run_plain(model, text, keep)
-    return kept
 
 
 def causal_with(cells: Sequence[tuple[int, int, int]], heads: int = 4) -> torch.Tensor:

@@ -93,18 +93,16 @@ def test_texts_have_the_same_values_as_on_the_cpu(tmp_path: Path, kind: str) -> 
 def asked(model: OpenedModel) -> list[np.ndarray]:
     """Return the results of every analysis of a generating model."""
     mean, patch = (
-        context_edits(model, TEXT, [HeadEdit(0, 1, kind, text=text)])
-        for kind, text in ((HeadEditKind.MEAN, ""), (HeadEditKind.PATCHED, OTHER))
+        HeadEdit(0, 1, HeadEditKind.MEAN),
+        HeadEdit(0, 2, HeadEditKind.PATCHED, text=OTHER),
     )
-    found: list[Any] = [
-        model.read(TEXT, edits, cuts).changes[0]
-        for edits, cuts in ((mean, {}), (patch, {}), ({}, {(0, 1): [(3, 1)]}))
-    ]
+    changes = model.read(
+        TEXT, context_edits(model, TEXT, [mean, patch]), {(0, 1): [(3, 1)]}
+    ).changes
     parts, lens = logit_parts(model, TEXT), logit_lens(model, TEXT)
-    found += [parts.heads, parts.rest, lens.numbers, lens.probabilities]
-    found.append(model.ablated_log_probabilities(TEXT, [(0, 1), (1, 2)]))
-    found.append(ablation_changes(model, TEXT).changes)
-    found += generate(model, TEXT, 4, Sampling(0.0)).weights
+    found: list[Any] = [changes[0], changes[1], parts.heads, parts.rest, lens.numbers]
+    found += [lens.probabilities, ablation_changes(model, TEXT).changes]
+    found += generate(model, TEXT, 2, Sampling(0.0)).weights
     return [np.asarray(each) for each in found]
 
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-import torch
 from msgspec.structs import replace
 
 import visualizer
 from tests.support.examples import others_slow
-from tests.support.reference_tokenizer import tokenizer_of
+from tests.support.head_hooks import contexts, head, run_plain
 from tests.support.tiny_models import VOCABULARY, save_tiny_model
 from visualizer import InputError, Model
 from visualizer.models import head_edits
@@ -23,21 +22,21 @@ from visualizer.models.head_edits import (
 from visualizer.progress import CancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    import torch
+
+    from tests.support.head_hooks import ContextEdit
     from visualizer.attention.model_reading import AblationAnswer
 
-    Edit = Callable[[int, torch.Tensor], torch.Tensor]
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT, OTHER = "the cat sat on the mat the cat", "a dog ran to a log the dog"
-OUTPUTS = {"llama": "self_attn.o_proj", "gpt2": "attn.c_proj", "gpt_oss": "self_attn.o_proj"}
-"""Output projections: modules that receive the context vectors of all heads."""
+KINDS = ("llama", "gpt2", "gpt_oss")
 HEADS = [(0, 1), (0, 2), (1, 0)]
 
 
-@pytest.fixture(scope="module", params=OUTPUTS)
+@pytest.fixture(scope="module", params=KINDS)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
     kind = str(request.param)
     return visualizer.open_model(save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind))
@@ -48,29 +47,9 @@ def llama(tiny_model_folder: Path) -> Model:
     return visualizer.open_model(tiny_model_folder)
 
 
-def head(context: torch.Tensor, number: int) -> torch.Tensor:
-    """Return the columns of one of the four heads."""
-    size = context.shape[-1] // 4
-    return context[..., size * number : size * (number + 1)]
-
-
-def predict(model: Model, text: str, edit: Edit = lambda _, context: context) -> torch.Tensor:
-    """Return the probabilities of the plain model with edited inputs of the output projections."""
-    plain = model.opened.model
-    ending = OUTPUTS[model.opened.folder.kind]
-    outputs = [module for name, module in plain.named_modules() if name.endswith(ending)]
-    hooks = [
-        each.register_forward_pre_hook(
-            lambda _, given, layer=layer: (edit(layer, given[0].clone()), *given[1:])
-        )
-        for layer, each in enumerate(outputs)
-    ]
-    ids = tokenizer_of(model.opened)(text, return_tensors="pt")["input_ids"]
-    with torch.no_grad():
-        shares: torch.Tensor = plain(ids).logits[0, -1].double().softmax(-1)
-    for hook in hooks:
-        hook.remove()
-    return shares
+def predict(model: Model, edit: ContextEdit = lambda _, context: context) -> torch.Tensor:
+    """Return the next-token probabilities of the plain model with edited context vectors."""
+    return run_plain(model, TEXT, edit)[0]
 
 
 def assert_predicts(found: list[tuple[str, float]], wanted: torch.Tensor) -> None:
@@ -78,7 +57,7 @@ def assert_predicts(found: list[tuple[str, float]], wanted: torch.Tensor) -> Non
 
 
 def test_the_most_likely_tokens_are_those_of_the_plain_model(model: Model) -> None:
-    expected = predict(model, TEXT)
+    expected = predict(model)
     found = model.next_tokens(TEXT, VOCABULARY)
     assert_predicts(found, expected)
     assert found[0][0] == model.opened.token_text(int(expected.argmax()))
@@ -92,14 +71,14 @@ def test_ablated_heads_contribute_nothing(model: Model) -> None:
         return context
 
     found = model.ablate(TEXT, HEADS, most=VOCABULARY)
-    assert_predicts(found, predict(model, TEXT, ablate))
+    assert_predicts(found, predict(model, ablate))
     unedited = model.next_tokens(TEXT, VOCABULARY)
     assert unedited != found
-    assert_predicts(unedited, predict(model, TEXT))
+    assert_predicts(unedited, predict(model))
 
 
 def test_a_patched_head_outputs_its_vectors_from_the_other_text(model: Model) -> None:
-    source: dict[int, torch.Tensor] = {}
+    source = contexts(model, OTHER)
 
     def patch(layer: int, context: torch.Tensor) -> torch.Tensor:
         for at, number in HEADS:
@@ -107,9 +86,8 @@ def test_a_patched_head_outputs_its_vectors_from_the_other_text(model: Model) ->
                 head(context, number)[:] = head(source[layer], number)
         return context
 
-    predict(model, OTHER, lambda layer, context: source.setdefault(layer, context))
     found = model.patch(TEXT, OTHER, HEADS, most=VOCABULARY)
-    assert_predicts(found, predict(model, TEXT, patch))
+    assert_predicts(found, predict(model, patch))
     assert found != model.next_tokens(TEXT, VOCABULARY)
 
 
@@ -120,12 +98,12 @@ def test_mean_ablation_replaces_a_head_with_its_mean(model: Model) -> None:
         return context
 
     found = model.ablate(TEXT, [(0, 1)], mean=True, most=VOCABULARY)
-    assert_predicts(found, predict(model, TEXT, to_mean))
+    assert_predicts(found, predict(model, to_mean))
 
 
 def test_patching_from_the_same_text_changes_nothing(model: Model) -> None:
     every = [(layer, head) for layer in range(2) for head in range(4)]
-    assert_predicts(model.patch(TEXT, TEXT, every, most=VOCABULARY), predict(model, TEXT))
+    assert_predicts(model.patch(TEXT, TEXT, every, most=VOCABULARY), predict(model))
 
 
 @pytest.mark.parametrize(
