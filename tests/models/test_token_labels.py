@@ -68,7 +68,7 @@ def test_the_tokens_of_a_character_share_its_label(folder: Path) -> None:
     tokenizer = model.opened.tokenizer
     assert tokenizer
     ids = tokenizer.encode(TEXT).inputs["input_ids"]
-    assert tokenizer.decode(ids[1:]) == TEXT, "what is typed is as it was"
+    assert tokenizer.decode(ids[1:]) == TEXT, "decoding restores the text"
     assert "<0xE6>" in tokenizer.token_texts(ids)
 
 

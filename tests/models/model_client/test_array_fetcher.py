@@ -25,17 +25,17 @@ class Server:
 
     def __init__(self) -> None:
         self.asked = 0
-        self.restart, self.goes_on, self.has_arrived = (threading.Event() for _ in range(3))
+        self.has_begun, self.may_continue, self.has_arrived = (threading.Event() for _ in range(3))
         self.refused: InputError | None = None
-        notify_arrival(self.tell)
+        notify_arrival(self.set_arrived)
 
-    def tell(self) -> None:
+    def set_arrived(self) -> None:
         self.has_arrived.set()
 
     def fetch(self) -> Mapping[str, np.ndarray]:
         self.asked += 1
-        self.restart.set()
-        assert self.goes_on.wait(SECONDS)
+        self.has_begun.set()
+        assert self.may_continue.wait(SECONDS)
         if self.refused:
             raise self.refused
         return {"x": np.ones(3)}
@@ -45,10 +45,10 @@ def test_a_pending_array_is_not_requested_again_by_a_caller_that_may_not_wait() 
     server, fetched = Server(), ArrayFetcher()
     waiting = threading.Thread(target=fetched.get, args=("key", server.fetch))
     waiting.start()
-    assert server.restart.wait(SECONDS)
+    assert server.has_begun.wait(SECONDS)
     with forbid_waiting(), pytest.raises(NumbersPendingError):
         fetched.get("key", server.fetch)
-    server.goes_on.set()
+    server.may_continue.set()
     waiting.join()
     assert server.has_arrived.wait(SECONDS)
     with forbid_waiting():
@@ -58,7 +58,7 @@ def test_a_pending_array_is_not_requested_again_by_a_caller_that_may_not_wait() 
 
 def test_a_cancelled_fetch_is_repeated_for_the_next_caller() -> None:
     server, fetched = Server(), ArrayFetcher()
-    server.goes_on.set()
+    server.may_continue.set()
 
     def give_up() -> NoReturn:
         raise CancelledError
@@ -78,7 +78,7 @@ def test_the_last_refusal_is_kept_until_a_fetch_succeeds(
 ) -> None:
     monkeypatch.setattr(remote_stages, "RETRY_DELAY_S", 0.0)
     server, fetched = Server(), ArrayFetcher()
-    server.goes_on.set()
+    server.may_continue.set()
     server.refused = InputError("server", "The line is cut.")
     if is_waiting:
         with pytest.raises(InputError, match="The line is cut"):

@@ -120,7 +120,7 @@ def test_a_request_uses_the_first_connection_that_is_ready(
         asks.open_connections(1)
         assert ahead.wait(PATIENCE_S)
         assert asks.ask("/model", {})[0] == {"name": "tiny"}
-        assert len(server.script) == 1, "the other one is not there yet"
+        assert len(server.script) == 1, "the other connection is still being opened"
         late.set()
 
 
@@ -233,5 +233,5 @@ def test_a_request_that_is_too_large_is_not_sent() -> None:
         with pytest.raises(InputError, match=r"9\.0 MiB; the limit is 8\.0 MiB") as refused:
             made.ask("/read", {"text": "x" * (9 * 2**20)})
         assert refused.value.field == "text"
-        assert made.ask("/model", {})[0] == {"name": "tiny"}, "the connection is as it was"
+        assert made.ask("/model", {})[0] == {"name": "tiny"}, "the connection is still usable"
         assert server.script == []

@@ -96,7 +96,7 @@ def test_a_cancelled_caller_stops_waiting_but_the_prefetch_continues() -> None:
     with cancel_when(lambda: True), pytest.raises(CancelledError):
         ahead.answer()
     connection.let.set()
-    assert ahead.answer() is ANSWER, "the reading itself has gone on"
+    assert ahead.answer() is ANSWER, "the prefetch itself continued"
 
 
 @pytest.mark.parametrize("is_long", [False, True])

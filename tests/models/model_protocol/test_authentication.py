@@ -25,9 +25,9 @@ def test_a_signature_is_valid_only_once() -> None:
     signer = RequestSigner("secret", guard.nonce)
     first, second = (signer.header(PATH, BODY) for _ in range(2))
     assert guard.verified_digest(first, PATH) == sha256(BODY).hexdigest()
-    assert guard.verified_digest(first, PATH) is None, "sent again"
+    assert guard.verified_digest(first, PATH) is None, "repeated"
     assert guard.verified_digest(second, PATH) == sha256(BODY).hexdigest()
-    assert guard.verified_digest(first, PATH) is None, "an earlier one"
+    assert guard.verified_digest(first, PATH) is None, "earlier than the last request"
 
 
 def test_a_signature_is_valid_for_one_connection_path_and_token() -> None:

@@ -167,7 +167,7 @@ def test_a_repeated_request_is_rejected(alone: ServedFolder) -> None:
         first, second = peer.request("/model", b"{}"), peer.request("/model", b"{}")
         for sent, status in ((second, 200), (first, 401)):
             peer.send(sent)
-            assert peer.answer().status == status, "what was signed earlier comes too late"
+            assert peer.answer().status == status, "an earlier signature is no longer valid"
         other.greet()
         other.send(second)
         assert other.answer().status == 401
@@ -229,7 +229,7 @@ def test_hostile_requests_change_nothing(alone: ServedFolder, unsigned: int, sig
     attack_unsigned(alone, chosen, unsigned)
     attack_signed(alone, chosen, signed)
     assert_right(alone.port)
-    assert said_on_console(alone) == "", "nothing has failed in a way that was not thought of"
+    assert said_on_console(alone) == "", "no unexpected error occurred"
     after = sizes(alone)
     assert after.keys() == before.keys(), "the same processes run"
     assert {pid for pid in after if after[pid] - before[pid] > GROWN} == set(), (before, after)
@@ -260,7 +260,7 @@ def test_a_body_that_is_too_large_or_has_no_length_is_rejected(alone: ServedFold
     ):
         with HostilePeer(alone.port) as peer:
             peer.send(peer.request("/model", b"", header))
-            assert peer.answer().status == status, "before anything of the body is sent"
+            assert peer.answer().status == status, "before the body is sent"
         with HostilePeer(alone.port) as peer:
             peer.send(f"GET / HTTP/1.1\r\nhost: a\r\n{header}\r\n\r\n".encode())
             assert peer.answer().status == status
@@ -304,7 +304,7 @@ def test_idle_connections_block_no_other_client(alone: ServedFolder) -> None:
         is_open = [each for each in own if each.status == psutil.CONN_ESTABLISHED]
         assert len(is_open) <= MAX_UNAUTHENTICATED + MAX_AUTHENTICATED
         closed = [each for each in idle[:100] if each.answer().status == 0]
-        assert len(closed) == 100, "those that came first"
+        assert len(closed) == 100, "the oldest connections"
 
 
 # --------------------------------------------------------------------------- signed but hostile
@@ -436,7 +436,7 @@ def test_requests_for_values_of_a_text_are_limited(server: ServedFolder, peer: H
         else:
             changes = decode_body(found.body)[1]["changes"]
             assert changes.shape == (4, 8)
-            assert np.isfinite(changes).all(), "all of them are tried"
+            assert np.isfinite(changes).all(), "all heads are ablated"
     assert said_on_console(server) == ""
 
 
@@ -447,7 +447,9 @@ def test_all_processes_keep_the_same_texts(spread: ServedFolder) -> None:
         first, second = (run["number"] for run in runs[:2])
         asked = {"run": first, "stage": "weights", "place": [0, 7], "rows": [5], "columns": [0, 9]}
         assert runs[0]["owners"][1]["first"] == 4, "head 7 is on the second process"
-        assert peer.ask("/blocks", asked).status == 200, "of which the first one does not know"
+        assert peer.ask("/blocks", asked).status == 200, (
+            "although the first process does not hold it"
+        )
         read_long(peer, texts[-1])
         assert (
             peer.job("/measures", {"run": first, "stage": "weights"}).sentence == RUN_EXPIRED_ERROR

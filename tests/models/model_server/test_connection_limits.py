@@ -123,7 +123,7 @@ def test_many_connections_do_not_displace_a_client_that_is_about_to_sign(port: i
         client.greet()
         for _ in range(MANY):
             stack.enter_context(HostilePeer(port))
-        assert other.ask("/model", {}).status == 200, "which came last"
+        assert other.ask("/model", {}).status == 200, "the newest connection"
         assert client.ask("/model", {}).status == 200
 
 
@@ -210,7 +210,7 @@ def test_an_authenticated_connection_may_be_idle_but_not_slow(
             assert peer.ask("/model", {}).status == 200
         slow.send(b"POST ")
         assert slow.answer().status == 0
-        assert silent.ask("/model", {}).status == 200, "which took as long"
+        assert silent.ask("/model", {}).status == 200, "it was idle for the same time"
 
 
 def test_an_incomplete_body_times_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +253,7 @@ def test_values_of_a_text_are_sent_once_it_has_been_processed(
     monkeypatch.setattr(served_jobs, "START_TIMEOUT_S", LONG_S)
     with HostilePeer(port) as reads, HostilePeer(port) as asks:
         sent_ahead(held, port, (reads, asks))
-        assert len(held.asked) == 1, "the numbers are not asked for before the text is read"
+        assert len(held.asked) == 1, "values are requested only after the text"
         held.let(encode_body({"number": 1}))
         assert reads.answer().values == {"number": 1}
         until_asked(held, port, 2)
@@ -328,7 +328,9 @@ def test_abandoned_jobs_are_cancelled_by_a_new_job(
         begun = [peer.ask("/names", {"numbers": [1]}) for _ in range(MAX_JOBS + 1)]
         assert [each.status for each in begun] == [200] * MAX_JOBS + [422]
         monkeypatch.setattr(served_jobs, "ABANDON_TIMEOUT_S", 0.0)
-        assert peer.ask("/names", {"numbers": [1]}).status == 200, "they are given up now"
+        assert peer.ask("/names", {"numbers": [1]}).status == 200, (
+            "the earlier jobs are abandoned now"
+        )
         assert peer.ask("/result", {"job": begun[0].values["job"], "wait": 0}).status == 409
 
 

@@ -47,7 +47,7 @@ def test_the_warm_up_determines_how_long_texts_are_processed(
     asked = ReadRequest(ModelSource("", "", ""), " ".join(WORDS * 3))
     with served.job():
         values, _ = served.read(1, asked)
-    assert values["owners"], "it is read as a long one"
+    assert values["owners"], "the text is processed as a long text"
     assert len(ran) == 1
 
 

@@ -248,7 +248,7 @@ def test_the_loss_of_a_process_is_reported_without_a_hang(
     assert server.process.returncode == 1
     assert server.process.stderr
     assert "A model process exited" in server.process.stderr.read()
-    assert run.trace.read("weights").shape[-1] == 7, "what was read stays"
+    assert run.trace.read("weights").shape[-1] == 7, "the fetched values remain"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no signals")
@@ -389,6 +389,6 @@ def test_the_first_heads_are_prefetched_with_the_first_text(
     places = [(0, head) for head in range(SIZES["num_attention_heads"])]
     heads = [drawn(run, place) for place in places]
     assert run.reading is not None
-    assert run.reading.number not in asked, "what was asked for ahead is not asked for again"
+    assert run.reading.number not in asked, "prefetched heads are not requested again"
     other = read_text(connected.source, text, Device.CPU)
     np.testing.assert_array_equal(heads, [drawn(other, place) for place in places])
