@@ -96,5 +96,5 @@ class TokenBars(QWidget):
 
 
 def widest_share_width(metrics: QFontMetricsF) -> float:
-    """Return the width in pixels of the widest percentage in `WIDEST_SHARES`."""
+    """Return the width of the widest percentage in `WIDEST_SHARES`, in pixels."""
     return max(metrics.horizontalAdvance(format_short_share(share)) for share in WIDEST_SHARES)

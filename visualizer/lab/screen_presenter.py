@@ -177,7 +177,7 @@ def format_duration(seconds: float) -> str:
 
 
 class LabViewState(Struct, frozen=True):
-    """The state of the lab's view.
+    """The probe and the selected step, which determine the attention that is shown.
 
     Parameters
     ----------

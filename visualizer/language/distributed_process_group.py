@@ -97,7 +97,7 @@ class DistributedProcessGroup:
         return slice(self.rank * rows, (self.rank + 1) * rows)
 
     def check_settings(self, settings: TrainingSettings) -> None:
-        """Reject a batch size that cannot be split and a device that processes would have to share.
+        """Reject a batch size that cannot be split, or a device that processes would have to share.
 
         Raises
         ------

@@ -154,7 +154,7 @@ class OpenRun:
         return corpus
 
     def model_at(self, step: int | None) -> tuple[LanguageModel, int]:
-        """Return the model after ``step`` steps, or the current model for None, and its step.
+        """Return the model of a saved step, and its step; None selects the current model.
 
         Raises
         ------

@@ -105,7 +105,7 @@ MAX_PROBE_CHARACTERS, MAX_PROBE_WORDS = 32, 12
 
 
 def choose_probe_text(sample: str, settings: TrainingSettings) -> str:
-    """Return the default probe: the start of the training text, short enough for a glance."""
+    """Return the default probe: a beginning of the training text that is read at a glance."""
     line = next((line for line in sample.splitlines() if line.strip()), "")
     tokenizer = settings.source.effective_tokenizer
     most = MAX_PROBE_WORDS if tokenizer is TokenizerKind.WORDS else MAX_PROBE_CHARACTERS

@@ -185,7 +185,7 @@ FINAL_RETRY_NOTICE = "Free disk space before you close the run; saving is then r
 
 
 class DivergedError(Exception):
-    """Training diverged, and the model was restored to the last good snapshot."""
+    """Raised when training has diverged and the model was restored to a snapshot."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
@@ -279,7 +279,7 @@ class TrainingRun:
         return self.step >= self.settings.steps or self.state.is_ended
 
     def collect_rows(self) -> list[LossRow]:
-        """Return the rows since the last call; the first call returns all rows of the folder.
+        """Return the rows added since the last call; the first call returns all rows.
 
         The rows are first written to the loss log; if this fails, `notice` contains the reason.
         """
@@ -389,7 +389,7 @@ class TrainingRun:
         return FINAL_RETRY_NOTICE if is_final else self.retry_notice
 
     def _snapshot_and_evaluate(self) -> float:
-        """Write a snapshot and return the validation loss, if they are due."""
+        """Write a snapshot if one is due; return the validation loss, or `MISSING_VALUE`."""
         step, settings = self.step, self.settings
         if is_first_in_interval(step, SNAPSHOT_GROWTH) and not self.state.high:
             self._keep_snapshot()

@@ -296,7 +296,6 @@ class TrainingServer:
         self._send(Message("progress", values, loss_curves(rows)))
 
     def _pause_and_save(self) -> None:
-        """Pause training and write a checkpoint."""
         self.state = "paused"
         self._save_checkpoint(FINAL_RETRY_NOTICE)
 

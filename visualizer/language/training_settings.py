@@ -84,7 +84,7 @@ class LearningRateDecay(StrEnum):
 
 
 class TrainingSettings(Struct, frozen=True):
-    """Everything that determines a training run: equal settings give equal losses.
+    """All settings of a training run; equal settings give equal losses.
 
     The settings may be invalid while the user edits them; `settings_problems` lists the problems.
 

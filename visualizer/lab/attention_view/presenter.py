@@ -41,7 +41,7 @@ NON_CAUSAL_NOTE = (
 
 
 class LabAttentionPanel(Struct, frozen=True, eq=False):
-    """The attention view of the lab.
+    """The content of the lab's attention view.
 
     Parameters
     ----------
@@ -131,7 +131,6 @@ def find_layer_ranges(
 
 
 def _attends_to_all(model: ModelKind) -> bool:
-    """Return whether every token attends to all tokens."""
     return model is ModelKind.AVERAGE
 
 
@@ -221,7 +220,7 @@ class LabPanelSource:
 
 @lru_cache(maxsize=8)
 def _later_keys_mask(side: int) -> np.ndarray:
-    """Mark the drawn cells that contain only keys later than their queries."""
+    """Return which drawn cells contain only keys later than their queries, bool [row, column]."""
     return ~np.tri(side, dtype=bool)
 
 

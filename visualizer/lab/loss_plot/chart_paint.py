@@ -201,7 +201,7 @@ class LossChart:
             self._draw_shown_step(plot.shown_step, inner)
 
     def _add_item(self, item: Any) -> Any:
-        """Add an item to the plot area until the next plot is drawn."""
+        """Add an item to the plot area; it is removed when the next plot is drawn."""
         self.box.addItem(item, ignoreBounds=True)
         self._plot_items.append(item)
         return item
@@ -265,7 +265,7 @@ class LossChart:
             self._add_item(dots)
 
     def _draw_labels(self, inner: QRectF) -> None:
-        """Draw the lines of reference losses and gaps, and their labels on a background."""
+        """Draw the lines at reference losses and gaps, and label each line on a background."""
         plot, theme = self._plot, self._theme
         ground = QColor(theme.paper)
         ground.setAlphaF(0.85)

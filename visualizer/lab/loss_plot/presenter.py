@@ -189,13 +189,13 @@ def _finite_range(values: np.ndarray) -> tuple[float, float] | None:
 
 
 def _lowest_positive_loss(lines: Sequence[LossLine]) -> float:
-    """Return the smallest positive loss, where a logarithmic axis begins if some loss is 0."""
+    """Return the smallest positive loss; a logarithmic axis begins there if some loss is 0."""
     above = (line.values[np.isfinite(line.values) & (line.values > 0)] for line in lines)
     return min((float(some.min()) for some in above if len(some)), default=1.0)
 
 
 def _largest_usual_loss(lines: Sequence[LossLine], references: Sequence[ReferenceLoss]) -> float:
-    """Return the largest first loss or reference loss, which losses exceed only in divergence."""
+    """Return the largest first or reference loss; losses exceed it only if training diverges."""
     firsts = (float(line.values[np.argmax(np.isfinite(line.values))]) for line in lines)
     known = [first for first in firsts if math.isfinite(first)]
     return max(known + [reference.loss for reference in references], default=0.0)
@@ -241,7 +241,7 @@ class PlotReadout(Struct, frozen=True):
 
 
 def read_step(plot: LossPlot, step: float) -> PlotReadout:
-    """Read the nearest point of every line; if its step differs, the step is added."""
+    """Return the value of every line at its nearest step, which is named if it differs."""
     at = round(min(max(step, plot.x.low), plot.x.high))
     is_one_run = len({line.name for line in plot.lines}) == 1
     shown = [

@@ -30,7 +30,7 @@ _FORBIDDEN_CHARACTERS = set('/\\:*?"<>|\0')
 
 
 class StoredRun(Struct, frozen=True):
-    """A stored run.
+    """The folder of a stored run, and the time of its last training.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
 
 
 def axis_height() -> float:
-    """Return the height of the handle and the labels."""
+    """Return the height of an axis with its handle and labels, in pixels."""
     return font_metrics(12).height() + (2 * KNOB_RADIUS_PX + 6) * text_scale()
 
 

@@ -73,7 +73,7 @@ class TrainingBar(QWidget):
         column.addLayout(row)
 
     def show_progress(self, progress: TrainingBarState) -> None:
-        """Show the progress and enable the buttons."""
+        """Show the progress, and enable the number of additional steps if it has an effect."""
         self.progress_bar.setValue(round(1_000 * progress.share))
         self.progress_label.show_text(progress.line)
         self.more_steps_box.setEnabled(progress.can_train_more)
@@ -89,7 +89,7 @@ def _action_button(action: QAction, button: QToolButton | None = None) -> QToolB
 
 
 def create_text_button(action: QAction, words: str) -> QToolButton:
-    """Create a button for an action, with a shorter text."""
+    """Create a button for an action, with a text that is shorter than that of the action."""
     action.setIconText(words)
     button = _action_button(action)
     button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)

@@ -246,7 +246,7 @@ def lay_out_training_film(film: TrainingFilm) -> TrainingFilmFrames:
 
 
 def _best_layout(film: TrainingFilm) -> tuple[BoardLayout, float]:
-    """Find the largest cells with which all panels fit, in an image of the smallest height."""
+    """Return the layout with the largest panels, in an image that is no higher than necessary."""
     wished = PREFERRED_SIDE_PX * film.settings.width / TrainingFilmSettings().width
     found: list[tuple[BoardLayout, float]] = []
     for shape in ASPECT_RATIO_LIMITS:

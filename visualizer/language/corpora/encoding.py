@@ -50,7 +50,7 @@ def encode_text(text: str, tokenizer: TokenizerKind) -> tuple[Vocabulary, np.nda
 
 
 def _sort_vocabulary(known: list[str], numbers: np.ndarray, tokenizer: TokenizerKind) -> Vocabulary:
-    """Convert indices of known tokens, in place, to ids in the vocabulary of the used tokens."""
+    """Return the vocabulary of the used tokens, and replace their indices with ids in place."""
     is_used = np.bincount(numbers, minlength=len(known)) > 0
     used = [token for token, is_one in zip(known, is_used, strict=True) if is_one]
     vocabulary = Vocabulary.of(used, tokenizer)
