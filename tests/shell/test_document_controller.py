@@ -406,7 +406,7 @@ def press_save(hand: Hand) -> None:
 def asks_about(hand: Hand, path: Path) -> None:
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
-    assert box.text().startswith(f"“{path.name}” was changed by another program since")
+    assert box.text().startswith(f"“{path.name}” has been changed by another program since")
 
 
 def test_a_changed_file_is_overwritten_only_on_request(hand: Hand, tmp_path: Path) -> None:

@@ -154,8 +154,8 @@ def test_drawing_is_not_interrupted_by_asking_for_the_same(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_jobs, "REFINEMENT_S", 60.0)
-    monkeypatch.setattr(blockwise_tensor, "MAX_DRAWN_BAND_CELLS", 520)
-    hand.paste_sentence(WORDS * 40)
+    monkeypatch.setattr(blockwise_tensor, "MAX_DRAWN_BAND_CELLS", 130)  # one row at a time
+    hand.paste_sentence(WORDS * 10)
     until_drawn(hand)
     asked: list[object] = []
     worker = hand.window.workspace.requests.worker

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from visualizer.features.explain.stage_presenter import STAGE_PANEL
 from visualizer.features.playback.presenter import PLAYBACK_PANEL
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.shell.pane_table import PANELS, PANES
 
-SMALL = {PLAYBACK_PANEL.name}
+SMALL = {PLAYBACK_PANEL.name, STAGE_PANEL.name}
 """Rows whose prefetch reads data that the key of another row already covers."""
 
 

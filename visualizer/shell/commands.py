@@ -659,11 +659,11 @@ START_PAGE_CLOSING_COMMANDS = tuple(
 
 WIDGET_SHORTCUTS = (
     ("Pin a cell; move to the next cell, head or stage", "arrow keys"),
-    ("During playback, with no cell pinned: step or change the stage", "arrow keys"),
+    ("During playback, if no cell is pinned: step or change the stage", "arrow keys"),
     ("Unpin the cell", "Esc"),
     ("Bring a head to the front, show all heads", "1 to 9, 0 on the flow board"),
     ("While painting the mask: extend the pinned cell’s state", "Shift+arrow keys"),
-    ("Leave presenter mode, with no cell pinned", "Esc"),
+    ("Leave presenter mode, if no cell is pinned", "Esc"),
     ("Open one of the first lessons", "Alt+Shift+1 to Alt+Shift+9, Alt+Shift+0"),
     ("Move between tokens, select several", "arrow keys, Shift+arrow keys in the token strip"),
     ("Select or deselect a token, deselect all", "Space, Esc in the token strip"),

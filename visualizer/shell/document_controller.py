@@ -339,9 +339,7 @@ class DocumentController(QObject):
             self._queue_write(path, may_replace=is_named, page=page)
         else:
             self._cancel_closing()
-            message = (
-                f"“{path.name}” is open in another window. Close it there or choose another name."
-            )
+            message = f"“{path.name}” is open in another window. Close it or choose another name."
             show_warning(self._window, "Cannot save", message)
 
     def _cancel_closing(self) -> None:
@@ -457,7 +455,7 @@ class DocumentController(QObject):
                 then()
 
     def _handle_read(self, what: SavedDocument | DocumentChange, path: Path | None) -> None:
-        self._show_message(f"Opened {path or 'example'}")
+        self._show_message(f"Opened {path or 'the example'}")
         if isinstance(what, DocumentChange):
             self._handle_change(what)
         elif self.is_unmodified:
@@ -490,7 +488,7 @@ class DocumentController(QObject):
         overwrite = partial(self._queue_write, path, may_replace=True, page=page)
         problem, lost = "already exists", "its contents"
         if path == self.path and page is None:
-            problem = "was changed by another program since you opened or saved it"
+            problem = "has been changed by another program since you opened or saved it"
             lost = "the changes of the other program"
         answers = overwrite, self.save_as, self._cancel_closing
         ask_overwrite(self._window, f"“{path.name}” {problem}.", lost, *answers)

@@ -158,9 +158,11 @@ class SettingsDialog(QDialog):
             "Theme", SCHEME_CHOICES, "Figures are exported on a white background in any theme"
         )
         self.text_size = self._add_list("Text size", sizes, "Relative to the system text size")
-        self.map = self._add_list("Colours of weights", maps, "In this window and new ones")
+        self.map = self._add_list("Colours of weights", maps, "For this window and new windows")
         self.signed_map = self._add_list(
-            "Colours of signed numbers", signed, "Scores and vectors, in this window and new ones"
+            "Colours of signed numbers",
+            signed,
+            "For scores and vectors, in this window and new windows",
         )
         self.motion = self._add_switch(
             "Reduce motion", "Show panes, menus and lists without animation"
@@ -178,7 +180,9 @@ class SettingsDialog(QDialog):
     def _add_computation_settings(self) -> None:
         self._add_title("Computation and recovery")
         self.device = self._add_list(
-            "Device", DEVICE_CHOICES, "Where numbers are computed, in this document and new ones"
+            "Device",
+            DEVICE_CHOICES,
+            "Where numbers are computed, for this document and new documents",
         )
         self.autosave = self._add_switch(
             "Back up unsaved changes",

@@ -31,7 +31,7 @@ class MeasurementControl(QWidget):
         self.start, self.stop = QPushButton(START_LABEL), QPushButton("Stop")
         self.progress = QProgressBar()
         self.start.setToolTip(
-            plain_tooltip("Compute the head measures of the long text, row by row")
+            plain_tooltip("Compute the head measures for the long text, row by row")
         )
         self.stop.setToolTip(plain_tooltip("Stop and discard the partial results"))
         self.progress.setAccessibleName("Measured rows")
