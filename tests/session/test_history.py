@@ -1,14 +1,26 @@
-"""Undo reverts changes one by one, and redo restores them."""
+"""Undo reverts changes one by one, redo restores them, and their commands name the change."""
 
 from __future__ import annotations
 
 import sys
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from visualizer.attention.mechanisms import Mechanism
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
 from visualizer.session.document import LONG_TEXT_CHARACTERS, Document
-from visualizer.session.history import MAX_ENTRIES, History
+from visualizer.session.history import (
+    FIELD_NAMES,
+    MAX_ENTRIES,
+    MAX_LENGTH,
+    History,
+    describe_change,
+)
 
 EMPTY: History[int] = History()
 CHANGES = st.lists(st.tuples(st.integers(), st.sampled_from(["", "heads", "text"])))
@@ -111,3 +123,52 @@ def test_long_texts_count_as_memory() -> None:
     assert history.trim_to(most, Document.large_objects).past == long[-2:]
     short = History(past=(Document(text="a"), Document(text="b")))
     assert short.trim_to(0, Document.large_objects) == short
+
+
+MODEL = ModelSource("/models/tiny", "tiny", "f")
+OFF = HeadEdit(4, 0)
+CUT = CutEdges(0, 1, ((5, 3), (4, 2)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (MODEL, replace(MODEL, edits=(OFF,)), "layer 5, head 1: off"),
+        (replace(MODEL, edits=(OFF,)), MODEL, "layer 5, head 1: as it is"),
+        (replace(MODEL, edits=(OFF,)),
+         replace(MODEL, edits=(HeadEdit(4, 0, HeadEditKind.SCALED, 2.0),)),
+         "layer 5, head 1: × 2"),
+        (MODEL, replace(MODEL, cuts=(CUT,)), "cut 2 edges of layer 1, head 2"),
+        (replace(MODEL, cuts=(CUT,)), replace(MODEL, cuts=(CutEdges(0, 1, ((5, 3),)),)),
+         "restore 1 edge of layer 1, head 2"),
+        (replace(MODEL, edits=(OFF,)), replace(MODEL, cuts=(CUT,)), ""),
+        (MODEL, replace(MODEL, second="a dog"), "second text"),
+        (None, MODEL, "open tiny"),
+        (MODEL, None, "return to a module"),
+    ],
+)  # fmt: skip
+def test_changes_of_a_model_are_named(
+    before: ModelSource | None, after: ModelSource | None, said: str
+) -> None:
+    assert describe_change(Document(model=before), Document(model=after)) == said
+
+
+def test_changes_of_settings_are_named() -> None:
+    document = Document(text="a b")
+    mask = BooleanMatrix.of(np.array([[True]]))
+    for name, value, said in (
+        ("text", "a c", "text"),
+        ("dropout", 0.5, "Dropout"),
+        ("painted", mask, "mask"),
+        ("mechanism", Mechanism.MULTI_HEAD, ""),
+    ):
+        assert describe_change(document, document.set(name, value)) == said
+    assert describe_change(document, document) == ""
+
+
+def test_only_fields_are_named_and_long_names_are_shortened() -> None:
+    known = {*Document.__struct_fields__, *AttentionSpec.__struct_fields__}
+    assert {*FIELD_NAMES} <= known | {"mechanism", "causal"}
+    edits = tuple(HeadEdit(layer, layer % 7) for layer in range(20))
+    said = describe_change(Document(model=MODEL), Document(model=replace(MODEL, edits=edits)))
+    assert len(said) <= MAX_LENGTH

@@ -409,13 +409,14 @@ def _apply_softcap(scores: Tensor, cap: ScoreCap) -> Tensor:
     return scores.div_(cap.limit).tanh_().mul_(cap.limit)
 
 
-def _mask_scores(
+def _mask_cells(
     blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
+    value = -math.inf if row.operation is Operation.MASK_BEFORE_SOFTMAX else 0
     read = blocks.read(row, place, rows, keys)
     if blocks.is_surely_unmasked(row, place, rows, keys):
         return read
-    return read.masked_fill_(~blocks.allowed(row, place, rows, keys), -math.inf)
+    return read.masked_fill_(~blocks.allowed(row, place, rows, keys), value)
 
 
 def _normalise_rows(
@@ -439,15 +440,6 @@ def _average_allowed(
 ) -> Tensor:
     counts = blocks.row_divisors(row, place, rows).clamp(min=1)[:, None]
     return (blocks.allowed(row, place, rows, keys).to(counts.dtype) / counts).to(blocks.dtype)
-
-
-def _zero_masked(
-    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
-) -> Tensor:
-    read = blocks.read(row, place, rows, keys)
-    if blocks.is_surely_unmasked(row, place, rows, keys):
-        return read
-    return read.masked_fill_(~blocks.allowed(row, place, rows, keys), 0)
 
 
 def _renormalise_rows(
@@ -497,11 +489,11 @@ _CELLS: dict[Operation, Callable[[MatrixBlocks, Stage, LeadingIndices, Tensor, s
     Operation.DOT_PRODUCT: _dot_product,
     Operation.SCALE_SCORES: _scale_scores,
     Operation.CAP_SCORES: _cap_scores,
-    Operation.MASK_BEFORE_SOFTMAX: _mask_scores,
+    Operation.MASK_BEFORE_SOFTMAX: _mask_cells,
     Operation.SCORES_TO_WEIGHTS: _normalise_rows,
     Operation.SOFTMAX_WITH_SINK: _normalise_rows,
     Operation.EQUAL_WEIGHTS: _average_allowed,
-    Operation.MASK_AFTER_SOFTMAX: _zero_masked,
+    Operation.MASK_AFTER_SOFTMAX: _mask_cells,
     Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise_rows,
     Operation.DROPOUT: _apply_dropout,
     Operation.IMPLIED_WEIGHTS: _compute_implied_weights,

@@ -128,34 +128,37 @@ class BlockSource(ABC):
         return high, low
 
 
-class AggregatedHeadsSource(BlockSource):
-    """Source that aggregates several heads into one."""
+class DerivedSource(BlockSource):
+    """Base class for sources of numbers that are computed from another source."""
 
-    def __init__(self, source: BlockSource, heads: int, by: HeadAggregate) -> None:
-        self._source, self._heads, self._by = source, heads, by
-        self.is_signed = source.is_signed
+    def __init__(self, source: BlockSource) -> None:
+        self._source, self.is_signed = source, source.is_signed
 
     @property
     def dtype(self) -> torch.dtype:
         return self._source.dtype
+
+
+class AggregatedHeadsSource(DerivedSource):
+    """Source that aggregates several heads into one."""
+
+    def __init__(self, source: BlockSource, heads: int, by: HeadAggregate) -> None:
+        super().__init__(source)
+        self._heads, self._by = heads, by
 
     def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         each = [self._source.cells((*place, head), rows, columns) for head in range(self._heads)]
         return aggregate_heads(torch.stack(each), self._by)
 
 
-class WithoutFirstKeySource(BlockSource):
+class WithoutFirstKeySource(DerivedSource):
     """Source of weights without the first key, with each row divided by its remaining sum."""
 
     def __init__(
         self, source: BlockSource, sums: Callable[[LeadingIndices, Tensor], Tensor]
     ) -> None:
-        self._source, self._sums = source, sums
-        self.is_signed = source.is_signed
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self._source.dtype
+        super().__init__(source)
+        self._sums = sums
 
     def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         rest = self._sums(place, rows)[:, None]
@@ -165,32 +168,25 @@ class WithoutFirstKeySource(BlockSource):
         return cells / rest.masked_fill(rest == 0, 1)
 
 
-class ValueWeightedSource(BlockSource):
+class ValueWeightedSource(DerivedSource):
     """Source of weights that are multiplied by the norm of the key's value vector."""
 
     def __init__(self, source: BlockSource, lengths: Callable[[LeadingIndices], Tensor]) -> None:
-        self._source, self._lengths = source, lengths
-        self.is_signed = source.is_signed
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self._source.dtype
+        super().__init__(source)
+        self._lengths = lengths
 
     def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         return self._source.cells(place, rows, columns) * self._lengths(place)[columns]
 
 
-class DifferenceSource(BlockSource):
+class DifferenceSource(DerivedSource):
     """Source of the difference of two tensors, which is 0 in cells where either tensor is −∞."""
 
     def __init__(self, one: BlockSource, other: BlockSource) -> None:
-        self._sides = one, other
+        super().__init__(one)
+        self.is_signed, self._sides = True, (one, other)
         self.places: tuple[LeadingIndices, LeadingIndices] = (), ()
         """Indices that are appended to the leading index of each tensor."""
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self._sides[0].dtype
 
     def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         one, other = (

@@ -18,9 +18,8 @@ from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    import numpy as np
     from torch import Tensor
 
     from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
@@ -61,7 +60,11 @@ def create_captured_run(
     previous : Run, optional
         An earlier run; its trace is reused if it has the same numbers.
     """
-    trace, notices = _reusable_trace(captured, previous) or _create_trace(captured)
+    if previous is not None and previous.captured == captured:
+        trace, notices = previous.trace, previous.notices
+    else:
+        layers = [ArrayLayer(captured, layer) for layer in range(captured.layers)]
+        trace, notices = create_layered_trace(captured, layers)
     return _create_run(captured, trace, notices, query_tokens, key_tokens)
 
 
@@ -86,18 +89,6 @@ def _create_run(
     if not keys:
         keys = queries if captured.is_square else numbered_labels(captured.keys)
     return Run((queries,), trace, "Not computed here", notices, captured, keys)
-
-
-def _reusable_trace(
-    captured: CapturedAttention, previous: Run | None
-) -> tuple[Trace, tuple[str, ...]] | None:
-    is_same = previous is not None and previous.captured == captured
-    return (previous.trace, previous.notices) if previous and is_same else None
-
-
-def _create_trace(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
-    layers = [ArrayLayer(captured, layer) for layer in range(captured.layers)]
-    return create_layered_trace(captured, layers)
 
 
 def create_layered_trace(
@@ -251,7 +242,8 @@ def create_recorded_run(
         raise InputError("open", "The recorded numbers do not match the settings.")
     held = {row.name: CachedTensor(torch.from_numpy(recorded.stages[row.name])) for row in rows}
     axes = ("text",)[: len(texts) - 1]
-    trace = Trace(spec, rows, _to_tensors(recorded.parameters), held, frozenset(), axes)
+    parameters = {name: torch.from_numpy(array) for name, array in recorded.parameters.items()}
+    trace = Trace(spec, rows, parameters, held, frozenset(), axes)
     for row in rows:
         actual = trace.shape(row.name)
         expected = trace.leading + shape(spec, row.dims, trace.tokens)
@@ -261,7 +253,3 @@ def create_recorded_run(
     device = recorded.device
     words = device if device.startswith(RECORDED_PREFIX) else f"{RECORDED_PREFIX}{device}"
     return Run(texts, trace, words, recorded.notices, weights_source=weights_source)
-
-
-def _to_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}

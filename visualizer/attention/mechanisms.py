@@ -42,31 +42,17 @@ _ALONE = {
     "block": BlockKind.NONE,
 }
 
+_UNPROJECTED = {**_ALONE, "projection": Projection.NONE, "scale": ScaleKind.NONE}
 _SPLIT = {"arrangement": Arrangement.SPLIT, "output_projection": True}
 
 _CHANGES: dict[Mechanism, dict[str, Any]] = {
-    Mechanism.SIMPLIFIED: {**_ALONE, "projection": Projection.NONE, "scale": ScaleKind.NONE},
+    Mechanism.SIMPLIFIED: _UNPROJECTED,
     Mechanism.SELF: _ALONE,
     Mechanism.CAUSAL: {**_ALONE, "mask": MaskKind.CAUSAL},
     Mechanism.STACKED: {**_ALONE, "mask": MaskKind.CAUSAL, "heads": 2},
-    Mechanism.MULTI_HEAD: {
-        **_ALONE,
-        "mask": MaskKind.CAUSAL,
-        "heads": 2,
-        **_SPLIT,
-    },
-    Mechanism.BLOCK: {
-        **_ALONE,
-        "mask": MaskKind.CAUSAL,
-        **_SPLIT,
-        "block": BlockKind.PRE_NORM,
-    },
-    Mechanism.AVERAGE: {
-        **_ALONE,
-        "projection": Projection.NONE,
-        "scale": ScaleKind.NONE,
-        "normalisation": NormalisationKind.UNIFORM,
-    },
+    Mechanism.MULTI_HEAD: {**_ALONE, **_SPLIT, "mask": MaskKind.CAUSAL, "heads": 2},
+    Mechanism.BLOCK: {**_ALONE, **_SPLIT, "mask": MaskKind.CAUSAL, "block": BlockKind.PRE_NORM},
+    Mechanism.AVERAGE: {**_UNPROJECTED, "normalisation": NormalisationKind.UNIFORM},
 }
 
 MECHANISM_TITLES = {

@@ -60,23 +60,11 @@ FEED_FORWARD_AXES = ("query", "d_ff")
 LAYER_STAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "residual": (TOKENS, "stream", "the residual stream at the start of the layer"),
     "normed": (TOKENS, "", "normalized vectors, the input of attention"),
-    "latent_queries": (
-        LATENT_AXES,
-        "",
-        "a low-rank vector per token, from which queries are computed",
-    ),
+    "latent_queries": (LATENT_AXES, "", "one low-rank vector per token, the input of the queries"),
     "normed_latent_queries": (LATENT_AXES, "", "normalized latents of the queries"),
-    "latent_keys": (
-        LATENT_AXES,
-        "",
-        "a low-rank vector per token, from which keys and values are computed",
-    ),
+    "latent_keys": (LATENT_AXES, "", "one low-rank vector per token, the input of keys and values"),
     "normed_latent_keys": (LATENT_AXES, "", "normalized latents of keys and values"),
-    "shared_keys": (
-        LATENT_AXES,
-        "",
-        "the part of the keys shared by all heads, before rotary embedding",
-    ),
+    "shared_keys": (LATENT_AXES, "", "columns of the keys for all heads, before rotary embedding"),
     "projected_queries": (HEAD_AXES, "", "queries before positional encoding"),
     "projected_keys": (HEAD_AXES, "", "keys before positional encoding"),
     "normed_queries": (HEAD_AXES, "", "normalized queries"),
@@ -106,11 +94,7 @@ LAYER_STAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "hidden": (FEED_FORWARD_AXES, "", "hidden activations of the feed-forward layer"),
     "feed_forward": (QUERIES, "", "output of the feed-forward layer"),
     "normed_feed_forward": (QUERIES, "", "the normalized output of the feed-forward layer"),
-    "scaled_feed_forward": (
-        QUERIES,
-        "",
-        "the output of the feed-forward layer times a scale factor",
-    ),
+    "scaled_feed_forward": (QUERIES, "", "feed-forward output times a scale factor"),
     "added": (QUERIES, "", "the residual stream plus the output of the feed-forward layer"),
     "result": (QUERIES, "", "the residual stream at the end of the layer"),
 }

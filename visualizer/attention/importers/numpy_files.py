@@ -21,7 +21,6 @@ from visualizer.attention.importers.tensor_file_listing import (
     is_double,
     missing_document_message,
     sort_naturally,
-    to_float32_or_float64,
     unreadable_file_error,
 )
 from visualizer.storage.regular_file import open_regular_file
@@ -55,7 +54,9 @@ def list_npy(path: Path) -> FileContents:
     """List the array in a ``.npy`` file."""
     with convert_read_errors(path), open_regular_file(path) as file:
         size = os.fstat(file.fileno()).st_size
-        return _combine_arrays([_list_arrays(path, "", file, size, partial(_open_file, path))])
+        return _combine_arrays(
+            [_list_arrays(path, "", file, size, partial(open_regular_file, path))]
+        )
 
 
 def list_npz(path: Path) -> FileContents:
@@ -94,12 +95,6 @@ def _check_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
 def _read_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     with open_regular_file(path) as file, zipfile.ZipFile(file) as archive:
         yield archive
-
-
-@contextmanager
-def _open_file(path: Path) -> Iterator[IO[bytes]]:
-    with open_regular_file(path) as file:
-        yield file
 
 
 @contextmanager
@@ -144,7 +139,8 @@ def _read_header(file: IO[bytes]) -> NpyHeader:
 def _read_numbers(path: Path, open_: Open, header: NpyHeader) -> np.ndarray:
     with convert_read_errors(path), open_() as file:
         _read_header(file)
-        return to_float32_or_float64(_read_array(file, header))
+        array = _read_array(file, header)
+    return np.ascontiguousarray(array, np.float64 if is_double(array.dtype) else np.float32)
 
 
 def _read_array(file: IO[bytes], header: NpyHeader) -> np.ndarray:

@@ -7,7 +7,6 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 
 from visualizer.errors import InputError
@@ -15,6 +14,8 @@ from visualizer.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import numpy as np
 
 MAX_ENTRIES = 2_000
 MAX_TEXT_CHARACTERS = 2**24
@@ -109,11 +110,6 @@ def check_declared_size(name: str, shape: tuple[int, ...], itemsize: int, room: 
         raise unreadable_file_error(
             f"“{name}” is damaged: its shape is {sizes}, but the file contains less data."
         )
-
-
-def to_float32_or_float64(array: np.ndarray) -> np.ndarray:
-    """Convert numbers to float32, or to float64 if float32 may not represent them."""
-    return np.ascontiguousarray(array, dtype=np.float64 if is_double(array.dtype) else np.float32)
 
 
 def is_double(dtype: np.dtype) -> bool:
