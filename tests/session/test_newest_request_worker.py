@@ -405,12 +405,6 @@ def test_after_the_end_no_requests_are_accepted(
     assert answers == []
 
 
-def test_a_worker_that_never_ran_can_be_abandoned(worker: NewestRequestWorker) -> None:
-    worker.leave()
-    assert not worker.isRunning()
-    assert not worker.is_working
-
-
 def test_rest_is_called_on_the_thread_when_there_are_no_requests(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,16 +134,16 @@ class Trace:
         """
         # A copy of a module derives its stages from the spec.
         rows = None if self.has_module else self.stages
-        if self.is_blockwise:
-            parts = self._constructor_arguments(self._held)[2:]
-            return _trace_by_blocks, (self.spec, rows, *parts)
-        held = {name: self.read(name) for name in self.names}
-        parameters = {name: self.read(name) for name in self.parameters}
-        weights = {name: self.read(name) for name in self.model_weights}
-        return trace_from_arrays, (
-            self.spec, rows, parameters, held, self.axes, weights, self.layer_masks,
-            self.cut,
-        )  # fmt: skip
+        made = self
+        if not self.is_blockwise:
+            held = {name: CachedTensor(_copy_to_cpu(self.tensor(name))) for name in self.names}
+            parameters = {name: _copy_to_cpu(one) for name, one in self.parameters.items()}
+            weights = {name: _copy_to_cpu(one) for name, one in self.model_weights.items()}
+            made = Trace(
+                self.spec, self.stages, parameters, held, frozenset(held), self.axes, weights,
+                self.layer_masks, self.cut,
+            )  # fmt: skip
+        return _copied_trace, (self.spec, rows, *made._constructor_arguments(made._held)[2:])
 
     def _constructor_arguments(self, held: Mapping[str, CachedTensor]) -> tuple[Any, ...]:
         return (
@@ -533,41 +533,10 @@ def _reads_of_layer_before(row: Stage) -> tuple[str, ...]:
     return ("result",) if isinstance(row.step, ResidualStream) else ()
 
 
-def _trace_by_blocks(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts: Any) -> Trace:
-    """Create a copied trace that computes its matrices block by block."""
+def _copied_trace(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts: Any) -> Trace:
+    """Create a copied trace; without rows, all of its stages were computed from the spec."""
     return Trace(spec, rows or stages(spec), *parts)
 
 
-def trace_from_arrays(
-    spec: AttentionSpec,
-    rows: tuple[Stage, ...] | None,
-    parameters: Mapping[str, np.ndarray],
-    held: Mapping[str, np.ndarray],
-    axes: tuple[str, ...],
-    model_weights: Mapping[str, np.ndarray],
-    layer_masks: tuple[LayerMask, ...],
-    cut: Sequence[tuple[int, int, int, int]],
-) -> Trace:
-    """Create a copied trace from arrays.
-
-    Parameters
-    ----------
-    rows : tuple of Stage or None
-        The stages; None if all were computed from the spec.
-    """
-    import torch  # the module itself must not import torch
-
-    tensors = {name: CachedTensor(torch.tensor(array)) for name, array in held.items()}
-    own = {name: torch.tensor(array) for name, array in parameters.items()}
-    weights = {name: torch.tensor(array) for name, array in model_weights.items()}
-    return Trace(
-        spec,
-        rows or stages(spec),
-        own,
-        tensors,
-        frozenset(tensors),
-        axes,
-        weights,
-        layer_masks,
-        cut,
-    )
+def _copy_to_cpu(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().clone()

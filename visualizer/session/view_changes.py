@@ -60,21 +60,18 @@ def _pin_in_layer(view: View, cell: Cell) -> View:
 
 def go_back(run: Run, view: View) -> View:
     """Pin the previous cell in the history that still exists."""
-    cells = _existing_cells(run, view.past)
-    if not cells:
-        return view
-    future = (*view.future, *_previous_pin(view, cells[-1]))
-    return replace(_pin_in_layer(view, cells[-1]), hovered=None, past=cells[:-1], future=future)
+    return _follow_history(run, view, "past", "future")
 
 
 def go_forward(run: Run, view: View) -> View:
     """Pin the next cell in the history that still exists."""
-    cells = _existing_cells(run, view.future)
+    return _follow_history(run, view, "future", "past")
+
+
+def _follow_history(run: Run, view: View, source: str, target: str) -> View:
+    cells = tuple(cell for cell in getattr(view, source) if existing_cell(run, cell))
     if not cells:
         return view
-    past = (*view.past, *_previous_pin(view, cells[-1]))
-    return replace(_pin_in_layer(view, cells[-1]), hovered=None, past=past, future=cells[:-1])
-
-
-def _existing_cells(run: Run, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    return tuple(cell for cell in cells if existing_cell(run, cell))
+    others = (*getattr(view, target), *_previous_pin(view, cells[-1]))
+    history = {source: cells[:-1], target: others}
+    return replace(_pin_in_layer(view, cells[-1]), hovered=None, **history)
