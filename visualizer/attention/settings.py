@@ -14,8 +14,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from visualizer.attention.mechanisms import MECHANISM_TITLES, mechanism_of
+from visualizer.attention.mechanisms import (
+    MECHANISM_TITLES,
+    Mechanism,
+    apply_mechanism,
+    mechanism_of,
+    with_embedding_size,
+)
 from visualizer.attention.spec import (
     FEED_FORWARD_FACTOR,
     MAX_SEED,
@@ -223,6 +230,8 @@ class Setting(Struct, frozen=True):
     caption : str
         Format of the value in the description of a computation, which states values other than the
         default; empty if the description formats the setting by other means.
+    has_control : bool
+        Whether the settings bar has a control for the setting.
     """
 
     name: str
@@ -241,6 +250,7 @@ class Setting(Struct, frozen=True):
     where: tuple[Condition, ...] = ()
     group: SettingGroup = SettingGroup.MODULE
     caption: str = ""
+    has_control: bool = True
 
     @property
     def default(self) -> Any:
@@ -408,7 +418,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Number of attention heads", top=12, noun="number of heads",
             minimum=1, maximum=MAX_VALUES["heads"]),
     Setting("causal", "Causal mask", SettingKind.SWITCH,
-            "Mask later tokens, so that no token attends to them", group=SettingGroup.MASK),
+            "Mask later tokens, so that no token attends to them", group=SettingGroup.MASK,
+            has_control=False),  # it is one of the choices of the mask
     Setting("dropout", "Dropout", SettingKind.RATE,
             "Dropout rate for the attention weights; the remaining weights are scaled up",
             top=0.9, noun="dropout rate", minimum=0, below=1, fallback=0.5,
@@ -496,15 +507,20 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("dtype", "Precision", SettingKind.CHOICE,
             "Floating-point type of all numbers", _choices_of(Dtype), group=SettingGroup.NUMBERS),
 )
-"""The settings that have a control, in the order of the controls."""
+"""The settings, in the order of their controls."""
 
 KEEP_MASK_SETTING = Setting("own_kept", "Kept weights", SettingKind.MATRIX,
                "Dropout mask to use instead of a random one, with one row per query and one column "
                "per key; 1 keeps a weight, and 0 drops it",
-               where=(HAS_WEIGHTS, when("mode", DropoutMode.TRAIN)), group=SettingGroup.DROPOUT)
-"""The custom dropout mask, for which the window has no control."""
+               where=(HAS_WEIGHTS, when("mode", DropoutMode.TRAIN)), group=SettingGroup.DROPOUT,
+               has_control=False)
+"""The custom dropout mask."""
 # fmt: on
 SETTINGS_BY_NAME = {setting.name: setting for setting in (*SETTINGS, KEEP_MASK_SETTING)}
+
+
+DERIVED_SETTINGS = ("mechanism", "causal")
+"""The settings that are not fields of the spec but follow from its fields."""
 
 
 def setting_value(spec: AttentionSpec, name: str) -> Any:
@@ -512,6 +528,17 @@ def setting_value(spec: AttentionSpec, name: str) -> Any:
     if name == "mechanism":
         return mechanism_of(spec)
     return spec.mask is MaskKind.CAUSAL if name == "causal" else getattr(spec, name)
+
+
+def with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
+    """Return a spec with one changed setting."""
+    if name == "mechanism":
+        return apply_mechanism(Mechanism(value), spec)
+    if name == "causal":
+        return replace(spec, mask=MaskKind.CAUSAL if value else MaskKind.NONE)
+    if name == "d_in" and spec.has_block:
+        return with_embedding_size(spec, value)
+    return replace(spec, **{name: value})
 
 
 def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:

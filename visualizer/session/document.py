@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.mechanisms import (
-    Mechanism,
-    apply_mechanism,
-    mechanism_of,
-    with_embedding_size,
-)
+from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.saved_numbers import (
     are_numbers_local,
     attach_numbers,
     captured_header,
     captured_layer,
 )
+from visualizer.attention.settings import setting_value, with_setting
 from visualizer.attention.spec import AttentionSpec, MaskKind
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.brief_repr import brief_repr
@@ -176,13 +172,11 @@ class Document(Struct, frozen=True):
             return self.labels
         if name in MODEL_FIELDS:
             return getattr(self.model, name) if self.model else None
-        if name == "mechanism":
-            return mechanism_of(self.spec)
-        if name == "causal":
-            return self.spec.mask is MaskKind.CAUSAL
         if name == "painted":
             return self.spec.own_mask if self.spec.mask is MaskKind.OWN else None
-        return getattr(self if name in _DOCUMENT_SETTINGS else self.spec, name)
+        if name in _DOCUMENT_SETTINGS:
+            return getattr(self, name)
+        return setting_value(self.spec, name)
 
     def set(self, name: str, value: Any) -> Document:
         """Return the document with one changed setting; the names are those of `get`."""
@@ -198,23 +192,12 @@ class Document(Struct, frozen=True):
             return replace(self, text=value, captured=None)
         if name in _DOCUMENT_SETTINGS:
             return replace(self, **{name: value})
+        if name == "painted":
+            return replace(self, spec=replace(self.spec, mask=MaskKind.OWN, own_mask=value))
         given = "own_weights" if self.spec.weight_names else "own_input"
         source = "" if name == given else self.weights_source
-        spec = _with_setting(self.spec, name, value)
+        spec = with_setting(self.spec, name, value)
         return replace(self, spec=spec, weights_source=source)
-
-
-def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
-    """Return a spec with one changed setting; the names are those of `Document.get`."""
-    if name == "mechanism":
-        return apply_mechanism(Mechanism(value), spec)
-    if name == "causal":
-        return replace(spec, mask=MaskKind.CAUSAL if value else MaskKind.NONE)
-    if name == "painted":
-        return replace(spec, mask=MaskKind.OWN, own_mask=value)
-    if name == "d_in" and spec.has_block:
-        return with_embedding_size(spec, value)
-    return replace(spec, **{name: value})
 
 
 _DOCUMENT_SETTINGS = frozenset({"text", "tokenizer", "lines", "captured", "model"})

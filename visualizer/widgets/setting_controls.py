@@ -49,14 +49,15 @@ STEPS_PER_UNIT = 100
 
 
 class SettingControl(QWidget):
-    """Base class of the controls.
+    """Base class of the controls."""
 
-    `chosen` is emitted with the setting's name, the new value and whether the user is still
-    dragging or typing; `settled` is emitted when the user stops.
+    chosen = Signal(str, object, bool, bool)
+    """The user chose a value: the name of the setting, the value, whether the user is still
+    dragging or typing, and whether the screen may wait for the result, because the control shows
+    the value.
     """
-
-    chosen = Signal(str, object, bool)
     settled = Signal()
+    """The user stopped dragging or typing."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__()
@@ -77,9 +78,11 @@ class SettingControl(QWidget):
         if not self.focusProxy():
             self.setFocusProxy(widget)
 
-    def emit_value(self, value: object, is_continued_edit: bool = False) -> None:
-        """Emit the user's choice; `is_continued_edit` is true while dragging or typing."""
-        self.chosen.emit(self.setting.name, value, is_continued_edit)
+    def emit_value(
+        self, value: object, is_continued_edit: bool = False, is_seen: bool = False
+    ) -> None:
+        """Emit the user's choice; the flags are those of `chosen`."""
+        self.chosen.emit(self.setting.name, value, is_continued_edit, is_seen or is_continued_edit)
 
     def show_value(self, value: Any) -> None:
         raise NotImplementedError
@@ -220,7 +223,7 @@ class SwitchControl(SettingControl):
         self.box.setChecked(value)
 
     def _emit_click(self, is_on: bool) -> None:
-        self.emit_value(is_on)
+        self.emit_value(is_on, is_seen=True)
 
 
 class SeedControl(SpinBoxControl):

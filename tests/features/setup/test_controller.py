@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,18 +12,25 @@ from visualizer.attention.spec import MaskKind, NumberMatrix
 from visualizer.features.setup.bar_widget import CustomValuesControl
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.window_input import Hand
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "is_typed", "is_shown_at_once"),
-    [("d_in", 4, True, False), ("bias", True, False, False), ("mask", MaskKind.NONE, False, True)],
+    ("name", "choose", "value", "is_shown_at_once"),
+    [
+        ("d_in", lambda box: box.setValue(4), 4, False),
+        ("bias", lambda box: box.click(), True, False),
+        ("mask", lambda box: box.activated.emit(0), MaskKind.NONE, True),
+    ],
 )
 def test_a_control_that_already_shows_its_value_waits_for_the_result(
-    hand: Hand, name: str, value: object, is_typed: bool, is_shown_at_once: bool
+    hand: Hand, name: str, choose: Callable[[Any], None], value: object, is_shown_at_once: bool
 ) -> None:
     workspace = hand.window.workspace
-    hand.window.controllers.setup_controller.change_setting(name, value, is_typed)
+    control: Any = hand.window.settings_bar.rows[name].control
+    choose(control.box)
     assert workspace.document.get(name) == value
     assert workspace.is_screen_outdated is not is_shown_at_once
     hand.settle()
@@ -32,7 +39,9 @@ def test_a_control_that_already_shows_its_value_waits_for_the_result(
 
 
 def test_an_invalid_number_is_explained_at_once(hand: Hand) -> None:
-    hand.window.controllers.setup_controller.change_setting("heads", 0, is_continued_edit=True)
+    hand.window.controllers.setup_controller.change_setting(
+        "heads", 0, is_continued_edit=True, is_seen=True
+    )
     assert not hand.window.workspace.is_screen_outdated
     assert "at least 1" in hand.problem("heads")
 
@@ -42,7 +51,7 @@ def test_each_valid_mask_is_one_undo_step(hand: Hand) -> None:
     setup, history = hand.window.controllers.setup_controller, hand.window.workspace.history
     before = len(history.changes.past)
     for text in ("1 0\n1 1", "nonsense", "1 1\n1 1"):
-        setup.change_setting("own_mask", text, is_continued_edit=True)
+        setup.change_setting("own_mask", text, is_continued_edit=True, is_seen=True)
     assert len(history.changes.past) == before + 2
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from visualizer.attention.roles import Role
-from visualizer.attention.settings import SETTINGS, SettingKind
+from visualizer.attention.settings import DERIVED_SETTINGS, SETTINGS, SettingKind
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison import (
     describe_cell,
@@ -81,7 +81,7 @@ MODEL_FIELD_NAMES = {
     "edits": "the head edits",
     "cuts": "the cut edges",
 }
-IGNORED_SETTINGS = {"mechanism", "causal", "device"}
+IGNORED_SETTINGS = {*DERIVED_SETTINGS, "device"}
 """Settings that follow from other settings or do not affect any value."""
 
 

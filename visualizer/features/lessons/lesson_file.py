@@ -17,7 +17,12 @@ from msgspec import Struct
 from visualizer.attention.captured_attention import MAX_TOKENS
 from visualizer.attention.layer_stages import STAGE_ORDER
 from visualizer.attention.roles import Role
-from visualizer.attention.settings import SETTINGS_BY_NAME, InvalidValueError, find_choice
+from visualizer.attention.settings import (
+    DERIVED_SETTINGS,
+    SETTINGS_BY_NAME,
+    InvalidValueError,
+    find_choice,
+)
 from visualizer.attention.spec import (
     OWN_BIASES,
     OWN_LAYERS,
@@ -60,9 +65,9 @@ TYPE_NAMES: dict[type, str] = {
 MAX_NUMBER = 2**63
 ENCODING_NAMES = ("ids", "one-hot")
 """Names of the encodings that compute vectors from the tokens of the text."""
-_DERIVED = ("mechanism", "causal", "text", "tokenizer", "lines")
 SETTING_NAMES = (
-    *_DERIVED,
+    *DERIVED_SETTINGS,
+    *("text", "tokenizer", "lines"),
     *(name for name in AttentionSpec.__struct_fields__ if name != "lengths"),
 )
 

@@ -238,7 +238,8 @@ class CapturedNotice(QWidget):
 class SettingsBar(QWidget):
     """The input text, and one button for each group of settings.
 
-    `settingChosen` is emitted with the name of a setting, its value and whether the edit continues.
+    `settingChosen` is emitted with the name of a setting and the other arguments of
+    `SettingControl.chosen`.
     `textTyped` and `textTooLong` concern the text, `secondTyped` and `secondTooLong` the second.
     """
 
@@ -250,7 +251,7 @@ class SettingsBar(QWidget):
     secondTooLong = Signal(str, str)
     partChosen = Signal(str)
     imageRequested = Signal()
-    settingChosen = Signal(str, object, bool)
+    settingChosen = Signal(str, object, bool, bool)
     settled = Signal()
     remedyRequested = Signal(str)
     leadingStepped = Signal(int)
@@ -261,8 +262,7 @@ class SettingsBar(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self._theme: Theme | None = None
         self._setup: SetupPanel | None = None
-        placed = {name for chip in CHIPS for name in chip.settings}
-        self.rows = {one.name: self._create_row(one) for one in SETTINGS if one.name in placed}
+        self.rows = {one.name: self._create_row(one) for one in SETTINGS if one.has_control}
         self.chips: dict[str, ChipButton] = {}
         self.popovers: list[Popover] = []
         row = row_layout(self, (12, 8, 8, 8), spacing=8)
@@ -569,4 +569,4 @@ class SettingsBar(QWidget):
 
     def _emit_choice(self, box: QComboBox, index: int) -> None:
         name = box.objectName()
-        self.settingChosen.emit(name, CHOICE_TYPES[name](box.itemData(index)), False)
+        self.settingChosen.emit(name, CHOICE_TYPES[name](box.itemData(index)), False, False)

@@ -28,8 +28,10 @@ class SetupController(QObject):
         super().__init__(parent)
         self._workspace = workspace
 
-    def change_setting(self, name: str, value: object, is_continued_edit: bool) -> None:
-        """Set a setting; `is_continued_edit` is true during a drag or while typing.
+    def change_setting(
+        self, name: str, value: object, is_continued_edit: bool, is_seen: bool = False
+    ) -> None:
+        """Set a setting, with the arguments of `SettingControl.chosen`.
 
         The device is also saved as the default for new documents.
         """
@@ -38,8 +40,6 @@ class SetupController(QObject):
         if name == "own_mask":
             self._set_mask(str(value))
         else:
-            # The user changed the control, so it already shows the value.
-            is_seen = is_continued_edit or isinstance(value, bool)
             self._workspace.set(name, value, is_continued_edit=is_continued_edit, is_seen=is_seen)
 
     def _set_mask(self, text: str) -> None:

@@ -120,12 +120,11 @@ class SettingChip(Struct, frozen=True):
 
 
 def _in_group(group: SettingGroup) -> tuple[str, ...]:
-    return tuple(setting.name for setting in SETTINGS if setting.group is group)
+    return tuple(each.name for each in SETTINGS if each.has_control and each.group is group)
 
 
 def _create_chips() -> tuple[SettingChip, ...]:
-    mask = tuple(name for name in _in_group(SettingGroup.MASK) if name != "causal")
-    dropout = _in_group(SettingGroup.DROPOUT)
+    mask, dropout = _in_group(SettingGroup.MASK), _in_group(SettingGroup.DROPOUT)
     chips = (
         SettingChip("", ("mechanism",), ("mechanism",), rank=2),
         SettingChip("Heads", ("heads",), ("heads", "arrangement", "key_value_heads")),
@@ -133,16 +132,14 @@ def _create_chips() -> tuple[SettingChip, ...]:
         SettingChip("Mask", ("mask",), mask, hides_idle=True, rank=1),
         SettingChip("Dropout", ("dropout",), dropout, hides_idle=True, rank=4),
     )
-    placed = {"causal", *(name for chip in chips for name in chip.settings)}
-    rest = tuple(setting.name for setting in SETTINGS if setting.name not in placed)
+    placed = {name for chip in chips for name in chip.settings}
+    rest = tuple(each.name for each in SETTINGS if each.has_control and each.name not in placed)
     return (*chips, SettingChip("More", (), rest))
 
 
 CHIPS = _create_chips()
-"""The buttons of the settings bar, from left to right; together they contain every setting once.
-
-A causal mask has no control of its own, because it is one of the choices of the mask.
-"""
+"""The buttons of the settings bar, from left to right; together they contain every setting with a
+control once."""
 
 
 def describe_value(state: SettingState) -> str:
