@@ -104,13 +104,10 @@ def build_figure_settings(options: argparse.Namespace) -> FigureSettings:
 
 
 def _film_settings(options: argparse.Namespace) -> FilmSettings:
-    defaults = FilmSettings()
-    grain = StepSize(options.grain) if options.grain else defaults.grain
-    return replace(
-        defaults,
+    return FilmSettings(
         span=options.span,
-        grain=grain,
-        speed=options.speed or defaults.speed,
+        grain=StepSize(options.grain or StepSize.TOUR),
+        speed=options.speed or 1.0,
         has_motion=not options.no_motion,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct
@@ -71,18 +72,19 @@ def write_pdf(
 
 def draw_svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
     """Draw a page as SVG."""
-    buffer, generator = _open_buffer(), QSvgGenerator()
-    generator.setOutputDevice(buffer)
-    generator.setResolution(PIXELS_PER_INCH)
-    generator.setSize(page.size.toSize())
-    generator.setViewBox(QRectF(0, 0, page.size.width(), page.size.height()))
-    generator.setTitle(_INVALID_XML.sub("\ufffd", page.figure.name))
-    generator.setDescription(_INVALID_XML.sub("\ufffd", page.figure.caption))
-    _paint_on_device(page, generator, 1, progress)
-    return _fix_qt_svg(bytes(buffer.data().data()), page.size)
+    figure = page.figure
+    paint = partial(paint_page, page=page, progress=progress)
+    size = page.size.width(), page.size.height()
+    return draw_vector_picture(*size, paint, figure.name, figure.caption)
 
 
-def draw_vector_picture(width: float, height: float, paint: Callable[[QPainter], object]) -> bytes:
+def draw_vector_picture(
+    width: float,
+    height: float,
+    paint: Callable[[QPainter], object],
+    title: str = "",
+    description: str = "",
+) -> bytes:
     """Draw an SVG image; its width and height are in pixels of 1/96 inch."""
     size = QSizeF(width, height)
     buffer, generator = _open_buffer(), QSvgGenerator()
@@ -90,9 +92,9 @@ def draw_vector_picture(width: float, height: float, paint: Callable[[QPainter],
     generator.setResolution(PIXELS_PER_INCH)
     generator.setSize(size.toSize())
     generator.setViewBox(QRectF(0, 0, size.width(), size.height()))
-    painter = QPainter(generator)
-    paint(painter)
-    painter.end()
+    generator.setTitle(_INVALID_XML.sub("\ufffd", title))
+    generator.setDescription(_INVALID_XML.sub("\ufffd", description))
+    _paint_on_device(generator, paint)
     return _fix_qt_svg(bytes(buffer.data().data()), size)
 
 
@@ -132,7 +134,8 @@ def draw_pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) ->
     writer.setTitle(page.figure.name)
     writer.setCreator(CREATOR)
     attach_to_pdf(writer, data)
-    _paint_on_device(page, writer, PDF_UNITS_PER_INCH / PIXELS_PER_INCH, progress)
+    paint = partial(paint_page, page=page, progress=progress)
+    _paint_on_device(writer, paint, PDF_UNITS_PER_INCH / PIXELS_PER_INCH)
     return bytes(buffer.data().data())
 
 
@@ -143,13 +146,13 @@ def _open_buffer() -> QBuffer:
 
 
 def _paint_on_device(
-    page: FigurePage, device: QPaintDevice, units: float, progress: Progress
+    device: QPaintDevice, paint: Callable[[QPainter], object], units: float = 1
 ) -> None:
     painter = QPainter(device)
     painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering)
     painter.scale(units, units)
     try:
-        paint_page(painter, page, progress)
+        paint(painter)
     finally:
         painter.end()
 
