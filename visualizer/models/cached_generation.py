@@ -47,8 +47,6 @@ class GeneratedText(Struct, frozen=True, eq=False):
         Number of tokens of the text.
     probabilities : tuple of float
         Probability of each generated token before temperature, top-k and top-p were applied.
-    text : str
-        The generated text.
     weights : tuple of ndarray
         The weights of each layer, [head, query, key], for all tokens but the last, which the model
         has not processed.
@@ -89,8 +87,6 @@ def generate(
 
     Parameters
     ----------
-    seed : int
-        Random seed for sampling.
     report_text : callable, optional
         Called with the text that each token adds.
     is_chat : bool
@@ -313,8 +309,6 @@ class LazyVocabulary(Sequence[str]):
     ----------
     decode : callable
         Returns the texts of tokens, given their ids.
-    count : int
-        Number of tokens in the vocabulary.
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], Sequence[str]], count: int) -> None:

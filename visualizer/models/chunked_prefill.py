@@ -57,18 +57,12 @@ def read_in_chunks(
 
     Parameters
     ----------
-    model
-        A transformers model.
     run : callable
         Runs the model with the given arguments.
-    given : mapping
-        The arguments for the whole text.
     layers : int
         Number of attention calls per chunk.
     chunk : int
         Number of tokens per chunk; 0 for the default.
-    ranks : ModelProcessGroup
-        The processes across which the model is split.
 
     Raises
     ------

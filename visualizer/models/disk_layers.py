@@ -132,8 +132,6 @@ class DiskLayers:
 
     Parameters
     ----------
-    name : str
-        Name of the model.
     model
         A transformers model with layers that `create_device_map` placed on disk.
     stack : str

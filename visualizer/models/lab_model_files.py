@@ -39,8 +39,6 @@ class LabModelFiles(Struct, frozen=True):
     ----------
     path : Path
         A run's folder, or a file.
-    weights : LinkSafeFile
-        The file with the weights.
     is_checkpoint : bool
         Whether the file also contains the state of the optimizer.
     """

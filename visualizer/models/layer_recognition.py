@@ -83,8 +83,6 @@ class KnownLayers(Struct, frozen=True, eq=False):
         For each layer, the readers of the values of its stages.
     weights : dict
         Parameters used by the steps, by their name in the model.
-    experts : dict
-        Expert mixtures, by module path.
     paths : tuple of str
         Module path of each layer.
     """
@@ -166,8 +164,6 @@ def infer_text_layers(
 
     Parameters
     ----------
-    known : KnownLayers
-        The recognized computation of these layers.
     edits : mapping, optional
         Edits of the heads' context vectors, by the numbers of the layer in the model and the head.
         Each edit is a factor or a tensor of replacement vectors.

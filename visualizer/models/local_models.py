@@ -25,14 +25,10 @@ class ListedModel(Struct, frozen=True):
 
     Parameters
     ----------
-    name : str
-        The name of the model's repository.
     kind : str
         Name of the architecture in transformers; empty if unknown.
     layers, heads, parameters : int
         Number of layers, of heads per layer, and of parameters; 0 if unknown.
-    bytes : int
-        Size of the model's files.
     unavailable_reason : str
         The reason why the model cannot be opened, as a sentence; empty if it can be opened.
     notice : str

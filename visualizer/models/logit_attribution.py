@@ -133,8 +133,6 @@ class LensReading(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    layers : tuple of int
-        The layers' numbers.
     numbers : ndarray
         The tokens' ids in the vocabulary, [layer, query, rank].
     probabilities : ndarray

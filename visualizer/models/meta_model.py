@@ -56,10 +56,6 @@ def build_meta_model(
 
     Parameters
     ----------
-    kind : type
-        The transformers class of the model.
-    config
-        The transformers configuration of the model.
     check : callable
         Called between modules; an exception that it raises ends the work.
 

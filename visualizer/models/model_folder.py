@@ -208,22 +208,14 @@ class ModelFolder(Struct, frozen=True):
     layers, heads : int
         Numbers of layers and of heads per layer in the configuration; 0 if they are missing. For
         encoder-decoder models, these are the numbers of the encoder.
-    parameters : int
-        Number of parameters.
     bytes : int
         Total size of the weights files.
-    has_tokenizer : bool
-        Whether the folder has a tokenizer.
     fingerprint : str
         Hexadecimal hash that identifies the files; empty if not requested.
     lab_run : RunMetadata or None
         Training run of a model from the language lab.
     training_step : int or None
         Training step of a model from the language lab, if its file records it.
-    layer_sizes : LayerSizes
-        Sizes of the layers in the files.
-    is_quantised : bool
-        Whether the weights are quantized.
     notices : tuple of str
         Sentences about parts of the folder that are not used.
     """

@@ -75,14 +75,10 @@ class LoadedModel(NamedTuple):
 
     Parameters
     ----------
-    folder : ModelFolder
-        The folder from which the model was loaded.
     model
         The transformers model, in evaluation mode, with eager attention.
     tokenizer : ModelTokenizer or None
         None if the folder has no tokenizer.
-    device : Device
-        Device on which the model runs.
     ranks : ModelProcessGroup
         The processes over which the model is split.
     on_disk : DiskLayers or None

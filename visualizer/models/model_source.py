@@ -185,8 +185,6 @@ class ModelSource(Struct, frozen=True):
     folder : str
         Absolute path of the model's folder on this machine; ``attention://`` with host and port for
         a served model.
-    name : str
-        Name of the model.
     fingerprint : str
         Fingerprint of the model's files when the document first used them; see `ModelFolder`.
     edits : tuple of HeadEdit

@@ -94,13 +94,9 @@ class EncodedText(Struct, frozen=True):
 
     Parameters
     ----------
-    count : int
-        Number of tokens.
     inputs : mapping
         Inputs of the model by argument name, one number per token; empty if there are more than
         `MAX_LISTED_TOKENS` tokens.
-    tokens : sequence of str
-        The tokens as strings.
     """
 
     count: int
@@ -138,11 +134,6 @@ class ModelTokenizer(Protocol):
 
 class FolderTokenizer:
     """The transformers tokenizer of a model folder.
-
-    Parameters
-    ----------
-    folder : ModelFolder
-        A folder with a tokenizer.
 
     Raises
     ------

@@ -29,8 +29,6 @@ class RepositoryOffer(Struct, frozen=True):
 
     Parameters
     ----------
-    commit : str
-        Commit hash of the repository.
     folder : Path
         The repository's folder in the cache.
     missing : int

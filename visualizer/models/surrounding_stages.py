@@ -202,8 +202,6 @@ def add_repeated_layers(
 
     Parameters
     ----------
-    known : KnownLayers
-        The recognized steps of the layers.
     module_calls, inputs : mapping
         As recorded by `record_layer_inputs`.
     recording : callable

@@ -197,7 +197,8 @@ class TextModel:
             ids += coded.inputs["input_ids"]
         if not ids:
             raise InputError(
-                "second", "The decoder has no start token. Enter the text that it starts from."
+                "second",
+                "The decoder has no start token. Enter the beginning of the decoder’s text.",
             )
         self.check_length(len(ids), "second")
         return ids
@@ -278,8 +279,6 @@ def check_free_memory(needed: int, described: str, field: str, advice: str) -> N
     ----------
     described, advice : str
         Description of the input, and a sentence that states what to do, for the error message.
-    field : str
-        Field of the error.
     """
     free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
     if needed > free:

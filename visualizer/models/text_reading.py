@@ -348,8 +348,6 @@ def create_token_reader(
     ----------
     factors : mapping
         Factors for the context vectors of edited heads, by layer number and head number.
-    is_chat : bool
-        Whether the text is a user message.
 
     Raises
     ------

@@ -80,10 +80,6 @@ class TokenizerLocation(Struct, frozen=True):
     ----------
     number : int
         Id of the tokenizer in the process.
-    path : str
-        The model's folder.
-    name : str
-        Name of the model.
     """
 
     number: int

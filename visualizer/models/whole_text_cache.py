@@ -20,13 +20,7 @@ _ATTENTION_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
 
 
 class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
-    """Keys and values of one layer, in preallocated tensors.
-
-    Parameters
-    ----------
-    tokens : int
-        Number of tokens of the whole text.
-    """
+    """Keys and values of one layer, in preallocated tensors."""
 
     def __init__(self, tokens: int) -> None:
         super().__init__()

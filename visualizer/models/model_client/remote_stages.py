@@ -361,13 +361,7 @@ class RemoteWeights(Mapping[str, "Tensor"]):
 
 
 class RemoteMatrices(MatrixBlocks):
-    """The shapes and settings of a long text's matrices, without their values.
-
-    Parameters
-    ----------
-    header : CapturedAttention
-        The shapes and settings.
-    """
+    """The shapes and settings of a long text's matrices, without their values."""
 
     def __init__(
         self,

@@ -154,12 +154,6 @@ class RunMessage(Struct, frozen=True):
     ----------
     captured : CapturedAttention
         Captured attention without its values.
-    stages : tuple of StageMessage
-        Stages of the run, in order.
-    reading : ModelResultMessage
-        Further results.
-    notices : tuple of str
-        Messages for the user.
     """
 
     captured: CapturedAttention
@@ -178,10 +172,6 @@ class ProcessHeads(Struct, frozen=True):
     ----------
     layers : tuple of int
         Indices of the layers in the run.
-    first : int
-        Index of the first head.
-    heads : int
-        Number of heads.
     """
 
     rank: int
@@ -245,8 +235,6 @@ def long_run_message(
     ----------
     layers : tuple of int
         Numbers, in the model, of all layers of the run.
-    heads : int
-        Number of heads per layer.
     masks : sequence of mapping
         Mask of each layer, as JSON.
     """

@@ -172,13 +172,7 @@ class ModelServer:
         )
 
     def start_responding(self, metadata: dict[str, Any]) -> None:
-        """Start responding to requests, once the model is loaded.
-
-        Parameters
-        ----------
-        metadata : dict
-            Metadata of the model.
-        """
+        """Start responding to requests, once the model is loaded."""
         self._metadata = metadata
 
     async def _handle_connection(

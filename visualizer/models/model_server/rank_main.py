@@ -60,8 +60,6 @@ class RankProcess:
     ----------
     rank : int
         Rank of the process; rank 0 reports the progress and sends the results of jobs.
-    is_spread : bool
-        Whether the model is split over several processes.
     """
 
     def __init__(self, link: _ServerLink, rank: int, *, is_spread: bool) -> None:

@@ -93,10 +93,6 @@ class RankProcesses:
 
     Parameters
     ----------
-    folder : Path
-        Folder of the model.
-    count : int
-        Number of processes.
     parallelism : str
         How the model is split over the processes.
     """
