@@ -25,7 +25,13 @@ from visualizer.session.screen import Screen, ScreenInputs
 from visualizer.session.user_prediction import clear_marks
 from visualizer.session.view import View
 from visualizer.session.view_changes import with_stage_toggled
-from visualizer.session.worker_jobs import RequestState, adapt_view, immediate_view
+from visualizer.session.worker_jobs import (
+    RefinementResult,
+    RequestState,
+    WorkerResult,
+    adapt_view,
+    immediate_view,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -262,10 +268,9 @@ class Workspace(QObject):
         self.pending_document, self._has_started = document, True
         self._wanted = adapt_view(view, self._wanted)  # the view may be saved before it is shown
         self.view = immediate_view(self._wanted, self.view)
+        state = self._current_state()
         self.requests.ask(
-            partial(
-                worker_jobs.restore_and_prefetch, restore, self._presenter, self._current_state()
-            )
+            partial(worker_jobs.restore_and_prefetch, restore, self._presenter, state)
         )
         self._update_screen()
 
@@ -386,13 +391,10 @@ class Workspace(QObject):
         self._has_started = True
         if not document.problems():
             self.pending_document = document
-            request = partial(
-                worker_jobs.compute_and_prefetch,
-                self.compute,
-                self._presenter,
-                self._current_state(),
+            compute, state = self.compute, self._current_state()
+            self.requests.ask(
+                partial(worker_jobs.compute_and_prefetch, compute, self._presenter, state)
             )
-            self.requests.ask(request)
             if may_wait:  # the result usually arrives before the delay has passed
                 self.documentEdited.emit()
                 if not self._progress_delay_timer.isActive():
@@ -414,9 +416,8 @@ class Workspace(QObject):
     def _request_prefetch(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
         if self.run and self.pending_document is None:
-            self.requests.ask(
-                partial(worker_jobs.prefetch_view, self._presenter, self._current_state())
-            )
+            state = self._current_state()
+            self.requests.ask(partial(worker_jobs.prefetch_view, self._presenter, state))
 
     def _current_state(self) -> RequestState:
         panels = self.screen.panels.latest_panels()
@@ -429,11 +430,9 @@ class Workspace(QObject):
         keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
         return next(keys) == next(keys)
 
-    def _handle_result(
-        self, answer: worker_jobs.WorkerResult | worker_jobs.RefinementResult
-    ) -> None:
+    def _handle_result(self, answer: WorkerResult | RefinementResult) -> None:
         self.requests.drop_answered()
-        if isinstance(answer, worker_jobs.RefinementResult):
+        if isinstance(answer, RefinementResult):
             if answer.run is self.run:
                 self._show_refined_images()
         elif self._is_model_refused(answer):
@@ -441,7 +440,7 @@ class Workspace(QObject):
         else:
             self._handle_run_result(answer)
 
-    def _handle_run_result(self, answer: worker_jobs.WorkerResult) -> None:
+    def _handle_run_result(self, answer: WorkerResult) -> None:
         if answer.document is None:
             self._errors.report_view(None)
             if self.view == self._wanted:
@@ -468,7 +467,7 @@ class Workspace(QObject):
         if not is_read:
             self._request_prefetch()
 
-    def _is_model_refused(self, answer: worker_jobs.WorkerResult) -> bool:
+    def _is_model_refused(self, answer: WorkerResult) -> bool:
         """Return whether an opened model cannot run, rather than only waiting for its input."""
         document, refused = self.document, answer.refused
         if not (self._before_model and refused and document.model and answer.document == document):
@@ -523,7 +522,7 @@ class Workspace(QObject):
         if self._progress_delay_timer.isActive():
             self._update_screen()
 
-    def _update_screen(self, answer: worker_jobs.WorkerResult | None = None) -> None:
+    def _update_screen(self, answer: WorkerResult | None = None) -> None:
         self._progress_delay_timer.stop()
         panels, known = self.screen.panels.latest_panels(), self.screen.resolved
         if answer and answer.resolved:
@@ -537,10 +536,8 @@ class Workspace(QObject):
     def _show_refined_images(self) -> None:
         """Show refined images or progress; nothing else has changed."""
         shown, resolved = self.screen, self.screen.resolved
-        if (
-            self._progress_delay_timer.isActive() or resolved is None
-        ):  # the document has changed as well
-            self._update_screen()
+        if self._progress_delay_timer.isActive() or resolved is None:
+            self._update_screen()  # the document has changed as well
             return
         inputs = self._build_inputs(shown.document, shown.view, resolved)
         self.screen = self._presenter.present_refined_images(inputs, shown.panels)
