@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tests.language.test_training_server import MessageClient
 from tests.support.forked_program import ForkedProgram
-from tests.support.small_trainings import quick, rows_of
-from visualizer.language.run_folder import RunFolder, settings_to_json
+from tests.support.small_trainings import rows_of
+from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_process_main import Inbox, fill_inbox, main
 from visualizer.language.wire_format import Message, MessageUnpacker, open_message_sender
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
@@ -28,7 +29,7 @@ FORKED, STARTED = "forked", "started"
 """How the process is started: by forking, which is fast, or in the same way as by the window."""
 
 
-class Child:
+class Child(MessageClient):
     """The training server as a separate process.
 
     Parameters
@@ -51,31 +52,17 @@ class Child:
         self.stdin, self.stdout, self.stderr = (
             os.fdopen(own_in, "wb"), os.fdopen(own_out, "rb"), os.fdopen(own_errors, "rb")
         )  # fmt: skip
+        super().__init__()
         self._unpacker = MessageUnpacker()
-        self._came: list[Message] = []
 
-    def say(self, says: str, **values: Any) -> None:
-        self.stdin.write(Message(says, values).pack())
+    def send(self, kind: str, **values: Any) -> None:
+        self.stdin.write(Message(kind, values).pack())
         self.stdin.flush()
 
-    def open(self, folder: Path, **changes: Any) -> Message:
-        settings = settings_to_json(quick(**changes))
-        self.say("open", folder=str(folder), settings=settings)
-        return self.wait("opened")
-
-    def wait(self, says: str, holds: Callable[[Message], bool] = lambda _: True) -> Message:
-        """Receive messages until one of the given kind arrives."""
-        while True:
-            while self._came:
-                message = self._came.pop(0)
-                if message.kind == says and holds(message):
-                    return message
-            piece = os.read(self.stdout.fileno(), 1 << 16)
-            assert piece, f"it ended before it said {says!r}: {self.errors()}"
-            self._came += self._unpacker.feed(piece)
-
-    def until(self, state: str) -> Message:
-        return self.wait("progress", lambda message: message.values["state"] == state)
+    def receive_more(self) -> None:
+        piece = os.read(self.stdout.fileno(), 1 << 16)
+        assert piece, f"the process has ended: {self.errors()}"
+        self.received += self._unpacker.feed(piece)
 
     def end(self) -> int:
         """Close the input, and wait until the program ends."""
@@ -112,13 +99,13 @@ def test_a_run_is_trained_queried_and_ended(child: Child, tmp_path: Path) -> Non
     assert opened.values["step"] == 0
     assert opened.values["tokens"] == list("abcdefghijklmnopqrstuvwxyz")
     assert opened.values["frequency"] == pytest.approx(np.log(26), abs=0.1)
-    child.say("run")
+    child.send("run")
     done = child.until("done")
     assert done.values["step"] == 30
     assert done.values["snapshots"][0] == 0
     assert done.values["snapshots"][-1] == 30
     assert done.values["final"][1] > 0
-    child.say("read", id=4, text="abcabcabc", step=None)
+    child.send("read", id=4, text="abcabcabc", step=None)
     now = child.wait("read")
     assert now.values["id"] == 4
     assert now.values["step"] == 30
@@ -134,7 +121,7 @@ def test_a_run_is_trained_queried_and_ended(child: Child, tmp_path: Path) -> Non
     }  # all of these arrays are sent with every result
     assert now.arrays["logits"].shape == (9, 26)
     assert now.arrays["mean_partner_weight"].shape == (2, 2)
-    child.say("read", id=5, text="abcabcabc", step=0)
+    child.send("read", id=5, text="abcabcabc", step=0)
     first = child.wait("read")
     assert first.values["step"] == 0
     assert not np.array_equal(first.arrays["weights"], weights)
@@ -145,7 +132,7 @@ def test_a_run_is_trained_queried_and_ended(child: Child, tmp_path: Path) -> Non
 
 def test_a_checkpoint_is_written_when_the_window_closes(child: Child, tmp_path: Path) -> None:
     child.open(tmp_path / "run", steps=10_000)
-    child.say("run")
+    child.send("run")
     child.wait("progress", lambda message: message.values["step"] > 5)
     assert child.end() == 0
     folder = RunFolder(tmp_path / "run")
@@ -155,8 +142,8 @@ def test_a_checkpoint_is_written_when_the_window_closes(child: Child, tmp_path: 
 
 def test_training_continues_in_the_background_on_request(child: Child, tmp_path: Path) -> None:
     child.open(tmp_path / "run", steps=200)
-    child.say("run")
-    child.say("leave")
+    child.send("run")
+    child.send("leave")
     child.wait("progress", lambda message: message.values["step"] > 5)
     child.stdout.close()
     assert child.end() == 0
@@ -165,7 +152,7 @@ def test_training_continues_in_the_background_on_request(child: Child, tmp_path:
 
 def test_the_stop_file_stops_training(child: Child, tmp_path: Path) -> None:
     child.open(tmp_path / "run", steps=1_000_000)
-    child.say("run")
+    child.send("run")
     child.wait("progress", lambda message: message.values["step"] > 5)
     folder = RunFolder(tmp_path / "run")
     folder.stop.touch()
@@ -180,7 +167,7 @@ def test_the_stop_file_stops_an_idle_process(
     child: Child, tmp_path: Path, steps: int, state: str
 ) -> None:
     child.open(tmp_path / "run", steps=steps)
-    child.say("step", count=2)
+    child.send("step", count=2)
     child.until(state)
     folder = RunFolder(tmp_path / "run")
     folder.stop.touch()
@@ -195,7 +182,7 @@ def test_a_signal_to_terminate_writes_a_checkpoint(
     usual_signals: None, child: Child, tmp_path: Path, name: str
 ) -> None:
     child.open(tmp_path / "run", steps=1_000_000)
-    child.say("run")
+    child.send("run")
     child.wait("progress", lambda message: message.values["step"] > 5)
     child.process.send_signal(getattr(signal, name))
     assert child.process.wait(60) == 0

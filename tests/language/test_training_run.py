@@ -23,7 +23,6 @@ from visualizer.cli.train import train
 from visualizer.errors import InputError
 from visualizer.lab.runs.store import list_runs, read_losses
 from visualizer.language import run_folder, training_run
-from visualizer.language import training_run as snapshot_retention
 from visualizer.language.checkpoints import (
     TrainerState,
     read_checkpoint,
@@ -148,12 +147,12 @@ def test_snapshots_are_even_on_a_log_axis() -> None:
     kept = [
         step
         for step in range(20_000)
-        if snapshot_retention.is_first_in_interval(step, snapshot_retention.SNAPSHOT_GROWTH)
+        if training_run.is_first_in_interval(step, training_run.SNAPSHOT_GROWTH)
     ]
     assert kept[:6] == [0, 1, 2, 3, 4, 5]
     assert 90 < len(kept) < 120
     late = np.array(kept[40:])
-    np.testing.assert_allclose(late[1:] / late[:-1], snapshot_retention.SNAPSHOT_GROWTH, rtol=0.02)
+    np.testing.assert_allclose(late[1:] / late[:-1], training_run.SNAPSHOT_GROWTH, rtol=0.02)
 
 
 def test_snapshots_contain_the_model_of_their_step(tmp_path: Path) -> None:
@@ -174,7 +173,7 @@ def test_snapshots_contain_the_model_of_their_step(tmp_path: Path) -> None:
 
 
 def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_retention, "MAX_SNAPSHOT_BYTES", 100_000)
+    monkeypatch.setattr(training_run, "MAX_SNAPSHOT_BYTES", 100_000)
     opened = begun(tmp_path / "run", steps=60)
     finish(opened)
     kept = opened.folder.snapshots()
@@ -669,19 +668,19 @@ def test_the_first_and_last_snapshots_are_never_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
-    snapshot_retention.thin_snapshots(folder)
+    training_run.thin_snapshots(folder)
     assert folder.snapshots() == (0, 1, 2, 3, 5)
-    monkeypatch.setattr(snapshot_retention, "MAX_SNAPSHOT_BYTES", 0)
-    snapshot_retention.thin_snapshots(folder)
+    monkeypatch.setattr(training_run, "MAX_SNAPSHOT_BYTES", 0)
+    training_run.thin_snapshots(folder)
     assert folder.snapshots() == (0, 2, 5)
-    snapshot_retention.thin_snapshots(folder)
-    snapshot_retention.thin_snapshots(folder)
+    training_run.thin_snapshots(folder)
+    training_run.thin_snapshots(folder)
     assert folder.snapshots() == (0, 5)
 
 
 def test_the_snapshot_of_the_resumed_step_is_kept(tmp_path: Path) -> None:
     folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
-    snapshot_retention.remove_later_snapshots(folder, 2)
+    training_run.remove_later_snapshots(folder, 2)
     assert folder.snapshots() == (0, 1, 2)
 
 
@@ -739,7 +738,7 @@ def test_snapshots_that_cannot_be_removed_are_reported(
 
     monkeypatch.setattr(LinkSafeFile, "unlink", fail)
     with pytest.raises(InputError, match=r"Cannot write to .*run: Permission denied\.$") as refused:
-        snapshot_retention.remove_later_snapshots(folder, 2)
+        training_run.remove_later_snapshots(folder, 2)
     assert refused.value.field == "folder"
 
 

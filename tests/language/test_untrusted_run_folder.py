@@ -67,7 +67,7 @@ def client() -> Iterator[Client]:
 
 
 def looked_at(client: Client, folder: Path) -> None:
-    client.say("open", folder=str(folder), settings=None)
+    client.send("open", folder=str(folder), settings=None)
     client.wait("opened")
 
 
@@ -75,14 +75,14 @@ def probe(client: Client, folder: Path) -> None:
     """Perform all operations that do not change a run."""
     looked_at(client, folder)
     for step in (None, 0, 3):
-        client.say("read", id=1, text="abcabc", step=step)
+        client.send("read", id=1, text="abcabc", step=step)
         assert client.wait("read").arrays["weights"].shape == (2, 2, 6, 6)
-    client.say("layer", id=2, text="abcabc", step=3, layer=0)
+    client.send("layer", id=2, text="abcabc", step=3, layer=0)
     client.wait("layer")
-    client.say("save", id=3, path=str(folder.parent / "model.safetensors"), step=3)
+    client.send("save", id=3, path=str(folder.parent / "model.safetensors"), step=3)
     client.wait("said")
-    client.say("pause")
-    client.say("stop")
+    client.send("pause")
+    client.send("stop")
 
 
 def left_over(folder: Path) -> None:
@@ -117,17 +117,17 @@ def test_a_run_without_snapshots_can_be_viewed_and_then_trained(
     before = tree(folder)
     looked_at(client, folder)
     assert tree(folder) == before
-    client.say("run")
+    client.send("run")
     assert client.until("done").values["snapshots"][-1] == 12
 
 
 def test_leftovers_are_removed_when_training_starts(folder: Path, client: Client) -> None:
     left_over(folder)
-    client.say("open", folder=str(folder), settings=None)
+    client.send("open", folder=str(folder), settings=None)
     opened = client.wait("opened")
     assert opened.values["snapshots"] == [0, 1, 2, 3, 4, 5, 6][: len(opened.values["snapshots"])]
     assert opened.arrays["steps"].tolist() == [0, 1, 2, 3, 4, 5]
-    client.say("step")
+    client.send("step")
     assert client.until("paused").values["step"] == 7
     assert not list(folder.rglob(".*.part"))
     assert not RunFolder(folder).snapshot(9).exists()
@@ -140,17 +140,17 @@ def test_leftovers_are_removed_when_training_starts(folder: Path, client: Client
 def test_a_run_that_was_changed_elsewhere_is_not_continued(folder: Path, client: Client) -> None:
     looked_at(client, folder)
     held = OpenRun(RunFolder(folder))
-    client.say("run")
+    client.send("run")
     assert "is already open" in client.wait("refused").values["sentence"]
     finish(held, 8).save()
     held.close()
     before = {name: found for name, found in tree(folder).items() if name != "."}
     for says, values in (("run", {}), ("lengthen", {"steps": 20})):
-        client.say(says, **values)
+        client.send(says, **values)
         refused = client.wait("refused").values
         assert refused["field"] == "held"
         assert "has changed since it was opened. Reopen it." in refused["sentence"]
-    client.say("stop")
+    client.send("stop")
     assert {name: found for name, found in tree(folder).items() if name != "."} == before
 
 
@@ -165,7 +165,7 @@ def test_planted_links_are_rejected_with_a_message(
 ) -> None:  # fmt: skip
     plant(folder / name, kind, outside)
     before = tree(outside), tree(folder)
-    client.say("open", folder=str(folder), settings=None)
+    client.send("open", folder=str(folder), settings=None)
     refused = client.wait("refused").values
     assert refused["field"] == "folder"
     assert refused["sentence"].startswith(f"Cannot use “{name}” in {folder}: it is ")
@@ -212,16 +212,16 @@ def test_links_planted_during_training_are_not_followed(
     folder: Path, outside: Path, client: Client, name: str, kind: str
 ) -> None:
     looked_at(client, folder)
-    client.say("step")
+    client.send("step")
     client.until("paused")
     before = tree(outside)
     plant(folder / name, kind, outside)
-    client.say("lengthen", steps=15)
-    client.say("run")
+    client.send("lengthen", steps=15)
+    client.send("run")
     while client.server.is_training:
         client.server.advance()
-    client.say("read", id=1, text="abcabc", step=3)
-    client.say("stop")
+    client.send("read", id=1, text="abcabc", step=3)
+    client.send("stop")
     assert tree(outside) == before
     assert (outside / "folder" / "00000003.safetensors").read_bytes() == b"precious"
 
@@ -235,7 +235,7 @@ def test_temporary_links_are_removed_but_not_their_targets(
         plant(place / ".attention-0123abcd.part", kind, outside)
     before = tree(outside)
     looked_at(client, folder)
-    client.say("run")
+    client.send("run")
     client.until("done")
     assert not list(folder.rglob(".*.part"))
     assert tree(outside) == before
@@ -264,8 +264,8 @@ def test_a_file_with_other_hard_links_is_not_written_through_them(
         os.link(folder / name, outside / f"also {name.replace('/', ' ')}")
     before = {path.name: path.read_bytes() for path in outside.iterdir() if path.is_file()}
     looked_at(client, folder)
-    client.say("lengthen", steps=15)
-    client.say("run")
+    client.send("lengthen", steps=15)
+    client.send("run")
     client.until("done")
     after = {path.name: path.read_bytes() for path in outside.iterdir() if path.is_file()}
     assert after == before
@@ -285,7 +285,7 @@ def test_a_link_to_a_run_is_used_and_not_deleted(
     assert rename_run(home / "link", "other").is_symlink()
     assert tree(folder) == before
     rename_run(home / "other", "link")
-    client.say("run")
+    client.send("run")
     assert client.until("done").values["step"] == 12
 
 
@@ -301,10 +301,10 @@ def test_an_export_into_the_folder_is_not_written_through_a_link(
     plant(folder / "model.safetensors", "link to a file", outside)
     before = tree(outside)
     looked_at(client, folder)
-    client.say("save", id=1, path=str(folder / "model.safetensors"), step=3)
+    client.send("save", id=1, path=str(folder / "model.safetensors"), step=3)
     assert "it is a link" in client.wait("refused").values["sentence"]
     assert tree(outside) == before
-    client.say("save", id=2, path=str(folder / "own.safetensors"), step=3)
+    client.send("save", id=2, path=str(folder / "own.safetensors"), step=3)
     client.wait("said")
     assert (folder / "own.safetensors").is_file()
 
@@ -314,10 +314,10 @@ def test_files_that_are_too_large_are_rejected_and_not_read(
     folder: Path, client: Client, name: str
 ) -> None:
     os.truncate(folder / name, 2**40)  # the file is sparse
-    client.say("open", folder=str(folder), settings=None)
+    client.send("open", folder=str(folder), settings=None)
     if name == SNAPSHOT:
         client.wait("opened")
-        client.say("read", id=1, text="abc", step=3)
+        client.send("read", id=1, text="abc", step=3)
     sentence = client.wait("refused").values["sentence"]
     assert name.rpartition("/")[2] in sentence
     assert "it is larger than" in sentence
@@ -333,7 +333,7 @@ def test_a_socket_in_place_of_a_file_is_rejected(
     monkeypatch.chdir(folder)  # the path of a socket must be short
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("losses.csv")
-        client.say("open", folder=str(folder), settings=None)
+        client.send("open", folder=str(folder), settings=None)
         assert "it is not a file" in client.wait("refused").values["sentence"]
 
 

@@ -64,7 +64,7 @@ def test_frames_are_in_order_with_their_losses() -> None:
     assert film.snapshot_bar(3).description.endswith(
         "training loss 1.500, validation loss 1.750 at step 900"
     )
-    assert film.durations(10) == (20, 20, 20, 20 + LAST_FRAME_EXTRA_MS // 10)
+    assert lay_out_training_film(film).durations(10) == (20, 20, 20, 20 + LAST_FRAME_EXTRA_MS // 10)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -15,7 +15,7 @@ from visualizer.lab.loss_plot.model import (
     ReferenceLoss,
 )
 from visualizer.lab.loss_plot.presenter import present_plot
-from visualizer.lab.loss_plot.widget import with_smoothing_changed
+from visualizer.lab.loss_plot.widget import SMOOTHING_STRENGTHS
 
 if TYPE_CHECKING:
     from visualizer.lab.controller import LabStateController
@@ -82,8 +82,10 @@ class LossPlotController(QObject):
         self.set_options(replace(self.options, **{axis: scale}))
 
     def change_smoothing(self, by: int) -> None:
-        """Increase or decrease the smoothing of the losses."""
-        self.set_options(with_smoothing_changed(self.options, by))
+        """Increase or decrease the smoothing by a number of levels, within the limits."""
+        index = SMOOTHING_STRENGTHS.index(self.options.smoothing) + by
+        index = min(max(index, 0), len(SMOOTHING_STRENGTHS) - 1)
+        self.set_options(replace(self.options, smoothing=SMOOTHING_STRENGTHS[index]))
 
     def select_step(self, step: int) -> None:
         """Select a snapshot by its step; the last step selects the current model."""

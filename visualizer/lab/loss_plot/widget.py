@@ -241,13 +241,6 @@ SMOOTHING_STRENGTHS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999
 AXIS_LABELS = {"losses": "Log loss", "steps": "Log steps"}
 
 
-def with_smoothing_changed(options: PlotOptions, by: int) -> PlotOptions:
-    """Return the options with the smoothing changed by a number of levels, within the limits."""
-    index = SMOOTHING_STRENGTHS.index(options.smoothing) + by
-    index = min(max(index, 0), len(SMOOTHING_STRENGTHS) - 1)
-    return replace(options, smoothing=SMOOTHING_STRENGTHS[index])
-
-
 class PlotPane(QWidget):
     """The plot, with its controls above it."""
 

@@ -107,10 +107,6 @@ class TrainingFilm(Struct, frozen=True, eq=False):
         steps = (result.step for result in self.results)
         return present_snapshots(steps, self.now, step, *self.losses.get(step, (None, None)))
 
-    def durations(self, unit_ms: int) -> tuple[int, ...]:
-        """Return the number of time units for which each frame is shown."""
-        return durations([self.settings.ms * (frame + 1) for frame in range(len(self))], unit_ms)
-
 
 def create_training_film(
     results: Iterable[ProbeResult],
@@ -177,7 +173,8 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
         """Return the number of time units for which each frame is shown."""
-        return self.film.durations(unit_ms)
+        ends = [self.film.settings.ms * (frame + 1) for frame in range(len(self))]
+        return durations(ends, unit_ms)
 
     def samples(self) -> list[int]:
         """Return the indices of a few frames that are spread over the training."""
