@@ -69,9 +69,18 @@ def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     paint_own_scale(painter, slot, theme)
 
 
-def paint_values(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw the cells, their numbers and the row sums."""
-    indices = colour_mapping.colour_indices(slot.heatmap)
+def paint_values(
+    painter: QPainter, slot: PanelSlot, theme: Theme, indices: np.ndarray | None = None
+) -> None:
+    """Draw the cells, their numbers and the row sums.
+
+    Parameters
+    ----------
+    indices : numpy.ndarray, optional
+        The colour index of each cell; by default, the one on the panel's own colour scale.
+    """
+    if indices is None:
+        indices = colour_mapping.colour_indices(slot.heatmap)
     _paint_cells(painter, slot, indices, theme)
     _paint_marks(painter, slot, theme)
     _paint_out_of_range(painter, slot, indices, theme)

@@ -73,6 +73,7 @@ from visualizer.heatmap.margins_cache import (
     PanelMarginsPixmapCache,
 )
 from visualizer.heatmap.minimap_widget import MinimapWidget
+from visualizer.heatmap.number_lens_widget import NumberLens
 from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
@@ -121,7 +122,8 @@ class BoardCanvas(CellScrollArea):
         """Keys of the layout's columns."""
         # The whole viewport is painted, so Qt need not paint the background first.
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.minimap = MinimapWidget(self.viewport())
+        self.minimap, self.lens = MinimapWidget(self.viewport()), NumberLens(self.viewport())
+        self.arranged.connect(self.lens.hide)
         self._pictures: dict[int, PanelPixmap] = {}
         self._flow_pixmaps = FlowPixmapCache()
         self._spare: list[SparePixmap] = []
@@ -149,6 +151,8 @@ class BoardCanvas(CellScrollArea):
             self._arrange_panels()
         self.minimap.show_board(board, highlights, theme)
         self.motion.show_highlights(highlights)
+        if highlights is not highlights_before:
+            self.lens.hide()  # a prediction or playback may hide the numbers
         if cursor != before or highlights is not highlights_before:
             self._schedule_paint()
         if is_newly_pinned:
@@ -578,6 +582,7 @@ class BoardView(BoardCanvas):
         self.zoom_timer.timeout.connect(self._emit_zoom)
         self.verticalScrollBar().valueChanged.connect(self._report_page)
         self.arranged.connect(self._later.start)  # a different cell may be under the pointer
+        self.verticalScrollBar().valueChanged.connect(self.lens.hide)
 
     # ------------------------------------------------------------------ the mouse
 
@@ -591,6 +596,7 @@ class BoardView(BoardCanvas):
 
     def _hover_at(self, point: QPointF) -> None:
         cell = self.cell_at(point)
+        self.lens.leave(point)
         self._report_leading(self.slot_at(point))
         # While the mask is edited, the cursor shows the brush.
         if self.board_layout.flow and self.viewport().cursor().shape() in TARGET_CURSORS:
@@ -601,6 +607,7 @@ class BoardView(BoardCanvas):
             self.cellHovered.emit(cell)
 
     def forget_pointed(self) -> None:
+        self.lens.hide()
         self._mark_place(None)
         super().forget_pointed()
 
@@ -851,8 +858,18 @@ class BoardView(BoardCanvas):
             point = QPointF(event.pos())
             text = tooltip_at(flow, point, self._hidden_stages) if flow else ""
             show_tooltip(event.globalPos(), text, self.viewport())
+            self._show_lens(point)
             return True
         return super().viewportEvent(event)
+
+    def _show_lens(self, point: QPointF) -> None:
+        """Show the numbers around a point at which the pointer rests, unless they are hidden."""
+        flow, at = self.board_layout.flow, point + self.scroll_offset()
+        slots = (self.slot_at(point), *(flow.operands if flow else ()))
+        for slot in slots:
+            place = slot.at(at) if slot and slot.heatmap.stage not in self._hidden_stages else None
+            if slot and place:
+                self.lens.show_cells(slot, place, self.scroll_offset(), self._theme)
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
         """Return the panel whose cells contain a point of the viewport."""
