@@ -180,7 +180,7 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
         (
             {"normalisation": NormalisationKind.SUM},
             "normalisation",
-            "A row that contains −∞ has no finite sum to divide by. Mask after normalising.",
+            "A row that contains −∞ has no finite sum to divide by. Mask after normalizing.",
         ),
     ],
 )

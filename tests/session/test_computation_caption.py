@@ -51,11 +51,11 @@ def test_the_book_settings_have_a_short_caption() -> None:
     [
         ({"mask": MaskKind.NONE}, "no mask"),
         ({"mask": MaskKind.WINDOW, "window": 2}, "window of 2"),
-        ({"route": MaskRoute.AFTER_RENORMALISED}, "causal mask after normalising, renormalised"),
+        ({"route": MaskRoute.AFTER_RENORMALISED}, "causal mask after normalizing, renormalized"),
         ({"dropout": 0.25, "dropout_seed": 4}, "dropout 0.25 (seed 4)"),
         ({"projection": Projection.UNIFORM}, "weights from [0, 1)"),
         ({"position": PositionKind.SINUSOIDAL}, "sinusoidal positions"),
-        ({"normalisation": NormalisationKind.NAIVE_SOFTMAX}, "normalisation: naive"),
+        ({"normalisation": NormalisationKind.NAIVE_SOFTMAX}, "normalization: naive"),
         ({"scale": ScaleKind.NONE}, "not scaled"),
         ({"temperature": 0.5}, "temperature 0.5"),
         ({"temperature": 0.1234567890123}, "temperature 0.1234567890123"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-# Stages with forbidden cells: −∞ in masked scores, 0 in weights. On the routes after normalising,
+# Stages with forbidden cells: −∞ in masked scores, 0 in weights. On the routes after normalizing,
 # the mask acts on `STAGES_AFTER_MASK` only.
 MASKED_SCORES = (Role.MASKED,)
 STAGES_AFTER_MASK = (Role.ZEROED, Role.WEIGHTS, Role.DROPPED)
@@ -27,7 +27,7 @@ MASKED_STAGES = (*MASKED_SCORES, *WEIGHT_STAGES)
 class MaskingSpec(Struct, frozen=True):
     """The fields of a spec that determine which cells are allowed.
 
-    Padding is masked before normalisation, so that padding does not change the numbers of a text.
+    Padding is masked before normalization, so that padding does not change the numbers of a text.
     The user's mask is applied at the step that the spec's route determines.
     """
 

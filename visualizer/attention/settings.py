@@ -486,9 +486,9 @@ SETTINGS: tuple[Setting, ...] = (
             "above 1 flatten them",
             above=0, fallback=1.0, where=(HAS_SCORES, HAS_WEIGHTS),
             group=SettingGroup.SCORES, caption="temperature {}"),
-    Setting("normalisation", "Normalisation", SettingKind.CHOICE,
+    Setting("normalisation", "Normalization", SettingKind.CHOICE,
             "How a row of scores becomes a row of weights", _choices_of(NormalisationKind),
-            group=SettingGroup.SCORES, caption="normalisation: {}"),
+            group=SettingGroup.SCORES, caption="normalization: {}"),
     Setting("mask", "Mask", SettingKind.CHOICE, "Which keys a query may attend to",
             _choices_of(MaskKind), group=SettingGroup.MASK),
     Setting("window", "Window", SettingKind.COUNT,
@@ -501,7 +501,7 @@ SETTINGS: tuple[Setting, ...] = (
             "One row per query and one column per key; 1 allows a pair, and 0 forbids it",
             where=(when("mask", MaskKind.OWN),), group=SettingGroup.MASK),
     Setting("route", "Mask acts", SettingKind.CHOICE,
-            "Whether the mask is applied to the scores before normalisation or to the weights "
+            "Whether the mask is applied to the scores before normalization or to the weights "
             "after it", _choices_of(MaskRoute),
             where=(unless("mask", MaskKind.NONE), HAS_WEIGHTS), group=SettingGroup.MASK),
     Setting("dtype", "Precision", SettingKind.CHOICE,

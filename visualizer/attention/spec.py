@@ -144,11 +144,11 @@ class MaskKind(SettingChoice):
 
 
 class MaskRoute(SettingChoice):
-    """Whether the mask sets scores to −∞ before normalisation or weights to 0 after it."""
+    """Whether the mask sets scores to −∞ before normalization or weights to 0 after it."""
 
-    BEFORE = "before", "−∞ before normalising"
-    AFTER_RENORMALISED = "after-renormalised", "0 after, rows renormalised"
-    AFTER = "after", "0 after, not renormalised"
+    BEFORE = "before", "−∞ before normalizing"
+    AFTER_RENORMALISED = "after-renormalised", "0 after, rows renormalized"
+    AFTER = "after", "0 after, not renormalized"
 
 
 class DropoutMode(SettingChoice):

@@ -147,7 +147,7 @@ def _mask_problems(spec: AttentionSpec) -> list[Problem]:
         and spec.is_masked
         and spec.route is MaskRoute.BEFORE
     ):
-        sentence = "A row that contains −∞ has no finite sum to divide by. Mask after normalising."
+        sentence = "A row that contains −∞ has no finite sum to divide by. Mask after normalizing."
         remedy = ("route", MaskRoute.AFTER_RENORMALISED)
         found.append(Problem("normalisation", sentence, remedy))
     return found

@@ -354,7 +354,7 @@ class Trace:
         if row.is_before_mask:
             return "before the mask"
         if row.operation is Operation.MASK_AFTER_SOFTMAX and stage != self.attention:
-            return "before renormalisation"
+            return "before renormalization"
         if row.operation is Operation.IMPLIED_WEIGHTS:
             return "implied by the features"
         if self.dropout_stage is None:

@@ -30,8 +30,8 @@ _SCALES = {
     ScaleKind.D_MODEL: "÷ √embedding size",
 }
 _ROUTES = {
-    MaskRoute.AFTER: "after normalising",
-    MaskRoute.AFTER_RENORMALISED: "after normalising, renormalised",
+    MaskRoute.AFTER: "after normalizing",
+    MaskRoute.AFTER_RENORMALISED: "after normalizing, renormalized",
 }
 
 _SCORE_WORDS = {

@@ -53,7 +53,7 @@ def taken_before(run: Run, stage: str) -> str:
     if stage == "unmasked":
         return "Before the mask, "
     if stage != run.trace.attention:
-        return "Before renormalisation, "
+        return "Before renormalization, "
     return "Before dropout, " if run.trace.dropout_stage else ""
 
 
