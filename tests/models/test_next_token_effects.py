@@ -1,4 +1,4 @@
-"""Tests that edits of heads change the next token as plain hooks do, and that ablations resume."""
+"""Tests of how edited heads change the next token, and that ablations resume."""
 
 from __future__ import annotations
 
