@@ -229,27 +229,7 @@ def editable(ran: Run) -> list[str]:
 
 
 @given(documents(), st.data())
-def test_an_edited_number_changes_all_that_reads_it_as_numpy_says(
-    document: Document, data: st.DataObject
-) -> None:
-    ran = computed(document)
-    assume(editable(ran))
-    name = data.draw(st.sampled_from(editable(ran)))
-    wanted = table(ran, name).read_block(*WHOLE).numbers.astype(np.float64)
-    row, column = (data.draw(st.integers(0, size - 1)) for size in wanted.shape)
-    wanted[row, column] = data.draw(st.integers(-9, 9)) / 4
-    changed = replace_block(document, ran, name, row, column, one(wanted[row, column]))
-    after = computed(changed, ran)
-    np.testing.assert_array_equal(table(after, name).read_block(*WHOLE).numbers, wanted)
-    for stage, known in expected(after.trace).items():
-        assert_agrees(after.trace, stage, known)
-    others = {own for own, _ in changed.spec.own_weights} - {name}
-    assert others == {own for own, _ in document.spec.own_weights} - {name}
-    assert reset_to_random(changed, after, name) == reset_to_random(document, ran, name)
-
-
-@given(documents(), st.data())
-def test_a_block_is_put_where_it_was_pasted_and_nothing_else_moves(
+def test_a_pasted_block_changes_its_numbers_and_all_that_reads_them_as_numpy_says(
     document: Document, data: st.DataObject
 ) -> None:
     ran = computed(document)
@@ -265,9 +245,15 @@ def test_a_block_is_put_where_it_was_pasted_and_nothing_else_moves(
         with pytest.raises(InputError, match=said):
             replace_block(document, ran, name, row, column, values)
         return
-    after = computed(replace_block(document, ran, name, row, column, values))
+    changed = replace_block(document, ran, name, row, column, values)
+    after = computed(changed, ran)
     wanted[row : row + sizes[0], column : column + sizes[1]] = values
     np.testing.assert_array_equal(table(after, name).read_block(*WHOLE).numbers, wanted)
+    for stage, known in expected(after.trace).items():
+        assert_agrees(after.trace, stage, known)
+    others = {own for own, _ in changed.spec.own_weights} - {name}
+    assert others == {own for own, _ in document.spec.own_weights} - {name}
+    assert reset_to_random(changed, after, name) == reset_to_random(document, ran, name)
 
 
 def test_edits_that_follow_each_other_need_no_newer_run() -> None:
