@@ -102,7 +102,7 @@ def test_errors_of_a_second_text_appear_next_to_it(hand: Hand, encoder: Path) ->
     assert run_of(hand) is before
     type_second(hand, SECOND)
     assert not setup.second_problem.isVisible()
-    hand.window.settings_bar.secondTooLong.emit(100_001, "a cat")
+    hand.window.settings_bar.textTooLong.emit("It is too long.", "a cat", "second")
     assert words(setup.second_problem).endswith("Use the first 5 characters")
     setup.second_problem.linkActivated.emit("mend")
     hand.settle()

@@ -118,8 +118,6 @@ class FeatureControllers:
         bar, setup, workspace = self.settings_bar, self.setup_controller, self.workspace
         bar.textTyped.connect(workspace.set_text)
         bar.textTooLong.connect(setup.report_long_text)
-        bar.secondTyped.connect(partial(workspace.set_text, name="second"))
-        bar.secondTooLong.connect(partial(setup.report_long_text, name="second"))
         bar.partChosen.connect(setup.choose_part)
         bar.imageRequested.connect(self.model_image_controller.choose)
         bar.settingChosen.connect(setup.change_setting)

@@ -240,15 +240,14 @@ class SettingsBar(QWidget):
 
     `settingChosen` is emitted with the name of a setting and the other arguments of
     `SettingControl.chosen`.
-    `textTyped` and `textTooLong` concern the text, `secondTyped` and `secondTooLong` the second.
+    `textTyped` is emitted with a text, and `textTooLong` with an error message and the first part
+    of the rejected text; the last argument of both is the text's setting ("text" or "second").
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
-    textTyped = Signal(str)
+    textTyped = Signal(str, str)
     leaveRequested = Signal()
-    textTooLong = Signal(str, str)
-    secondTyped = Signal(str)
-    secondTooLong = Signal(str, str)
+    textTooLong = Signal(str, str, str)
     partChosen = Signal(str)
     imageRequested = Signal()
     settingChosen = Signal(str, object, bool, bool)
@@ -309,32 +308,31 @@ class SettingsBar(QWidget):
     # ------------------------------------------------------------------ building
 
     def _build_text(self) -> Any:
-        self.sentence = InputTextEdit()
+        self.sentence, self.problem = self._create_text_edit("text")
         self.sentence.setMinimumWidth(SENTENCE_WIDTH_PX)
-        self.sentence.textChanged.connect(self._emit_text)
-        self.sentence.textLimitExceeded.connect(self.textTooLong)
-        self.sentence.leaveRequested.connect(self.leaveRequested)
-        self.problem = ProblemLabel()
-        self.problem.linkActivated.connect(partial(self._request_fix, "text"))
         column = column_layout(spacing=4)
         parts = (self._build_second_text(), self._build_image_choice())
         for widget in (self.sentence, self.problem, *parts):
             column.addWidget(widget)
         return column
 
+    def _create_text_edit(self, name: str) -> tuple[InputTextEdit, ProblemLabel]:
+        """Create the text box for a text setting, and the label for its problems."""
+        edit, problem = InputTextEdit(), ProblemLabel()
+        edit.textChanged.connect(lambda: self.textTyped.emit(edit.toPlainText(), name))
+        edit.textLimitExceeded.connect(lambda *report: self.textTooLong.emit(*report, name))
+        edit.leaveRequested.connect(self.leaveRequested)
+        problem.linkActivated.connect(lambda _link: self.remedyRequested.emit(name))
+        return edit, problem
+
     def _build_second_text(self) -> QWidget:
         self.second_part = QWidget()
         column = column_layout(self.second_part, (0, 0, 0, 0), spacing=4)
         self.second_label = PlainLabel()
         self.second_label.setProperty("role", "quiet")
-        self.second = InputTextEdit()
+        self.second, self.second_problem = self._create_text_edit("second")
         self.second.setObjectName("second text")
-        self.second.textChanged.connect(self._emit_second_text)
-        self.second.textLimitExceeded.connect(self.secondTooLong)
-        self.second.leaveRequested.connect(self.leaveRequested)
         self.second_label.setBuddy(self.second)
-        self.second_problem = ProblemLabel()
-        self.second_problem.linkActivated.connect(partial(self._request_fix, "second"))
         for widget in (self.second_label, self.second, self.second_problem):
             column.addWidget(widget)
         self.second_part.hide()
@@ -554,15 +552,6 @@ class SettingsBar(QWidget):
     def open_more(self) -> None:
         """Open the editor with the settings that do not have their own button."""
         self.chips[CHIPS[-1].settings[0]].setChecked(True)
-
-    def _request_fix(self, name: str, _link: str) -> None:
-        self.remedyRequested.emit(name)
-
-    def _emit_text(self) -> None:
-        self.textTyped.emit(self.sentence.toPlainText())
-
-    def _emit_second_text(self) -> None:
-        self.secondTyped.emit(self.second.toPlainText())
 
     def _choose_part(self, index: int) -> None:
         self.partChosen.emit(self.part.itemData(index))
