@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,6 +80,26 @@ def test_where_a_matrix_stops_being_one_is_said(text: str, said: str) -> None:
     with pytest.raises(InputError) as refused:
         masks.parse_mask(text)
     assert (refused.value.field, refused.value.sentence) == ("own_mask", said)
+
+
+BAND = np.tri(4, dtype=bool) & ~np.tri(4, k=-2, dtype=bool)
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "window"),
+    [
+        (np.tri(4), MaskKind.CAUSAL, 0),
+        (np.ones((1, 1)), MaskKind.CAUSAL, 0),
+        (np.ones((4, 4)), MaskKind.NONE, 0),
+        (np.ones((2, 4)), MaskKind.NONE, 0),
+        (BAND, MaskKind.WINDOW, 2),
+        (BAND[:, ::-1], MaskKind.OWN, 0),
+        (np.tri(2, 4), MaskKind.OWN, 0),
+        (np.zeros((4, 4)), MaskKind.OWN, 0),
+    ],
+)
+def test_the_kind_of_a_mask_is_recognized(cells: np.ndarray, kind: MaskKind, window: int) -> None:
+    assert masks.classify_mask(cells.astype(bool)) == (kind, window)
 
 
 def test_a_matrix_of_another_size_is_refused() -> None:

@@ -285,6 +285,19 @@ def unpack_own_mask(
     raise InputError(field, sentence, remedy)
 
 
+def classify_mask(allowed: np.ndarray) -> tuple[MaskKind, int]:
+    """Return the kind of a mask [query, key], and the size of its sliding window or 0."""
+    causal = np.tri(len(allowed), dtype=bool)
+    if np.array_equal(allowed, causal):
+        return MaskKind.CAUSAL, 0
+    if allowed.all():
+        return MaskKind.NONE, 0
+    window = int(allowed[-1].sum())
+    if window and np.array_equal(allowed, causal & ~np.tri(len(allowed), k=-window, dtype=bool)):
+        return MaskKind.WINDOW, window
+    return MaskKind.OWN, 0
+
+
 def parse_mask(text: str) -> BooleanMatrix:
     """Parse a matrix from rows of 0s and 1s, which may be separated by spaces or commas.
 

@@ -302,6 +302,8 @@ def recognize_mask_rule(
 ) -> LayerMask | None:
     """Recognize the rule of a mask from some whole rows and the edges of every row.
 
+    Unlike `classify_mask`, this function also supports texts for which a whole mask is too large.
+
     Parameters
     ----------
     allows : callable

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
 from visualizer.attention.captured_layers import WeightSample
 from visualizer.attention.captured_run import create_layered_run
+from visualizer.attention.masks import classify_mask
 from visualizer.attention.saved_numbers import captured_numbers
 from visualizer.attention.spec import BooleanMatrix, Dtype, MaskKind
 from visualizer.attention.stage_computation import repeat_for_heads
@@ -241,22 +242,16 @@ def _separate_mask(call: AttentionCall, parts: list[Tensor]) -> ScoreAdditions:
             bias = bias + part
     bias = bias.where(allowed, 0)
     whole = bias.expand(call.weights.shape[1:]) if bool(bias.any()) else None
-    return ScoreAdditions(_classify_mask(allowed), whole)
+    return ScoreAdditions(_layer_mask_of(allowed), whole)
 
 
-def _classify_mask(allowed: Tensor) -> LayerMask:
+def _layer_mask_of(allowed: Tensor) -> LayerMask:
     """Classify a mask of allowed cells, [1 or head, query, key]; if heads differ, as no mask."""
-    queries, keys = allowed.shape[-2:]
     cells = allowed[0].numpy()
     if cells.all() or not bool((allowed == allowed[:1]).all()):  # differs by head
         return LayerMask()
-    causal = np.tri(queries, keys, dtype=bool)
-    window = int(cells[-1].sum())
-    if queries == keys and (cells == causal).all():
-        return LayerMask(MaskKind.CAUSAL)
-    if queries == keys and (cells == (causal & ~np.tri(queries, k=-window, dtype=bool))).all():
-        return LayerMask(MaskKind.WINDOW, window=window)
-    return LayerMask(MaskKind.OWN, BooleanMatrix.of(cells))
+    kind, window = classify_mask(cells)
+    return LayerMask(kind, BooleanMatrix.of(cells) if kind is MaskKind.OWN else None, window)
 
 
 def _softcap_of(call: AttentionCall) -> float:

@@ -19,6 +19,7 @@ from visualizer.attention.importers.tensor_file_listing import (
     natural_order_key,
     unreadable_file_error,
 )
+from visualizer.attention.masks import classify_mask
 from visualizer.attention.mechanisms import (
     MECHANISM_TITLES,
     Mechanism,
@@ -286,20 +287,19 @@ def _apply_mask(
 ) -> tuple[AttentionSpec, str]:
     """Return a spec with a mask [query, key], preferably of a known kind, and a notice."""
     size, allowed = len(forbidden), ~forbidden
-    if np.array_equal(allowed, np.tri(size, dtype=bool)):
-        return replace(spec, mask=MaskKind.CAUSAL), ""
-    if allowed.all():
-        return replace(spec, mask=MaskKind.NONE), "Its mask allows all keys."
-    window = int(allowed[-1].sum())
-    band = np.tri(size, dtype=bool) & ~np.tri(size, k=-window, dtype=bool)
-    if window and np.array_equal(allowed, band):
+    kind, window = classify_mask(allowed)
+    if kind is MaskKind.CAUSAL:
+        return replace(spec, mask=kind), ""
+    if kind is MaskKind.NONE:
+        return replace(spec, mask=kind), "Its mask allows all keys."
+    if kind is MaskKind.WINDOW:
         notice = f"Its mask is a sliding window of {format_count(window, 'token')}."
-        return replace(spec, mask=MaskKind.WINDOW, window=window), notice
+        return replace(spec, mask=kind, window=window), notice
     notice = "Its mask is used as a custom mask."
     if tokens and tokens < size:
         allowed = allowed[:tokens, :tokens]
         notice = f"Its mask for {size:,} tokens was cut to {tokens:,} and is used as a custom mask."
-    return replace(spec, mask=MaskKind.OWN, own_mask=BooleanMatrix.of(allowed)), notice
+    return replace(spec, mask=kind, own_mask=BooleanMatrix.of(allowed)), notice
 
 
 def _fitting_heads(base: AttentionSpec, d_out: int) -> int:
