@@ -15,7 +15,7 @@ from visualizer.attention.display_transforms import (
     WeightTransform,
     aggregate_heads,
     drop_first_key,
-    weight_by_value_norm,
+    weight_by_norms,
 )
 
 if TYPE_CHECKING:
@@ -238,10 +238,12 @@ class CachedTensor:
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
             made = self.cached_reduction(transform, lambda own: CachedTensor(drop_first_key(own)))
             return made
-        vectors = values.tensor.detach()
-        own = self.tensor.detach()
+        vectors, own = values, self.tensor.detach()
         made = cached_result_for_values(
-            values, self, transform, lambda: CachedTensor(weight_by_value_norm(own, vectors))
+            values,
+            self,
+            transform,
+            lambda: CachedTensor(weight_by_norms(own, vectors.row_lengths())),
         )
         return made
 

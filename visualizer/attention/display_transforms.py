@@ -38,11 +38,6 @@ def drop_first_key(weights: Tensor) -> Tensor:
     return left
 
 
-def weight_by_value_norm(weights: Tensor, values: Tensor) -> Tensor:
-    """Multiply each weight by the norm of its key's value vector, [..., query, key]."""
-    return weight_by_norms(weights, values.norm(dim=-1))
-
-
 def weight_by_norms(weights: Tensor, lengths: Tensor) -> Tensor:
     """Multiply each weight by the norm [..., key] of its key's value vector."""
     return weights * lengths.unsqueeze(-2)

@@ -182,8 +182,8 @@ MAX_FULL_MATRIX_BYTES = 2**29
 MIN_BLOCKWISE_BYTES = 2**26
 """Maximum size, in bytes, of matrices that are always held in full; blocks would save nothing."""
 
-# Share of the free memory that a trace may use, so that the machine stays responsive.
 USABLE_MEMORY_SHARE = 0.75
+"""Fraction of the free memory that a trace may use, so that the machine stays responsive."""
 
 
 class Run(Struct, frozen=True, eq=False):
@@ -349,9 +349,12 @@ def should_compute_blockwise(texts: Texts, spec: AttentionSpec, device: Device) 
     size = matrix_bytes(spec, tokens, count)
     if not MIN_BLOCKWISE_BYTES < size <= MAX_FULL_MATRIX_BYTES:
         return size > MAX_FULL_MATRIX_BYTES
-    return estimate_bytes(
-        spec, tokens, count
-    ) > USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
+    return estimate_bytes(spec, tokens, count) > usable_bytes(device)
+
+
+def usable_bytes(device: Device) -> float:
+    """Return the part of a device's free memory that a trace may use."""
+    return USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
 
 
 def _min_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
@@ -414,16 +417,14 @@ def _compute_trace(
         if device is not Device.CPU:
             raise torch.OutOfMemoryError from error
         if pool is None:
-            raise _too_large_error(
-                texts, spec, USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
-            ) from error
+            raise _too_large_error(texts, spec, usable_bytes(device)) from error
     # Only now are the error and the stages that it references freed and returned to the pool.
     pool.release()
     return _compute_trace(texts, spec, device, previous, None)
 
 
 def _ensure_memory(needed: int, device: Device, pool: BufferPool | None) -> None:
-    if needed <= USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device):
+    if needed <= usable_bytes(device):
         return
     if pool is None or not pool.free_bytes:
         raise MemoryError

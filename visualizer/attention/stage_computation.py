@@ -301,9 +301,7 @@ def _mix_sums(
 COMPUTATIONS: dict[Operation, Callable[..., Tensor]] = {
     Operation.INPUT_VECTORS: lambda work, stage: work.given,  # token d_in
     Operation.POSITION_VECTORS: _position_vectors,  # token d_in
-    Operation.ADD_POSITION: lambda work, stage, embedding, position: (
-        embedding + position
-    ),  # token d_in
+    Operation.ADD_POSITION: _add_vectors,  # token d_in
     Operation.INPUT_PROJECTION: _project_input,  # head token d_head
     Operation.UNPROJECTED_INPUT: _split_heads,  # head token d_head
     Operation.ROTARY_POSITION: _rotate_heads,  # head token d_head

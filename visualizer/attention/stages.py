@@ -64,7 +64,7 @@ LAYER_STAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "normed_latent_queries": (LATENT_AXES, "", "normalized latents of the queries"),
     "latent_keys": (LATENT_AXES, "", "one low-rank vector per token, the input of keys and values"),
     "normed_latent_keys": (LATENT_AXES, "", "normalized latents of keys and values"),
-    "shared_keys": (LATENT_AXES, "", "columns of the keys for all heads, before rotary embedding"),
+    "shared_keys": (LATENT_AXES, "", "key columns shared by all heads, before rotary embedding"),
     "projected_queries": (HEAD_AXES, "", "queries before positional encoding"),
     "projected_keys": (HEAD_AXES, "", "keys before positional encoding"),
     "normed_queries": (HEAD_AXES, "", "normalized queries"),

@@ -236,13 +236,13 @@ def device_choices() -> dict[tuple[Device, Dtype], DeviceChoice]:
 def _resolve_device_choices() -> dict[tuple[Device, Dtype], DeviceChoice]:
     load_torch_library()
     from visualizer.attention import device as attention_device
-    from visualizer.attention.run import USABLE_MEMORY_SHARE
+    from visualizer.attention.run import usable_bytes
 
     places = {}
     for device, dtype in product(Device, Dtype):
         where, notice = attention_device.resolve_device(device, dtype)
         sentence = notice or f"Runs in {dtype} on {attention_device.DEVICE_NAMES[where]}."
-        room = round(USABLE_MEMORY_SHARE * attention_device.free_device_bytes(where))
+        room = round(usable_bytes(where))
         places[device, dtype] = DeviceChoice(sentence, room)
     return places
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention import device
 from visualizer.attention.captured_attention import (
     MAX_LAYERS,
     MAX_TOKENS,
@@ -25,7 +24,7 @@ from visualizer.attention.importers.tensor_file_listing import (
     natural_order_key,
     unreadable_file_error,
 )
-from visualizer.attention.run import USABLE_MEMORY_SHARE
+from visualizer.attention.run import usable_bytes
 from visualizer.attention.spec import MAX_VALUES, Device
 from visualizer.attention.token_labels import label_tokens
 from visualizer.errors import system_error_reason
@@ -144,7 +143,7 @@ def _check_sizes(sizes: tuple[int, int, int, int], count: int) -> None:
             raise unreadable_file_error(
                 f"Attention of shape {shape} has {size:,} {name}; the maximum is {largest:,}."
             )
-    free = USABLE_MEMORY_SHARE * device.free_device_bytes(Device.CPU)
+    free = usable_bytes(Device.CPU)
     if MEMORY_COPIES * count > free:
         needed = f"{MEMORY_COPIES * count / 2**30:,.1f} GiB of memory"
         raise unreadable_file_error(
