@@ -16,15 +16,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QImage, QPainter
 
 from tests.support.examples import examples
-from tests.support.hand_made_panels import (
-    LOG,
-    ROW_SCALE,
-    SIGNED,
-    UNIT,
-    a_board,
-    a_heatmap,
-    axis,
-)
+from tests.support.hand_made_panels import LOG, ROW_SCALE, SIGNED, UNIT, a_board, a_heatmap, axis
 from visualizer.heatmap import board_placement
 from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis
 from visualizer.heatmap.board_arrangement import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.screens import present, resolved
-from tests.support.small_runs import EVERYTHING, a_run, board, panel
+from tests.support.small_runs import a_run, board, panel
 from visualizer.attention.spec import MaskKind, NormalisationKind
 from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.heatmap.board import Board
@@ -18,24 +18,6 @@ from visualizer.session.zoom_ranges import ZoomRange
 
 SEVEN = a_run("a b c d e f g", d_in=3, d_out=4)
 THREE = board(a_run("a b c"), stages=frozenset({"input", "scores", "weights"}))
-
-
-@pytest.mark.parametrize("stage", ["weights", "scores", "masked", "context", "input"])
-@pytest.mark.parametrize("text", [0, 1])
-def test_a_pooled_cell_is_the_cell_that_determines_its_colour(stage: str, text: int) -> None:
-    run = a_run("a b c d e f g", "h i j k l m n", d_in=7, d_out=14)
-    view = View(stages=EVERYTHING, room=4, text=text)
-    pooled = board(run, room=4, text=text)
-    for heatmap in (heatmap for heatmap in pooled.heatmaps if heatmap.stage == stage):
-        head = () if heatmap.head is None else (heatmap.head,)
-        numbers = run.trace.read(stage, (text, *head))
-        rows, columns = heatmap.rows.block, heatmap.columns.block
-        assert heatmap.is_pooled
-        for row, column in np.ndindex(heatmap.values.shape):
-            first = Cell(stage, (*head, row * rows, column * columns))
-            *_, down, right = displayed_cell(resolved(run, view), pooled, first).place
-            assert (down // rows, right // columns) == (row, column)
-            assert numbers[down, right] == heatmap.values[row, column]
 
 
 def test_a_pooled_cell_without_a_number_is_a_cell_without_a_number() -> None:

@@ -92,12 +92,7 @@ def test_only_numbers_below_1_omit_the_leading_zero() -> None:
     assert formats([[0.25, -0.75]]) == [bare, two, three, four]
     assert bare.write(-0.256) == "−.26"
     assert formats([[0.25, -1.25]]) == [one, two, three, four]
-    assert formats([[0.25, 1.25]], is_share=True) == [
-        one,
-        two,
-        three,
-        four,
-    ]  # as after dropout
+    assert formats([[0.25, 1.25]], is_share=True) == [one, two, three, four]  # as after dropout
 
 
 def test_large_numbers_need_fewer_decimals() -> None:

@@ -188,9 +188,8 @@ def test_a_very_long_word_leaves_room_for_its_number(hand: Hand) -> None:
     hand.until(lambda: hand.window.panes["Explain"].terms.height() > 40)
     pane = hand.window.panes["Explain"]
     beyond = pane.terms.width() - pane.scroll_area.viewport().width()
-    assert beyond <= min(
-        60, pane.scroll_area.horizontalScrollBar().maximum()
-    )  # wide fonts need a little
+    # Wide fonts need a little more room.
+    assert beyond <= min(60, pane.scroll_area.horizontalScrollBar().maximum())
     assert hand.window.width() == width
 
 

@@ -119,9 +119,8 @@ def test_the_sides_of_a_diverging_map_are_distinguishable(
     name: str, theme: Theme, eyes: str
 ) -> None:
     seen = oklab(shades(name, theme), eyes)
-    apart = np.linalg.norm(seen - seen[::-1], axis=1)[
-        MAX_COLOUR_INDEX // 2 :: -1
-    ]  # outwards from 0
+    outwards_from_0 = slice(MAX_COLOUR_INDEX // 2, None, -1)
+    apart = np.linalg.norm(seen - seen[::-1], axis=1)[outwards_from_0]
     assert (np.diff(apart) > -0.005).all()
     assert apart[MAX_COLOUR_INDEX // 8] > 0.05
     assert apart[-1] > 0.25
@@ -190,9 +189,8 @@ def test_a_masked_cell_differs_from_a_weight_of_0_and_from_an_empty_cell(
 @pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, *THEMED])
 def test_numbers_can_be_read_on_every_colour(name: str, theme: Theme) -> None:
     grounds = luminance(channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1]))
-    ink = np.where(
-        dark_text_entries(name, theme)[: MAX_COLOUR_INDEX + 1], 0.0, 1.0
-    )  # black or white
+    is_black = dark_text_entries(name, theme)[: MAX_COLOUR_INDEX + 1]
+    ink = np.where(is_black, 0.0, 1.0)
     high, low = np.maximum(ink, grounds), np.minimum(ink, grounds)
     assert ((high + 0.05) / (low + 0.05)).min() >= 4.5
 

@@ -42,12 +42,7 @@ class Painted:
     """One panel, painted on an image."""
 
     def __init__(
-        self,
-        heatmap: Heatmap,
-        cell: float,
-        theme: Theme = LIGHT,
-        ratio: float = 1,
-        **fields: Any,
+        self, heatmap: Heatmap, cell: float, theme: Theme = LIGHT, ratio: float = 1, **fields: Any
     ) -> None:
         self.theme, self.ratio, self.heatmap = theme, ratio, heatmap
         rows, columns = heatmap.values.shape

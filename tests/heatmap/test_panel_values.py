@@ -385,11 +385,6 @@ def test_a_drawn_cell_is_the_cell_that_determines_its_number(given_: Looked) -> 
             assert numbers[row, column] == pytest.approx(shown_number, rel=1e-5, abs=1e-7)
 
 
-def test_movement_without_a_cell_leads_to_the_first_visible_cell() -> None:
-    shown = a_board(zoom=ZoomRange(range(4, 8), range(6, 9)))
-    assert move_cursor(shown, None, 1, 0) == Cell("weights", (0, 4, 6))
-
-
 @pytest.mark.parametrize("fold", HeadAggregate)
 def test_movement_includes_the_rows_of_aggregated_heads(fold: HeadAggregate) -> None:
     shown = a_board(folds=frozenset(HeadAggregate))
@@ -439,9 +434,7 @@ def test_texts_side_by_side_have_a_head_even_if_only_aggregates_are_shown() -> N
     assert [(heatmap.leading, heatmap.head) for heatmap in shown.heatmaps] == [((0,), 0), ((1,), 0)]
 
 
-def test_coarse_rows_are_within_their_own_range(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_coarse_rows_are_within_their_own_range(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)

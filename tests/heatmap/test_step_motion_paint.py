@@ -19,11 +19,7 @@ from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.colour_mapping import colour_indices, colour_table
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlights import present_highlights
-from visualizer.heatmap.step_motion_paint import (
-    MovingCells,
-    moving_cells,
-    painted_area,
-)
+from visualizer.heatmap.step_motion_paint import MovingCells, moving_cells, painted_area
 from visualizer.heatmap.step_motion_phases import ease
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.view import View

@@ -14,11 +14,7 @@ from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
 from visualizer.explanations.explain import explain
-from visualizer.heatmap.highlights import (
-    HighlightBlock,
-    HighlightedStep,
-    present_highlights,
-)
+from visualizer.heatmap.highlights import HighlightBlock, HighlightedStep, present_highlights
 from visualizer.heatmap.step_motion_paths import (
     MAX_BLOCK_PARTS,
     MAX_PATHS,

@@ -94,15 +94,6 @@ def test_arrow_keys_move_from_drawn_cell_to_drawn_cell(hand: Hand) -> None:
     assert seen == [(0, 0), (1, 0), (2, 0), (2, 1)]
 
 
-def test_movement_from_a_hidden_stage_starts_at_the_first_stage(hand: Hand) -> None:
-    hand.click_cell(Cell("context", (0, 1, 0)))
-    hand.toggle_stage("context")
-    hand.settle()
-    hand.board.setFocus()
-    hand.key(Qt.Key.Key_Right)
-    assert hand.window.workspace.view.pinned == Cell("scores", (0, 0, 0))
-
-
 # ---------------------------------------------------------------------------------- the pointer
 
 

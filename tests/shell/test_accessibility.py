@@ -111,10 +111,7 @@ def test_every_widget_that_paints_itself_has_a_role(qapp: QApplication) -> None:
         if module.name.endswith(WIDGET_MODULES):
             import_module(module.name)
     painting = [kind for kind in _derived(QWidget) if "paintEvent" in vars(kind)]
-    assert {BoardView, AttentionLinesView, MinimapWidget} <= {
-        *painting,
-        *_derived(BoardCanvas),
-    }
+    assert {BoardView, AttentionLinesView, MinimapWidget} <= {*painting, *_derived(BoardCanvas)}
     lacking = [
         kind.__name__
         for kind in painting

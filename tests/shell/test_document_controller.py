@@ -49,11 +49,7 @@ from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
 from visualizer.shell import document_controller, document_recovery
 from visualizer.shell.commands import RECENT_MENU
-from visualizer.shell.document_io import (
-    NUMBERS_GONE_NOTICE,
-    WriteResult,
-    write_saved_document,
-)
+from visualizer.shell.document_io import NUMBERS_GONE_NOTICE, WriteResult, write_saved_document
 from visualizer.widgets import app_settings
 from visualizer.widgets.app_settings import user_data_folder
 
@@ -1103,9 +1099,8 @@ def test_exported_numbers_are_dropped_and_opened_as_their_document(
     at_rest(hand)
     hand.settle()
     assert hand.window.workspace.document == OWN
-    assert (
-        hand.window.controllers.document_controller.path is None
-    )  # saving does not overwrite the exported file
+    # Saving does not overwrite the exported file.
+    assert hand.window.controllers.document_controller.path is None
     assert not hand.window.isWindowModified()
 
 

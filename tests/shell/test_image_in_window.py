@@ -252,9 +252,8 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     strip_of(hand)
     notice = hand.window.settings_bar.captured.notice
     assert "computed when the document was saved" in words(notice)
-    hand.window.controllers.head_edit_controller.toggle_ablation(
-        0, 1
-    )  # this requires processing the image again
+    # This requires processing the image again.
+    hand.window.controllers.head_edit_controller.toggle_ablation(0, 1)
     setup = hand.window.settings_bar
     hand.until(setup.image_problem.isVisible)
     assert words(setup.image_problem).startswith("Image not found: “noise.png” in ")

@@ -647,10 +647,7 @@ def test_a_model_waits_for_a_text(hand: Hand, folder: Path) -> None:
 
 
 def test_stages_that_cannot_be_inferred_are_omitted_with_a_notice(
-    hand: Hand,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    hand: Hand, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def break_(*given: object) -> None:
         raise RuntimeError("odd")

@@ -234,9 +234,7 @@ def test_words_that_are_picked_become_the_text(continuing: Continuing) -> None:
             at = end
 
 
-def test_a_text_that_is_typed_is_not_replaced_by_what_was_generated(
-    continuing: Continuing,
-) -> None:
+def test_a_text_that_is_typed_is_not_replaced_by_what_was_generated(continuing: Continuing) -> None:
     hand, controller = continuing.hand, continuing.controller
     controller.pick(9)
     continuing.rest()

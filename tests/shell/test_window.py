@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import (
-    QApplication,
-    QComboBox,
-    QDoubleSpinBox,
-    QSlider,
-    QSpinBox,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QComboBox, QDoubleSpinBox, QSlider, QSpinBox, QWidget
 
 from tests.support.window_input import CONTROL, SHIFT, Hand, words
 from visualizer.attention.spec import DropoutMode

@@ -48,12 +48,7 @@ class CausalAttention(nn.Module):
     mask: Tensor
 
     def __init__(
-        self,
-        d_in: int,
-        d_out: int,
-        context_length: int,
-        dropout: float,
-        qkv_bias: bool = False,
+        self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False
     ) -> None:
         super().__init__()
         self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)

@@ -17,13 +17,7 @@ from visualizer.attention.run import Run, run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, MaskKind, NumberMatrix
 from visualizer.documents.document_file import DOCUMENT_SUFFIX, document_bytes
 from visualizer.documents.schema import SCHEMA_VERSION
-from visualizer.models.model_source import (
-    CutEdges,
-    HeadEdit,
-    HeadEditKind,
-    ImageFile,
-    ModelSource,
-)
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ImageFile, ModelSource
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit

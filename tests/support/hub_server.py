@@ -77,10 +77,7 @@ def _described(content: bytes) -> dict[str, Any]:
     git = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
     described: dict[str, Any] = {"size": len(content), "blobId": git.hexdigest()}
     if len(content) >= LARGE:
-        described["lfs"] = {
-            "size": len(content),
-            "sha256": hashlib.sha256(content).hexdigest(),
-        }
+        described["lfs"] = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     return described
 
 

@@ -92,11 +92,7 @@ READERS: tuple[tuple[type | tuple[type, ...], str, Reader], ...] = (
     (
         QWidget,
         "named",
-        lambda widget: (
-            widget.toolTip(),
-            widget.accessibleName(),
-            widget.accessibleDescription(),
-        ),
+        lambda widget: (widget.toolTip(), widget.accessibleName(), widget.accessibleDescription()),
     ),
     (QWidget, "style", QWidget.styleSheet),
     ((QLabel, QLineEdit, QAbstractButton, QAction), "text", lambda thing: thing.text()),
@@ -111,16 +107,8 @@ READERS: tuple[tuple[type | tuple[type, ...], str, Reader], ...] = (
         "written",
         lambda edit: (edit.toPlainText(), edit.document().isUndoAvailable()),
     ),
-    (
-        QComboBox,
-        "chosen",
-        lambda box: (box.currentIndex(), box.count(), box.currentText()),
-    ),
-    (
-        QAbstractSlider,
-        "value",
-        lambda slider: (slider.value(), slider.minimum(), slider.maximum()),
-    ),
+    (QComboBox, "chosen", lambda box: (box.currentIndex(), box.count(), box.currentText())),
+    (QAbstractSlider, "value", lambda slider: (slider.value(), slider.minimum(), slider.maximum())),
     (QTimer, "active", QTimer.isActive),
 )
 """Traits that are read from visible objects: their types, the name of the trait, and a function."""

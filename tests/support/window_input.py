@@ -224,10 +224,7 @@ class Hand:
         kind = QStyle.ComplexControl.CC_Slider
         groove, handle = (
             style.subControlRect(kind, option, part, slider)
-            for part in (
-                QStyle.SubControl.SC_SliderGroove,
-                QStyle.SubControl.SC_SliderHandle,
-            )
+            for part in (QStyle.SubControl.SC_SliderGroove, QStyle.SubControl.SC_SliderHandle)
         )
         span = groove.width() - handle.width()
         left = QStyle.sliderPositionFromValue(slider.minimum(), slider.maximum(), value, span)

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QFont, QFontMetricsF
 
 from visualizer.widgets.fonts import scaled_font
-from visualizer.widgets.labels import (
-    ELLIPSIS,
-    CaptionLabel,
-    elide_html,
-    html_to_text,
-    wrap_html,
-)
+from visualizer.widgets.labels import ELLIPSIS, CaptionLabel, elide_html, html_to_text, wrap_html
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot

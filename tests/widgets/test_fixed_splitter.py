@@ -30,9 +30,7 @@ def splitter(qtbot: QtBot) -> FixedSplitter:
     return made
 
 
-def test_a_hidden_widget_keeps_its_width_while_another_is_dragged(
-    splitter: FixedSplitter,
-) -> None:
+def test_a_hidden_widget_keeps_its_width_while_another_is_dragged(splitter: FixedSplitter) -> None:
     part = splitter.widget(2)
     assert part
     part.hide()

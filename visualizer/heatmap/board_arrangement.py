@@ -160,13 +160,7 @@ class BoardMeasures:
         Device pixels per logical pixel.
     """
 
-    def __init__(
-        self,
-        board: Board,
-        width: float,
-        height: float,
-        pixel_ratio: float,
-    ) -> None:
+    def __init__(self, board: Board, width: float, height: float, pixel_ratio: float) -> None:
         self.width, self.height, self.pixel_ratio = width, height, pixel_ratio
         self.scale = text_scale()
         self.line = font_metrics(12).height()

@@ -105,10 +105,7 @@ def _board_shape(board: Board) -> Hashable:
     distinct = {id(one): one for one in labels}
     numbers = {key: number for number, key in enumerate(distinct)}
     panels = tuple(
-        (
-            tuple(_panel_shape(heatmap, numbers) for heatmap in column),
-            len(shared_notes(column)),
-        )
+        (tuple(_panel_shape(heatmap, numbers) for heatmap in column), len(shared_notes(column)))
         for column in board.columns
     )
     return tuple(distinct.values()), panels

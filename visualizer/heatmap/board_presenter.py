@@ -12,11 +12,7 @@ from visualizer.heatmap.board import Board
 from visualizer.heatmap.cell_cursor import CellCursor, present_cursor
 from visualizer.heatmap.comparison_board_presenter import present_comparison_board
 from visualizer.heatmap.flow_presenter import present_flow, thumbnail_sources
-from visualizer.heatmap.highlights import (
-    Highlights,
-    highlight_pointed_cell,
-    present_highlights,
-)
+from visualizer.heatmap.highlights import Highlights, highlight_pointed_cell, present_highlights
 from visualizer.heatmap.panel_presenter import (
     PanelSource,
     SpreadPanelSource,
@@ -270,12 +266,7 @@ def present_board(resolved: ResolvedView, previous: Board) -> Board:
         for stage in resolved.shown_stages
     )
     current = resolved.leading if resolved.is_spread else None
-    return Board(
-        columns,
-        present_minimap(resolved, known),
-        resolved.zoom,
-        current,
-    )
+    return Board(columns, present_minimap(resolved, known), resolved.zoom, current)
 
 
 def _stage_panel_sources(resolved: ResolvedView, stage: Stage) -> Iterator[PanelSource]:

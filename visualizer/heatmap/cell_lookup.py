@@ -136,11 +136,7 @@ def masked_cells(
 
 
 def move_cursor(
-    board: Board,
-    cell: Cell | None,
-    down: int,
-    right: int,
-    asked: frozenset[str] = frozenset(),
+    board: Board, cell: Cell | None, down: int, right: int, asked: frozenset[str] = frozenset()
 ) -> Cell | None:
     """Move down or right by drawn cells, and across panel edges into the next head or stage.
 

@@ -128,9 +128,8 @@ def hatch_lines(
     edges = [(one.left(), one.top(), one.right(), one.bottom()) for one in areas]
     left, top, right, bottom = np.array(edges).T
     first = np.floor((left + top).min() / HATCH_SPACING_PX) * HATCH_SPACING_PX
-    for line in np.arange(
-        first, (right + bottom).max() + HATCH_SPACING_PX, HATCH_SPACING_PX
-    ):  # the points where x + y equals `line`
+    last = (right + bottom).max() + HATCH_SPACING_PX
+    for line in np.arange(first, last, HATCH_SPACING_PX):  # the points where x + y equals `line`
         starts, ends = np.maximum(left, line - bottom), np.minimum(right, line - top)
         crossed = starts < ends
         for start, end in _merge_segments(starts[crossed], ends[crossed]):

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QRect, QRectF, QSize, Qt
-from PySide6.QtGui import (
-    QAccessible,
-    QColor,
-    QGuiApplication,
-    QKeySequence,
-    QPainter,
-    QPen,
-)
+from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QKeySequence, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.format import format_short

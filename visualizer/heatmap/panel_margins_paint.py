@@ -157,9 +157,8 @@ def visible_labels(
     is_named = axis.is_token or step == 1
     step = step if is_named else next(round_ for round_ in _round_numbers() if round_ >= step)
     first = 0 if is_named else step - 1
-    first += (
-        math.ceil((axis.visible_range.start - first) / step) * step
-    )  # the same labels while the panel is panned
+    # The same labels while the panel is panned.
+    first += math.ceil((axis.visible_range.start - first) / step) * step
     return [(at, axis.labels[at]) for at in range(first, axis.visible_range.stop, step)]
 
 

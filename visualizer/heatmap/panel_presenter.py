@@ -10,12 +10,7 @@ from visualizer.attention.display_transforms import HeadAggregate, WeightTransfo
 from visualizer.attention.masks import MaskingSpec
 from visualizer.attention.stages import is_hatched
 from visualizer.explanations.step_context import row_sums
-from visualizer.heatmap.board import (
-    Heatmap,
-    HeatmapAxis,
-    numbered_labels,
-    pooling_note,
-)
+from visualizer.heatmap.board import Heatmap, HeatmapAxis, numbered_labels, pooling_note
 from visualizer.heatmap.cell_lookup import any_in_blocks, masked_cells
 from visualizer.heatmap.panel_colour_scale import ColourScale, choose_colour_scale, limit_masks
 from visualizer.session.cell_address import ComparedSide

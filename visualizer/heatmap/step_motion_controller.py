@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QVariantAnimation, Signal
 from PySide6.QtGui import QRegion
 
-from visualizer.heatmap.step_motion_paint import (
-    paint_empty_targets,
-    painted_area,
-    target_areas,
-)
-from visualizer.heatmap.step_motion_paths import (
-    ends_motion,
-    starts_motion,
-)
+from visualizer.heatmap.step_motion_paint import paint_empty_targets, painted_area, target_areas
+from visualizer.heatmap.step_motion_paths import ends_motion, starts_motion
 from visualizer.widgets.app_settings import is_motion_reduced
 
 if TYPE_CHECKING:

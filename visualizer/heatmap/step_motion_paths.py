@@ -18,11 +18,7 @@ from visualizer.session.zoom_ranges import row_role
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from visualizer.heatmap.highlights import (
-        BlockComputation,
-        HighlightBlock,
-        HighlightedStep,
-    )
+    from visualizer.heatmap.highlights import BlockComputation, HighlightBlock, HighlightedStep
     from visualizer.heatmap.step_motion_phases import MotionKind
 
 MOTION_MS = 200
@@ -103,9 +99,7 @@ def motion_paths(
     return tuple(parts if len(parts) <= MAX_PATHS else whole)
 
 
-def _pair_blocks(
-    computation: BlockComputation,
-) -> Iterator[tuple[HighlightBlock, HighlightBlock]]:
+def _pair_blocks(computation: BlockComputation) -> Iterator[tuple[HighlightBlock, HighlightBlock]]:
     """Pair inputs with the cells computed from them, and heads with their concatenated columns."""
     result = computation.result
     for source in computation.inputs:

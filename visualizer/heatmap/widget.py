@@ -55,12 +55,7 @@ from visualizer.heatmap.flow_cursor_paint import (
     panel_highlights,
 )
 from visualizer.heatmap.flow_headings_paint import layer_at, state_at
-from visualizer.heatmap.flow_hints import (
-    describe_layer_cell,
-    describe_token,
-    token_at,
-    tooltip_at,
-)
+from visualizer.heatmap.flow_hints import describe_layer_cell, describe_token, token_at, tooltip_at
 from visualizer.heatmap.flow_labels_paint import menu_place_of_flow, menu_place_of_labels
 from visualizer.heatmap.flow_motion_paint import flow_motion
 from visualizer.heatmap.flow_placement import place_flow
@@ -368,9 +363,8 @@ class BoardCanvas(CellScrollArea):
         painter = QPainter(self.viewport())
         offset = self.scroll_offset()
         seen = QRectF(event.rect()).translated(offset)
-        near = seen.adjusted(
-            -PANEL_MARGIN_PX, -PANEL_MARGIN_PX, PANEL_MARGIN_PX, PANEL_MARGIN_PX
-        )  # excludes other pages
+        far = PANEL_MARGIN_PX
+        near = seen.adjusted(-far, -far, far, far)  # excludes other pages
         slots = [slot for slot in self.board_layout.slots if slot.cells.intersects(near)]
         margin = 0 if self.board_layout.flow else 4
         wholes = [
@@ -522,10 +516,7 @@ class BoardCanvas(CellScrollArea):
 
 ENTER_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 ALL_HEADS = -1
-HEAD_KEYS = {
-    Qt.Key.Key_0: ALL_HEADS,
-    **{Qt.Key(Qt.Key.Key_1 + head): head for head in range(9)},
-}
+HEAD_KEYS = {Qt.Key.Key_0: ALL_HEADS, **{Qt.Key(Qt.Key.Key_1 + head): head for head in range(9)}}
 """Keys of the flow board, each with the head that it brings to the front."""
 TARGET_CURSORS = (Qt.CursorShape.ArrowCursor, Qt.CursorShape.PointingHandCursor)
 """Mouse cursors next to and over headings and tabs of the flow board."""

@@ -8,15 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from PySide6.QtCore import (
-    QChildEvent,
-    QEvent,
-    QObject,
-    QSize,
-    Qt,
-    QTimer,
-    Signal,
-)
+from PySide6.QtCore import QChildEvent, QEvent, QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QApplication,
@@ -276,7 +268,8 @@ class PaneDocks(QObject):
     ) -> None:
         super().__init__(window)
         self._window, self._finish = window, finish
-        self._seen: frozenset[str] = frozenset()
+        self.visible_pane_ids: frozenset[str] = frozenset()
+        """The ids of the visible panes; of tabbed panes, only the front one."""
         self._is_held = False
         self._filled: set[str] = set()
         """Ids of the panes with `opens_with` for which the last screen had content."""
@@ -387,12 +380,12 @@ class PaneDocks(QObject):
 
     def _toggle_pane(self, id_: str) -> None:
         """Close a pane if it is in front; otherwise, bring it to the front."""
-        if id_ in self._seen:
+        if id_ in self.visible_pane_ids:
             self.by_id[id_].hide()
             self._keep_widths()
         else:
             self.open(id_)
-        self.actions[id_].setChecked(id_ in self._seen)
+        self.actions[id_].setChecked(id_ in self.visible_pane_ids)
 
     def add_to_menu(self, menu: QMenu) -> None:
         """Add the panes' actions to a menu."""
@@ -400,18 +393,13 @@ class PaneDocks(QObject):
             menu.addAction(self.actions[pane.id])
 
     @property
-    def visible_pane_ids(self) -> frozenset[str]:
-        """The ids of the visible panes; of tabbed panes, only the front one."""
-        return self._seen
-
-    @property
     def _needed_pane_ids(self) -> frozenset[str]:
         """The ids of the panes that need up-to-date content."""
-        return self._seen | self._awaited
+        return self.visible_pane_ids | self._awaited
 
     def visible_panes(self) -> list[QWidget]:
         """List the widgets of the visible panes, in the order of `PANES`."""
-        return [self.panes[pane.id] for pane in PANES if pane.id in self._seen]
+        return [self.panes[pane.id] for pane in PANES if pane.id in self.visible_pane_ids]
 
     def open(self, id_: str) -> None:
         """Open a pane and bring its tab to the front."""
@@ -587,9 +575,10 @@ class PaneDocks(QObject):
     def _update_visible_panes(self, is_seen: bool) -> None:
         if not isValid(self._window):  # destroyed by Qt, for example if the display is gone
             return
-        pane = frozenset({self.sender().objectName()})
-        self._seen = self._seen | pane if is_seen else self._seen - pane
-        self.actions[self.sender().objectName()].setChecked(is_seen)
+        id_ = self.sender().objectName()
+        others = self.visible_pane_ids - {id_}
+        self.visible_pane_ids = others | {id_} if is_seen else others
+        self.actions[id_].setChecked(is_seen)
         for dock in self.docks.values():
             tabbed = self._window.tabifiedDockWidgets(dock)
             dock.show_title(all(other.isHidden() for other in tabbed))

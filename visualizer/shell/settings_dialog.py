@@ -185,8 +185,7 @@ class SettingsDialog(QDialog):
             "Where numbers are computed, for this document and new documents",
         )
         self.autosave = self._add_switch(
-            "Back up unsaved changes",
-            "After a crash, unsaved documents can be recovered",
+            "Back up unsaved changes", "After a crash, unsaved documents can be recovered"
         )
         self.device.valueChosen.connect(self.deviceChosen)
         self.autosave.clicked.connect(self.autosaveChosen)

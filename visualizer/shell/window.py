@@ -108,11 +108,7 @@ class MainWindow(QMainWindow):
     """Emitted when the heatmaps, or the start page that covers them, have been painted."""
 
     def __init__(
-        self,
-        workspace: Workspace,
-        program: Services,
-        lessons: LessonState,
-        window_on: WindowOn,
+        self, workspace: Workspace, program: Services, lessons: LessonState, window_on: WindowOn
     ) -> None:
         super().__init__()
         self.workspace = workspace
@@ -146,10 +142,7 @@ class MainWindow(QMainWindow):
         self.view_bar = ViewBar(self.actions_.by_id)
         self.compare_bar = ComparisonBar(self.actions_.by_id)
         self.playback_bar = PlaybackBar(self.actions_.by_id)
-        bars = (
-            *(self.settings_bar, self.view_bar),
-            *(self.mask_edit_bar, self.compare_bar),
-        )
+        bars = (*(self.settings_bar, self.view_bar), *(self.mask_edit_bar, self.compare_bar))
         self.controllers = Controllers(
             workspace,
             self,

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import (
-    QPushButton,
-    QStyle,
-    QStyleOptionButton,
-    QToolButton,
-)
+from PySide6.QtWidgets import QPushButton, QStyle, QStyleOptionButton, QToolButton
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

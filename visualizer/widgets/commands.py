@@ -203,24 +203,11 @@ class CommandMenus(Generic[ControllersT, StateT]):
         self._groups: dict[str, QActionGroup] = {}
         self._appearances: dict[str, CommandAppearance] = {}
         self.by_id = {command.id: self._create_action(command) for command in self._commands}
-        rows = [(self.by_id[command.id], command) for command in self._commands]
-        self._enabled_conditions = [
-            (action, row.is_enabled) for action, row in rows if row.is_enabled
-        ]
-        self._checked_conditions = [
-            (action, row.is_checked) for action, row in rows if row.is_checked
-        ]
-        self._appearance_functions = [
-            (action, row.appearance) for action, row in rows if row.appearance
-        ]
         self._conditions = StateConditions(
             condition
-            for row in (
-                self._enabled_conditions,
-                self._checked_conditions,
-                self._appearance_functions,
-            )
-            for _, condition in row
+            for row in self._commands
+            for condition in (row.is_enabled, row.is_checked, row.appearance)
+            if condition
         )
 
     def _create_action(self, command: Command[ControllersT, StateT]) -> CommandAction:
@@ -264,14 +251,14 @@ class CommandMenus(Generic[ControllersT, StateT]):
         """
         self._conditions.evaluate(state)
         results = self._conditions.results
-        for action, is_enabled in self._enabled_conditions:
-            action.setEnabled(results[is_enabled])
-        for action, is_checked in self._checked_conditions:
-            is_on = results[is_checked]
-            if is_on or not action.command.group:  # Qt unchecks the rest of a group
-                action.setChecked(is_on)
-        for action, appearance in self._appearance_functions:
-            self._apply_appearance(action, results[appearance], theme)
+        for row in self._commands:
+            action = self.by_id[row.id]
+            if row.is_enabled:
+                action.setEnabled(results[row.is_enabled])
+            if row.is_checked and (results[row.is_checked] or not row.group):
+                action.setChecked(results[row.is_checked])  # Qt unchecks the rest of a group
+            if row.appearance:
+                self._apply_appearance(action, results[row.appearance], theme)
 
     def _apply_appearance(
         self, action: CommandAction, appearance: CommandAppearance, theme: Theme

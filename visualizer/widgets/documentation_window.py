@@ -120,9 +120,7 @@ class PageBrowser(QTextBrowser):
         elif not QDesktopServices.openUrl(link):
             address = escape(link.toString())
             show_message(
-                self,
-                "Documentation",
-                f"Could not open a web browser. The address is:<br>{address}",
+                self, "Documentation", f"Could not open a web browser. The address is:<br>{address}"
             )
 
     # ------------------------------------------------------------------ search

@@ -297,9 +297,7 @@ class ElidedLabel(PlainLabel):
     """
 
     def __init__(
-        self,
-        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
-        lines: int = 1,
+        self, elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight, lines: int = 1
     ) -> None:
         super().__init__()
         self._elide, self._lines = elide, lines

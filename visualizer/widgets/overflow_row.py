@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QActionGroup
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QComboBox,
-    QMenu,
-    QSizePolicy,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QMenu, QSizePolicy, QToolButton, QWidget
 
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import plain_tooltip
