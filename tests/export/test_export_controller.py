@@ -251,10 +251,10 @@ def test_a_failed_image_is_reported_and_the_old_file_stays(
     path = tmp_path / "attention.png"
     path.write_bytes(b"old")
     answer(path)
-    press = hand.window.controllers.export_controller.exporter.ask
+    press = hand.window.controllers.export_controller.exporter.write_file
     monkeypatch.setattr(
         hand.window.controllers.export_controller.exporter,
-        "ask",
+        "write_file",
         lambda *asked: (monkeypatch.setattr(rasterization, "QImage", NoImage), press(*asked)),
     )
     export_by_hand(hand)
@@ -301,10 +301,10 @@ def test_the_window_lives_while_a_file_is_written(
 def test_a_second_export_is_ignored(hand: Hand, answer: Answer, slow: Slow, tmp_path: Path) -> None:
     snapshot = hand.window.workspace.snapshot
     assert snapshot
-    hand.window.controllers.export_controller.exporter.ask(
+    hand.window.controllers.export_controller.exporter.write_file(
         tmp_path / "a.npz", snapshot, FigureSettings()
     )
-    hand.window.controllers.export_controller.exporter.ask(
+    hand.window.controllers.export_controller.exporter.write_file(
         tmp_path / "b.npz", snapshot, FigureSettings()
     )
     slow.passes.set()

@@ -61,7 +61,7 @@ def go_on(window):
         kept = window.controllers.document_controller.autosave_controller._kept
         if kept and kept[0] is workspace.document and not exporter.is_working:
             os.write(1, b".")
-            exporter.ask(Path(sys.argv[1]), workspace.snapshot, FigureSettings(dpi=300))
+            exporter.write_file(Path(sys.argv[1]), workspace.snapshot, FigureSettings(dpi=300))
         workspace.change_view(zoom=None)
 
 

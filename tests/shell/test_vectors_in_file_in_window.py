@@ -113,7 +113,7 @@ def test_readings_drawings_and_exports_ended_at_random_leave_nothing_behind(
     def export() -> None:
         if workspace.snapshot and not exporter.is_working:
             name = f"{chance.randrange(9)}{chance.choice(('.png', '.svg', '.npz'))}"
-            exporter.ask(folder / name, workspace.snapshot, FigureSettings())
+            exporter.write_file(folder / name, workspace.snapshot, FigureSettings())
 
     def enlarge() -> None:
         window.controllers.view_controller.zoom(chance.choice((0.5, 2)), (4, 4))

@@ -195,7 +195,7 @@ class ExportController(QObject):
                 return
             self.folder = path.parent
             settings_of_file = replace(settings, suffix=path.suffix.lower())
-            self.exporter.ask(path, self.dialog.snapshot, settings_of_file.figure_settings)
+            self.exporter.write_file(path, self.dialog.snapshot, settings_of_file.figure_settings)
             self.dialog.accept()
 
     def _update_writing_state(self) -> None:

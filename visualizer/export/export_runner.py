@@ -58,7 +58,7 @@ class ExportRunner(QObject):
         self._worker.answered.connect(self._finish_request)
         self._worker.failed.connect(self._handle_error)
 
-    def ask(self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
+    def write_file(self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
         """Write a file; does nothing during another export."""
         self.start_writing(partial(_write_file, path, snapshot, figure_settings))
 

@@ -94,7 +94,7 @@ class FilmPlan(Struct, frozen=True):
 
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
         """Return the duration of each frame in units of `unit_ms`."""
-        steps = iter(durations(self.ends_ms, unit_ms))
+        steps = iter(round_durations(self.ends_ms, unit_ms))
         frame_durations, motion_units = [], 0
         for frame in self.frames:
             is_moving = frame.motion_progress is not None
@@ -105,7 +105,7 @@ class FilmPlan(Struct, frozen=True):
         return tuple(frame_durations)
 
 
-def durations(ends_ms: Sequence[float], unit_ms: int) -> tuple[int, ...]:
+def round_durations(ends_ms: Sequence[float], unit_ms: int) -> tuple[int, ...]:
     """Return the duration of each step in units of `unit_ms`; rounding errors do not accumulate."""
     ends = [0, *(max(step, round(ms / unit_ms)) for step, ms in enumerate(ends_ms, 1))]
     steps = [after - before for before, after in pairwise(ends)]
@@ -124,7 +124,8 @@ def rounding_note(settings: FigureSettings) -> str:
         for across, down in ((width, height), even)
     )
     name = "size" if height else "width"
-    return f"Animations require even sides, so the {name} changes from {given} to {rounded}."
+    requirement = "The width and height of an animation must be even"
+    return f"{requirement}, so the {name} changes from {given} to {rounded}."
 
 
 def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None) -> FilmPlan:

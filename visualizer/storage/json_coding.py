@@ -44,23 +44,23 @@ class JsonCoding:
     ----------
     names : mapping
         Types, keyed by name, that the modules of the structs import only for type checking.
-    left_out : mapping
+    unsaved_fields : mapping
         Fields that are not saved, keyed by struct; decoding sets them to their defaults.
     """
 
     def __init__(
-        self, names: Mapping[str, Any], left_out: Mapping[type, frozenset[str]] | None = None
+        self, names: Mapping[str, Any], unsaved_fields: Mapping[type, frozenset[str]] | None = None
     ) -> None:
         self._names = dict(names)
-        self._excluded_fields = left_out or {}
+        self._unsaved_fields = unsaved_fields or {}
         self._field_types: dict[type[Struct], dict[str, Any]] = {}
 
     def _saved_field_types(self, kind: type[Struct]) -> dict[str, Any]:
         """Return the saved fields of a struct and their types."""
         if kind not in self._field_types:
             hints = get_type_hints(kind, localns=self._names)
-            left_out = self._excluded_fields.get(kind, frozenset())
-            named = (name for name in kind.__struct_fields__ if name not in left_out)
+            unsaved = self._unsaved_fields.get(kind, frozenset())
+            named = (name for name in kind.__struct_fields__ if name not in unsaved)
             self._field_types[kind] = {name: hints[name] for name in named}
         return self._field_types[kind]
 

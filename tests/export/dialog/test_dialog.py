@@ -507,8 +507,7 @@ def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) 
     ("suffix", "said"),
     [
         (".csv", "byte order mark"),
-        (".npz", "reopened as this document"),
-        (".json", "reopened as this document"),
+        (".npz", "opened as a document"),
     ],
 )
 def test_the_note_of_a_format_is_shown(suffix: str, said: str, hand: Hand) -> None:
@@ -730,7 +729,7 @@ def test_an_export_can_be_cancelled(
     )
     assert snapshot
     assert not saving.isVisible()
-    hand.window.controllers.export_controller.exporter.ask(
+    hand.window.controllers.export_controller.exporter.write_file(
         tmp_path / "a.png", snapshot, FigureSettings()
     )
     hand.until(saving.isVisible)

@@ -52,14 +52,14 @@ class NumberField(QWidget):
     validated = Signal()
     """Emitted when the input becomes valid or invalid."""
 
-    def __init__(self, name: str, open_: str = "", *, is_whole: bool = False) -> None:
+    def __init__(self, name: str, empty_text: str = "", *, is_whole: bool = False) -> None:
         super().__init__()
-        self._is_whole, self._open = is_whole, open_
+        self._is_whole, self._empty_text = is_whole, empty_text
         self._low, self._high = 0.0, 0.0
         self._format: Callable[[float], str] = str
         self.box, self.problem = QLineEdit(), PlainLabel()
         self.box.setAccessibleName(name)
-        self.box.setPlaceholderText(open_)
+        self.box.setPlaceholderText(empty_text)
         self.problem.setProperty("role", "warning")
         self.problem.setWordWrap(True)
         self.problem.hide()
@@ -123,7 +123,7 @@ class NumberField(QWidget):
         """
         text = self.box.text().strip().replace(",", ".").replace("−", "-")
         if not text:
-            return bool(self._open), None
+            return bool(self._empty_text), None
         try:
             number = float(text)
         except ValueError:
@@ -136,7 +136,7 @@ class NumberField(QWidget):
     def _apply_input(self) -> None:
         is_valid, number = self._parse_input()
         range_text = f"from {self._format(self._low)} to {self._format(self._high)}"
-        or_empty = ", or empty" if self._open else ""
+        or_empty = ", or empty" if self._empty_text else ""
         kind = "a whole number " if self._is_whole else ""
         self._show_problem("" if is_valid else f"Must be {kind}{range_text}{or_empty}.")
         if is_valid:

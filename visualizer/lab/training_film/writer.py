@@ -14,7 +14,7 @@ from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper
 from visualizer.export.figures.figure_page import PAPER_THEMES, paint_text, text_height
 from visualizer.export.figures.rasterization import create_image, image_pixels
-from visualizer.export.film_plan import durations
+from visualizer.export.film_plan import round_durations
 from visualizer.export.films.film_writer import write_frames
 from visualizer.export.formats import (
     FORMATS,
@@ -174,7 +174,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
     def durations(self, unit_ms: int) -> tuple[int, ...]:
         """Return the number of time units for which each frame is shown."""
         ends = [self.film.settings.ms * (frame + 1) for frame in range(len(self))]
-        return durations(ends, unit_ms)
+        return round_durations(ends, unit_ms)
 
     def samples(self) -> list[int]:
         """Return the indices of a few frames that are spread over the training."""
