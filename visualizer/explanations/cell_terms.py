@@ -341,7 +341,7 @@ def copied_equation(writer: EquationWriter, how: str) -> EquationSide:
 
 
 def empty_row_equation() -> EquationSide:
-    """Write the share of a row without any weights."""
+    """Write the weight in a row in which all weights are 0."""
     return EquationSide([EquationPart("0, because the row is empty")], False)
 
 

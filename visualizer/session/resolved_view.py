@@ -173,12 +173,15 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         The stages that a prediction hides: the predicted one and all later ones.
     hovered, pinned : Cell or None
         The hovered and the pinned cell, if they exist in the run.
-    chosen, stages : frozenset of str
-        The requested stages, or the weights if the run has none of them; and the stages with a
-        panel, which also include the stage of the pinned cell, or are those on the flow board.
-    heads, drawn_heads : tuple of int
-        The heads with a row of panels, and the heads for panes that do not show aggregates: the
-        same, or all heads if only aggregates have a row.
+    chosen : frozenset of str
+        The requested stages that exist in the run, or the weights if none of them exists.
+    stages : frozenset of str
+        The stages with a panel: those of the flow board, or the chosen ones and the stage of the
+        pinned cell.
+    heads : tuple of int
+        The heads with a row of panels.
+    drawn_heads : tuple of int
+        The heads for panes that do not show aggregates: `heads`, or all heads if it is empty.
     folds : tuple of HeadAggregate
         The head aggregates with a row of panels.
     is_spread : bool
