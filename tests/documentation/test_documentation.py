@@ -92,6 +92,11 @@ def blocks(text: str, language: str) -> list[str]:
     return [block.code for block in blocks_of(text) if block.language == language]
 
 
+@pytest.mark.parametrize("name", TEXTS)
+def test_each_row_of_a_table_is_on_one_line(name: str) -> None:
+    assert not re.findall(r"^\|.*[^|\n]$", TEXTS[name], re.MULTILINE)
+
+
 INSTALLS, SERVES = "installs packages", "serves until it is stopped"
 NOT_RUN = {
     "README.md": {

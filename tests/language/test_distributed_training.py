@@ -178,10 +178,10 @@ def assert_watched(run: RunFolder) -> None:
         pytest.param("SIGTERM", 0, "143", "Stopped at step", marks=pytest.mark.release),
         pytest.param("SIGTERM", 1, "143", "Stopped at step", marks=pytest.mark.release),
         pytest.param(
-            "SIGKILL", 0, "-9", "process 2 of 2: another process of this training run exited",
+            "SIGKILL", 0, "-9", "process 2 of 2 stopped because another process",
             marks=pytest.mark.release,
         ),
-        ("SIGKILL", 1, "-9", "another process of this training run exited; stopped at step"),
+        ("SIGKILL", 1, "-9", "Another process of this training run exited. Stopped at step"),
     ],
 )  # fmt: skip
 def test_all_processes_end_and_the_run_can_continue(
