@@ -180,6 +180,13 @@ def test_every_view_can_be_shown(
     assert view.comparison or again.panel(BOARD_CONTENTS).board is shown.panel(BOARD_CONTENTS).board
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(2, 1), (1, 2)])
+def test_a_selected_key_is_explained_if_it_exists(queries: int, keys: int) -> None:
+    selection = TokenSelection(frozenset({1}), TokenRole.KEY)
+    shown = screen(a_run((1, 1, queries, keys)), tokens=selection)
+    assert (shown.panel(CELL_PANEL) is not None) == (keys > 1)
+
+
 @pytest.mark.parametrize("shape", [(1, 2, 6, 6), (1, 1, 6, 6), (1, 2, 5, 6), (3, 2, 6, 6)])
 @pytest.mark.parametrize("is_live", [True, False])
 def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> None:

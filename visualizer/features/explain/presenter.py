@@ -288,7 +288,8 @@ def selected_token_panel(resolved: ResolvedView) -> CellPanel | None:
     """
     run, tokens = resolved.run, resolved.view.tokens
     stage = run.trace.stage(resolved.weights_stage(None))
-    is_query, chosen = tokens.role is TokenRole.QUERY, tokens.trim_to(run.trace.sides[0])
+    is_query = tokens.role is TokenRole.QUERY
+    chosen = tokens.trim_to(run.trace.sides[0 if is_query else 1])
     is_late = run.trace.is_blockwise and not is_query
     if len(chosen) != 1 or stage.name in resolved.hidden_stages or resolved.place or is_late:
         return None
