@@ -906,7 +906,7 @@ def test_documents_larger_than_memory_are_reported_and_others_open(
     answer(hand, "Recover")
     hand.until(lambda: hand.window.workspace.document == crashed)
     (box,) = hand.boxes()
-    assert "more memory than is available" in box.text()
+    assert "not enough memory" in box.text()
 
 
 @pytest.mark.slow
