@@ -545,7 +545,7 @@ class FlowArranger:
         if self.is_spine(at, level) or not column.cells:
             return cell
         room = self.slot_width(at, level, cell) - column.sums_width
-        return min(room / column.cells, CONTEXT_WIDTHS[0] * self._scale)
+        return min(room / column.cells, NUMBER_WIDTHS[0] * self._scale)
 
     @staticmethod
     def _whole_pixels(wider: float, least: float) -> float:
@@ -623,7 +623,9 @@ class FlowArranger:
             return TabPlaces()
         scale, heads, size = self._scale, self._size.heads, self._size
         gap, last = TAB_GAP_PX * scale, 0.0 if size.is_page else ALL_HEADS_TAB_PX * scale
-        room = size.width - EDGE_PX * scale - card.left - last
+        # The lines of the residual stream are to the right of the card.
+        end = card.right if size.has_residual else size.width - EDGE_PX * scale
+        room = end - card.left - last
         least, turns = MIN_TAB_PITCH_PX * scale, 0
         if heads * least > room and not size.is_page:
             turns = 2
@@ -648,6 +650,9 @@ class FlowArranger:
         scale = self._scale
         left, top = EDGE_PX * scale, bottom + 2 * CARD_PADDING_PX * scale
         if not tabs.heads or card is None:
+            if self._size.has_residual and card:  # the line of the residual stream is to the left
+                left = card.left + CARD_PADDING_PX * scale
+                return Box(left, top, card.right - left, LEGEND_PX * scale)
             return Box(left, top, self._size.width - 2 * left, LEGEND_PX * scale)
         height = self.tab_height - CARD_PADDING_PX * scale
         before = card.left - left - CARD_PADDING_PX * scale
