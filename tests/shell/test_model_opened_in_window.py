@@ -252,6 +252,16 @@ def test_a_head_is_ablated_and_restored(model_window: Hand) -> None:
     assert pane.bars.rows == before
 
 
+def test_the_explanation_stays_in_front_of_the_panes_of_a_model(
+    hand: Hand, tiny_model_folder: Path
+) -> None:
+    hand.window.controllers.document_controller.open(tiny_model_folder)
+    hand.until(lambda: not hand.window.docks.by_id["Next token"].isHidden())
+    hand.settle()
+    hand.until(lambda: hand.window.panes["Explain"].isVisible())
+    assert not hand.window.panes["Next token"].isVisible()
+
+
 def test_a_document_opens_without_its_model(model_window: Hand, tmp_path: Path) -> None:
     hand = model_window
     path = tmp_path / "read.attention"

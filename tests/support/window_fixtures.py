@@ -172,12 +172,14 @@ def hand(window: MainWindow, qtbot: QtBot) -> Hand:
 
 @pytest.fixture
 def model_window(hand: Hand, tiny_model_folder: Path) -> Hand:
-    """A window in which a model processes `TEXT_OF_MODEL`, with the model's heatmaps in front."""
+    """A window with a model's heatmaps for `TEXT_OF_MODEL`, and its Next token pane in front."""
     hand.type_sentence(TEXT_OF_MODEL)
     hand.settle()
     hand.window.controllers.document_controller.open(tiny_model_folder)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
+    hand.until(lambda: not hand.window.docks.by_id["Next token"].isHidden())
+    hand.window.docks.open("Next token")
     hand.until(lambda: hand.window.panes["Next token"].isVisible())
     hand.window.docks.show_heatmaps()
     hand.settle()

@@ -147,6 +147,7 @@ class Controllers(FeatureControllers):
         self.presenter_mode.arrangementChanged.connect(self.board.apply_pending_arrangement)
         self.presenter_mode.paintingLeft.connect(self.mask_edit_controller.stop_editing)
         self.presenter_mode.cellLeft.connect(self.cell_selection_controller.unpin)
+        self.presenter_mode.playbackLeft.connect(self.playback_controller.toggle)
         self.presenter_mode.predictionLeft.connect(self.playback_controller.predict)
         self.presenter_mode.allHeadsLeft.connect(self.view_controller.show_flow)
         page.left.connect(self.board.setFocus)

@@ -459,10 +459,11 @@ class PaneDocks(QObject):
                 self.by_id[pane.id].setVisible(pane.id in self._filled)
 
     def follow_model(self, folder: str) -> None:
-        """Open the panes that are used only for models when a new model is shown."""
+        """When a new model is shown, open the panes that are used only for models, behind others."""
         is_new, self._model_folder = folder not in ("", self._model_folder), folder
         if is_new:
-            self._open_later([pane.id for pane in PANES if pane.opens_for_model])
+            panes = [pane.id for pane in PANES if pane.opens_for_model]
+            self._open_later([*panes, *self._list_open_right()[-1:]])
 
     def _open_later(self, ids: list[str]) -> None:
         self._to_open += [id_ for id_ in ids if id_ not in self._to_open]

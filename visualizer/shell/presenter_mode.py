@@ -96,6 +96,7 @@ class PresenterMode(QObject):
     """Emitted when panes and sizes have changed; intermediate states were not painted."""
     paintingLeft = Signal()
     cellLeft = Signal()
+    playbackLeft = Signal()
     predictionLeft = Signal()
     allHeadsLeft = Signal()
     said = Signal(str)
@@ -188,9 +189,11 @@ class PresenterMode(QObject):
         self.styleChanged.emit()
 
     def go_back(self) -> None:
-        """Leave the innermost mode: mask editing, a pinned cell, a prediction and so on."""
+        """Leave the innermost mode: mask editing, playing, a pinned cell, a prediction and so on."""
         if self._workspace.screen.panel(MASK_EDIT_PANEL):
             self.paintingLeft.emit()
+        elif self._workspace.wanted.playhead.is_playing:
+            self.playbackLeft.emit()
         elif self._workspace.screen.panel(BOARD_CONTENTS).cursor.is_pinned:
             self.cellLeft.emit()
         elif self._workspace.wanted.guess:

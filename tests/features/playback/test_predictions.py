@@ -66,6 +66,15 @@ def test_escape_ends_the_prediction(viewer: Viewer) -> None:
     assert viewer.hand.window.workspace.view.guess is None
 
 
+def test_escape_pauses_and_does_not_leave_the_step(viewer: Viewer) -> None:
+    viewer.hand.board.setFocus()
+    viewer.hand.press(Qt.Key.Key_Space, Qt.KeyboardModifier.NoModifier)
+    viewer.hand.until(lambda: viewer.shown.playhead.is_playing)
+    viewer.key(Qt.Key.Key_Escape)
+    assert not viewer.shown.playhead.is_playing
+    assert viewer.place is not None
+
+
 def test_a_prediction_stops_what_is_played(viewer: Viewer) -> None:
     viewer.choose("Steps", "By cell")
     viewer.hand.board.setFocus()

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
+from PySide6.QtGui import QAccessible, QColor, QFont, QFontMetricsF, QPainter, QPen
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from visualizer.features.layer_overview.paint import paint_head
@@ -31,6 +31,7 @@ MIN_MAP_PX, MAX_MAP_PX = 64, 280
 PADDING_PX, PART_GAP_PX, HEADING_GAP_PX = 10, 7, 6
 TITLE_PX, TEXT_PX = 12, 11
 VALUE_LINES = 2
+HEAD_NAMES = ("layer {:,}, head {:,}", "L{} H{}")
 WRAPPED = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
 
 
@@ -203,8 +204,14 @@ class FindingCard(QAbstractButton):
         painter.drawText(room, flags | Qt.AlignmentFlag.AlignLeft, self.finding.title)
         painter.setFont(scaled_font(TITLE_PX))
         painter.setPen(QColor(self._theme.quiet))
-        name = f"{self._panel.layers[layer] + 1}.{head + 1}"
-        painter.drawText(room, flags | Qt.AlignmentFlag.AlignRight, name)
+        numbers = self._panel.layers[layer] + 1, head + 1
+        used = QFontMetricsF(scaled_font(TITLE_PX, QFont.Weight.DemiBold)).horizontalAdvance(
+            self.finding.title
+        )
+        names = [form.format(*numbers) for form in HEAD_NAMES]
+        left = room.width() - used - PART_GAP_PX
+        fitting = (one for one in names if font_metrics(TITLE_PX).horizontalAdvance(one) <= left)
+        painter.drawText(room, flags | Qt.AlignmentFlag.AlignRight, next(fitting, names[-1]))
 
     def _paint_words(self, painter: QPainter, room: QRectF) -> None:
         assert self.finding
