@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,9 @@ def test_words_that_do_not_fit_continue_on_the_next_line(
     lines = shown.split("<br>")
     assert len(lines) <= 2
     assert all(line.count("<b>") == line.count("</b>") for line in lines)
-    assert all(width(line) <= room for line in lines if "<b>" not in line)
+    plain = QFontMetricsF(scaled_font(PIXELS))
+    whole = [html_to_text(line) for line in lines if "<b>" not in line]
+    assert all(plain.horizontalAdvance(line) <= room for line in whole)
     said = " ".join(map(html_to_text, lines))
     if is_whole:
         assert said == html_to_text(html)
@@ -100,7 +103,7 @@ def test_a_smaller_font_is_used_before_words_are_omitted(qtbot: QtBot) -> None:
     qtbot.addWidget(label)
     label.resize(round(width(HTML) * 0.75), 30)
     label.show()
-    label.show_html(HTML)
+    label.show_html((HTML,))
     assert label.toolTip() == ""
     assert "10px" in label.text()
 
@@ -110,7 +113,7 @@ def test_the_height_does_not_depend_on_the_text(qtbot: QtBot) -> None:
     qtbot.addWidget(label)
     heights = set()
     for text in ("", HTML, 20 * HTML):
-        label.show_html(text)
+        label.show_html((text,))
         heights.add((label.sizeHint().height(), label.minimumSizeHint().height()))
     assert len(heights) == 1
 
@@ -120,8 +123,20 @@ def test_the_whole_text_is_in_the_tooltip_if_it_is_elided(qtbot: QtBot) -> None:
     qtbot.addWidget(label)
     label.resize(round(width(HTML)) + 4, 30)
     label.show()
-    label.show_html(HTML)
+    label.show_html((HTML,))
     assert (label.toolTip(), label.full_text) == ("", html_to_text(HTML))
     label.resize(round(width(HTML) / 2), 30)
     assert "with weight" in label.toolTip()
     assert label.full_text == label.accessibleName() == html_to_text(HTML)
+
+
+def test_the_longest_version_that_fits_is_shown(qtbot: QtBot) -> None:
+    versions = ("a + b + c + d + e + f", "a + … + d", "a + …")
+    label = CaptionLabel("Equation", (PIXELS,))
+    qtbot.addWidget(label)
+    label.show()
+    for version in versions:
+        label.resize(math.ceil(width(f"{version} = 1")) + 8, 30)
+        label.show_html(versions, " = 1")
+        assert html_to_text(label.text()) == f"{version} = 1"
+    assert label.toolTip() == ""

@@ -212,10 +212,7 @@ def choice_terms(explained: ExplainedCell, otherwise: float, form: str) -> TermL
 
 
 MAX_SHOWN_TERMS = 4
-"""Maximum number of terms written in an equation."""
-
-MAX_SHOWN_SHIFTED_TERMS = 2
-"""Maximum number of terms written if each contains a subtraction, which makes it longer."""
+"""Number of terms written in an equation, unless there is room for more or less room."""
 
 
 class EquationPart(Struct, frozen=True):
@@ -239,10 +236,17 @@ class EquationSide(Struct, frozen=True):
 
 
 class EquationWriter(Struct, frozen=True, eq=False):
-    """Writes the terms of an explanation as parts of an equation."""
+    """Writes the terms of an explanation as parts of an equation.
+
+    Parameters
+    ----------
+    most : int
+        Maximum number of terms; half as many if each term contains a subtraction.
+    """
 
     trace: Trace
     explanation: Explanation
+    most: int = MAX_SHOWN_TERMS
 
     @property
     def factors(self) -> list[tuple[tuple[Factor, ...], int]]:
@@ -269,8 +273,15 @@ class EquationWriter(Struct, frozen=True, eq=False):
     def term_parts(self, position: int, is_first: bool) -> list[EquationPart]:
         """Return the product of a term's factors."""
         factors, at = self.factors[position]
-        parts = self.factor_parts(factors[0], at, is_first)
-        for factor in factors[1:]:
+        return [
+            *self.factor_parts(factors[0], at, is_first),
+            *self.multiplied_parts(factors[1:], at),
+        ]
+
+    def multiplied_parts(self, factors: tuple[Factor, ...], at: int) -> list[EquationPart]:
+        """Return factors after another one, each with its sign before it."""
+        parts: list[EquationPart] = []
+        for factor in factors:
             sign = " ÷ " if factor.form == DIVISOR_FORM else " × "
             used = Factor(factor.name, factor.index, factor.read, factor.used)
             if factor.form.startswith("1/("):  # the scale factor of dropout
@@ -307,11 +318,8 @@ class EquationWriter(Struct, frozen=True, eq=False):
             adds = terms != 0
             adds[chosen] |= is_share or not adds.any()
             places = places[adds]
-        most = (
-            MAX_SHOWN_SHIFTED_TERMS
-            if is_share and _format_shift(self.factors[0][0][0])
-            else MAX_SHOWN_TERMS
-        )
+        is_shifted = is_share and bool(_format_shift(self.factors[0][0][0]))
+        most = max(1, self.most // 2) if is_shifted else self.most
         order = places[indices_of_largest(explanation.sizes[places], most)].tolist()
         if is_share and chosen not in order:
             order[-1] = chosen

@@ -19,13 +19,15 @@ from visualizer.explanations import (
 )
 from visualizer.explanations.cell_info import CellInfo
 from visualizer.explanations.cell_terms import (
+    MAX_SHOWN_TERMS,
     CellIndex,
     EquationPart,
+    EquationSide,
     EquationWriter,
     ExplainedCell,
     Explanation,
 )
-from visualizer.explanations.step_context import EMPTY_SYMBOL, StepContext
+from visualizer.explanations.step_context import EMPTY_SYMBOL, MAX_SHOWN_NUMBERS, StepContext
 from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import caption_cell
@@ -77,11 +79,14 @@ class Equation(Struct, frozen=True):
         The computation.
     result : str
         The value; empty if the parts already state it, as for a table lookup.
+    versions : tuple of tuple of EquationPart
+        The computation with more, with the usual and with fewer terms.
     """
 
     left: str
     parts: tuple[EquationPart, ...]
     result: str
+    versions: tuple[tuple[EquationPart, ...], ...] = ()
 
     __repr__ = brief_repr
 
@@ -99,15 +104,26 @@ def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation
 
 
 def cell_equation(trace: Trace, explanation: Explanation) -> Equation:
-    """Return the equation of an explained cell."""
-    explainer = EXPLAINERS[explanation.stage.operation]
-    written = explainer.equation(EquationWriter(trace, explanation))
-    parts = tuple(
-        EquationPart("".join(part.text for part in group), is_highlighted)
-        for is_highlighted, group in groupby(written.parts, lambda part: part.is_highlighted)
+    """Return the equation of an explained cell; a column of a long vector is named."""
+    written, longer, shorter = (
+        EXPLAINERS[explanation.stage.operation].equation(EquationWriter(trace, explanation, most))
+        for most in (MAX_SHOWN_TERMS, 2 * MAX_SHOWN_TERMS, MAX_SHOWN_TERMS // 2)
     )
     result = format_number(explanation.value) if written.is_computed_number else ""
-    return Equation(explanation.stage.noun, parts, result)
+    left, column = explanation.stage.noun, explanation.cell[-1] + 1
+    is_vector = explanation.stage.dims[-1] != "key"
+    if is_vector and trace.shape(explanation.stage.name)[-1] > MAX_SHOWN_NUMBERS:
+        left = f"{left}, column {column:,}"
+    versions = tuple(map(_join_parts, (longer, written, shorter)))
+    return Equation(left, versions[1], result, versions)
+
+
+def _join_parts(side: EquationSide) -> tuple[EquationPart, ...]:
+    """Join neighbouring parts that are highlighted in the same way."""
+    return tuple(
+        EquationPart("".join(part.text for part in group), is_highlighted)
+        for is_highlighted, group in groupby(side.parts, lambda part: part.is_highlighted)
+    )
 
 
 def describe_step(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:

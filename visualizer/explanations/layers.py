@@ -20,6 +20,7 @@ from visualizer.attention.roles import Role
 from visualizer.attention.stages import Operation, vector_noun
 from visualizer.explanations.cell_terms import (
     DIVISOR_FORM,
+    EquationPart,
     EquationSide,
     EquationWriter,
     Factor,
@@ -38,7 +39,11 @@ from visualizer.explanations.phrases import (
     join_names,
     largest_number_phrase,
 )
-from visualizer.explanations.step_context import format_trimmed, format_vector
+from visualizer.explanations.step_context import (
+    format_trimmed,
+    format_vector,
+    parenthesize_negative,
+)
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
@@ -255,6 +260,23 @@ class NormLayerExplainer(VectorExplainer):
         first = "(number − mean) ÷ deviation" if step.is_centred else "number ÷ root mean square"
         weight = " × (1 + weight)" if step.adds_one else " × weight"
         return first + weight * step.has_gain + " + bias" * step.has_bias
+
+    def equation(self, writer: EquationWriter) -> EquationSide:
+        """Write the mean, which is subtracted, before the division and the gain."""
+        step, groups = writer.explanation.stage.layer_step(NormLayer), writer.explanation.groups
+        if not step.is_centred or step.adds_one:
+            return super().equation(writer)
+        own, mean = groups[0].factors, groups[1].factors[0]
+        subtracted = parenthesize_negative(format_trimmed(-float(mean.read[0])))
+        parts = [
+            EquationPart("("),
+            writer.number_part(own[0], 0),
+            EquationPart(f" − {subtracted})"),
+        ]
+        parts += writer.multiplied_parts(own[1:], 0)
+        for bias in groups[2:]:
+            parts += [EquationPart(" + "), *writer.factor_parts(bias.factors[0], 0, False)]
+        return EquationSide(parts)
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.identifiers.layers[context.stage.parameters[0]]}({context.inputs[0]})"

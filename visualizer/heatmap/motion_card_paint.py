@@ -200,12 +200,12 @@ class ScoreCard(Struct, frozen=True, eq=False):
             if not is_product and self.colours and at < len(self.colours[row]):
                 background, ink = self.colours[row][at]
                 painter.fillRect(cell.adjusted(0.5, 1, -0.5, -1), QColor(background))
-            _draw(painter, cell, format_number(numbers[at], DECIMALS), ink, ALIGN_CENTRE)
+            _draw(painter, cell, _write(numbers[at]), ink, ALIGN_CENTRE)
         if self.shown.others and (not is_product or count > len(self.shown.order)):
             cell = QRectF(
                 left + len(self.shown.order) * NUMBER_PX * scale, top, NUMBER_PX * scale, line
             )
-            rest = format_number(self.shown.rest, DECIMALS) if is_product else "…"
+            rest = _write(self.shown.rest) if is_product else "…"
             _draw(painter, cell, rest, theme.quiet, ALIGN_CENTRE)
 
     def _paint_sum(self, painter: QPainter, line: QRectF, met: float, theme: Theme) -> None:
@@ -220,7 +220,7 @@ class ScoreCard(Struct, frozen=True, eq=False):
         total = self.sum_at(met)
         _paint_bar(painter, track, min(1.0, abs(total) / whole), theme.accent, theme)
         number = QRectF(track.right(), line.top(), NUMBER_PX * scale, line.height())
-        _draw(painter, number, format_number(total, DECIMALS), theme.accent, ALIGN_RIGHT,
+        _draw(painter, number, _write(total), theme.accent, ALIGN_RIGHT,
               QFont.Weight.DemiBold)  # fmt: skip
 
     def _paint_landing_value(
@@ -237,7 +237,7 @@ class ScoreCard(Struct, frozen=True, eq=False):
         painter.setPen(QPen(QColor(theme.accent), 1.5))
         painter.setBrush(QColor(theme.paper))
         painter.drawRoundedRect(chip, 3, 3)
-        value = format_number(self.terms.value, DECIMALS)
+        value = _write(self.terms.value)
         _draw(painter, chip, value, theme.ink, ALIGN_CENTRE, QFont.Weight.DemiBold)
 
 
@@ -312,7 +312,7 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         divisor = self.divisor(divided)
         form = self.terms.form
         if divided:
-            form = f"{form} ÷ {format_number(divisor, DECIMALS)}"
+            form = f"{form} ÷ {_write(divisor)}"
         _draw(painter, QRectF(left, top, across, line_height), form, theme.quiet, ALIGN_RIGHT)
         top += line_height
         for row, (name, term, is_chosen) in enumerate(bars):
@@ -322,7 +322,7 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         foot = QRectF(left, top + len(bars) * line_height + 4 * scale, across, line_height)
         painter.setPen(QPen(QColor(theme.hairline), 1))
         painter.drawLine(foot.topLeft(), foot.topRight())
-        total = format_number(self.sum_at(grown, divided), DECIMALS)
+        total = _write(self.sum_at(grown, divided))
         _draw(painter, foot, f"sum {total}", theme.ink, ALIGN_RIGHT, QFont.Weight.DemiBold)
         painter.setOpacity(1)
 
@@ -350,7 +350,7 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         ink = theme.accent if is_chosen else theme.quiet
         _paint_bar(painter, track, self.bar_length(term, growth, divided), ink, theme)
         if growth == 1:
-            number = format_number(term / self.divisor(divided), DECIMALS)
+            number = _write(term / self.divisor(divided))
             place = QRectF(track.right(), line.top(), NUMBER_PX * scale, line.height())
             _draw(painter, place, number, theme.ink, ALIGN_RIGHT)
 
@@ -374,6 +374,11 @@ def _paint_bar(painter: QPainter, track: QRectF, share: float, ink: str, theme: 
     painter.fillRect(
         QRectF(track.left(), track.top(), track.width() * share, track.height()), QColor(ink)
     )
+
+
+def _write(value: float) -> str:
+    """Format a number with fixed decimals; only a large number has an exponent."""
+    return format_number(0.0 if abs(value) < 0.5 * 10**-DECIMALS else value, DECIMALS)
 
 
 def _draw(

@@ -459,7 +459,7 @@ class PaneDocks(QObject):
                 self.by_id[pane.id].setVisible(pane.id in self._filled)
 
     def follow_model(self, folder: str) -> None:
-        """When a new model is shown, open the panes that are used only for models, behind others."""
+        """Open the panes for models behind the others when a new model is shown."""
         is_new, self._model_folder = folder not in ("", self._model_folder), folder
         if is_new:
             panes = [pane.id for pane in PANES if pane.opens_for_model]

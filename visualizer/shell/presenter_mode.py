@@ -189,7 +189,7 @@ class PresenterMode(QObject):
         self.styleChanged.emit()
 
     def go_back(self) -> None:
-        """Leave the innermost mode: mask editing, playing, a pinned cell, a prediction and so on."""
+        """Leave the innermost mode: mask editing, playback, a pinned cell and so on."""
         if self._workspace.screen.panel(MASK_EDIT_PANEL):
             self.paintingLeft.emit()
         elif self._workspace.wanted.playhead.is_playing:

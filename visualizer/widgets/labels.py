@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from html import escape, unescape
+from itertools import product
 from re import split, sub
 from typing import TYPE_CHECKING
 
@@ -137,7 +138,9 @@ class CaptionLabel(RichLabel):
 
     def __init__(self, name: str, pixels: tuple[int, ...], lines: int = 1) -> None:
         super().__init__()
-        self._html, self._result, self._pixels, self._lines = "", "", pixels, lines
+        self._versions: tuple[str, ...] = ("",)
+        self._result = ""
+        self._pixels, self._lines = pixels, lines
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setAccessibleDescription(name)
@@ -145,12 +148,18 @@ class CaptionLabel(RichLabel):
     @property
     def full_text(self) -> str:
         """The whole text without markup."""
-        return html_to_text(self._html + self._result)
+        return html_to_text(self._versions[0] + self._result)
 
-    def show_html(self, html: str, result: str = "") -> None:
-        """Set the text, and the result that follows it and is never elided."""
-        if (html, result) != (self._html, self._result):
-            self._html, self._result = html, result
+    def show_html(self, versions: tuple[str, ...], result: str = "") -> None:
+        """Set the text, and the result that follows it and is never elided.
+
+        Parameters
+        ----------
+        versions : tuple of str
+            The text in descending order of length; the first version that fits is shown.
+        """
+        if (versions, result) != (self._versions, self._result):
+            self._versions, self._result = versions, result
             self.setAccessibleName(self.full_text)
             self._fit_text()
 
@@ -174,8 +183,8 @@ class CaptionLabel(RichLabel):
 
     def _fit_text(self) -> None:
         room = self.contentsRect().width()
-        for pixels in self._pixels:
-            shown, is_whole = wrap_html(self._html, room, pixels, self._lines, self._result)
+        for html, pixels in product(self._versions, self._pixels):
+            shown, is_whole = wrap_html(html, room, pixels, self._lines, self._result)
             if is_whole:
                 break
         self.setToolTip("" if is_whole else plain_tooltip(self.full_text))

@@ -75,8 +75,9 @@ class FrameMargins(Struct, frozen=True, eq=False):
         line = QRectF(self.words.topLeft(), QSizeF(self.words.width(), _line_height()))
         paint_caption_line(painter, line, bar.caption, theme)
         line.translate(0, _line_height() + SPACING_PX * text_scale())
-        equation = "".join(equation_to_html(bar.equation, theme))
-        paint_caption_line(painter, line, equation, theme)
+        versions, result = equation_to_html(bar.equation, theme)
+        usual = versions[(len(versions) - 1) // 2]
+        paint_caption_line(painter, line, usual + result, theme)
 
 
 def caption_height() -> float:

@@ -454,7 +454,7 @@ def _term_name(info: CellInfo, group: TermGroup, at: int) -> str:
     if factor.name in trace.model_weights:  # a row of a table in the model
         return factor.name.split(".")[-2]
     is_norm = step is not None  # a norm that subtracts the mean
-    return "mean" if is_norm and not factor.name else "position"
+    return "−mean" if is_norm and not factor.name else "position"
 
 
 def _expert_name(info: CellInfo, step: ExpertMixture, group: TermGroup, at: int) -> str:

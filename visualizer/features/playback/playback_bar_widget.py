@@ -195,7 +195,7 @@ class PlaybackBar(QWidget):
             texts = self._cell
         is_quiet = not texts[0] and bar.count > 0
         hint = f"<span style='color:{theme.quiet}'>{HINT}</span>" if is_quiet else ""
-        self.caption.show_html(texts[0] or hint)
+        self.caption.show_html((texts[0] or hint,))
         self.equation.show_html(*equation_to_html(texts[1], theme))
 
     def changeEvent(self, event: QEvent) -> None:

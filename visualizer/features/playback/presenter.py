@@ -106,18 +106,30 @@ def format_step_count(bar: PlaybackBarState) -> str:
     return f"{bar.position + 1:,} of {bar.count:,}"
 
 
-def equation_to_html(equation: Equation | None, theme: Theme) -> tuple[str, str]:
-    """Format an equation and its result as HTML, with the operands in the accent colour."""
+def equation_to_html(equation: Equation | None, theme: Theme) -> tuple[tuple[str, ...], str]:
+    """Format an equation as HTML, with the operands in the accent colour.
+
+    Returns
+    -------
+    versions : tuple of str
+        The equation without its result, with fewer and fewer terms.
+    result : str
+        The result, after an equals sign.
+    """
     if equation is None:
-        return "", ""
-    parts = "".join(
-        f"<span style='color:{theme.accent}'>{escape(part.text)}</span>"
-        if part.is_highlighted
-        else escape(part.text)
-        for part in equation.parts
+        return ("",), ""
+    left = f"<span style='color:{theme.quiet}'>{escape(equation.left)} = </span>"
+    versions = tuple(
+        left
+        + "".join(
+            f"<span style='color:{theme.accent}'>{escape(part.text)}</span>"
+            if part.is_highlighted
+            else escape(part.text)
+            for part in parts
+        )
+        for parts in dict.fromkeys(equation.versions)
     )
-    left = f"<span style='color:{theme.quiet}'>{escape(equation.left)} = </span>{parts}"
-    return left, f" = <b>{escape(equation.result)}</b>" if equation.result else ""
+    return versions, f" = <b>{escape(equation.result)}</b>" if equation.result else ""
 
 
 PANEL = PanelSpec(
