@@ -15,6 +15,7 @@ from tests.support.examples import examples
 from tests.support.shown_arithmetic import evaluate_text
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import (
+    BlockKind,
     BooleanMatrix,
     DropoutMode,
     MaskKind,
@@ -28,8 +29,8 @@ from visualizer.explanations.cell_terms import (
     MAX_SHOWN_TERMS,
     EquationPart,
 )
-from visualizer.explanations.explain import Equation, equation, explain
-from visualizer.explanations.step_context import format_trimmed
+from visualizer.explanations.explain import Equation, cell_equation, equation, explain
+from visualizer.explanations.step_context import MAX_SHOWN_NUMBERS, format_trimmed
 from visualizer.format import format_number
 from visualizer.session.timeline import caption_cell
 
@@ -233,3 +234,24 @@ def test_numbers_that_overflow_are_written_as_what_they_are() -> None:
     run = a_run(normalisation=NormalisationKind.NAIVE_SOFTMAX, temperature=1e-4, mask=MaskKind.NONE)
     row_ = int(np.isnan(run.trace.read("weights", (0,))).any(axis=1).argmax())
     assert equation(run, (), cell("weights", row_, 1), 0).plain.endswith("= NaN")
+
+
+@pytest.mark.parametrize("stage", ["normed", "normed_attended"])
+def test_a_layer_norm_subtracts_the_mean(stage: str) -> None:
+    run = a_run("Your journey starts", block=BlockKind.PRE_NORM, d_in=3, d_out=3, heads=1)
+    made = explain(run.trace, stage, (1, 0))
+    shown = cell_equation(run.trace, made)
+    mean = format_trimmed(float(run.trace.read(made.stage.reads[0], (1,)).mean()))
+    assert f" − {mean}) ÷ " in shown.plain
+    assert evaluate_text("".join(part.text for part in shown.parts)) == pytest.approx(
+        made.value, abs=2e-3
+    )
+
+
+def test_a_column_of_a_long_vector_is_named() -> None:
+    long, short = (
+        a_run("one two", d_in=size, d_out=size, heads=1) for size in (MAX_SHOWN_NUMBERS + 1, 2)
+    )
+    for run, has_column in ((long, True), (short, False)):
+        left = cell_equation(run.trace, explain(run.trace, "context", (0, 1, 1))).left
+        assert ("2" in left) == has_column
