@@ -116,6 +116,18 @@ def test_a_module_opens_on_its_heatmaps(hand: Hand) -> None:
     assert not is_overview_shown(hand)
 
 
+def test_a_button_in_the_settings_bar_returns_to_the_overview(captured: Hand) -> None:
+    hand = captured
+    grid = overview(hand).grid
+    grid.setFocus()
+    QTest.keyClick(grid, Qt.Key.Key_Return)
+    hand.settle()
+    assert not is_overview_shown(hand)
+    hand.click(hand.window.settings_bar.overview_button)
+    hand.settle()
+    assert is_overview_shown(hand)
+
+
 def test_enter_opens_a_head_and_escape_returns(captured: Hand) -> None:
     hand = captured
     grid = overview(hand).grid

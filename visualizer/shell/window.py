@@ -468,6 +468,7 @@ def _connect_signals(window: MainWindow) -> None:
     window.notice.linkActivated.connect(to.setup_controller.apply_remedy)
     window.settings_bar.panes_chip.clicked.connect(window.docks.toggle_right_panes)
     window.settings_bar.leaveRequested.connect(board.setFocus)
+    window.settings_bar.overviewRequested.connect(window.docks.leave_heatmaps)
     to.mask_edit_controller.follow_bar(window.stroke_controller, window.mask_edit_bar)
     window.mask_edit_bar.finished.connect(board.setFocus)
     to.playback_controller.follow_bar(window.playback_bar)

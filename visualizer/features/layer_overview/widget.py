@@ -96,7 +96,7 @@ class LayerOverviewPage(QWidget):
         self._show_description("")
 
     def _build_header(self) -> QHBoxLayout:
-        self.title = PlainLabel("All heads")
+        self.title = PlainLabel("All layers and heads")
         row = row_layout(spacing=12)
         row.addWidget(self.title)
         row.addWidget(self.order)

@@ -128,6 +128,7 @@ ARROW_GAP_PX, ARROW_PX = 3, 12
 SENTENCE_WIDTH_PX = 220
 MAX_TEXT_SHARE = 0.45
 """Maximum fraction of the bar's width that the text takes if the buttons need the rest."""
+OVERVIEW_LABEL = "‹ All layers"
 MODEL_CHIP_LETTERS = 24
 
 
@@ -247,6 +248,8 @@ class SettingsBar(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     textTyped = Signal(str, str)
     leaveRequested = Signal()
+    overviewRequested = Signal()
+    """Requests the page with the heads of all layers."""
     textTooLong = Signal(str, str, str)
     partChosen = Signal(str)
     imageRequested = Signal()
@@ -368,6 +371,12 @@ class SettingsBar(QWidget):
     def _build_text_chooser(self) -> QWidget:
         self.texts = QWidget()
         row = row_layout(self.texts, (0, 0, 0, 0), spacing=2)
+        self.overview_button = QToolButton()
+        self.overview_button.setText(OVERVIEW_LABEL)
+        self.overview_button.setAutoRaise(True)
+        self.overview_button.setToolTip("Show the heads of all layers (Esc)")
+        self.overview_button.clicked.connect(self.overviewRequested)
+        row.addWidget(self.overview_button)
         self.text_number = PlainLabel()
         self.text_steps = {-1: QToolButton(), 1: QToolButton()}
         for step, button in self.text_steps.items():
@@ -525,6 +534,7 @@ class SettingsBar(QWidget):
         axes = resolved.run.trace.axes if resolved else ()
         if resolved and axes:
             self.text_number.setText(resolved.leading_description.capitalize())
+            self.overview_button.setVisible(resolved.run.trace.count("layer") > 1)
             for step, button in self.text_steps.items():
                 button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {axes[-1]}")
         if bool(axes) != self.texts.isVisibleTo(self):
