@@ -94,7 +94,7 @@ DISTANCE = MEASURES.index("distance")
 FIRST = MEASURES.index("first")
 OWN = MEASURES.index("own")
 PREVIOUS = MEASURES.index("previous")
-LARGEST = MEASURES.index("largest")
+MAXIMUM = MEASURES.index("largest")
 INDUCTION = MEASURES.index("induction")
 DUPLICATE = MEASURES.index("duplicate")
 VALUE_WEIGHTING = MEASURES.index("value_weighting")
@@ -287,7 +287,7 @@ def measure_uniform(
     found = np.full((len(MEASURES), len(reads)), math.nan)  # measure query
     found[ENTROPY] = np.log2(counts)
     found[FIRST] = allowed[reads, 0] / counts
-    found[LARGEST] = 1 / counts
+    found[MAXIMUM] = 1 / counts
     if first is not None:
         own = reads + first  # positions among the keys
         places = [*zip(reads.tolist(), own.tolist(), strict=True)]
@@ -335,7 +335,7 @@ def measure_uniform_in_ranges(
     counts = stops - starts
     found = np.full((len(MEASURES), len(reads)), math.nan)  # measure query
     found[ENTROPY] = np.log2(counts)
-    found[LARGEST] = 1 / counts
+    found[MAXIMUM] = 1 / counts
     before = _triangular_numbers(reads - np.minimum(starts, reads)) - _triangular_numbers(
         reads - np.minimum(stops, reads)
     )
@@ -543,7 +543,7 @@ def _measure_band(band: WeightBand, found: Tensor, first_query: int | None) -> N
     bits = weights.masked_fill(is_zero, 1).log_().mul_(weights).sum(-1) / -math.log(2)
     found[..., ENTROPY] = bits
     largest = weights.amax(-1)
-    found[..., LARGEST] = largest.clamp(min=0) if band.has_others else largest
+    found[..., MAXIMUM] = largest.clamp(min=0) if band.has_others else largest
     found[..., QUERIES] = is_zero.all(-1).logical_not()
     if keys.start == 0:
         found[..., FIRST] = weights[..., 0]

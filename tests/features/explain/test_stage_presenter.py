@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from visualizer.features.explain.stage_presenter import NO_STAGE, STAGE_PANEL, StagePanel
+from visualizer.features.explain.stage_presenter import EMPTY_STAGE, STAGE_PANEL, StagePanel
 from visualizer.features.explain.widget import PANE_WIDTH_PX, ExplainPane
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import LIGHT
@@ -46,15 +46,15 @@ def test_the_stage_in_focus_is_explained_until_a_cell_is(hand: Hand) -> None:
 
 def test_a_prediction_is_not_revealed_by_the_stage(hand: Hand) -> None:
     _on_flow_board(hand)
-    assert _panel(hand) != NO_STAGE
+    assert _panel(hand) != EMPTY_STAGE
     hand.press(Qt.Key.Key_P)
     hand.settle()
     assert hand.window.workspace.view.guess
-    assert _panel(hand) == NO_STAGE
+    assert _panel(hand) == EMPTY_STAGE
 
 
 def test_the_grid_explains_no_stage(hand: Hand) -> None:
-    assert _panel(hand) == NO_STAGE
+    assert _panel(hand) == EMPTY_STAGE
 
 
 def test_a_sentence_that_appears_below_another_needs_no_scroll_bar(qtbot: QtBot) -> None:

@@ -30,7 +30,7 @@ from visualizer.features.head_table.presenter import (
     FIRST_COLUMN,
     HEADS_PANEL,
     INDUCTION_COLUMN,
-    LARGEST_WEIGHT_COLUMN,
+    MAX_WEIGHT_COLUMN,
     NEAR_UNIFORM_MESSAGE,
     PANE_TITLE,
     PREVIOUS_COLUMN,
@@ -177,7 +177,7 @@ def test_the_reference_follows_the_mask() -> None:
     mean = 100 * np.mean(1 / counts)
     causal = {
         PREVIOUS_COLUMN: 100 * np.mean(1 / counts[1:]),
-        **dict.fromkeys((FIRST_COLUMN, CURRENT_COLUMN, LARGEST_WEIGHT_COLUMN), mean),
+        **dict.fromkeys((FIRST_COLUMN, CURRENT_COLUMN, MAX_WEIGHT_COLUMN), mean),
         ENTROPY_COLUMN: np.mean(np.log2(counts)),
         DISTANCE_COLUMN: np.mean((counts - 1) / 2),
     }

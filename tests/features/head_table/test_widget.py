@@ -22,7 +22,7 @@ from visualizer.features.head_table.presenter import (
     FIRST_COLUMN,
     HEADS_PANEL,
     INDUCTION_COLUMN,
-    LARGEST_WEIGHT_COLUMN,
+    MAX_WEIGHT_COLUMN,
     NEAR_UNIFORM_MESSAGE,
     PREVIOUS_COLUMN,
     RETRIEVAL,
@@ -60,7 +60,7 @@ TABLE: dict[HeadColumn, tuple[float | None, ...]] = {
     PREVIOUS_COLUMN: (10.0, 2.5, 70.0, None, 28.75),
     FIRST_COLUMN: (5.0, 40.0, 62.0, None, 40.0),
     CURRENT_COLUMN: (30.0, 30.0, 1.0, None, 40.0),
-    LARGEST_WEIGHT_COLUMN: (80.0, 70.0, 75.0, None, 40.0),
+    MAX_WEIGHT_COLUMN: (80.0, 70.0, 75.0, None, 40.0),
     ENTROPY_COLUMN: (0.5, 1.5, 1.25, None, 1.5),
     DISTANCE_COLUMN: (9.25, 10.0, 0.75, None, None),
 }

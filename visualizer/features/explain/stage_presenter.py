@@ -42,7 +42,7 @@ class StagePanel(Struct, frozen=True):
         return plain_text(self.sentence)
 
 
-NO_STAGE = StagePanel()
+EMPTY_STAGE = StagePanel()
 STAGE_PANEL: PanelId[StagePanel] = PanelId("Stage")
 
 
@@ -50,7 +50,7 @@ def present_stage(resolved: ResolvedView, previous: StagePanel) -> StagePanel:
     """Explain the stage in focus on the flow board, except during a prediction."""
     run, leading, flow = resolved.run, resolved.leading, resolved.flow
     if flow is None or resolved.prediction:
-        return NO_STAGE
+        return EMPTY_STAGE
     name = flow.stages[flow.focus]
     made_of = run, leading, name, flow.head
     if previous.made_of == made_of:
@@ -63,7 +63,7 @@ def present_stage(resolved: ResolvedView, previous: StagePanel) -> StagePanel:
 PANEL = PanelSpec(
     STAGE_PANEL,
     lambda resolved, inputs, previous: present_stage(resolved, previous),
-    NO_STAGE,
+    EMPTY_STAGE,
     EXPLAIN_PANE,
     prefetch=lambda resolved, made, previous: present_stage(resolved, previous),
 )

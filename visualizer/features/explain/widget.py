@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QWidget
 
 from visualizer.features.explain.code_widget import CodeSection
 from visualizer.features.explain.presenter import CELL_PANEL
-from visualizer.features.explain.stage_presenter import NO_STAGE, STAGE_PANEL
+from visualizer.features.explain.stage_presenter import EMPTY_STAGE, STAGE_PANEL
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import WrappingLabel
@@ -307,7 +307,7 @@ class ExplainPane(QWidget):
         whole.addStretch(1)
         self.unpin_button: QToolButton | None = None
         self._panel: CellPanel | None = None
-        self._stage, self._theme = NO_STAGE, LIGHT
+        self._stage, self._theme = EMPTY_STAGE, LIGHT
         self._show_texts()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -368,10 +368,10 @@ class ExplainPane(QWidget):
         self.code_section.show_screen(screen, theme)
 
     def show_cell(
-        self, panel: CellPanel | None, theme: Theme, stage: StagePanel = NO_STAGE
+        self, panel: CellPanel | None, theme: Theme, stage: StagePanel = EMPTY_STAGE
     ) -> None:
         """Explain a cell, or the stage if `panel` is None; show a placeholder if both are empty."""
-        stage = NO_STAGE if panel else stage
+        stage = EMPTY_STAGE if panel else stage
         if (panel, theme, stage) == (self._panel, self._theme, self._stage):
             return
         self._panel, self._theme, self._stage = panel, theme, stage

@@ -123,9 +123,7 @@ DUPLICATE_COLUMN = HeadColumn(
 CURRENT_COLUMN = HeadColumn(
     "Current", "%", "Weight on the query’s own position (the diagonal).", 1, "own"
 )
-LARGEST_WEIGHT_COLUMN = HeadColumn(
-    "Largest weight", "%", "Largest weight of each query.", 1, "largest"
-)
+MAX_WEIGHT_COLUMN = HeadColumn("Largest weight", "%", "Largest weight of each query.", 1, "largest")
 ENTROPY_COLUMN = HeadColumn(
     "Entropy",
     "bits",
@@ -160,7 +158,7 @@ RETRIEVAL = HeadColumn(
 )
 COLUMNS = (
     PREVIOUS_COLUMN, INDUCTION_COLUMN, DUPLICATE_COLUMN, FIRST_COLUMN, CURRENT_COLUMN,
-    LARGEST_WEIGHT_COLUMN, ENTROPY_COLUMN, DISTANCE_COLUMN, VALUE_WEIGHTING_COLUMN,
+    MAX_WEIGHT_COLUMN, ENTROPY_COLUMN, DISTANCE_COLUMN, VALUE_WEIGHTING_COLUMN,
 )  # fmt: skip
 """All columns except the retrieval column.
 
