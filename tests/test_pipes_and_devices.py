@@ -34,7 +34,7 @@ from visualizer.errors import InputError
 from visualizer.features.lessons.claim_check import PrintedNumbers
 from visualizer.features.lessons.lesson_file import load_lessons
 from visualizer.file_opening import open_as_document
-from visualizer.lab.settings.preview_controller import read_text_sample
+from visualizer.lab.settings.text_preview_controller import read_text_sample
 from visualizer.language.corpora.text_file import read_text
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import CorpusKind, CorpusSource, TrainingSettings

@@ -32,7 +32,7 @@ from visualizer.app import open_window
 from visualizer.export.formats import FORMATS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.view_options import MapKind, maps_of_kind
+from visualizer.session.view_options import ColourMapKind, maps_of_kind
 from visualizer.shell.pane_table import PANES
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "colours typed": ("View>Panes>Colours", "Range: custom…"),
     **{f"colour map {name}": (name,)
        for name in (each.menu_text.replace("&",
-       "") for each in maps_of_kind(MapKind.SEQUENTIAL)[1:])},
+       "") for each in maps_of_kind(ColourMapKind.SEQUENTIAL)[1:])},
     "signed dark at 0": ("Signed numbers dark at 0",),
     # panes
     **{f"pane {name}": (f"View>Panes>{name}",) for name in BEHIND},

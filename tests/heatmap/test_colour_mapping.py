@@ -30,7 +30,7 @@ from visualizer.session.view_options import (
     COLOUR_MAPS,
     ColourCurve,
     ColourLimits,
-    MapKind,
+    ColourMapKind,
     maps_of_kind,
 )
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
@@ -38,7 +38,7 @@ from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 MAPS = json.loads(resource_path("colormaps.json").read_text(encoding="utf-8"))
 SEQUENTIAL, DIVERGING = (
     [each.id for each in COLOUR_MAPS if each.kind is kind and each.id not in MAPS["themed"]]
-    for kind in MapKind
+    for kind in ColourMapKind
 )
 THEMED = sorted(MAPS["themed"])
 OWN = frozenset({"blue-gold-dark"})
@@ -57,7 +57,7 @@ def channels(words: np.ndarray) -> np.ndarray:
 
 
 def test_colours_and_colour_maps_correspond() -> None:
-    for kind, names in zip(MapKind, (SEQUENTIAL, DIVERGING), strict=True):
+    for kind, names in zip(ColourMapKind, (SEQUENTIAL, DIVERGING), strict=True):
         assert sorted(MAPS[kind]) == sorted(names)
         assert {len(colours) for colours in MAPS[kind].values()} == {256}
     assert {tuple(variants) for variants in MAPS["themed"].values()} == {("light", "dark")}
@@ -72,7 +72,7 @@ def test_our_tables_match_pyqtgraph(name: str) -> None:
     assert ours == [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in theirs[:, :3]]
 
 
-def themes_of(kind: MapKind) -> list[tuple[str, Theme]]:
+def themes_of(kind: ColourMapKind) -> list[tuple[str, Theme]]:
     """List the maps of a kind, each with the light theme and, if it is themed, the dark one."""
     return [
         (each.id, theme)
@@ -81,7 +81,7 @@ def themes_of(kind: MapKind) -> list[tuple[str, Theme]]:
     ]
 
 
-@pytest.mark.parametrize(("name", "theme"), themes_of(MapKind.SEQUENTIAL))
+@pytest.mark.parametrize(("name", "theme"), themes_of(ColourMapKind.SEQUENTIAL))
 def test_lightness_is_monotonic_along_a_sequential_map(name: str, theme: Theme) -> None:
     steps = np.diff(lightness(channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1])))
     ups = steps if steps.sum() > 0 else -steps
@@ -93,7 +93,7 @@ def shades(name: str, theme: Theme = LIGHT) -> np.ndarray:
     return channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1])
 
 
-SIGNED_MAPS = pytest.mark.parametrize(("name", "theme"), themes_of(MapKind.DIVERGING))
+SIGNED_MAPS = pytest.mark.parametrize(("name", "theme"), themes_of(ColourMapKind.DIVERGING))
 
 
 @SIGNED_MAPS
@@ -176,7 +176,7 @@ def test_missing_values_have_a_theme_colour(name: str, theme: Theme) -> None:
 
 @THEMES
 @pytest.mark.parametrize("eyes", EYES)
-@pytest.mark.parametrize("name", [each.id for each in maps_of_kind(MapKind.SEQUENTIAL)])
+@pytest.mark.parametrize("name", [each.id for each in maps_of_kind(ColourMapKind.SEQUENTIAL)])
 def test_a_masked_cell_differs_from_a_weight_of_0_and_from_an_empty_cell(
     name: str, eyes: str, theme: Theme
 ) -> None:

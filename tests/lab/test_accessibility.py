@@ -12,8 +12,8 @@ from tests.support.probe_results import a_reading
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import GenerationTree
-from visualizer.generation.next_tokens_presenter import present_next_tokens
-from visualizer.generation.next_tokens_widget import NextTokenBarView
+from visualizer.generation.token_choice_presenter import present_next_tokens
+from visualizer.generation.token_choice_widget import NextTokenBarView
 from visualizer.lab.attention_view.presenter import LabCellPointer, present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.snapshot_bar.presenter import present_snapshots

@@ -14,8 +14,8 @@ from tests.support.probe_results import causal_weights
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import GenerationTree
-from visualizer.generation.next_tokens_presenter import present_next_tokens
-from visualizer.generation.next_tokens_widget import NextTokensPane
+from visualizer.generation.token_choice_presenter import present_next_tokens
+from visualizer.generation.token_choice_widget import TokenChoicePane
 from visualizer.lab.attention_view.presenter import LabCellPointer, present_attention
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
@@ -43,7 +43,7 @@ def plain(tips: Iterable[str]) -> list[bool]:
 
 
 def test_next_tokens_are_plain_text(show: Show) -> None:
-    pane = NextTokensPane()
+    pane = TokenChoicePane()
     show(pane, (400, 600))
     logits = np.zeros((1, COUNT))
     pane.show_bars(present_next_tokens(BOLD, logits, HOSTILE, Sampling()), LIGHT)

@@ -14,8 +14,8 @@ from tests.support.lab_input import FAKE, NONE, LabUser
 from tests.support.window_input import LEFT
 from visualizer.lab import collapse_controller
 from visualizer.lab.window import LabWindow
-from visualizer.widgets.fixed_splitter import FixedSplitter
 from visualizer.widgets.setting_controls import CountControl, RateControl
+from visualizer.widgets.size_keeping_splitter import SizeKeepingSplitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +136,7 @@ def test_sizes_set_by_the_user_are_kept(user: LabUser) -> None:
 def test_a_part_that_reappears_has_its_previous_size(
     application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
 ) -> None:
-    splitter = FixedSplitter(Qt.Orientation.Horizontal, (100, 300, 200), 1)
+    splitter = SizeKeepingSplitter(Qt.Orientation.Horizontal, (100, 300, 200), 1)
     parts = [QPlainTextEdit() for _ in range(3)]
     for part in parts:
         splitter.addWidget(part)
@@ -154,7 +154,7 @@ def test_a_part_that_reappears_has_its_previous_size(
 def test_dragging_a_handle_resizes_only_the_adjacent_parts(
     application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
 ) -> None:
-    splitter = FixedSplitter(Qt.Orientation.Horizontal, (200, 300, 300), 1)
+    splitter = SizeKeepingSplitter(Qt.Orientation.Horizontal, (200, 300, 300), 1)
     for _ in range(3):
         part = QPlainTextEdit()
         part.setMinimumWidth(40)

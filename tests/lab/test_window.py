@@ -27,7 +27,7 @@ from visualizer.generation.generated_tokens_presenter import RELOADING_MESSAGE
 from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_table
 from visualizer.lab.commands import LAB_COMMANDS, list_shortcuts
 from visualizer.lab.runs import store
-from visualizer.lab.settings import preview_controller
+from visualizer.lab.settings import text_preview_controller
 from visualizer.lab.training import detached_controller, process_controller
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.training.recorded_losses import LossHistory
@@ -177,7 +177,7 @@ def test_a_preview_read_during_a_start_is_shown_for_the_next_run(
         assert goes_on.wait(10)
         return f"the text in blocks of {settings.block}"
 
-    monkeypatch.setattr(preview_controller, "read_text_sample", sample_of)
+    monkeypatch.setattr(text_preview_controller, "read_text_sample", sample_of)
     user.type("block", "20")
     begin(user)
     goes_on.set()

@@ -31,7 +31,7 @@ from visualizer.explanations.explain import describe_step, explain
 from visualizer.features.explain.presenter import head_cell_panel
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
 from visualizer.models.layer_recorder import record_module_calls
-from visualizer.models.recorded_runs import LayerRun, create_layer_run, group_calls
+from visualizer.models.recorded_runs import LayerGroupRun, create_layer_run, group_calls
 from visualizer.models.surrounding_stages import add_surrounding_stages
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -67,7 +67,7 @@ WITH_EXPERTS = frozenset({
 """Architectures whose expert mixtures are recognized."""
 
 
-def is_followed(found: LayerRun) -> bool:
+def is_followed(found: LayerGroupRun) -> bool:
     """Return whether queries, keys and values are computed from the known residual stream."""
     rows = {row.name: row.by_layer or (row,) for row in found.run.trace.stages}
     wanted = ("residual", "queries", "keys", "values", "output", "result")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.recorded_runs import LayerRun
+    from visualizer.models.recorded_runs import LayerGroupRun
 
 TOKENS = 60
 TEXT = " ".join(WORDS * 4)
@@ -52,7 +52,7 @@ def given() -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-def both(kind: str, **settings: object) -> tuple[list[AttentionCall], tuple[LayerRun, ...]]:
+def both(kind: str, **settings: object) -> tuple[list[AttentionCall], tuple[LayerGroupRun, ...]]:
     """Record a model on a text with all weights, and on the same text as a long text."""
     model = tiny_model(kind, **settings)
     with torch.inference_mode():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from visualizer.models.recorded_runs import LayerRun
+    from visualizer.models.recorded_runs import LayerGroupRun
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat"
@@ -56,7 +56,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return found
 
 
-def are_shown(runs: tuple[LayerRun, ...], plain: np.ndarray) -> bool:
+def are_shown(runs: tuple[LayerGroupRun, ...], plain: np.ndarray) -> bool:
     shown = np.concatenate([each.run.trace.read("weights").reshape(-1) for each in runs])
     return bool((np.sort(shown) == np.sort(plain.reshape(-1))).all())
 
@@ -97,7 +97,7 @@ def test_errors_during_inference_do_not_stop_a_run(
 ) -> None:
     infer = getattr(module, step)
 
-    def attend(at: int, error: Exception) -> tuple[tuple[LayerRun, ...], int]:
+    def attend(at: int, error: Exception) -> tuple[tuple[LayerGroupRun, ...], int]:
         mode = RaisesAt(at, error)
 
         def odd(*given: Any) -> Any:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.models.opened_model import OpenedModel
-    from visualizer.models.recorded_runs import LayerRun
+    from visualizer.models.recorded_runs import LayerGroupRun
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 KINDS = ("llama", "qwen3", "gemma2", "gpt2", "gpt_oss", "bert", "phi", "olmo2", "gpt_neox")
@@ -141,7 +141,7 @@ def test_layers_are_recognized_while_no_other_thread_runs_the_model(
 ) -> None:
     free = []
 
-    def watched(*given: Any) -> LayerRun:
+    def watched(*given: Any) -> LayerGroupRun:
         with ThreadPoolExecutor(1) as other:
             free.append(other.submit(recognized.forward.lock.acquire, blocking=False).result())
         return add_surrounding_stages(*given)

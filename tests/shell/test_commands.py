@@ -23,7 +23,7 @@ from visualizer.session.view_options import (
     AUTOMATIC_MAP,
     ColourCurve,
     ColourLimits,
-    MapKind,
+    ColourMapKind,
     maps_of_kind,
 )
 from visualizer.shell.commands import COMMANDS, WIDGET_SHORTCUTS, list_shortcuts
@@ -262,14 +262,14 @@ def test_every_setting_by_keyboard(hand: Hand) -> None:
     assert hand.find(QComboBox, "mask QComboBox").isVisible()
 
 
-def in_turn(kind: MapKind) -> list[ColourMap]:
+def in_turn(kind: ColourMapKind) -> list[ColourMap]:
     """Return the maps of a kind, the default last, so that every shortcut changes the map."""
     usual, *others = maps_of_kind(kind)
     return [*others, usual]
 
 
 def test_colour_maps_by_keyboard(hand: Hand) -> None:
-    for each in in_turn(MapKind.SEQUENTIAL):
+    for each in in_turn(ColourMapKind.SEQUENTIAL):
         QTest.keySequence(hand.window, QKeySequence(each.shortcut))
         assert hand.panel("weights").colour.map == each.id
         assert hand.panel("scores").colour.map == AUTOMATIC_MAP
@@ -277,7 +277,7 @@ def test_colour_maps_by_keyboard(hand: Hand) -> None:
 
 
 def test_colours_of_signed_numbers_by_keyboard(hand: Hand) -> None:
-    for each in in_turn(MapKind.DIVERGING):
+    for each in in_turn(ColourMapKind.DIVERGING):
         QTest.keySequence(hand.window, QKeySequence(each.shortcut))
         assert hand.panel("scores").colour.map == each.id
         assert hand.window.actions_.by_id[f"view.set_diverging {each.id}"].isChecked()

@@ -20,7 +20,7 @@ from visualizer.attention.spec import Device
 from visualizer.session.document import Document, default_document
 from visualizer.session.pane_spec import Area
 from visualizer.session.view import View
-from visualizer.session.view_options import MapKind, maps_of_kind
+from visualizer.session.view_options import ColourMapKind, maps_of_kind
 from visualizer.shell.pane_docks import DEFAULT_WIDTHS_PX
 from visualizer.shell.settings_controller import list_data_folders
 from visualizer.shell.settings_dialog import SettingComboBox
@@ -169,12 +169,12 @@ def test_colours_act_immediately_and_in_new_windows(hand: Hand, open_window: Ope
     choose(dialog.map, "magma")
     choose(dialog.signed_map, "Dark at 0")
     hand.until(lambda: hand.panel("weights").colour.map == "magma")
-    assert hand.panel("scores").colour.map == maps_of_kind(MapKind.DIVERGING)[2].id
+    assert hand.panel("scores").colour.map == maps_of_kind(ColourMapKind.DIVERGING)[2].id
     assert hand.window.actions_.by_id["view.set_map magma"].isChecked()
     hand.window.actions_.by_id["view.set_map cividis"].trigger()
     assert dialog.map.currentText() == "cividis"
     assert open_window().workspace.view.colouring.sequential == "cividis"
-    app_settings.save_colour_map("puce", MapKind.SEQUENTIAL)
+    app_settings.save_colour_map("puce", ColourMapKind.SEQUENTIAL)
     assert app_settings.load_colour_maps().sequential == View().colouring.sequential
 
 

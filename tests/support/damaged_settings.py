@@ -14,7 +14,7 @@ from tests.support.damaged_files import VALUES, flip, lose, put_in
 from visualizer.attention.spec import Device
 from visualizer.export.export_controller import load_export_settings, save_export_settings
 from visualizer.export.export_settings import ExportSettings
-from visualizer.session.view_options import MapKind
+from visualizer.session.view_options import ColourMapKind
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import ColourScheme
 
@@ -51,7 +51,7 @@ def store(made: QMainWindow) -> Path:
     app_settings.save_last_run("run")
     app_settings.save_collapsed(frozenset({"left"}))
     app_settings.save_text_size(115)
-    app_settings.save_colour_map("viridis", MapKind.SEQUENTIAL)
+    app_settings.save_colour_map("viridis", ColourMapKind.SEQUENTIAL)
     app_settings.save_device(Device.CPU)
     app_settings.set_motion_reduced(True)
     save_export_settings(ExportSettings())

@@ -59,9 +59,9 @@ from visualizer.session.view_options import (
     MAX_LINES_PER_QUERY,
     ColourCurve,
     ColourLimits,
+    ColourMapKind,
     ColourOptions,
     LineOptions,
-    MapKind,
     MaskEditState,
     maps_of_kind,
 )
@@ -296,8 +296,8 @@ COLOURINGS = structs(
     curve=st.sampled_from(ColourCurve),
     limits=st.sampled_from(ColourLimits),
     typed=st.lists(ends(), max_size=3).map(tuple),
-    sequential=st.sampled_from([each.id for each in maps_of_kind(MapKind.SEQUENTIAL)]),
-    diverging=st.sampled_from([each.id for each in maps_of_kind(MapKind.DIVERGING)]),
+    sequential=st.sampled_from([each.id for each in maps_of_kind(ColourMapKind.SEQUENTIAL)]),
+    diverging=st.sampled_from([each.id for each in maps_of_kind(ColourMapKind.DIVERGING)]),
 )
 PLAYHEADS = structs(
     Playhead,

@@ -42,7 +42,7 @@ from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.model_generation.widget import HeadRowsView
 from visualizer.features.shapes.widget import ShapesPane
 from visualizer.features.token_strip.patch_strip_widget import PatchStrip
-from visualizer.generation.next_tokens_widget import NextTokenBarView
+from visualizer.generation.token_choice_widget import NextTokenBarView
 from visualizer.session.document import Document
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.session.view import View

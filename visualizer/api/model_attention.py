@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from visualizer.api.argument_conversion import FigureArguments
     from visualizer.api.notebook_values import Explained, Figure
-    from visualizer.models.recorded_runs import LayerRun
+    from visualizer.models.recorded_runs import LayerGroupRun
     from visualizer.models.recorded_texts import RecordedBatch
 
 
@@ -108,7 +108,7 @@ def _parse_token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def _to_attention(layers: LayerRun) -> Attention:
+def _to_attention(layers: LayerGroupRun) -> Attention:
     return Attention(
         Document().set("captured", captured_header(layers.run)), EXPORT_VIEW, layers.run
     )
@@ -127,7 +127,7 @@ class ModelAttention:
     `ModelAttention` per text.
     """
 
-    runs: tuple[LayerRun, ...]
+    runs: tuple[LayerGroupRun, ...]
     batch: RecordedBatch | None = None
 
     def __repr__(self) -> str:
@@ -276,17 +276,17 @@ class ModelAttention:
         """
         return list_head_rows(self._runs_of_only_part())
 
-    def _require_runs(self) -> tuple[LayerRun, ...]:
+    def _require_runs(self) -> tuple[LayerGroupRun, ...]:
         if not self.runs:
             raise InputError(
                 "model", "The model has not been run yet. Run it within the context of capture()."
             )
         return self.runs
 
-    def _runs_of_only_part(self) -> tuple[LayerRun, ...]:
+    def _runs_of_only_part(self) -> tuple[LayerGroupRun, ...]:
         return runs_of_single_part(self._require_runs())
 
-    def _find_layer(self, layer: object) -> tuple[LayerRun, int]:
+    def _find_layer(self, layer: object) -> tuple[LayerGroupRun, int]:
         number = validate_integer("layer", layer)
         found = find_layer_run(self._runs_of_only_part(), number)
         if found is None:
@@ -295,7 +295,7 @@ class ModelAttention:
         return found
 
 
-def _describe_layers(layers: LayerRun) -> str:
+def _describe_layers(layers: LayerGroupRun) -> str:
     trace, count = layers.run.trace, len(layers.group.layers)
     queries, keys = trace.sides
     tokens = f"{queries:,}" if queries == keys else f"{queries:,} × {keys:,}"

@@ -499,18 +499,18 @@ class BlockwiseTensor(CachedTensor):
     def exact_row_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the drawn rows that are exact."""
         part = self.part(rows, columns, index)
-        _, read = self.tiles.known_rows(part)
+        _, read = self.tiles.row_progress(part)
         return float((read >= part.blocks[0]).mean()) if len(read) else 1.0
 
     def drawn_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the drawn rows that are at least partly computed."""
-        is_begun, _ = self.tiles.known_rows(self.part(rows, columns, index))
+        is_begun, _ = self.tiles.row_progress(self.part(rows, columns, index))
         return float(is_begun.mean()) if len(is_begun) else 1.0
 
     def rows_per_sample(self, rows: int, columns: int, index: Index = ()) -> int:
         """Return how many rows of the tensor one computed row represents."""
         part = self.part(rows, columns, index)
-        is_begun, _ = self.tiles.known_rows(part)
+        is_begun, _ = self.tiles.row_progress(part)
         found = [round(rows / float(is_begun.mean()))] if is_begun.any() else []
         if part.place in self.tiles.previews:
             found.append(max(rows, PreviewLayout.of(self._shape).blocks[0]))
@@ -526,7 +526,7 @@ class BlockwiseTensor(CachedTensor):
         If this would exceed ``most_cells``, compute evenly spaced rows, or only the preview.
         """
         part = self.part(rows, columns, index)
-        is_begun, _ = self.tiles.known_rows(part)
+        is_begun, _ = self.tiles.row_progress(part)
         block, first = part.blocks[0], part.rows.start
         unknown = np.flatnonzero(~is_begun) + first
         if most_cells is not None and not self._source.is_in_memory:
@@ -569,7 +569,7 @@ class BlockwiseTensor(CachedTensor):
         """
         part = self.part(rows, columns, index)
         block, size = part.blocks[0], self._shape[-2]
-        _, read = self.tiles.known_rows(part)
+        _, read = self.tiles.row_progress(part)
         waiting = np.flatnonzero(read < block) + part.rows.start
         band = max(1, min(BAND_ROWS, MAX_DRAWN_BAND_CELLS // self._shape[-1]))
         several = max(1, band // block)

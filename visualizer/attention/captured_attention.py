@@ -413,7 +413,7 @@ def check_header(captured: CapturedAttention) -> Iterator[NumberCheck]:
     yield len(captured.query_tokens) in (0, captured.queries), "the number of query tokens"
     yield len(captured.key_tokens) in (0, captured.keys), "the number of key tokens"
     if patches := captured.patches:
-        yield _are_patches(captured, patches), "the image of the patches"
+        yield _match_patch_grid(captured, patches), "the image of the patches"
     if captured.vectors:
         yield from _check_vectors(captured, captured.vectors)
 
@@ -449,7 +449,7 @@ def is_packed_mask(own: BooleanMatrix) -> bool:
     return not spare or own.bits[-1] & ((1 << spare) - 1) == 0
 
 
-def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
+def _match_patch_grid(captured: CapturedAttention, patches: ImagePatches) -> bool:
     """Return whether the tokens match the grid of patches and the image is complete."""
     sides = (patches.rows, patches.columns, patches.height, patches.width)
     are_sizes = patches.first >= 0 and all(1 <= side <= MAX_IMAGE_SIDE_PX for side in sides)

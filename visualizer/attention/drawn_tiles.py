@@ -201,7 +201,7 @@ class DrawnTiles:
         drawn.flags.writeable = False
         return drawn
 
-    def known_rows(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
+    def row_progress(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
         """Return which drawn rows are partly computed, and the number of rows read per block."""
         is_begun = np.ones(len(part.rows), bool)
         read = np.full(len(part.rows), part.blocks[0])

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from visualizer.cli.export_files import ExportJob
     from visualizer.models.opened_model import OpenedModel
-    from visualizer.models.recorded_runs import LayerRun
+    from visualizer.models.recorded_runs import LayerGroupRun
 
 MODEL_COMMAND = "model"
 EXAMPLES = """examples:
@@ -295,19 +295,19 @@ def _process_texts(
     _write_table(("text", "layer", "head"), rows, options.heads or STANDARD_OUTPUT_PATH)
 
 
-def _select_part(runs: tuple[LayerRun, ...], name: str | None) -> tuple[LayerRun, ...]:
+def _select_part(runs: tuple[LayerGroupRun, ...], name: str | None) -> tuple[LayerGroupRun, ...]:
     from visualizer.models.layer_lookup import find_part_runs, runs_of_single_part
 
     return find_part_runs(runs, name) if name else runs_of_single_part(runs)
 
 
-def _unique_notices(runs: Sequence[LayerRun]) -> dict[str, None]:
+def _unique_notices(runs: Sequence[LayerGroupRun]) -> dict[str, None]:
     """Return the notices of runs in order, without duplicates."""
     return dict.fromkeys(notice for each in runs for notice in each.notices)
 
 
 def _export_jobs(
-    options: argparse.Namespace, runs: Sequence[LayerRun], layer: int
+    options: argparse.Namespace, runs: Sequence[LayerGroupRun], layer: int
 ) -> tuple[ExportJob, ...]:
     """Return the files to write for a layer, given by its index."""
     from visualizer.models.layer_lookup import find_layer_run, layer_numbers
@@ -328,7 +328,7 @@ def _export_jobs(
     return export_jobs(argparse.Namespace(**vars(options) | files), snapshot)
 
 
-def _write_overview(runs: Sequence[LayerRun], path: Path) -> None:
+def _write_overview(runs: Sequence[LayerGroupRun], path: Path) -> None:
     with offscreen_qt():
         from visualizer.export.figures.png_writer import write_overview_png
 
@@ -338,7 +338,7 @@ def _write_overview(runs: Sequence[LayerRun], path: Path) -> None:
     atomic_file.write_atomically(path, lambda file: file.write(content))
 
 
-def _head_rows(runs: Sequence[LayerRun]) -> list[tuple[int | str, ...]]:
+def _head_rows(runs: Sequence[LayerGroupRun]) -> list[tuple[int | str, ...]]:
     """Return the table of all heads; layers and heads are numbered from 1."""
     from visualizer.models.layer_lookup import HEAD_MEASURES, list_head_rows
 

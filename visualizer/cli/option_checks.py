@@ -32,7 +32,7 @@ from visualizer.export.formats import (
     list_suffixes,
     unavailable_reason,
 )
-from visualizer.session.view_options import MapKind, maps_of_kind
+from visualizer.session.view_options import ColourMapKind, maps_of_kind
 
 if TYPE_CHECKING:
     import argparse
@@ -148,7 +148,7 @@ def _find_contradiction(options: argparse.Namespace) -> str | None:
 
 
 def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
-    for kind in MapKind:
+    for kind in ColourMapKind:
         of_kind = [
             colour_map.id
             for colour_map in maps_of_kind(kind)

@@ -25,7 +25,7 @@ from visualizer.session import document_builder
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.document_builder import parse_heads, parse_stages
 from visualizer.session.timeline import StepSize
-from visualizer.session.view_options import AUTOMATIC_MAP, COLOUR_MAPS, DEFAULT_MAP, MapKind
+from visualizer.session.view_options import AUTOMATIC_MAP, COLOUR_MAPS, DEFAULT_MAP, ColourMapKind
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _describe_size(width: float, height: float | None) -> str:
     return f"{width:.0f} mm wide" if height is None else f"{width:.0f} × {height:.0f} mm"
 
 
-MAP_USES = {MapKind.SEQUENTIAL: "for weights", MapKind.DIVERGING: "for signed numbers"}
+MAP_USES = {ColourMapKind.SEQUENTIAL: "for weights", ColourMapKind.DIVERGING: "for signed numbers"}
 
 
 def list_colour_maps() -> NamedDescriptions:

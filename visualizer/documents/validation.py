@@ -30,7 +30,7 @@ from visualizer.session.view_changes import MAX_PINNED_HISTORY
 from visualizer.session.view_options import (
     FOLLOW_PINNED,
     MAX_LINES_PER_QUERY,
-    MapKind,
+    ColourMapKind,
     maps_of_kind,
 )
 from visualizer.storage.json_coding import RANGE_LIMIT, DamagedError, format_short_value
@@ -171,8 +171,8 @@ def _check_view(view: View) -> Iterator[NumberCheck]:
 
 def _check_colours(colouring: ColourOptions) -> Iterator[NumberCheck]:
     for kind, id_ in (
-        (MapKind.SEQUENTIAL, colouring.sequential),
-        (MapKind.DIVERGING, colouring.diverging),
+        (ColourMapKind.SEQUENTIAL, colouring.sequential),
+        (ColourMapKind.DIVERGING, colouring.diverging),
     ):
         yield (
             id_ in {each.id for each in maps_of_kind(kind)},

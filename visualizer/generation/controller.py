@@ -11,7 +11,7 @@ from visualizer.language.sampling import Sampling
 
 if TYPE_CHECKING:
     from visualizer.generation.generated_tokens_widget import GenerationPane
-    from visualizer.generation.next_tokens_widget import NextTokensPane
+    from visualizer.generation.token_choice_widget import TokenChoicePane
 
 
 class GenerationController(QObject):
@@ -23,7 +23,7 @@ class GenerationController(QObject):
         super().__init__(parent)
         self.tree, self.sampling = GenerationTree(), Sampling()
 
-    def connect_panes(self, next_tokens: NextTokensPane, generated: GenerationPane) -> None:
+    def connect_panes(self, next_tokens: TokenChoicePane, generated: GenerationPane) -> None:
         """Connect the signals of the panes to this controller."""
         next_tokens.tokenChosen.connect(self.pick)
         next_tokens.samplingChosen.connect(self.set_sampling)

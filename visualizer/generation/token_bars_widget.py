@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QAccessible, QColor, QFontMetricsF, QPainter, QPen
 from PySide6.QtWidgets import QWidget
 
-from visualizer.generation.next_tokens_presenter import describe_next_tokens, format_short_share
+from visualizer.generation.token_choice_presenter import describe_next_tokens, format_short_share
 from visualizer.language.tokenizers import visible_token
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import scaled_font, text_scale

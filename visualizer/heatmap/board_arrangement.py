@@ -241,7 +241,8 @@ class BoardMeasures:
         gaps, gutters, times = self._lane_widths[key]
         if side not in self._column_widths:
             self._column_widths[side] = [
-                self.outer(at, self.min_width(at, side)) for at in range(len(self.columns))
+                self.outer_column_width(at, self.min_width(at, side))
+                for at in range(len(self.columns))
             ]
         widths = self._column_widths[side]
         return (
@@ -303,7 +304,7 @@ class BoardMeasures:
         few = min(few, self.widest_features(at), FEATURE_WIDTH_SHARE * side)
         return max(MIN_GUTTER_PX * self.scale, few, drawn)
 
-    def outer(self, at: int, width: float) -> float:
+    def outer_column_width(self, at: int, width: float) -> float:
         """Return the width of a column for the given cell width, including labels and title."""
         one = self.columns[at]
         return max(width, one.narrowest) + one.sums
@@ -336,7 +337,9 @@ class BoardMeasures:
             x += gap + (gutter if has_gutter else 0)
             for at in lane:
                 found[group, at] = x
-            x += max(self.outer(at, given.get(at, self.min_width(at, side))) for at in lane)
+            x += max(
+                self.outer_column_width(at, given.get(at, self.min_width(at, side))) for at in lane
+            )
         return found, x + EDGE * self.scale
 
     def _group_lanes(

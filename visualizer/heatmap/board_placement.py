@@ -83,7 +83,7 @@ def lay_out_board(
     if placed is None:
         measures = BoardMeasures(board, width, height, pixel_ratio)
         arranger = BoardArranger(measures, present, is_paged, is_height_free)
-        placed = BoardPlacement(board, arranger).place_panels()
+        placed = BoardPlacer(board, arranger).place_panels()
     with _LOCK:
         _PLACED_BY_KEY[key] = placed
         _PLACED_BY_KEY.move_to_end(key)
@@ -125,7 +125,7 @@ def _panel_shape(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
     )
 
 
-class BoardPlacement:
+class BoardPlacer:
     """Places panels according to an arrangement."""
 
     def __init__(self, board: Board, arranger: BoardArranger) -> None:

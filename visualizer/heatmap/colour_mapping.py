@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QImage
 
 from visualizer.heatmap.panel_colour_scale import is_on_scale
 from visualizer.resources import resource_path
-from visualizer.session.view_options import ColourCurve, ColourLimits, MapKind
+from visualizer.session.view_options import ColourCurve, ColourLimits, ColourMapKind
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board import Heatmap
@@ -34,7 +34,7 @@ def _load_colour_maps() -> dict[tuple[str, bool], np.ndarray]:
     loaded = json.loads(resource_path("colormaps.json").read_text(encoding="utf-8"))
     maps = {
         (name, is_dark): np.array([int(colour[1:], 16) for colour in colours], dtype=np.uint32)
-        for kind in MapKind
+        for kind in ColourMapKind
         for name, colours in loaded[kind].items()
         for is_dark in (False, True)
     }

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.format import shorten
 from visualizer.generation.generated_tokens_presenter import present_generation
-from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_next_tokens
+from visualizer.generation.token_choice_presenter import TokenChoicePanel, present_next_tokens
 from visualizer.lab.attention_view.presenter import (
     TEXT_REQUIRED,
     LabAttentionPanel,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from visualizer.generation.generated_tokens_widget import GenerationPane
     from visualizer.generation.generation_tree import GenerationTree
-    from visualizer.generation.next_tokens_widget import NextTokensPane
+    from visualizer.generation.token_choice_widget import TokenChoicePane
     from visualizer.lab.attention_view.probe_controller import ProbeController
     from visualizer.lab.attention_view.widget import LabAttentionView
     from visualizer.lab.controller import LabStateController
@@ -59,7 +59,7 @@ class TrainingWidgets(Struct, frozen=True, eq=False):
     attention: LabAttentionView
     snapshot_bar: SnapshotBar
     generation_widget: QWidget
-    next_tokens_pane: NextTokensPane
+    next_tokens_pane: TokenChoicePane
     generation_pane: GenerationPane
 
 
@@ -161,7 +161,7 @@ class TrainingViewsController(QObject):
         if run is not None and self._is_known and not stays and bar_inputs != self._shown_bars:
             self._shown_bars = bar_inputs
             if result is None:
-                bars = NextTokensPanel(sampling=sampling, vocabulary=len(run.tokens))
+                bars = TokenChoicePanel(sampling=sampling, vocabulary=len(run.tokens))
             else:
                 bars = present_next_tokens(result.tokens, result.logits, run.tokens, sampling)
             widgets.next_tokens_pane.show_bars(bars, theme)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QLineEdit, QMainWindow, QScrollArea, QTabWidget, QWidget
 
 from visualizer.generation.generated_tokens_widget import GenerationPane
-from visualizer.generation.next_tokens_widget import NextTokensPane
+from visualizer.generation.token_choice_widget import TokenChoicePane
 from visualizer.lab.attention_view.probe_controller import ProbeController
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.collapse_controller import CollapseController
@@ -21,7 +21,7 @@ from visualizer.lab.loss_plot.widget import PlotPane
 from visualizer.lab.runs.controller import RunController
 from visualizer.lab.runs.export_controller import RunExportController
 from visualizer.lab.runs.widget import RunsPane
-from visualizer.lab.settings.preview_controller import TextPreviewController
+from visualizer.lab.settings.text_preview_controller import TextPreviewController
 from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.bar_widget import RunNotices, TrainingBar
@@ -30,12 +30,12 @@ from visualizer.lab.training_views_controller import TrainingViewsController, Tr
 from visualizer.language.run_folder import RunFolder
 from visualizer.widgets import accessibility, app_settings, dialogs
 from visualizer.widgets.commands import CommandMenus
-from visualizer.widgets.fixed_splitter import FixedSplitter
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_escape
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.size_keeping_splitter import SizeKeepingSplitter
 from visualizer.widgets.status_bar import add_status_bar
 from visualizer.widgets.theme import ColourScheme, apply_theme, create_style_sheet, theme_of
 
@@ -98,7 +98,7 @@ class LabWindow(QMainWindow):
         self.probe, self.probe_problem, self.facts = QLineEdit(), PlainLabel(), PlainLabel()
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.run_export_controller.progress.widget)
-        self.next_tokens_pane, self.generation_pane = NextTokensPane(), GenerationPane()
+        self.next_tokens_pane, self.generation_pane = TokenChoicePane(), GenerationPane()
         self.generation_controller = LabGenerationController(self.lab, self.probe_controller)
         self.plot_pane = PlotPane(self._actions_by_name(AXIS_COMMANDS))
         self.loss_plot_controller = LossPlotController(
@@ -145,12 +145,14 @@ class LabWindow(QMainWindow):
         self.left_tabs.setDocumentMode(True)
         self.left_tabs.addTab(self.settings_pane, "Settings")
         self.left_tabs.addTab(self.runs_pane, "Runs")
-        self.columns_splitter = FixedSplitter(Qt.Orientation.Horizontal, INITIAL_WIDTHS_PX, 1)
+        self.columns_splitter = SizeKeepingSplitter(Qt.Orientation.Horizontal, INITIAL_WIDTHS_PX, 1)
         self.columns_splitter.setObjectName("across")
-        self.plot_splitter = FixedSplitter(Qt.Orientation.Vertical, INITIAL_HEIGHTS_PX, 1)
+        self.plot_splitter = SizeKeepingSplitter(Qt.Orientation.Vertical, INITIAL_HEIGHTS_PX, 1)
         for part in (self.plot_pane, self._build_training_panes()):
             self.plot_splitter.addWidget(part)
-        self.text_splitter = FixedSplitter(Qt.Orientation.Vertical, INITIAL_TEXT_HEIGHTS_PX, 1)
+        self.text_splitter = SizeKeepingSplitter(
+            Qt.Orientation.Vertical, INITIAL_TEXT_HEIGHTS_PX, 1
+        )
         scroll_area = QScrollArea()
         scroll_area.setWidget(self.next_tokens_pane)
         scroll_area.setWidgetResizable(True)
@@ -213,7 +215,7 @@ class LabWindow(QMainWindow):
                 splitter.set_wanted_sizes(sizes)
 
     @property
-    def splitters(self) -> dict[str, FixedSplitter]:
+    def splitters(self) -> dict[str, SizeKeepingSplitter]:
         return {
             app_settings.ACROSS: self.columns_splitter,
             app_settings.MIDDLE: self.plot_splitter,

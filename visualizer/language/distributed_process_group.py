@@ -37,7 +37,7 @@ PROCESS_TIMEOUT = timedelta(minutes=30)
 """Maximum time to wait for another process, which may be writing a checkpoint or reading a text."""
 
 
-class ProcessOrder(IntEnum):
+class ProcessCommand(IntEnum):
     """An order that the first process sends to all others."""
 
     BEGIN = 0
@@ -149,7 +149,7 @@ class DistributedProcessGroup:
 
     @contextmanager
     def broadcast_order(
-        self, order: ProcessOrder, first: int = 0, second: int = 0
+        self, order: ProcessCommand, first: int = 0, second: int = 0
     ) -> Iterator[None]:
         """Broadcast an order from the first process; the caller executes it within the context.
 
@@ -163,7 +163,7 @@ class DistributedProcessGroup:
                 distributed.broadcast(torch.tensor([order, first, second]), 0)
             yield
 
-    def next_order(self) -> tuple[ProcessOrder, int, int]:
+    def next_order(self) -> tuple[ProcessCommand, int, int]:
         """Wait for the first process's order.
 
         Raises
@@ -175,7 +175,7 @@ class DistributedProcessGroup:
         with self.communication():
             distributed.broadcast(received, 0)
         order, first, second = received.tolist()
-        return ProcessOrder(order), first, second
+        return ProcessCommand(order), first, second
 
     @contextmanager
     def communication(self) -> Iterator[None]:
@@ -224,7 +224,7 @@ class DistributedProcessGroup:
         this process ends.
         """
         if not self._is_disconnected:
-            with suppress(LostProcessError), self.broadcast_order(ProcessOrder.END, status):
+            with suppress(LostProcessError), self.broadcast_order(ProcessCommand.END, status):
                 distributed.all_reduce(torch.zeros(1))
 
 

@@ -11,7 +11,7 @@ from visualizer.language.checkpoints import (
     restore_checkpoint,
 )
 from visualizer.language.corpora.corpus import CorpusSplit, load_corpus
-from visualizer.language.distributed_process_group import ProcessOrder
+from visualizer.language.distributed_process_group import ProcessCommand
 from visualizer.language.trainer import Trainer
 from visualizer.language.training_run import changed_text_message
 
@@ -41,7 +41,7 @@ def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tupl
         If the connection to another process ends.
     """
     content = checkpoint_content(running.trainer, running.metadata, running.state)
-    with group.broadcast_order(ProcessOrder.BEGIN, len(content)):
+    with group.broadcast_order(ProcessCommand.BEGIN, len(content)):
         group.send_bytes(content)
         sentences = group.gather_text("")
         if not any(sentences):
@@ -67,12 +67,12 @@ def follow_orders(group: DistributedProcessGroup) -> int:
     training: Trainer | None = None
     while True:
         order, first, second = group.next_order()
-        if order is ProcessOrder.END:
+        if order is ProcessCommand.END:
             return first
-        if order is ProcessOrder.BEGIN:
+        if order is ProcessCommand.BEGIN:
             with group.communication():
                 training = _join_training(group, group.receive_bytes(first))
-        elif training and order is ProcessOrder.STEP:
+        elif training and order is ProcessCommand.STEP:
             training.advance()
         elif training:
             training.evaluate([*CorpusSplit][first], second)

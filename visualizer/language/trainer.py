@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Dtype
 from visualizer.language.corpora.corpus import CorpusSplit
-from visualizer.language.distributed_process_group import ProcessOrder
+from visualizer.language.distributed_process_group import ProcessCommand
 from visualizer.language.language_models import build_model
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Trainer:
             self.model.train()
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.rate_at(self.step)
-        with self._in_all_processes(ProcessOrder.STEP), self._restore_on_error():
+        with self._in_all_processes(ProcessCommand.STEP), self._restore_on_error():
             batch = self._draw_batch(CorpusSplit.TRAINING, self.settings.batch, self.generator)
             with self._use_own_generators():
                 own_loss = self._batch_loss(self._averaged_model, batch)
@@ -161,7 +161,7 @@ class Trainer:
         # The seed is never [seed, 0], which would draw the same numbers as the seed itself: the
         # first training batches.
         generator = np.random.Generator(np.random.PCG64([self.settings.seed, 2 - number]))
-        with self._in_all_processes(ProcessOrder.EVALUATE, number, batches):
+        with self._in_all_processes(ProcessCommand.EVALUATE, number, batches):
             self.model.eval()
             losses = [
                 self._batch_loss(
@@ -172,7 +172,9 @@ class Trainer:
             loss = float(np.mean(losses))
             return self._group.mean_loss(loss) if self._group else loss
 
-    def _in_all_processes(self, order: ProcessOrder, *numbers: int) -> AbstractContextManager[None]:
+    def _in_all_processes(
+        self, order: ProcessCommand, *numbers: int
+    ) -> AbstractContextManager[None]:
         return self._group.broadcast_order(order, *numbers) if self._group else nullcontext()
 
     def _draw_batch(self, split: CorpusSplit, count: int, generator: np.random.Generator) -> Tensor:

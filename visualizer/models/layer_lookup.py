@@ -11,7 +11,7 @@ from visualizer.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from visualizer.models.recorded_runs import LayerRun
+    from visualizer.models.recorded_runs import LayerGroupRun
 
 HEAD_MEASURES = (
     "previous", "first", "own", "induction", "duplicate", "largest", "entropy", "distance",
@@ -20,12 +20,12 @@ HEAD_MEASURES = (
 """Names of the head measures, as in `HeadMeasures`."""
 
 
-def part_names(runs: Iterable[LayerRun]) -> tuple[str, ...]:
+def part_names(runs: Iterable[LayerGroupRun]) -> tuple[str, ...]:
     """Return the name of each kind of attention; all layers of a kind have the same name."""
     return tuple(dict.fromkeys(each.group.name for each in runs))
 
 
-def describe_parts(runs: Iterable[LayerRun]) -> tuple[tuple[str, str], ...]:
+def describe_parts(runs: Iterable[LayerGroupRun]) -> tuple[tuple[str, str], ...]:
     """Return the kinds of attention in the order of `part_names`, each with its display name."""
     first = {each.group.name: each for each in reversed([*runs])}
     words = {name: _part_title(each) for name, each in reversed(first.items())}
@@ -33,7 +33,7 @@ def describe_parts(runs: Iterable[LayerRun]) -> tuple[tuple[str, str], ...]:
     return tuple((name, title if are_apart else name) for name, title in words.items())
 
 
-def _part_title(run: LayerRun) -> str:
+def _part_title(run: LayerGroupRun) -> str:
     if run.group.is_cross:
         return AttentionKind.CROSS
     of_decoder = is_decoder_part(run.group.name)
@@ -45,7 +45,7 @@ def is_decoder_part(part: str) -> bool:
     return any(step.startswith("decoder") for step in part.split("."))
 
 
-def find_part_runs(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
+def find_part_runs(runs: Sequence[LayerGroupRun], name: str) -> tuple[LayerGroupRun, ...]:
     """Return the runs of a part, given its name, a component of its name or a unique substring.
 
     Raise an `InputError` with field ``part`` unless exactly one part matches.
@@ -59,7 +59,7 @@ def find_part_runs(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
     return tuple(each for each in runs if each.group.name in matching)
 
 
-def runs_of_single_part(runs: Sequence[LayerRun]) -> tuple[LayerRun, ...]:
+def runs_of_single_part(runs: Sequence[LayerGroupRun]) -> tuple[LayerGroupRun, ...]:
     """Return the runs; raise an `InputError` with field ``part`` if they have several parts."""
     names = part_names(runs)
     if len(names) > 1:
@@ -68,12 +68,12 @@ def runs_of_single_part(runs: Sequence[LayerRun]) -> tuple[LayerRun, ...]:
     return tuple(runs)
 
 
-def layer_numbers(runs: Iterable[LayerRun]) -> tuple[int, ...]:
+def layer_numbers(runs: Iterable[LayerGroupRun]) -> tuple[int, ...]:
     """Return the numbers of all layers in the model, ascending."""
     return tuple(sorted({layer for each in runs for layer in each.group.layers}))
 
 
-def find_layer_run(runs: Iterable[LayerRun], layer: int) -> tuple[LayerRun, int] | None:
+def find_layer_run(runs: Iterable[LayerGroupRun], layer: int) -> tuple[LayerGroupRun, int] | None:
     """Return the run that contains a layer, and the layer's index in it; None if there is none."""
     for each in runs:
         if layer in each.group.layers:
@@ -81,7 +81,7 @@ def find_layer_run(runs: Iterable[LayerRun], layer: int) -> tuple[LayerRun, int]
     return None
 
 
-def list_head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
+def list_head_rows(runs: Iterable[LayerGroupRun]) -> list[dict[str, float]]:
     """Return one row per head: its layer and head numbers, from 0, and its `HEAD_MEASURES`."""
     rows = []
     for each in runs:

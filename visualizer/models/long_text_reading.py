@@ -17,7 +17,7 @@ from visualizer.models.long_text_recorder import create_long_text_runs, record_l
 from visualizer.models.long_text_vectors import reserve_vector_file, store_vectors_in
 from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS
 from visualizer.models.recognition_errors import UnsupportedAttentionError
-from visualizer.models.recorded_runs import LayerRun
+from visualizer.models.recorded_runs import LayerGroupRun
 from visualizer.models.text_model import check_free_memory
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class LongTextReader:
 
     def attend(
         self, inputs: Inputs, edits: Edits, kept: PartsToKeep
-    ) -> tuple[tuple[LayerRun, ...], Any]:
+    ) -> tuple[tuple[LayerGroupRun, ...], Any]:
         """Run the model on a text, as in `read`; return its attention runs and its result."""
         given, tokens, _ = inputs
         calls, result = self.read(given, edits)
@@ -127,7 +127,7 @@ class LongTextReader:
             self._forward.one_pass_notice if is_one_pass else "",
         )
         notices = (" ".join(filter(None, notices_of_text)), *self._model.folder.notices)
-        return tuple(reduce(LayerRun.with_notice, notices, each) for each in runs), result
+        return tuple(reduce(LayerGroupRun.with_notice, notices, each) for each in runs), result
 
     def _run_with_mask_rules(self, given: Mapping[str, Any]) -> Any:
         """Run the model with mask rules in place of mask tensors."""

@@ -33,7 +33,7 @@ from visualizer.models.model_ranks import SINGLE_RANK
 from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.models.recorded_runs import (
     LayerGroup,
-    LayerRun,
+    LayerGroupRun,
     describe_layers,
     module_family,
     number_calls,
@@ -600,7 +600,7 @@ def _compute_by_blocks(call: CallVectors) -> tuple[Tensor, Tensor]:
 
 def create_long_text_runs(
     calls: Sequence[LongTextCall], name: str, tokens: tuple[str, ...], device: str
-) -> tuple[LayerRun, ...]:
+) -> tuple[LayerGroupRun, ...]:
     """Return the runs of one pass, in order of the first call of each group."""
     groups: dict[tuple[object, ...], list[tuple[int, LongTextCall]]] = {}
     for number, call in number_calls(calls):
@@ -619,7 +619,7 @@ def create_long_text_runs(
             one.softcap,
         )
         group = LayerGroup(module_family(one.module), numbers, (), ())
-        found.append(LayerRun(group, blockwise_captured_run(attention, device)))
+        found.append(LayerGroupRun(group, blockwise_captured_run(attention, device)))
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ from visualizer.models.recognition_errors import StepMismatchError, UnsupportedA
 from visualizer.models.recorded_runs import (
     KEEP_ALL_PARTS,
     LayerGroup,
-    LayerRun,
+    LayerGroupRun,
     PartsToKeep,
     create_layer_run,
     group_calls,
@@ -63,7 +63,7 @@ class TextReading(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    runs : tuple of LayerRun
+    runs : tuple of LayerGroupRun
         As returned by `OpenedModel.attend`.
     next_token, next_token_of_all_heads : Tensor or None
         Log-probabilities of the next token over the vocabulary, [token], float64, with the edits
@@ -74,7 +74,7 @@ class TextReading(Struct, frozen=True, eq=False):
         if nothing is edited, or if the weights would take too much memory.
     """
 
-    runs: tuple[LayerRun, ...]
+    runs: tuple[LayerGroupRun, ...]
     next_token: torch.Tensor | None
     next_token_of_all_heads: torch.Tensor | None
     changes: Mapping[int, np.ndarray] = {}
@@ -130,7 +130,7 @@ class OpenedModel(TextModel):
         *,
         is_chat: bool = False,
         kept: PartsToKeep = KEEP_ALL_PARTS,
-    ) -> tuple[LayerRun, ...]:
+    ) -> tuple[LayerGroupRun, ...]:
         """Run the model on a text and return the runs of its attention.
 
         Parameters
@@ -142,7 +142,7 @@ class OpenedModel(TextModel):
 
         Returns
         -------
-        tuple of LayerRun
+        tuple of LayerGroupRun
             One run per group of identical layers, in order of computation. Weights that do not fit
             in memory are computed in tiles on access.
 
@@ -159,7 +159,9 @@ class OpenedModel(TextModel):
         )
         return kept.select_runs(attend(inputs, {}, {}, kept)[0])
 
-    def attend_image(self, path: Path, kept: PartsToKeep = KEEP_ALL_PARTS) -> tuple[LayerRun, ...]:
+    def attend_image(
+        self, path: Path, kept: PartsToKeep = KEEP_ALL_PARTS
+    ) -> tuple[LayerGroupRun, ...]:
         """Run the model on an image and return the runs of its attention, like `attend`.
 
         The tokens are patches of the image, labelled by position: ``row 3, column 5``.
@@ -310,7 +312,7 @@ class OpenedModel(TextModel):
         kept: PartsToKeep = KEEP_ALL_PARTS,
         *,
         repeats: bool = True,
-    ) -> tuple[tuple[LayerRun, ...], Any]:
+    ) -> tuple[tuple[LayerGroupRun, ...], Any]:
         """Run the model on a text or an image; parameters as in `SurroundingStages.record`."""
         given, tokens, key_tokens = inputs
         if (
@@ -345,12 +347,12 @@ class OpenedModel(TextModel):
                 except StepMismatchError:  # this text has other steps than its first tokens
                     return self._attend(inputs, edits, cuts, kept, repeats=False)
             notices = filter(None, (seen.notice, begins_twice, *self.folder.notices))
-            runs.append(reduce(LayerRun.with_notice, notices, found))
+            runs.append(reduce(LayerGroupRun.with_notice, notices, found))
         return tuple(runs), result
 
     def _attend_to_long(
         self, inputs: Inputs, edits: Edits, cuts: Cuts, kept: PartsToKeep = KEEP_ALL_PARTS
-    ) -> tuple[tuple[LayerRun, ...], Any]:
+    ) -> tuple[tuple[LayerGroupRun, ...], Any]:
         """Run the model on a long text, like `_attend`; keep all weights only if necessary."""
         try:
             if cuts:
@@ -469,7 +471,7 @@ class OpenedModel(TextModel):
         return dict(number_calls(calls)), result
 
 
-def _with_patches(found: LayerRun, image: PreparedImage) -> LayerRun:
+def _with_patches(found: LayerGroupRun, image: PreparedImage) -> LayerGroupRun:
     """Add the image to a run if its tokens are the image's patches."""
     if image.patches is None or found.run.texts != (image.names,) or not found.run.has_same_keys:
         return found
@@ -481,7 +483,9 @@ def _last_log_probabilities(result: Any) -> torch.Tensor:
     return logs
 
 
-def _weight_distances(runs: Sequence[LayerRun], plain: UneditedReading) -> dict[int, np.ndarray]:
+def _weight_distances(
+    runs: Sequence[LayerGroupRun], plain: UneditedReading
+) -> dict[int, np.ndarray]:
     """Return each head's mean total variation from the unedited weights, by layer, [head]."""
     found = {}
     for each in runs:

@@ -108,7 +108,7 @@ class LayerGroup(Struct, frozen=True, eq=False):
         return not is_square or is_cross_attention_path(self.name)
 
 
-class LayerRun(Struct, frozen=True, eq=False):
+class LayerGroupRun(Struct, frozen=True, eq=False):
     """The run of a group of layers."""
 
     group: LayerGroup
@@ -128,11 +128,11 @@ class LayerRun(Struct, frozen=True, eq=False):
         plural = "s" * (len(layers) > 1)
         return f"Shown: {self.group.name}, layer{plural} {_format_numbers(layers)}"
 
-    def select_stages(self, names: Collection[str]) -> LayerRun:
+    def select_stages(self, names: Collection[str]) -> LayerGroupRun:
         """Return the run with only its attention and some stages."""
         return replace(self, run=replace(self.run, trace=self.run.trace.select_stages(names)))
 
-    def with_notice(self, sentence: str) -> LayerRun:
+    def with_notice(self, sentence: str) -> LayerGroupRun:
         """Return the run with an additional notice about its values."""
         return replace(self, run=replace(self.run, notices=(*self.run.notices, sentence)))
 
@@ -308,7 +308,7 @@ def create_layer_run(
     tokens: tuple[str, ...],
     key_tokens: tuple[str, ...] = (),
     device: str = "",
-) -> LayerRun:
+) -> LayerGroupRun:
     """Build the run of a group of layers; its trace has the axis ``layer``.
 
     The weights are the model's own. Queries, keys and values are the inputs of the attention
@@ -342,13 +342,13 @@ def create_layer_run(
     return found if is_by_itself else found.with_notice(SCORES_UNKNOWN_NOTICE)
 
 
-def _build_run(group: LayerGroup, captured: CapturedAttention, device: str) -> LayerRun:
+def _build_run(group: LayerGroup, captured: CapturedAttention, device: str) -> LayerGroupRun:
     own = [_RecordedLayerTensors(*each) for each in zip(group.calls, group.added, strict=True)]
     run = create_layered_run(captured, own)
     for each in own:
         each.release()
     group = replace(group, calls=tuple(replace(call, sample=None) for call in group.calls))
-    return LayerRun(group, replace(run, device=device or run.device))
+    return LayerGroupRun(group, replace(run, device=device or run.device))
 
 
 def describe_layers(layers: tuple[int, ...], name: str) -> str:
@@ -468,7 +468,7 @@ class PartsToKeep(Struct, frozen=True):
             raise InputError("layers", sentence)
         return calls_found
 
-    def select_runs(self, runs: tuple[LayerRun, ...]) -> tuple[LayerRun, ...]:
+    def select_runs(self, runs: tuple[LayerGroupRun, ...]) -> tuple[LayerGroupRun, ...]:
         """Return runs with only the selected stages.
 
         Raises

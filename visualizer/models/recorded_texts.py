@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.recorded_runs import LayerGroup, LayerRun
+    from visualizer.models.recorded_runs import LayerGroup, LayerGroupRun
 
 ModuleCallIndex = tuple[str, int]
 """Path of an attention module, and the number of its earlier calls in the same pass."""
@@ -598,7 +598,9 @@ MISSING_KEYS_NOTICE = (
 )
 
 
-def create_text_runs(text: RecordedText, name: str, words: Tokens | None) -> tuple[LayerRun, ...]:
+def create_text_runs(
+    text: RecordedText, name: str, words: Tokens | None
+) -> tuple[LayerGroupRun, ...]:
     """Build the runs of the layers of a recorded text.
 
     Parameters
@@ -648,7 +650,7 @@ def _tokens_by_length(words: Tokens, text: RecordedText) -> dict[int, Tokens]:
 
 def _build_run(
     group: LayerGroup, first: RecordedCall, name: str, named: dict[int, Tokens]
-) -> LayerRun:
+) -> LayerGroupRun:
     words = named.get(first.length) or numbered_labels(first.length)
     queries, keys = first.call.weights.shape[-2:]
     if group.is_cross:  # one list of tokens cannot label two texts
@@ -677,12 +679,12 @@ class RecordedBatch:
 
     def __init__(self, recorded: TextRecorder, name: str, words: tuple[Tokens, ...]) -> None:
         self._recorded, self._name, self._words = recorded, name, words
-        self._made: dict[int, tuple[LayerRun, ...]] = {}
+        self._made: dict[int, tuple[LayerGroupRun, ...]] = {}
 
     def __len__(self) -> int:
         return self._recorded.count
 
-    def runs(self, at: int) -> tuple[LayerRun, ...]:
+    def runs(self, at: int) -> tuple[LayerGroupRun, ...]:
         """Return the runs of one of the texts; errors are those of `create_text_runs`."""
         if at not in self._made:
             words = self._words[at] if at < len(self._words) else None

@@ -34,7 +34,7 @@ from visualizer.models.layer_recorder import (
 )
 from visualizer.models.layer_values import LayerPass, text_vectors
 from visualizer.models.recognition_errors import StepMismatchError, infer_or_none
-from visualizer.models.recorded_runs import LayerRun, group_calls
+from visualizer.models.recorded_runs import LayerGroupRun, group_calls
 from visualizer.models.text_model import PIXELS_ARGUMENT
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ LayerGroupPath = tuple[str, tuple[int, ...]]
 
 
 def add_surrounding_stages(
-    found: LayerRun,
+    found: LayerGroupRun,
     model: nn.Module,
     module_calls: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
     memory: dict[LayerGroupPath, KnownLayers | None],
-) -> LayerRun:
+) -> LayerGroupRun:
     """Add the recognized stages around the attention to a run.
 
     If recognition fails, a notice is added to the run instead.
@@ -83,7 +83,7 @@ def add_surrounding_stages(
         As recorded by `record_module_calls`.
     """
 
-    def add_recognized_stages() -> LayerRun:
+    def add_recognized_stages() -> LayerGroupRun:
         group = found.group
         key = (group.name, group.layers)
         with torch.inference_mode():
@@ -190,14 +190,14 @@ def module_widths(paths: tuple[str, ...], module_calls: Mapping[str, ModuleCall]
 
 
 def add_repeated_layers(
-    found: LayerRun,
+    found: LayerGroupRun,
     model: nn.Module,
     known: KnownLayers,
     module_calls: Mapping[str, ModuleCall],
     inputs: Mapping[str, LayerInput],
     edits: Mapping[LayerAndHead, ContextEdit],
     recording: Recording,
-) -> LayerRun:
+) -> LayerGroupRun:
     """Add the stages around the attention to a run; a layer runs again to compute its stages.
 
     Parameters
@@ -222,7 +222,7 @@ def add_repeated_layers(
     held = {name: LayeredTensor(own) if trace.axes else own[0] for name, own in parts.items()}
     # Context vectors are also recomputed, so they need not be kept.
     group = replace(group, calls=tuple(replace(call, context=None) for call in group.calls))
-    return LayerRun(group, add_layer_stages(found.run, held, steps, weights))
+    return LayerGroupRun(group, add_layer_stages(found.run, held, steps, weights))
 
 
 class _RepeatedLayers:
@@ -423,8 +423,8 @@ class SurroundingStages:
         return tuple(path for known in known_here for path in known.paths)
 
     def add_to_run(
-        self, found: LayerRun, seen: RecordedLayers, edits: Edits, recording: Recording
-    ) -> LayerRun:
+        self, found: LayerGroupRun, seen: RecordedLayers, edits: Edits, recording: Recording
+    ) -> LayerGroupRun:
         """Add the recognized stages around the attention to a run."""
         if not seen.is_repeated:
             with self._forward.lock:  # runs modules, such as experts

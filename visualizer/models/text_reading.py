@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from visualizer.models.image_preparation import PreparedImage
     from visualizer.models.model_client.remote_model import RemoteTokenReader
     from visualizer.models.model_source import LayerAndHead
-    from visualizer.models.recorded_runs import LayerRun, PartsToKeep
+    from visualizer.models.recorded_runs import LayerGroupRun, PartsToKeep
     from visualizer.progress import Progress
 
 TOP_TOKENS = 8
@@ -239,7 +239,7 @@ def _describe_text(model: OpenedModel, source: ModelSource, text: str, part: str
     }
 
 
-def _select_part(source: ModelSource, runs: tuple[LayerRun, ...]) -> str:
+def _select_part(source: ModelSource, runs: tuple[LayerGroupRun, ...]) -> str:
     """Return the requested part; by default, that of the decoder if there is a second text."""
     names = part_names(runs)
     if source.part in names:
@@ -261,7 +261,7 @@ def _edit_notices(source: ModelSource) -> tuple[str, ...]:
     return tuple(notices)
 
 
-def _weight_changes(seen: TextReading, shown: LayerRun) -> np.ndarray | None:
+def _weight_changes(seen: TextReading, shown: LayerGroupRun) -> np.ndarray | None:
     """Return the distances between the shown heads' weights with and without edits."""
     layers = shown.group.layers
     if not all(layer in seen.changes for layer in layers):
@@ -269,7 +269,7 @@ def _weight_changes(seen: TextReading, shown: LayerRun) -> np.ndarray | None:
     return np.stack([seen.changes[layer] for layer in layers])
 
 
-def _other_layers_notices(runs: tuple[LayerRun, ...], shown: LayerRun) -> tuple[str, ...]:
+def _other_layers_notices(runs: tuple[LayerGroupRun, ...], shown: LayerGroupRun) -> tuple[str, ...]:
     count = sum(len(each.group.layers) for each in runs) - len(shown.group.layers)
     if not count:
         return ()
@@ -313,7 +313,7 @@ def attend_texts(
     *,
     is_chat: bool = False,
     kept: PartsToKeep = KEEP_ALL_PARTS,
-) -> Iterator[tuple[LayerRun, ...]]:
+) -> Iterator[tuple[LayerGroupRun, ...]]:
     """Run a model on several texts, and yield the runs of each as in `OpenedModel.attend`.
 
     The texts are run one at a time, without padding. The results are therefore the same as for

@@ -46,7 +46,7 @@ class HeadMeasurementController(QObject):
         self._running_job: _MeasurementJob | None = None
         self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_answer)
-        self._worker.failed.connect(self._report_refusal)
+        self._worker.failed.connect(self._handle_worker_failure)
         self._worker.reported.connect(self._report_progress)
         workspace.changed.connect(self._follow_run)
 
@@ -93,7 +93,7 @@ class HeadMeasurementController(QObject):
             measured.measurement.done, measured.measurement.of = done, of
             self._workspace.refresh_screen()
 
-    def _report_refusal(self, refused: InputError) -> None:
+    def _handle_worker_failure(self, refused: InputError) -> None:
         """Report that the system cannot create another thread."""
         if self._running_job:
             self._handle_answer((self._running_job, refused))

@@ -71,7 +71,7 @@ class ModelQuestionController(QObject):
         """Analyses that failed on a server, and the times at which they failed."""
         self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_answer)
-        self._worker.failed.connect(self._report_refusal)
+        self._worker.failed.connect(self._handle_worker_failure)
         self._worker.reported.connect(self._store_answer)
         workspace.changed.connect(self.ask_next_question)
 
@@ -147,7 +147,7 @@ class ModelQuestionController(QObject):
             if known is not None:
                 self._store_answer((asked, known))
 
-    def _report_refusal(self, refused: InputError) -> None:
+    def _handle_worker_failure(self, refused: InputError) -> None:
         """Report that the system cannot create another thread."""
         if self._running_question:
             self._handle_answer((self._running_question, refused))

@@ -102,7 +102,7 @@ class RequestController(QObject):
         )
         self._refining = wanted
 
-    def mark_failed(self, run: Run | None, view: View) -> None:
+    def mark_refinement_failed(self, run: Run | None, view: View) -> None:
         """Stop refining a view after its refinement failed, because it would fail again."""
         if self._refining:
             self._failed_refinement = run, view

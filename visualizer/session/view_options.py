@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
 
 
-class MapKind(StrEnum):
+class ColourMapKind(StrEnum):
     """The values for which a map is used: shares of a row, or signed values."""
 
     SEQUENTIAL = "sequential"
@@ -35,7 +35,7 @@ class ColourMap(Struct, frozen=True):
 
     id: str
     title: str
-    kind: MapKind
+    kind: ColourMapKind
     menu_text: str
     shortcut: str
 
@@ -44,29 +44,39 @@ AUTOMATIC_MAP = "automatic"
 """Id of the map for signed values that has variants for light and dark backgrounds."""
 
 COLOUR_MAPS: tuple[ColourMap, ...] = (
-    ColourMap("plum", "Plum", MapKind.SEQUENTIAL, "&plum", "Ctrl+Alt+Shift+1"),
-    ColourMap("viridis", "viridis", MapKind.SEQUENTIAL, "&viridis", "Ctrl+Alt+1"),
-    ColourMap("cividis", "cividis", MapKind.SEQUENTIAL, "&cividis", "Ctrl+Alt+2"),
-    ColourMap("magma", "magma", MapKind.SEQUENTIAL, "&magma", "Ctrl+Alt+3"),
-    ColourMap("CET-CBL1", "Blue (CET-CBL1)", MapKind.SEQUENTIAL, "&blue (CET-CBL1)", "Ctrl+Alt+4"),
-    ColourMap("CET-L1", "Grey (CET-L1)", MapKind.SEQUENTIAL, "gr&ey (CET-L1)", "Ctrl+Alt+5"),
+    ColourMap("plum", "Plum", ColourMapKind.SEQUENTIAL, "&plum", "Ctrl+Alt+Shift+1"),
+    ColourMap("viridis", "viridis", ColourMapKind.SEQUENTIAL, "&viridis", "Ctrl+Alt+1"),
+    ColourMap("cividis", "cividis", ColourMapKind.SEQUENTIAL, "&cividis", "Ctrl+Alt+2"),
+    ColourMap("magma", "magma", ColourMapKind.SEQUENTIAL, "&magma", "Ctrl+Alt+3"),
+    ColourMap(
+        "CET-CBL1", "Blue (CET-CBL1)", ColourMapKind.SEQUENTIAL, "&blue (CET-CBL1)", "Ctrl+Alt+4"
+    ),
+    ColourMap("CET-L1", "Grey (CET-L1)", ColourMapKind.SEQUENTIAL, "gr&ey (CET-L1)", "Ctrl+Alt+5"),
     ColourMap(
         AUTOMATIC_MAP,
         "Same as theme",
-        MapKind.DIVERGING,
+        ColourMapKind.DIVERGING,
         "&Signed numbers: same as theme",
         "Ctrl+Alt+6",
     ),
     ColourMap(
-        "CET-CBD1", "Light at 0", MapKind.DIVERGING, "Signed numbers: &light at 0", "Ctrl+Alt+7"
+        "CET-CBD1",
+        "Light at 0",
+        ColourMapKind.DIVERGING,
+        "Signed numbers: &light at 0",
+        "Ctrl+Alt+7",
     ),
     ColourMap(
-        "blue-gold-dark", "Dark at 0", MapKind.DIVERGING, "Signed numbers: &dark at 0", "Ctrl+Alt+0"
+        "blue-gold-dark",
+        "Dark at 0",
+        ColourMapKind.DIVERGING,
+        "Signed numbers: &dark at 0",
+        "Ctrl+Alt+0",
     ),
     ColourMap(
         "CET-D6",
         "Darker at 0 (CET-D6)",
-        MapKind.DIVERGING,
+        ColourMapKind.DIVERGING,
         "Signed numbers: dar&ker at 0 (CET-D6)",
         "Ctrl+Alt+B",
     ),
@@ -74,12 +84,12 @@ COLOUR_MAPS: tuple[ColourMap, ...] = (
 """All colour maps, in the order of the menu and the lists."""
 
 
-def maps_of_kind(kind: MapKind) -> tuple[ColourMap, ...]:
+def maps_of_kind(kind: ColourMapKind) -> tuple[ColourMap, ...]:
     """Return the colour maps of one kind; the first one is the default."""
     return tuple(each for each in COLOUR_MAPS if each.kind is kind)
 
 
-DEFAULT_MAP = maps_of_kind(MapKind.SEQUENTIAL)[0].id
+DEFAULT_MAP = maps_of_kind(ColourMapKind.SEQUENTIAL)[0].id
 """Id of the default map for weights."""
 
 

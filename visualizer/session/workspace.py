@@ -504,7 +504,7 @@ class Workspace(QObject):
             self.pending_document = None
         if was_read:  # the same view would fail again
             self._wanted = immediate_view(self._wanted, self.view)
-        self.requests.mark_failed(self.run, self.view)
+        self.requests.mark_refinement_failed(self.run, self.view)
         is_new_model = self._before_model and self.document.model and not self.pending_document
         if isinstance(error, InputError) and was_read:
             self._errors.report_view(error)

@@ -31,7 +31,7 @@ from visualizer.session.view_options import (
     COLOUR_MAPS,
     ColourCurve,
     ColourLimits,
-    MapKind,
+    ColourMapKind,
     maps_of_kind,
 )
 from visualizer.shell.controllers import Controllers
@@ -300,7 +300,7 @@ _scheme_command = _choice_commands("theme.set_scheme", VIEW, "scheme",
 def _map_command(each: ColourMap) -> WindowCommand:
     """Create the command that selects a colour map; a separator precedes the first of each kind."""
     create_command = (
-        _sequential_map_command if each.kind is MapKind.SEQUENTIAL else _diverging_map_command
+        _sequential_map_command if each.kind is ColourMapKind.SEQUENTIAL else _diverging_map_command
     )
     is_first = each is maps_of_kind(each.kind)[0]
     return create_command(each.id, each.menu_text, each.shortcut, has_separator=is_first)

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.settings import SETTINGS
-from visualizer.session.view_options import MapKind, maps_of_kind
+from visualizer.session.view_options import ColourMapKind, maps_of_kind
 from visualizer.widgets.app_settings import TEXT_SIZES_PERCENT
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
@@ -153,7 +153,9 @@ class SettingsDialog(QDialog):
     def _add_appearance(self) -> None:
         self._add_title("Appearance")
         sizes = [(size, f"{size}%" if size else "Automatic") for size in TEXT_SIZES_PERCENT]
-        maps, signed = ([(each.id, each.title) for each in maps_of_kind(kind)] for kind in MapKind)
+        maps, signed = (
+            [(each.id, each.title) for each in maps_of_kind(kind)] for kind in ColourMapKind
+        )
         self.scheme = self._add_list(
             "Theme", SCHEME_CHOICES, "Figures are exported on a white background in any theme"
         )

@@ -15,7 +15,7 @@ from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt
 
 from visualizer.attention.spec import Device
 from visualizer.errors import system_error_reason
-from visualizer.session.view_options import ColourOptions, MapKind, maps_of_kind
+from visualizer.session.view_options import ColourMapKind, ColourOptions, maps_of_kind
 from visualizer.storage.link_safe_folder import make_private_folder
 from visualizer.storage.program_folders import FOLDER_NAME, SETTINGS, data_folder, settings_path
 from visualizer.storage.settings_file import Setting, SettingsFile
@@ -95,7 +95,10 @@ def disable_qt_settings() -> None:
 STATE_VERSION = 3
 SCHEME, LAST_FILE, EXPORT, REDUCED_MOTION = "scheme", "last", "export", "reduced motion"
 START_PAGE, AUTOSAVE, TEXT_SIZE, DEVICE = "start page", "autosave", "text size", "device"
-COLOUR_MAP_KEYS = {MapKind.SEQUENTIAL: "colour map", MapKind.DIVERGING: "signed colour map"}
+COLOUR_MAP_KEYS = {
+    ColourMapKind.SEQUENTIAL: "colour map",
+    ColourMapKind.DIVERGING: "signed colour map",
+}
 FILE_DIALOG, FILE_DIALOG_SEAL = "file dialog", "file dialog seal"
 RECOVERY, LESSONS, RUNS = "recovery", "lessons", "runs"
 """Names of folders in the user's data folder."""
@@ -288,17 +291,17 @@ def load_colour_maps() -> ColourOptions:
     """Return the colour maps for new windows; a missing or invalid map is replaced."""
     default = ColourOptions()
     return ColourOptions(
-        sequential=_load_map(MapKind.SEQUENTIAL, default.sequential),
-        diverging=_load_map(MapKind.DIVERGING, default.diverging),
+        sequential=_load_map(ColourMapKind.SEQUENTIAL, default.sequential),
+        diverging=_load_map(ColourMapKind.DIVERGING, default.diverging),
     )
 
 
-def save_colour_map(id_: str, kind: MapKind) -> None:
+def save_colour_map(id_: str, kind: ColourMapKind) -> None:
     """Store the colour map of the given kind for new windows."""
     store_values({COLOUR_MAP_KEYS[kind]: id_})
 
 
-def _load_map(kind: MapKind, default: str) -> str:
+def _load_map(kind: ColourMapKind, default: str) -> str:
     return _load_choice(COLOUR_MAP_KEYS[kind], (each.id for each in maps_of_kind(kind)), default)
 
 

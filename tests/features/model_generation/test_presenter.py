@@ -14,7 +14,7 @@ from visualizer.features.model_generation.presenter import (
     present_model_generation,
 )
 from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
-from visualizer.generation.next_tokens_presenter import present_next_tokens
+from visualizer.generation.token_choice_presenter import present_next_tokens
 from visualizer.language.sampling import Sampling
 from visualizer.session.model_panes import RUNNING_MESSAGE
 

@@ -167,15 +167,15 @@ def test_queries_and_keys_count_tokens() -> None:
 
 def test_the_row_is_marked_that_is_looked_at() -> None:
     computed = a_run()
-    assert shapes_panel(computed).current is None
-    assert shapes_panel(computed, pinned=Cell("values", (0, 0, 0))).current == "values"
+    assert shapes_panel(computed).current_stage is None
+    assert shapes_panel(computed, pinned=Cell("values", (0, 0, 0))).current_stage == "values"
     both = {"pinned": Cell("values", (0, 0, 0)), "hovered": Cell("scores", (0, 0, 0))}
-    assert shapes_panel(computed, **both).current == "scores"
+    assert shapes_panel(computed, **both).current_stage == "scores"
     assert (
-        shapes_panel(computed, playhead=Playhead(PlaybackPosition("keys")), **both).current
+        shapes_panel(computed, playhead=Playhead(PlaybackPosition("keys")), **both).current_stage
         == "keys"
     )
-    assert shapes_panel(computed, pinned=Cell("values", (7, 0, 0))).current is None
+    assert shapes_panel(computed, pinned=Cell("values", (7, 0, 0))).current_stage is None
 
 
 def test_what_did_not_change_is_the_same_object() -> None:

@@ -261,10 +261,10 @@ def test_the_row_follows_the_pinned_cell_and_the_playhead(
     hand = viewer.hand
     hand.click_cell(Cell("weights", (1, 3, 2)))
     assert opened.panel is not None
-    assert opened.panel.current == "weights"
+    assert opened.panel.current_stage == "weights"
     hand.window.controllers.playback_controller.seek_stage("keys")
     hand.settle()
-    assert opened.panel.current == "keys"
+    assert opened.panel.current_stage == "keys"
 
 
 def test_a_clicked_row_shows_its_stage(hand: Hand, opened: ShapesPane) -> None:

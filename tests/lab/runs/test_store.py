@@ -20,7 +20,7 @@ from visualizer.lab.runs.store import (
     stored_probe,
 )
 from visualizer.lab.settings.definitions import replace_setting
-from visualizer.lab.settings.preview_controller import read_text_sample
+from visualizer.lab.settings.text_preview_controller import read_text_sample
 from visualizer.language.corpora.corpus import load_corpus
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_settings import CorpusKind, TrainingSettings

@@ -56,7 +56,7 @@ class PageColumn(Struct, frozen=True, rename="camel"):
     bias: list[float] | None = None
 
 
-class PageFlow:
+class WebpageFlow:
     """The flow board of a page."""
 
     def __init__(self, board: Board) -> None:

@@ -23,7 +23,7 @@ from msgspec.structs import asdict
 
 from visualizer.documents.embedded_document import encode_html_script
 from visualizer.errors import InputError
-from visualizer.export.figures.webpage_flow import PageFlow
+from visualizer.export.figures.webpage_flow import WebpageFlow
 from visualizer.format import format_number
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board import POOLING_PREFIX
@@ -77,7 +77,7 @@ def write_webpage(
     InputError
         If there are more cells than a browser can handle; see `max_cells_per_side`.
     """
-    flow = PageFlow(board) if board.flow else None
+    flow = WebpageFlow(board) if board.flow else None
     panels = flow.panels if flow else board.heatmaps
     _check_size(panels)
     before, after = (
@@ -156,7 +156,7 @@ def _themes(theme: Theme | None) -> dict[str, Theme]:
 
 
 def _board_to_json(
-    board: Board, flow: PageFlow | None, title: str, caption: str, theme: Theme | None
+    board: Board, flow: WebpageFlow | None, title: str, caption: str, theme: Theme | None
 ) -> str:
     """Describe everything except the cells as JSON without characters that HTML interprets."""
     labels: dict[tuple[str, ...], int] = {}

@@ -165,7 +165,7 @@ class CodeSection(QWidget):
         self.copy = self._create_button("Copy as script")
         self.copy.clicked.connect(self.scriptRequested)
         self.copy.setEnabled(False)
-        self._build_box()
+        self._set_up_dialect_box()
         row = row_layout(spacing=4)
         row.addWidget(self.show_all)
         row.addWidget(self.copy)
@@ -214,7 +214,7 @@ class CodeSection(QWidget):
         self.running.setVisible(bool(current))
         self.code.show_lines(lines, theme)
 
-    def _build_box(self) -> None:
+    def _set_up_dialect_box(self) -> None:
         self.box.setAccessibleName("Code style")
         # Screen readers use a combo box's text as its name.
         self.box.setAccessibleDescription(self.box.accessibleName())

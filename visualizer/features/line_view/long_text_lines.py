@@ -74,13 +74,13 @@ class StrongestWeights(Struct, frozen=True, eq=False):
     heads: int
 
     @property
-    def read(self) -> int:
+    def heads_read(self) -> int:
         """Number of heads read so far."""
         return len(self.weights)
 
     @property
     def is_whole(self) -> bool:
-        return self.read == self.heads
+        return self.heads_read == self.heads
 
 
 class QueriesToRead(Struct, frozen=True):
@@ -149,7 +149,7 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
     empty = StrongestWeights(wanted.queries, none, none.astype(int), 0, len(request.heads))
     known = cached.get(wanted.key) or empty
     while not known.is_whole:
-        head = request.heads[known.read]
+        head = request.heads[known.heads_read]
         numbers = tensor.read_rows(rows, (*request.leading, head))
         weights, keys = _largest_per_row(numbers, allowed)
         known = replace(

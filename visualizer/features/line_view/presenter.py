@@ -270,7 +270,7 @@ def _describe_long_text_counts(
     if queries.step > 1:
         scope = f"for one query in {queries.step:,}"
         hint = "; pin a query to see lines near it"
-    read = "" if found.is_whole else f" (heads 1 to {found.read} of {found.heads} so far)"
+    read = "" if found.is_whole else f" (heads 1 to {found.heads_read} of {found.heads} so far)"
     if wanted.request.top:
         scope += f", {_describe_largest(wanted.request.top)} {_describe_scope(wanted.request)}"
     return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {scope}{hint}"

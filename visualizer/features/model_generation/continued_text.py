@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from visualizer.errors import InputError, convert_memory_error
-from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_next_tokens
+from visualizer.generation.token_choice_presenter import TokenChoicePanel, present_next_tokens
 from visualizer.language.sampling import sampling_probabilities
 from visualizer.progress import CancelledError, cancel_when
 
@@ -36,7 +36,7 @@ class NodeResult(Struct, frozen=True, eq=False):
     rows : mapping
         Attention weights [head, query, key] by layer number in the model. At the root, the queries
         are all tokens of the given text; at any other node, the node's token is the only query.
-    bars : NextTokensPanel
+    bars : TokenChoicePanel
         Probabilities of the next token.
     tokens, cache_bytes : int
         Number of tokens in the key/value cache, and its size in bytes.
@@ -45,7 +45,7 @@ class NodeResult(Struct, frozen=True, eq=False):
     """
 
     rows: Mapping[int, np.ndarray]
-    bars: NextTokensPanel
+    bars: TokenChoicePanel
     tokens: int
     cache_bytes: int
     is_end: bool = False

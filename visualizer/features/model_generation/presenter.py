@@ -15,7 +15,7 @@ from visualizer.generation.generated_tokens_presenter import (
     present_generation,
 )
 from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
-from visualizer.generation.next_tokens_presenter import NextTokensPanel
+from visualizer.generation.token_choice_presenter import TokenChoicePanel
 from visualizer.heatmap.colour_range import AutomaticRange, find_range, sample_cells
 from visualizer.language.sampling import Sampling
 from visualizer.language.tokenizers import visible_token
@@ -40,7 +40,7 @@ MAX_NAMED_KEYS = 3
 """Maximum number of keys named in the description of a row, in descending order of weight."""
 
 
-class HeadRows(Struct, frozen=True, eq=False):
+class HeadWeightRows(Struct, frozen=True, eq=False):
     """Attention weights of one head, row by row.
 
     Parameters
@@ -109,8 +109,8 @@ class ModelGenerationPanel(Struct, frozen=True, eq=False):
     message: str = MODEL_REQUIRED
     problem: str = ""
     generation: GenerationPanel = field(default_factory=GenerationPanel)
-    bars: NextTokensPanel = field(default_factory=NextTokensPanel)
-    rows: HeadRows | None = None
+    bars: TokenChoicePanel = field(default_factory=TokenChoicePanel)
+    rows: HeadWeightRows | None = None
     step: int = 0
     last_step: int = 0
     steps: int = DEFAULT_STEPS
@@ -160,7 +160,7 @@ def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
     reading = readings.get(tree.at)
     is_ended = bool(reading and reading.is_end)
     shown = present_generation(tree, state.is_running, is_readable=not is_ended)
-    bars = reading.bars if reading else NextTokensPanel(sampling=state.sampling)
+    bars = reading.bars if reading else TokenChoicePanel(sampling=state.sampling)
     taken = tree.nodes[tree.following_nodes[0]].token if tree.following_nodes else None
     return ModelGenerationPanel(
         "",
@@ -182,7 +182,7 @@ def _add_cache_status(added: str, reading: NodeResult | None) -> str:
     return f"{added}. {cache}" + (f" {TEXT_ENDED_MESSAGE}" if reading.is_end else "")
 
 
-def _join_rows(state: GenerationState) -> HeadRows | None:
+def _join_rows(state: GenerationState) -> HeadWeightRows | None:
     """Return the joined rows of the head, or None unless all of them are available."""
     nodes = (ROOT_NODE, *state.tree.path)
     if state.head is None or not all(node in state.node_results for node in nodes):
@@ -195,7 +195,7 @@ def _join_rows(state: GenerationState) -> HeadRows | None:
     words = label_split_characters(state.tree.tokens)
     labels = tuple(shorten(visible_token(word)) for word in words)
     given = len(state.tree.prompt)
-    return HeadRows(state.head, *_last_rows(rows, len(labels)), given, labels)
+    return HeadWeightRows(state.head, *_last_rows(rows, len(labels)), given, labels)
 
 
 def _last_rows(rows: Sequence[np.ndarray], tokens: int) -> tuple[np.ndarray, int]:

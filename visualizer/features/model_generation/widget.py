@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPushButton, QScrollArea, QSizePolicy, QSlider, QS
 
 from visualizer.features.model_generation.presenter import MAX_STEPS, ModelGenerationPanel
 from visualizer.generation.generated_tokens_widget import GenerationPane
-from visualizer.generation.next_tokens_widget import NextTokensPane
+from visualizer.generation.token_choice_widget import TokenChoicePane
 from visualizer.heatmap.colour_mapping import FORBIDDEN, MAX_COLOUR_INDEX, colour_image
 from visualizer.session.view_options import DEFAULT_MAP
 from visualizer.widgets.accessibility import set_accessible_value
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QImage, QPaintEvent
     from PySide6.QtWidgets import QHBoxLayout
 
-    from visualizer.features.model_generation.presenter import HeadRows
+    from visualizer.features.model_generation.presenter import HeadWeightRows
     from visualizer.session.screen import Screen
 
 MAX_CELL_PX = 18
@@ -44,11 +44,11 @@ class HeadRowsView(QWidget):
         super().__init__()
         self.setAccessibleName("Attention weights of the head, one row per token")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.rows: HeadRows | None = None
+        self.rows: HeadWeightRows | None = None
         self._image: QImage | None = None
         self._theme: Theme = LIGHT
 
-    def show_rows(self, rows: HeadRows | None, theme: Theme) -> None:
+    def show_rows(self, rows: HeadWeightRows | None, theme: Theme) -> None:
         """Show the rows of a head, or hide the widget if there are none."""
         if rows is self.rows and theme is self._theme:
             return
@@ -148,7 +148,7 @@ class ModelGenerationPane(QScrollArea):
         self._theme: Theme = LIGHT
         self._panel: ModelGenerationPanel | None = None
         self.message, self.problem, self.head, self.reads = (PlainLabel() for _ in range(4))
-        self.generation, self.next, self.rows = GenerationPane(), NextTokensPane(), HeadRowsView()
+        self.generation, self.next, self.rows = GenerationPane(), TokenChoicePane(), HeadRowsView()
         self.steps, self.step = QSpinBox(), QSlider(Qt.Orientation.Horizontal)
         self.use, self.restart_button = QPushButton(USE_AS_TEXT_LABEL), QPushButton("Start over")
         self.message.setWordWrap(True)

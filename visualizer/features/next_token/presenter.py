@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.format import format_share, shorten
-from visualizer.generation.next_tokens_presenter import describe_next_tokens
+from visualizer.generation.token_choice_presenter import describe_next_tokens
 from visualizer.language.tokenizers import visible_token
 from visualizer.models.model_source import (
     HeadEdit,

@@ -201,7 +201,7 @@ class ShapesPanel(Struct, frozen=True):
     split: HeadSplit | None = None
 
     @property
-    def current(self) -> str | None:
+    def current_stage(self) -> str | None:
         """The current stage."""
         return next((row.stage for row in self.rows if row.is_current), None)
 

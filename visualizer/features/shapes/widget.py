@@ -246,7 +246,7 @@ class ShapesPane(QWidget):
         """Show the shapes of a run, or a placeholder if there are none."""
         if panel is self.panel and theme is self._theme:
             return
-        before = self.panel.current if self.panel else None
+        before = self.panel.current_stage if self.panel else None
         self.panel, self._theme = panel, theme
         split = panel.split
         self.drawing.show_split(split, theme)
@@ -260,8 +260,8 @@ class ShapesPane(QWidget):
         self.batch.setText(panel.batch)
         self.total.setText(panel.total)
         self._show_rows(panel, theme)
-        if panel.current and panel.current != before:
-            self._scroll_to_stage(panel.current)
+        if panel.current_stage and panel.current_stage != before:
+            self._scroll_to_stage(panel.current_stage)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_shapes(screen.panel(SHAPES_PANEL), theme)

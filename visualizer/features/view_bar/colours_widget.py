@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS_PANEL, ViewControlsPanel
-from visualizer.session.view_options import ColourCurve, ColourLimits, MapKind, maps_of_kind
+from visualizer.session.view_options import ColourCurve, ColourLimits, ColourMapKind, maps_of_kind
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.setting_controls import combo_box
@@ -48,7 +48,7 @@ LIMIT_LABELS = {
     ColourLimits.TYPED: "Custom",
 }
 LIMIT_NAMES = {"low": "lower limit", "high": "upper limit"}
-SEQUENTIAL_MAPS = {each.id: each.title for each in maps_of_kind(MapKind.SEQUENTIAL)}
+SEQUENTIAL_MAPS = {each.id: each.title for each in maps_of_kind(ColourMapKind.SEQUENTIAL)}
 
 
 class ColoursPane(QScrollArea):

@@ -18,7 +18,7 @@ from visualizer.session.head_order import HeadOrder
 from visualizer.session.model_panes import HeadScatterOptions
 from visualizer.session.view import CodeDialect, View
 from visualizer.session.view_changes import pin_cell
-from visualizer.session.view_options import ColourCurve, ColourLimits, MapKind
+from visualizer.session.view_options import ColourCurve, ColourLimits, ColourMapKind
 from visualizer.session.zoom_ranges import ZoomRange, row_role, zoom_by
 from visualizer.widgets.app_settings import save_colour_map
 
@@ -414,12 +414,12 @@ class ViewController(QObject):
 
     def set_sequential_map(self, name: str) -> None:
         """Choose the colour map for weights, here and in new windows."""
-        save_colour_map(name, MapKind.SEQUENTIAL)
+        save_colour_map(name, ColourMapKind.SEQUENTIAL)
         self._update_colours(sequential=name)
 
     def set_diverging_map(self, name: str) -> None:
         """Choose the colour map for signed values, here and in new windows."""
-        save_colour_map(name, MapKind.DIVERGING)
+        save_colour_map(name, ColourMapKind.DIVERGING)
         self._update_colours(diverging=name)
 
     def set_stage_limits(self, stage: str, low: float, high: float) -> None:

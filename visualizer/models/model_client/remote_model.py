@@ -38,7 +38,7 @@ from visualizer.models.model_client.remote_stages import (
 from visualizer.models.model_client.token_store import stored_token
 from visualizer.models.model_protocol.responses import (
     ROWS_PREFIX,
-    DeferredValues,
+    DeferredAnswerFields,
     LensValues,
     LogitPartsValues,
     ModelMetadata,
@@ -422,7 +422,7 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Response) 
     """Parse and check an answer about a text with the given numbers of heads and tokens."""
     values: QuestionValues = decode_values(QuestionValues, answer[0])  # type: ignore[arg-type]
     arrays = answer[1]
-    if isinstance(values, DeferredValues):
+    if isinstance(values, DeferredAnswerFields):
         return DeferredAnswer(values.sentence)
     if values.__struct_config__.tag != kind.value:
         raise invalid_response_error("it answers a different question")

@@ -119,13 +119,13 @@ class AblationsValues(Struct, frozen=True, tag_field="kind", tag="ablations"):
     layers: tuple[Count, ...]
 
 
-class DeferredValues(Struct, frozen=True, tag_field="kind", tag="costly"):
+class DeferredAnswerFields(Struct, frozen=True, tag_field="kind", tag="costly"):
     """The fields of `DeferredAnswer`."""
 
     sentence: str
 
 
-QuestionValues = LensValues | LogitPartsValues | AblationsValues | DeferredValues
+QuestionValues = LensValues | LogitPartsValues | AblationsValues | DeferredAnswerFields
 
 
 def decode_values(kind: type[Values], values: Mapping[str, object]) -> Values:

@@ -37,7 +37,7 @@ from visualizer.models.model_protocol.requests import UNKNOWN_HEAD_ERROR
 from visualizer.models.model_protocol.responses import (
     ROWS_PREFIX,
     AblationsValues,
-    DeferredValues,
+    DeferredAnswerFields,
     LensValues,
     LogitPartsValues,
     ModelMetadata,
@@ -440,7 +440,7 @@ def encode_answer(answer: ModelAnswer) -> Response:
     values: QuestionValues
     arrays = {}
     if isinstance(answer, DeferredAnswer):
-        values = DeferredValues(answer.sentence)
+        values = DeferredAnswerFields(answer.sentence)
     elif isinstance(answer, LensAnswer):
         values = LensValues(answer.layers, answer.words)
         arrays = {"probabilities": answer.probabilities}

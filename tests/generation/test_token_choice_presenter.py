@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.generation.next_tokens_presenter import present_next_tokens
+from visualizer.generation.token_choice_presenter import present_next_tokens
 from visualizer.language.sampling import DIVERGED_ERROR, Sampling
 
 SAMPLINGS = st.builds(Sampling, st.floats(0, 3), st.none() | st.integers(1, 40), st.floats(0.01, 1))

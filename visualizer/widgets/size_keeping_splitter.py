@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent
 
 
-class FixedSplitter(QSplitter):
+class SizeKeepingSplitter(QSplitter):
     """Splitter in which one widget stretches and the others keep their sizes if there is room.
 
     `QSplitter` forgets the size of a hidden widget, and all sizes if the window is temporarily too

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
-from visualizer.widgets.fixed_splitter import FixedSplitter
+from visualizer.widgets.size_keeping_splitter import SizeKeepingSplitter
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -18,9 +18,9 @@ QT_ROUNDS = 2
 
 
 @pytest.fixture
-def splitter(qtbot: QtBot) -> FixedSplitter:
+def splitter(qtbot: QtBot) -> SizeKeepingSplitter:
     """Four widgets side by side, of which the first takes the remaining width."""
-    made = FixedSplitter(Qt.Orientation.Horizontal, (1, 100, 120, 140), STRETCHING)
+    made = SizeKeepingSplitter(Qt.Orientation.Horizontal, (1, 100, 120, 140), STRETCHING)
     for _ in range(4):
         made.addWidget(QWidget())
     made.resize(800, 200)
@@ -30,7 +30,9 @@ def splitter(qtbot: QtBot) -> FixedSplitter:
     return made
 
 
-def test_a_hidden_widget_keeps_its_width_while_another_is_dragged(splitter: FixedSplitter) -> None:
+def test_a_hidden_widget_keeps_its_width_while_another_is_dragged(
+    splitter: SizeKeepingSplitter,
+) -> None:
     part = splitter.widget(2)
     assert part
     part.hide()
@@ -43,7 +45,7 @@ def test_a_hidden_widget_keeps_its_width_while_another_is_dragged(splitter: Fixe
     assert splitter.sizes()[1:] == pytest.approx([100, 120, 170], abs=QT_ROUNDS)
 
 
-def test_the_stretching_widget_has_no_stored_size(splitter: FixedSplitter) -> None:
+def test_the_stretching_widget_has_no_stored_size(splitter: SizeKeepingSplitter) -> None:
     splitter.moveSplitter(splitter.handle(1).x() - 50, 1)
     assert splitter.wanted_sizes == pytest.approx([1, 150, 120, 140], abs=QT_ROUNDS)
     splitter.resize(1000, 200)

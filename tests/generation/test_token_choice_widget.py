@@ -10,9 +10,9 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QFontMetricsF
 from PySide6.QtTest import QTest
 
-from visualizer.generation.next_tokens_presenter import format_short_share, present_next_tokens
-from visualizer.generation.next_tokens_widget import NextTokensPane
 from visualizer.generation.token_bars_widget import widest_share_width
+from visualizer.generation.token_choice_presenter import format_short_share, present_next_tokens
+from visualizer.generation.token_choice_widget import TokenChoicePane
 from visualizer.language.sampling import Sampling
 from visualizer.widgets.accessibility import VALUE_PROPERTY
 from visualizer.widgets.fonts import scaled_font
@@ -31,7 +31,7 @@ class PaneWithSampling:
     """A next-token pane, with the sampling settings that its signals change."""
 
     def __init__(self, show: Show) -> None:
-        self.pane, self.picked = NextTokensPane(), list[int]()
+        self.pane, self.picked = TokenChoicePane(), list[int]()
         self.pane.tokenChosen.connect(self.picked.append)
         self.pane.samplingChosen.connect(self.show_sampling)
         show(self.pane, (360, 600))

@@ -79,7 +79,7 @@ DISPLAY_TOLERANCE = 5e-4
 """Maximum difference between probabilities that look the same when formatted."""
 
 
-class NextTokensPanel(Struct, frozen=True):
+class TokenChoicePanel(Struct, frozen=True):
     """The most likely tokens in descending order, and all remaining tokens together.
 
     Parameters
@@ -132,7 +132,7 @@ def present_next_tokens(
     vocabulary: Sequence[str],
     sampling: Sampling,
     max_bars: int = MAX_TOKEN_BARS,
-) -> NextTokensPanel:
+) -> TokenChoicePanel:
     """Return the next-token bars for a text.
 
     Parameters
@@ -147,9 +147,11 @@ def present_next_tokens(
         Maximum number of tokens with their own bar.
     """
     if not len(logits):
-        return NextTokensPanel(sampling=sampling, vocabulary=len(vocabulary))
+        return TokenChoicePanel(sampling=sampling, vocabulary=len(vocabulary))
     if not np.isfinite(logits[-1].max()):
-        return NextTokensPanel(legend=DIVERGED_ERROR, sampling=sampling, vocabulary=len(vocabulary))
+        return TokenChoicePanel(
+            legend=DIVERGED_ERROR, sampling=sampling, vocabulary=len(vocabulary)
+        )
     expected = sampling_probabilities(logits[-1])
     chosen = sampling_probabilities(logits[-1], sampling)
     bars = _build_bars(expected, chosen, vocabulary, max_bars)
@@ -161,7 +163,7 @@ def present_next_tokens(
         else _build_legend(logits[-1], chosen, sampling)
     )
     heading = f"After “{_format_token(tokens[-1])}”" if tokens else "Next"
-    return NextTokensPanel(bars, end, heading, legend, sampling, len(vocabulary))
+    return TokenChoicePanel(bars, end, heading, legend, sampling, len(vocabulary))
 
 
 def _build_bars(

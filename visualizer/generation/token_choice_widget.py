@@ -12,10 +12,10 @@ from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
 from visualizer.attention.settings import Setting, SettingKind
 from visualizer.errors import InputError
 from visualizer.format import format_share
-from visualizer.generation.next_tokens_presenter import (
+from visualizer.generation.token_choice_presenter import (
     MAX_TOKEN_BARS,
     NextTokenBar,
-    NextTokensPanel,
+    TokenChoicePanel,
 )
 from visualizer.language.sampling import Sampling, check_sampling
 from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
@@ -45,7 +45,7 @@ SAMPLING_SETTINGS = (
 )  # fmt: skip
 
 
-class NextTokensPane(QWidget):
+class TokenChoicePane(QWidget):
     """The next-token bars, with the sampling controls below them.
 
     `tokenChosen` emits a token id, and `samplingChosen` a `Sampling`.
@@ -97,7 +97,7 @@ class NextTokensPane(QWidget):
             control.chosen.connect(self.apply_sampling_setting)
         return form
 
-    def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
+    def show_bars(self, bars: TokenChoicePanel, theme: Theme) -> None:
         self._sampling, self._vocabulary = bars.sampling, bars.vocabulary
         self.heading.setText(bars.heading)
         self.legend.setText(bars.legend)
@@ -172,7 +172,7 @@ class NextTokenBarView(QWidget):
         self.setAccessibleDescription(
             "Press Up and Down to move between tokens, and Enter to pick one."
         )
-        self.panel, self._theme = NextTokensPanel(), LIGHT
+        self.panel, self._theme = TokenChoicePanel(), LIGHT
         self._at: int | None = None
         self._pointed: int | None = None
 
@@ -187,7 +187,7 @@ class NextTokenBarView(QWidget):
     def _row_height(self) -> float:
         return font_metrics(12).height() + 6 * text_scale()
 
-    def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
+    def show_bars(self, bars: TokenChoicePanel, theme: Theme) -> None:
         if bars == self.panel and theme is self._theme:
             return
         if bars.vocabulary != self.panel.vocabulary:
