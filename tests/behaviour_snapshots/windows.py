@@ -188,7 +188,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "every setting": (MORE,),
     "sliding window": (MORE, choose("Mask", "Sliding window"), number("Window", 2)),
     "own mask": (*MASK, write("Custom matrix", "\n".join("1 0 1 0 1 0" for _ in range(6)))),
-    "mask after softmax": (MORE, choose("Mask acts", "0 after, not")),
+    "mask after softmax": (MORE, choose("Mask acts", "0 after normalizing, not")),
     "bias and positions": (MORE, press("Bias in Q, K, V"), choose("Positions", "Sinusoidal")),
     "temperature": (MORE, number("Temperature", 0.1)),
     "float64": (MORE, choose("Precision", "float64")),

@@ -95,7 +95,7 @@ class LongTextAttention(Struct, frozen=True, eq=False):
 
     @property
     def header(self) -> CapturedAttention:
-        """Sizes and settings of the attention, without numbers."""
+        """Sizes and settings of the attention, without its numbers."""
         one = self.layers[0]
         masks = tuple(layer.mask for layer in self.layers)
         is_one = all(mask == masks[0] for mask in masks)
@@ -163,7 +163,7 @@ class _CapturedBlocks(MatrixBlocks):
         return self._layers[place[0] if len(place) > 1 else 0]
 
     def held(self, name: str) -> BlockwiseTensor:
-        """Return the queries, keys or values of all heads as a stage; they are held in memory."""
+        """Return the queries, keys or values of all heads as a stage that is held in memory."""
         first = self._layers[0]
         heads, width = len(first.queries), getattr(first, name).shape[-1]
         sizes = (*self.leading, heads, self.sides()[0], width)
@@ -275,7 +275,7 @@ def create_blockwise_run(
 
 
 def run_header(run: Run) -> CapturedAttention:
-    """Return the sizes and settings of a run on a long text, without numbers."""
+    """Return the sizes and settings of a run on a long text, without its numbers."""
     assert run.captured is not None
     return run.captured
 

@@ -1,7 +1,7 @@
 """Query–key stages of a long text, computed in blocks so that no matrix is ever held in full.
 
 The stages before the scores are held in memory. For each row that has been read, the divisor of its
-weights is also kept, or for the softmax the logarithm of the divisor. When a weight is read, it is
+weights is also kept or, for the softmax, the logarithm of the divisor. When a weight is read, it is
 recomputed as
 
     w = exp(s − l),   l = log Σ exp(s) over the keys of the row.
@@ -120,11 +120,11 @@ class MatrixBlocks(ABC):
         return self.spec
 
     def sink(self, place: LeadingIndices) -> Tensor | None:
-        """Return the sink logit that is part of a head's softmax; None without a sink."""
+        """Return the sink logit in a head's softmax, or None if the head has no sink."""
         return None
 
     def logarithms(self, place: LeadingIndices) -> Tensor | None:
-        """Return the log-sum-exp of each row, [query]; None if it is not known in advance."""
+        """Return the log-sum-exp of each row [query], or None if it is not known in advance."""
         return None
 
     def vectors(self, row: Stage, leading: LeadingIndices, rows: Tensor) -> Tensor:
@@ -202,12 +202,12 @@ class MatrixBlocks(ABC):
         return are_all_allowed(masking, self.sides(), self.text(place), (first, last), span)
 
     def rows_with_allowed_keys(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
-        """Return which queries have allowed keys, boolean [query, 1]."""
+        """Return which queries have allowed keys, as a boolean tensor [query, 1]."""
         keys = slice(0, self.sides()[1])
         return self.allowed(row, place, rows, keys).any(-1, keepdim=True)
 
     def readable(self, row: Stage, place: LeadingIndices, rows: Tensor) -> range:
-        """Return a range of keys; all other keys have the weight 0, or the masked score −∞."""
+        """Return a range of keys outside which all weights are 0, or all masked scores are −∞."""
         if row.role not in MASKED_STAGES or row.is_before_mask:
             return range(self.sides()[1])
         masking = MaskingSpec.of(self.spec_at(place), row.name)
@@ -227,7 +227,7 @@ class MatrixBlocks(ABC):
         return not is_before and bool(self.row_divisors(renormalised, place, rows).isnan().any())
 
     def row_divisors(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
-        """Return the divisor of each row of weights, or its logarithm for the softmax."""
+        """Return the divisor of each row of weights or, for the softmax, its logarithm."""
         given = self.logarithms(place) if _is_softmax(self, row) else None
         if given is not None:
             return given[rows]
@@ -545,7 +545,7 @@ class _SoftmaxSource(_QueryKeySource):
     def column_extremes(
         self, place: LeadingIndices, rows: Tensor, columns: range, block: int
     ) -> BlockExtremes:
-        """Compute the largest score of each block, and then the weights of only these scores."""
+        """Compute the largest score of each block, and then only the weights of these scores."""
         blocks, row = self.matrix_blocks, self.row
         numbers = blocks.numbers(row, place)
         count = math.ceil(len(columns) / block)

@@ -55,7 +55,7 @@ CACHE_BLOCK_CELLS = 2**19
 """Number of cells that are processed together, so that they stay in the processor cache."""
 
 BlockExtremes = tuple["Tensor", "Tensor | None"]
-"""The largest and the smallest finite number of each block; None for the latter if unsigned."""
+"""Largest and smallest finite number of each block; the smallest is None for unsigned numbers."""
 
 
 class BlockSource(ABC):
@@ -64,7 +64,7 @@ class BlockSource(ABC):
     is_signed = True
     """Whether numbers may be negative."""
     is_in_memory = False
-    """Whether all numbers are held in memory, so that none are computed."""
+    """Whether all numbers are held in memory and none have to be computed."""
     starts_with_preview = False
     """Whether a drawing starts with a coarse preview, because each read is slow."""
     outside = 0.0
@@ -103,7 +103,7 @@ class BlockSource(ABC):
         return columns
 
     def row_maxima(self, place: LeadingIndices, rows: Tensor) -> Tensor | None:
-        """Return the largest number of each given row; None if unknown."""
+        """Return the largest number of each given row, or None if it is unknown."""
         return None
 
     def column_extremes(
@@ -152,7 +152,7 @@ class AggregatedHeadsSource(DerivedSource):
 
 
 class WithoutFirstKeySource(DerivedSource):
-    """Source of weights without the first key, with each row divided by its remaining sum."""
+    """Source of weights without the first key, with each row divided by its new sum."""
 
     def __init__(
         self, source: BlockSource, sums: Callable[[LeadingIndices, Tensor], Tensor]
@@ -198,7 +198,7 @@ class DifferenceSource(DerivedSource):
 
 
 class BlockwiseTensor(CachedTensor):
-    """A tensor [..., row, column] that is computed when read; caches drawn tiles and a few rows."""
+    """A tensor [..., row, column] that is computed when read, with cached tiles and rows."""
 
     is_blockwise = True
 
@@ -235,7 +235,7 @@ class BlockwiseTensor(CachedTensor):
         return made
 
     def drop(self, rows: int, columns: int) -> None:
-        """Discard the drawing with this block size; the colour limits found so far are kept."""
+        """Discard the drawing with this block size, but keep the colour limits found so far."""
         self.tiles.discard((rows, columns))
 
     @property
@@ -256,7 +256,7 @@ class BlockwiseTensor(CachedTensor):
 
     @property
     def bytes(self) -> int:
-        """Size in bytes of the tiles, the cached rows, and the data to compute the tensor from."""
+        """Size in bytes of the tiles, the cached rows, and the inputs of the computation."""
         rows = sum(row.nbytes for row in [*self._rows.values()])
         return self._source.bytes + self.tiles.bytes + rows
 
@@ -347,7 +347,7 @@ class BlockwiseTensor(CachedTensor):
         return readable(self._source.cells(index, torch.from_numpy(rows), every))
 
     def _read_whole_row(self, place: LeadingIndices, row: int, columns: range) -> np.ndarray | None:
-        """Return part of a row from the cache of whole rows; None if computing it is faster.
+        """Return part of a row from the cache of whole rows, or None if computing it is faster.
 
         A row that is not in the cache is computed in full and cached, because explaining a cell and
         its inputs reads the same rows several times.
@@ -420,7 +420,7 @@ class BlockwiseTensor(CachedTensor):
     def sample_matrices(
         self, place: LeadingIndices, most_rows: int
     ) -> tuple[np.ndarray, int, np.ndarray]:
-        """Compute evenly spaced rows of one matrix, or those of the preview if reads are slow."""
+        """Compute evenly spaced rows of a matrix, or the rows of the preview if reads are slow."""
         if not self._source.starts_with_preview:
             spaced = evenly_spaced_rows(self._shape[-2], most_rows)
             return spaced, 1, self.read_rows(spaced, place)
@@ -436,7 +436,7 @@ class BlockwiseTensor(CachedTensor):
         return torch.stack([self.rows(place) for place in places]).view(self._shape)
 
     def row_lengths(self) -> Tensor:
-        """Return the norm of each row, [..., row], computed for one matrix at a time."""
+        """Compute the norm of each row [..., row], one matrix at a time."""
         places = itertools.product(*map(range, self._shape[:-2]))
         lengths = [self.rows(place).norm(dim=-1) for place in places]
         return torch.stack(lengths).view(self._shape[:-1])
@@ -450,7 +450,7 @@ class BlockwiseTensor(CachedTensor):
         return torch.zeros(sizes, dtype=self._source.dtype)
 
     def bands(self, place: LeadingIndices, rows: int) -> Iterator[WeightBand]:
-        """Yield the first rows of one head's matrix, band by band; `rows` is their number."""
+        """Yield the first `rows` rows of one head's matrix, band by band."""
         columns = range(self._shape[-1])
         several = min(BAND_ROWS, max(1, MAX_MEASURED_BAND_CELLS // len(columns)))
         for start in range(0, rows, several):
@@ -470,12 +470,12 @@ class BlockwiseTensor(CachedTensor):
     # ------------------------------------------------------------------ drawn tiles
 
     def limits(self) -> tuple[float, float]:
-        """Return the smallest and largest finite number drawn so far."""
+        """Return the smallest and the largest finite number drawn so far."""
         low, high = self._low, self._high
         return (low, high) if low <= high else (0.0, 0.0)
 
     def row_magnitudes(self, index: Index = ()) -> np.ndarray:
-        """Return the largest finite absolute value of each row; 0 for rows that are not drawn."""
+        """Return the largest finite absolute value of each row, or 0 for rows not drawn yet."""
         ends = self._row_magnitudes.get(tuple(index))  # type: ignore[arg-type]
         return np.zeros(self._shape[-2], np.float32) if ends is None else ends
 
@@ -662,7 +662,7 @@ def split_columns(columns: range, step: int) -> Iterator[slice]:
 
 
 def chunk_size(block: int) -> int:
-    """Return the number of columns to compute together, which is a multiple of the block."""
+    """Return the number of columns to compute together, which is a multiple of the block size."""
     return block * max(1, CHUNK_COLUMNS // block)
 
 

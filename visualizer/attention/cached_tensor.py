@@ -45,7 +45,7 @@ class CachedTensor:
         return CachedTensor, (self.tensor,)
 
     def with_separate_tiles(self) -> CachedTensor:
-        """Return a tensor with the same numbers and separate tiles; itself if it has no tiles."""
+        """Return a tensor with the same numbers and separate tiles, or itself without tiles."""
         return self
 
     is_in_memory = True
@@ -101,11 +101,11 @@ class CachedTensor:
         return frozenset(self._kept)
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Return numbers, read-only; axes that the index omits are returned in full."""
+        """Return a read-only array of numbers; axes that the index omits are returned in full."""
         return readable(self.tensor[index])
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
-        """Return rows in any order, read-only [row, column]; the index is for the leading axes."""
+        """Return rows at a leading index, in any order, as a read-only array [row, column]."""
         return readable(self.tensor[index][rows])
 
     def sample_matrices(
@@ -191,7 +191,7 @@ class CachedTensor:
         return rows
 
     def limits(self) -> tuple[float, float]:
-        """Return the smallest and the largest finite number; zeros without finite numbers."""
+        """Return the smallest and the largest finite number, or zeros if no number is finite."""
         limits: tuple[float, float] = self.cached_result("limits", self._compute_limits)
         return limits
 
@@ -371,7 +371,7 @@ def _index_of_largest_magnitude(tensor: Tensor) -> tuple[int, ...]:
 
 
 def row_limits(tensor: Tensor) -> RowLimits:
-    """Return the finite limits; ∞ and −∞ if no number is finite."""
+    """Return the finite limits, or ∞ and −∞ if no number is finite."""
     lows, highs = tensor.amin(-1), tensor.amax(-1)
     low, high = float(lows.amin()), float(highs.amax())
     if math.isfinite(low) and math.isfinite(high):

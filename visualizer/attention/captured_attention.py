@@ -47,7 +47,7 @@ MAX_LAYERS = 1_000
 MAX_TOKENS = 100_000
 """Maximum number of queries, and maximum number of keys."""
 MAX_CUT_EDGES = 100_000
-"""Maximum number of attention edges that are cut in a model."""
+"""Maximum number of attention edges that can be cut in a model."""
 MAX_NAME_LENGTH = 28
 HALF_NAME_LENGTH = 13
 SCORE_STAGES = (Role.SCORES, Role.SCALED, Role.CAPPED, Role.BIASED, Role.MASKED, Role.WEIGHTS)
@@ -170,7 +170,7 @@ class ImagePatches(Struct, frozen=True):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Short labels of the patches: the numbers of the row and the column, counted from 1."""
+        """Short labels for the patches: the row and column numbers, counted from 1."""
         places = product(range(1, self.rows + 1), range(1, self.columns + 1))
         return tuple(f"{row}, {column}" for row, column in places)
 
@@ -279,7 +279,7 @@ class CapturedAttention(Struct, frozen=True):
 
     @property
     def spec(self) -> AttentionSpec:
-        """Spec for a trace of this attention; possibly only the dtype and head count are known."""
+        """Spec for a trace of this attention; only its dtype and head count are always known."""
         d_head = self.vectors.d_head if self.vectors else 1
         spec = AttentionSpec(
             d_in=self.heads * d_head,
@@ -333,7 +333,7 @@ def captured_stages(
     steps : mapping, optional
         How the model computes stages that no setting of the spec describes.
     has_other_keys : bool
-        Whether the keys and values belong to other tokens than the queries.
+        Whether the keys and values belong to different tokens than the queries.
 
     Returns
     -------

@@ -80,10 +80,10 @@ class LayerNumbers(Protocol):
         """Return the queries, keys or values of each head, [head, token, d]."""
 
     def bias(self) -> Tensor | None:
-        """Return the bias that is added to the scores, [head, query, key]; None without a bias."""
+        """Return the bias of the scores [head, query, key], or None if there is no bias."""
 
     def sinks(self) -> Tensor | None:
-        """Return the sink logit of each head, [head]; None without sinks."""
+        """Return the sink logits [head], or None if there are no sinks."""
 
 
 class ArrayLayer:
@@ -219,7 +219,7 @@ class CapturedStages:
         return found
 
     def _allowed_cells(self, layer: int) -> Tensor:
-        """Return which keys a layer's queries may attend to, boolean [query, key]."""
+        """Return which keys a layer's queries may attend to, as a boolean tensor [query, key]."""
         spec = apply_layer_mask(self._spec, self._masks[layer]) if self._masks else self._spec
         queries, keys = self._captured.queries, self._captured.keys
         others = None if keys == queries else keys

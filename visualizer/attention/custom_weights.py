@@ -68,7 +68,8 @@ def read_weights(
     Returns
     -------
     numpy.ndarray
-        [row, column] of ``x @ W``, with all heads concatenated; for a norm, one row.
+        Block [row, column] of the matrix W in ``x @ W``, with all heads concatenated; a norm has a
+        single row.
     """
     spec, layer = trace.spec, OWN_LAYERS[name]
     if layer in NORM_LAYERS:
@@ -91,7 +92,7 @@ def read_weights(
 
 
 def read_bias(trace: Trace, name: str) -> np.ndarray:
-    """Read a bias of a run by its name in the spec's custom biases, read-only [width]."""
+    """Read a bias of a run, a read-only array [width], by its name in the spec's custom biases."""
     names = parameter_names(trace.spec, OWN_BIASES[name])
     parts = [trace.read(part) for part in names if part.endswith(BIAS_SUFFIX)]
     found = parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -36,7 +36,7 @@ cache."""
 
 
 def bytes_below_limits() -> float:
-    """Return how many bytes can be allocated before a limit is reached; ∞ without limits."""
+    """Return how many bytes can be allocated before a limit is reached, or ∞ without limits."""
     return max(0, min((*_within_own_limits(), *_within_groups()), default=float("inf")))
 
 

@@ -3,8 +3,8 @@
 Because this module uses only methods of the given tensors, it works on any device without importing
 torch.
 
-Sources: Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the norm of the
-vectors that they weight, in the paper measured after the output projection, where heads are not
+Sources: Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the norms of the
+weighted vectors; the paper measures these norms after the output projection, where heads are not
 separate); Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks" (the reason
 to hide the first token).
 """

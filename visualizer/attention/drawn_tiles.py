@@ -1,4 +1,4 @@
-"""Drawings of large matrices, pooled into tiles of which some rows may be unknown; no torch.
+"""Drawings of large matrices, as tiles in which some rows may be unknown; imports no torch.
 
 A tile is first computed from one row in each block of rows and then exactly, one band of rows at a
 time. Each tile records which of its rows are exact.
@@ -91,7 +91,7 @@ class DrawnRegion(Struct, frozen=True):
         return _tiles_of(self.columns)
 
     def whole_tile_columns(self, size: int) -> range:
-        """Return the columns of the matrix, of which there are ``size``, in overlapping tiles."""
+        """Return which of the matrix's ``size`` columns the overlapping tiles contain."""
         tiles, across = self.tile_columns, TILE_CELLS * self.blocks[1]
         return range(tiles.start * across, min(tiles.stop * across, size))
 
@@ -187,10 +187,10 @@ class DrawnTiles:
     # ------------------------------------------------------------------ reading
 
     def read(self, part: DrawnRegion) -> np.ndarray:
-        """Return the known numbers of a region, read-only.
+        """Return the known numbers of a region as a read-only array.
 
         Unknown rows are filled from nearby rows, from a coarser drawing, or from the nearest known
-        row. If there is none, they are NaN.
+        row. If there is no known row, they are NaN.
         """
         with self._lock:
             drawn, is_known = self._assemble(part)
@@ -352,7 +352,7 @@ class DrawnTiles:
 def _repeat_known_rows(
     part: DrawnRegion, drawn: np.ndarray, is_known: np.ndarray, within: int
 ) -> None:
-    """Fill unknown rows with the nearest known row within a distance."""
+    """Fill unknown rows with the nearest known row within the given distance."""
     for right in part.tile_columns:
         across = _tile_overlaps(part, part.rows.start // TILE_CELLS, right)[1][1]
         has_all = is_known[:, across].all(1)

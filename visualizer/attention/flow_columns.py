@@ -105,7 +105,7 @@ def flow_columns(stages: Sequence[Stage]) -> tuple[FlowColumn, ...]:
 
 
 def focused_column(columns: Sequence[FlowColumn], wanted: Iterable[str]) -> int:
-    """Return the index of the column with the first existing wanted stage, or else the weights."""
+    """Return the index of the column with the first existing wanted stage, or with the weights."""
     for name in (*wanted, Role.WEIGHTS, Role.SCORES):
         for at, column in enumerate(columns):
             if name in column.states:
@@ -114,19 +114,19 @@ def focused_column(columns: Sequence[FlowColumn], wanted: Iterable[str]) -> int:
 
 
 def visible_state(column: FlowColumn, wanted: Iterable[str]) -> str:
-    """Return the state that a column shows: the first of the wanted states, or else the last."""
+    """Return the state that a column shows: its first wanted state, or else its last state."""
     return next((name for name in wanted if name in column.states), column.states[-1])
 
 
 def earlier_state(columns: Sequence[FlowColumn], stage: str) -> str:
-    """Return the state of a matrix before a stage; empty if the stage is its first."""
+    """Return the state of a matrix before a stage, or an empty string for its first stage."""
     states = next(column.states for column in columns if stage in column.states)
     at = states.index(stage)
     return states[at - 1] if at else ""
 
 
 def _continued_group(stage: Stage, groups: list[list[Stage]]) -> list[Stage] | None:
-    """Return the group of states that a stage continues; None if the stage begins a new matrix."""
+    """Return the group of states that a stage continues, or None if it begins a new matrix."""
     if stage.dims[-1] == "key":
         same = (
             group
@@ -182,7 +182,7 @@ def _operand(group: list[Stage]) -> tuple[str, bool, str]:
 
 
 def _layer_name(stage: Stage) -> str:
-    """Return the name of the layer that computes a stage; empty if the stage has no weights."""
+    """Return the name of the layer that computes a stage, or an empty string without weights."""
     if stage.parameters:
         return stage.parameters[0]
     return stage.step.name if isinstance(stage.step, LinearLayer) else ""

@@ -150,7 +150,7 @@ def measure_heads(
 
 
 def first_query_position(sides: tuple[int, int], texts: Texts | None) -> int | None:
-    """Return the first query's position among the keys; None if the keys are from another text.
+    """Return the first query's position among the keys, or None for the keys of another text.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def _report_progress(
 
 
 def attended_keys(weights: Tensor) -> np.ndarray:
-    """Return the keys with a nonzero or NaN weight in any head or layer, boolean [query, key]."""
+    """Return which keys have a nonzero or NaN weight in any head or layer, boolean [query, key]."""
     read = weights.new_zeros(weights.shape[-2:]).ne(0)
     for place in np.ndindex(weights.shape[:-2]):
         read |= weights[place].ne(0)
@@ -315,7 +315,7 @@ def measure_uniform_in_ranges(
     progress: Progress = no_progress,
     first: int | None = 0,
 ) -> HeadMeasures:
-    """Return the result of `measure_uniform` for queries that may attend to a range of keys each.
+    """Return the result of `measure_uniform` for queries that each attend to a range of keys.
 
     No query–key matrix is allocated. The numbers of queries and keys must be equal.
 
@@ -362,7 +362,7 @@ def measure_uniform_in_ranges(
 
 
 def _uniform_means(found: np.ndarray, value_weighting: float) -> HeadMeasures:
-    """Average the values of each query, [measure, query], to the measures of one head."""
+    """Average the values of each query [measure, query] into the measures of one head."""
     means = np.array([_mean_or_nan(row[~np.isnan(row)]) for row in found])
     means[VALUE_WEIGHTING], means[QUERIES] = value_weighting, found.shape[1]
     return HeadMeasures(*means[:, None])
@@ -377,9 +377,9 @@ def _triangular_numbers(numbers: np.ndarray) -> np.ndarray:
 def _count_in_ranges_after_equal(
     numbers: np.ndarray, reads: np.ndarray, starts: np.ndarray, stops: np.ndarray, after: int
 ) -> np.ndarray:
-    """Count the keys at an offset after earlier occurrences of a token; NaN if none exist."""
+    """Count the keys at an offset after earlier occurrences of a token, or return NaN."""
     size = len(numbers) + 1
-    known = np.sort(numbers * size + np.arange(len(numbers)))  # by token, then by place
+    known = np.sort(numbers * size + np.arange(len(numbers)))  # by token, then by position
 
     def below(places: np.ndarray) -> np.ndarray:
         """Return how many equal tokens precede each position."""
@@ -469,7 +469,7 @@ def _sum_distances(allowed: np.ndarray, query: int) -> int:
 
 
 def _token_ids(text: tuple[str, ...]) -> np.ndarray | None:
-    """Return ids of a text's tokens, which are equal for equal tokens; None without repetitions."""
+    """Return ids that are equal for equal tokens of a text, or None if no token is repeated."""
     distinct: dict[str, int] = {}
     numbers = np.array([distinct.setdefault(token, len(distinct)) for token in text], np.int64)
     return numbers if len(distinct) < len(text) else None
@@ -603,7 +603,7 @@ def _has_earlier_equal(numbers: np.ndarray, after: int) -> np.ndarray:
 
 
 def _mean_where(values: Tensor, counts: Tensor) -> Tensor:
-    """Return the mean over the counted queries, [head]; NaN without such queries."""
+    """Return the mean over the counted queries [head], or NaN if there are none."""
     is_counted = counts.ne(0)
     return values.where(is_counted, 0).sum(-1) / is_counted.sum(-1)
 
@@ -671,7 +671,7 @@ def find_patterns(words: tuple[str, ...]) -> dict[str, Pattern]:
 
 
 def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMeasures:
-    """Measure only how strongly each head attends by the patterns; other measures are NaN.
+    """Measure only how strongly each head follows the patterns; other measures are NaN.
 
     Parameters
     ----------
@@ -689,7 +689,7 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
 
 
 def measure_uniform_patterns(masking: MaskingSpec, words: tuple[str, ...]) -> HeadMeasures:
-    """Return the measures of `measure_patterns` for equal weights on all keys, with shape [1]."""
+    """Return the measures of `measure_patterns`, of shape [1], for equal weights on all keys."""
     ranges = allowed_key_ranges(masking, len(words), 0)
     assert ranges is not None  # long texts have no custom masks
     starts, stops = ranges

@@ -103,7 +103,8 @@ class LinearLayer(Struct, frozen=True, tag=True):
     is_transposed : bool
         Whether the matrix is [in, out] instead of [out, in].
     first_columns : tuple of int
-        Column of the matrix product at which each head starts; a single column without heads.
+        Column of the matrix product at which each head starts; a single column if there are no
+        heads.
     factor : float
         Factor that multiplies the result.
     """
@@ -173,7 +174,7 @@ class RotaryPosition(Struct, frozen=True, tag=True):
         return np.array(positions)[:, None] / ROTARY_BASE ** (np.arange(self.pairs) / self.pairs)
 
     def turned(self, column: int) -> tuple[int, int, int, int] | None:
-        """Return how a column is computed; None if the column is copied unchanged.
+        """Return how a column is computed, or None if the column is copied unchanged.
 
         Returns
         -------
@@ -197,7 +198,7 @@ class RotaryPosition(Struct, frozen=True, tag=True):
 
 
 class HiddenActivation(Struct, frozen=True, tag=True):
-    """An activation function of each number; in a gated layer, multiplied by another number.
+    """An activation function of each number, multiplied by another number in a gated layer.
 
     Parameters
     ----------
@@ -209,7 +210,7 @@ class HiddenActivation(Struct, frozen=True, tag=True):
 
 
 class ExpertMixture(Struct, frozen=True, tag=True):
-    """Sum of the outputs of the experts that the router selects, times the router's weights.
+    """Sum of the outputs of the experts that the router selects, weighted by the router.
 
     The trace holds these numbers under the path of the experts: ``.numbers``, ``.router_weights``
     [token, expert], ``.results`` [token, expert, column] and, for the shared expert, ``.shared``
@@ -233,8 +234,8 @@ class JoinedHeads(Struct, frozen=True, tag=True):
     Parameters
     ----------
     edits : frozenset of (layer, head, factor)
-        The edited heads, by the index of the layer in the run, with the factor for their vectors,
-        which is 0 for ablated heads and None for replaced vectors.
+        The edited heads, each with the index of its layer in the run and the factor for its
+        vectors, which is 0 for ablated heads and None for replaced vectors.
     """
 
     edits: frozenset[tuple[int, int, float | None]]
@@ -293,7 +294,7 @@ class ScaledVector(Struct, frozen=True, tag=True):
 
 
 class LateSink(Struct, frozen=True, tag=True):
-    """Context vectors multiplied by the fraction of their row that does not go to the head's sink.
+    """Context vectors times the fraction of their row's weight that does not go to the sink.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class LayerCache:
         self._lock = Lock()
 
     def get(self, name: str, layer: int) -> Tensor | None:
-        """Return a stage of a layer; None if the stage is not cached."""
+        """Return a stage of a layer, or None if the stage is not cached."""
         with self._lock:
             found = self._found.get((name, layer))
             if found is not None:

@@ -63,7 +63,7 @@ def allowed(spec: AttentionSpec, tokens: int, stage: str = Role.WEIGHTS) -> np.n
     Returns
     -------
     numpy.ndarray
-        Boolean, read-only, [query, key]; with a padded batch [text, 1, query, key].
+        Read-only boolean array [query, key]; for a padded batch, [text, 1, query, key].
 
     Raises
     ------
@@ -101,7 +101,7 @@ def cached_allowed_cells(masking: MaskingSpec, tokens: int, keys: int | None = N
 def allowed_in_text(
     masking: MaskingSpec, tokens: int, text: int, keys: int | None = None
 ) -> np.ndarray:
-    """Return which cells are allowed in one text of a batch, boolean, read-only [query, key]."""
+    """Return which cells of one text are allowed, as a read-only boolean array [query, key]."""
     cells = cached_allowed_cells(masking, tokens, keys)
     return cells[text, 0] if cells.ndim > 2 else cells
 
@@ -109,7 +109,7 @@ def allowed_in_text(
 def cut_masks(
     cut: Sequence[tuple[int, int, int, int]], sides: tuple[int, int]
 ) -> dict[tuple[int, int], np.ndarray]:
-    """Return the cut cells of each layer and head with such cells, boolean, read-only [query, key].
+    """Return read-only boolean masks [query, key] of the cut cells, by layer and head.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def allowed_cells(
 def are_pairs_allowed(
     masking: MaskingSpec, sides: tuple[int, int], text: int, queries: np.ndarray, keys: np.ndarray
 ) -> np.ndarray:
-    """Return whether each given (query, key) pair is allowed, boolean [pair]."""
+    """Return whether each given (query, key) pair is allowed, as a boolean array [pair]."""
     if masking.own is not None or sides[0] != sides[1]:
         others = None if sides[0] == sides[1] else sides[1]
         own: np.ndarray = allowed_in_text(masking, sides[0], text, others)[queries, keys]
@@ -271,7 +271,7 @@ def allowed_key_ranges(
 def unpack_own_mask(
     field: str, own: BooleanMatrix, tokens: int, remedy: Remedy | None = None
 ) -> np.ndarray:
-    """Unpack the custom matrix in a field of a spec, boolean [query, key].
+    """Unpack the custom matrix in a field of a spec to a boolean array [query, key].
 
     Raises
     ------
@@ -340,7 +340,7 @@ def draw_keep_mask(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray
     Returns
     -------
     numpy.ndarray
-        Boolean, of the given shape.
+        Boolean array of the given shape.
     """
     return draw_keep_mask_range(rate, seed, 0, int(np.prod(shape))).reshape(shape)
 

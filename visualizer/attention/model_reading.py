@@ -252,8 +252,8 @@ class ModelReading(Struct, frozen=True, eq=False):
     training_step : int or None
         Number of training steps of a model from the language lab, if known.
     fetch_captured : callable or None
-        Returns the run's remote numbers, or None if they are unavailable or would have to be waited
-        for; None if all numbers are local.
+        Returns the run's remote numbers, or None if they are unavailable or have not arrived yet;
+        None if all numbers are local.
     """
 
     made_of: Hashable

@@ -43,7 +43,7 @@ def custom_tensor(
 
 
 def custom_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
-    """Convert custom weights to the layout of the parameters; inverse of `join_head_weights`."""
+    """Convert custom weights to the layout of the parameters, reversing `join_head_weights`."""
     found: dict[str, torch.Tensor] = {}
     for own, matrix in spec.used_custom_weights:
         is_bias = own in OWN_BIASES
@@ -63,7 +63,7 @@ def custom_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, to
 def join_head_weights(
     spec: AttentionSpec, parameters: Mapping[str, torch.Tensor], layer: str
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Join the weights of a layer's heads to one matrix [width, d_in] and one bias [width]."""
+    """Join the weights of a layer's heads into one matrix [width, d_in] and one bias [width]."""
     names = parameter_names(spec, layer)
     weights = [parameters[name] for name in names if not name.endswith(".bias")]
     biases = [parameters[name] for name in names if name.endswith(".bias")]
@@ -79,9 +79,9 @@ def _join_heads(parts: list[torch.Tensor]) -> torch.Tensor:
 def initialize_parameters(
     spec: AttentionSpec, tokens: int, device: torch.device
 ) -> dict[str, torch.Tensor]:
-    """Initialize the weights of a spec, by their names in the book's ``state_dict``.
+    """Initialize the weights of a spec, keyed by their names in the book's ``state_dict``.
 
-    Random weights are drawn in float32 on the CPU, so that they do not depend on the dtype and the
+    Random weights are drawn in float32 on the CPU, so that they do not depend on the dtype or the
     device. Custom weights replace random weights without changing the others.
 
     Raises

@@ -1,4 +1,4 @@
-"""Numbers on another machine: whether to wait for them, and callbacks when they arrive; no torch.
+"""Numbers on another machine: waiting for them, and callbacks when they arrive; no torch.
 
 The GUI thread never waits. Results that need missing numbers are recomputed when the numbers have
 arrived.

@@ -36,7 +36,7 @@ class Role(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> Role | None:
-        """Return the role of a stage by its name; None if the stage has no role."""
+        """Return the role of a stage by its name, or None if the stage has no role."""
         return _BY_NAME.get(name)
 
 

@@ -224,12 +224,12 @@ class Run(Struct, frozen=True, eq=False):
         return self.key_tokens if is_key else self.texts[self.trace.axis_position("text", leading)]
 
     def number(self, at: int, axis: str) -> int:
-        """Return the number of a token, counted from 1; a continuation's queries are also keys."""
+        """Return the number of a token, counted from 1; a continuation's queries count as keys."""
         is_later = axis == "query" and self.is_continuation
         return at + 1 + (len(self.key_tokens) - len(self.texts[0]) if is_later else 0)
 
     def labels(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
-        """Return the tokens as `words` does, or for image patches only their rows and columns."""
+        """Return the tokens as `words` does or, for image patches, only their rows and columns."""
         words = self.words(leading, axis)
         patches = self.patches
         return (*words[: patches.first], *patches.labels) if patches else words
@@ -265,7 +265,7 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def patches(self) -> ImagePatches | None:
-        """The image, if the tokens are its patches; None for a text."""
+        """The image, if the tokens are its patches, or None for a text."""
         return self.captured.patches if self.captured else None
 
     @property
@@ -285,7 +285,7 @@ class Run(Struct, frozen=True, eq=False):
 
 
 def set_thread_count(texts: Texts, spec: AttentionSpec) -> None:
-    """Set torch's number of threads for this thread, which leaves one core for the window.
+    """Set torch's number of threads for this thread, leaving one core for the window.
 
     Small computations use one thread, because waking other threads takes longer than the work.
     """
@@ -479,7 +479,7 @@ def _are_equal(fields: Iterable[str], spec: AttentionSpec, other: AttentionSpec)
 
 
 def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
-    """Return an error that names a size that is too large by itself, or else the text."""
+    """Return an error that names the size that is too large by itself or, if none is, the text."""
     count, tokens = len(texts), len(texts[0])
     room = f"only {format_gib(free)} is available."
     token_bytes = _min_bytes(replace(spec, lengths=()), 1)
@@ -519,7 +519,7 @@ def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
 def _largest_fitting_size(
     spec: AttentionSpec, field: str, tokens: int, texts: int, free: float
 ) -> int:
-    """Return the largest value of a size with which the texts, or one token, fit; 0 if none."""
+    """Return the largest value of a size with which the texts, or one token, fit, or 0."""
     is_split = spec.arrangement is Arrangement.SPLIT
     shared = {"d_out" if spec.has_projection else "d_in"} if is_split else set()
     shared |= {"d_in"} if spec.has_block else set()
@@ -548,5 +548,5 @@ def _largest_fitting_tokens(spec: AttentionSpec, tokens: int, texts: int, free: 
 
 
 def format_gib(count: float) -> str:
-    """Format a number of bytes in GiB."""
+    """Format a byte count in GiB."""
     return f"{count / 2**30:,.1f} GiB"

@@ -47,7 +47,7 @@ def are_numbers_local(run: Run) -> bool:
 
 
 def captured_layer(run: Run, layer: int) -> CapturedAttention | None:
-    """Return the captured attention in one layer of a run; None if it is on another machine.
+    """Return the captured attention in one layer of a run, or None if it is on another machine.
 
     Parameters
     ----------

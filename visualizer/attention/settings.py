@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Wording = Callable[[str, object], str]
-    """Function that formats a setting and its value, such as ``--mask window``; omits None."""
+    """Function that formats a setting and its value unless it is None, as in ``--mask window``."""
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -262,7 +262,7 @@ class Setting(Struct, frozen=True):
         return all(condition.holds(values) for condition in self.where)
 
     def first_unmet(self, values: object) -> Condition | None:
-        """Return the first condition that does not hold; None if all hold."""
+        """Return the first condition that does not hold, or None if all hold."""
         return next((each for each in self.where if not each.holds(values)), None)
 
     @property
@@ -282,7 +282,7 @@ class Setting(Struct, frozen=True):
         return " and ".join(f"{words} {bound:,}" for words, bound in bounds if bound is not None)
 
     def range_violation(self, value: float) -> str:
-        """Return the requirement that a number violates; empty if the number is valid."""
+        """Return the requirement that a number violates, or an empty string if it is valid."""
         # An integer may be too large for a float.
         is_real = type(value) is float
         if is_real and math.isnan(value):
@@ -298,7 +298,7 @@ class Setting(Struct, frozen=True):
         return "must be finite" if is_real and math.isinf(value) else ""
 
     def range_problem(self, value: float) -> str:
-        """Return a sentence about a number outside the valid range; empty for a valid number."""
+        """Return a sentence about a number outside the valid range, or an empty string."""
         violation = self.range_violation(value)
         noun = self.noun or self.label.lower()
         return f"The {noun} {violation}. It is {format_number(value)}." if violation else ""
@@ -440,11 +440,11 @@ SETTINGS: tuple[Setting, ...] = (
             minimum=0, maximum=MAX_SEED, fallback=0, group=SettingGroup.NUMBERS),
     Setting("own_input", "Custom vectors", SettingKind.OWN,
             "Token vectors to use instead of random ones",
-            ((None, "None: random, from the seed"),), where=(given("own_input"),),
+            ((None, "None: random, generated from the seed"),), where=(given("own_input"),),
             group=SettingGroup.NUMBERS),
     Setting("own_weights", "Custom weights", SettingKind.OWN,
             "Weights of the module’s layers to use instead of random ones",
-            (((), "None: random, from the seed"),),
+            (((), "None: random, generated from the seed"),),
             where=(given("used_custom_weights", "with a module that lacks these weights"),),
             group=SettingGroup.NUMBERS),
     Setting("projection", "Projection", SettingKind.CHOICE,
@@ -542,7 +542,7 @@ def with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
 
 
 def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:
-    """Return the reason why a setting has no effect on a spec; empty if it has an effect."""
+    """Return the reason why a setting has no effect on a spec, or an empty string if it has one."""
     unmet = SETTINGS_BY_NAME[name].first_unmet(spec)
     return (
         f"{wording(name, None)} has no effect {unmet.violation(wording)}. "

@@ -147,8 +147,8 @@ class MaskRoute(SettingChoice):
     """Whether the mask sets scores to −∞ before normalization or weights to 0 after it."""
 
     BEFORE = "before", "−∞ before normalizing"
-    AFTER_RENORMALISED = "after-renormalised", "0 after, rows renormalized"
-    AFTER = "after", "0 after, not renormalized"
+    AFTER_RENORMALISED = "after-renormalised", "0 after normalizing, renormalized"
+    AFTER = "after", "0 after normalizing, not renormalized"
 
 
 class DropoutMode(SettingChoice):

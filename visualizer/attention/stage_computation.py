@@ -89,7 +89,7 @@ class StageInputs(Struct, frozen=True, eq=False):
         )
 
     def output_buffer(self, stage: Stage) -> Tensor | None:
-        """Return a buffer for the result of a stage; None if torch has to allocate it."""
+        """Return a buffer for the result of a stage, or None if torch has to allocate it."""
         if self.pool is None:
             return None
         sizes = self.given.shape[:-2] + shape(self.spec, stage.dims, self.tokens)

@@ -60,9 +60,9 @@ FEED_FORWARD_AXES = ("query", "d_ff")
 LAYER_STAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "residual": (TOKENS, "stream", "the residual stream at the start of the layer"),
     "normed": (TOKENS, "", "normalized vectors, the input of attention"),
-    "latent_queries": (LATENT_AXES, "", "one low-rank vector per token, the input of the queries"),
+    "latent_queries": (LATENT_AXES, "", "one low-rank vector per token, projected to queries"),
     "normed_latent_queries": (LATENT_AXES, "", "normalized latents of the queries"),
-    "latent_keys": (LATENT_AXES, "", "one low-rank vector per token, the input of keys and values"),
+    "latent_keys": (LATENT_AXES, "", "one low-rank vector per token, projected to keys and values"),
     "normed_latent_keys": (LATENT_AXES, "", "normalized latents of keys and values"),
     "shared_keys": (LATENT_AXES, "", "key columns shared by all heads, before rotary embedding"),
     "projected_queries": (HEAD_AXES, "", "queries before positional encoding"),
@@ -537,7 +537,7 @@ STAGE_TABLE: tuple[Stage, ...] = (
           lambda spec: _has_weight_mask(spec) and not _has_renormalisation(spec)),
     Stage("dropped", "Dropout", "0 or ×1/(1−p)", SCORE_AXES, Operation.DROPOUT, ("weights",),
           ("dropout", "dropout_seed", "own_kept", "mode"), (),
-          "some weights set to 0, the others scaled by 1/(1−p)",
+          "some weights set to 0, and the others scaled by 1/(1−p)",
           lambda spec: spec.is_dropout_active,
           supersedes=True),
     Stage("context", "Context", "weights·V", ("head", "query", "d_head"), Operation.WEIGHTED_SUM,
@@ -594,7 +594,9 @@ STAGE_NOUNS = {
     "concat": StageNouns("concat", "elements of the concatenated heads", "concatenated vector"),
     "output": StageNouns("output"),
     "residual": StageNouns("residual stream"),
-    "normed": StageNouns("normalized number", "normalized numbers", "normalized stream"),
+    "normed": StageNouns(
+        "normalized number", "elements of the normalized stream", "normalized stream"
+    ),
     "latent_queries": StageNouns("query latent", "elements of the query latents"),
     "normed_latent_queries": StageNouns(
         "normalized query latent", "elements of the normalized query latents"
@@ -619,7 +621,7 @@ STAGE_NOUNS = {
     ),
     "normed_attended": StageNouns(
         "normalized number",
-        "normalized numbers after attention",
+        "elements of the normalized stream after attention",
         "normalized stream after attention",
     ),
     "cross_output": StageNouns("cross-attention output"),
@@ -628,7 +630,7 @@ STAGE_NOUNS = {
     ),
     "normed_crossed": StageNouns(
         "normalized number",
-        "normalized numbers after cross-attention",
+        "elements of the normalized stream after cross-attention",
         "normalized stream after cross-attention",
     ),
     "gate": StageNouns("gate"),

@@ -69,7 +69,7 @@ def label_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_byte_level(tokens: Sequence[str], found: Sequence[bytes | None]) -> bool:
-    """Return whether tokens are byte-level tokens, which contain certain characters or decode."""
+    """Return whether tokens are from a byte-level vocabulary, judging by their characters."""
     if any(token.startswith(_BLANKS) for token in tokens):
         return True
     pairs = zip(tokens, found, strict=True)
@@ -91,7 +91,7 @@ class _Piece(Struct, frozen=True):
 
 
 def label_split_characters(words: Sequence[str]) -> tuple[str, ...]:
-    """Label tokens that split a character as its parts, such as ``我 1/2`` and ``我 2/2``.
+    """Label tokens that share a character as its parts, such as ``我 1/2`` and ``我 2/2``.
 
     Parameters
     ----------

@@ -204,11 +204,11 @@ class Trace:
         return self.axes or ("text" if self.has_module else "layer",)
 
     def count(self, axis: str) -> int:
-        """Return the size of a leading axis; 1 if the trace does not have this axis."""
+        """Return the size of a leading axis, or 1 if the trace does not have this axis."""
         return dict(zip(self.axes, self.leading, strict=True)).get(axis, 1)
 
     def axis_position(self, axis: str, leading: LeadingIndex) -> int:
-        """Return the position along a leading axis; 0 if the trace does not have this axis."""
+        """Return the position along a leading axis, or 0 if the trace does not have this axis."""
         return dict(zip(self.axes, leading, strict=True)).get(axis, 0)
 
     def leading_index(self, **positions: int) -> LeadingIndex:
@@ -237,7 +237,7 @@ class Trace:
         queries: int | slice | np.ndarray = slice(None),
         keys: slice = slice(None),
     ) -> np.ndarray:
-        """Return which cells the masks allow at a stage, boolean, read-only [query, key].
+        """Return which cells the masks allow at a stage, as a read-only boolean array [query, key].
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ class Trace:
         return is_cut or is_hatched(self.spec_at(leading), stage)
 
     def cut_cells(self, stage: str, leading: LeadingIndex, head: int | None) -> np.ndarray | None:
-        """Return which cells of a head are cut at a stage, boolean, read-only [query, key].
+        """Return which cells of a head are cut, as a read-only boolean array [query, key].
 
         Returns None if no cell is cut.
         """
@@ -324,7 +324,7 @@ class Trace:
         return self._rows[name]
 
     def stage_of(self, role: Role) -> Stage | None:
-        """Return the stage of a role; None if the computation has none."""
+        """Return the stage of a role, or None if the computation has none."""
         return self._rows.get(role)
 
     def stage_at(self, name: str, leading: LeadingIndex) -> Stage:
@@ -340,7 +340,7 @@ class Trace:
 
     @cached_property
     def dropout_stage(self) -> str | None:
-        """Name of the stage of weights after dropout; None without dropout."""
+        """Name of the stage of weights after dropout, or None without dropout."""
         return next((row.name for row in self.stages if row.operation is Operation.DROPOUT), None)
 
     def weights_qualifier(self, stage: str) -> str:
@@ -363,7 +363,7 @@ class Trace:
         return sides.get(stage, "")
 
     def before_dropout(self, stage: str) -> str | None:
-        """Return the name of the stage before dropout; None unless the given stage is after it."""
+        """Return the name of the stage before dropout, or None unless the given one is after it."""
         return self.stage(stage).reads[0] if stage == self.dropout_stage else None
 
     @property

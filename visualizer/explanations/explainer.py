@@ -79,7 +79,7 @@ class Explainer(ABC):
         return 0
 
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
-        """Return the weights that the operation uses; None for most operations."""
+        """Return the weights that the operation uses, or None for most operations."""
         return None
 
 

@@ -282,7 +282,7 @@ class NormLayerExplainer(VectorExplainer):
         return f"{context.identifiers.layers[context.stage.parameters[0]]}({context.inputs[0]})"
 
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
-        """Return the weights of a norm in a module's block; None for a norm in a model."""
+        """Return the weights of a norm in a module's block, or None for a norm in a model."""
         return WeightShape(stage.parameters[0], (spec.d_in,)) if stage.parameters else None
 
 

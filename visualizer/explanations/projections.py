@@ -416,7 +416,7 @@ def _edit_phrase(factor: float | None) -> str:
 
 
 def _edit_factors(stage: Stage, layer: int) -> dict[int, float | None]:
-    """Return the factors of the edited heads of a layer; None for a head that is replaced."""
+    """Return the factors of the edited heads of a layer, or None for a head that is replaced."""
     if not isinstance(stage.step, JoinedHeads):
         return {}
     return {head: factor for at, head, factor in sorted(stage.step.edits) if at == layer}

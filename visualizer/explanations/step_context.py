@@ -52,7 +52,7 @@ class LargestValue(Struct, frozen=True):
 
     @classmethod
     def of(cls, numbers: np.ndarray) -> LargestValue | None:
-        """Find the largest value of an array; None if any value is not finite."""
+        """Find the largest value of an array; return None if any value is not finite."""
         at = int(numbers.argmax())
         value, least = float(numbers.flat[at]), float(numbers.min())
         if not np.isfinite([value, least]).all():

@@ -531,7 +531,7 @@ class BoardArranger:
         return self._best_with_heads(self.measures.heads, math.inf) or self._scrolled_arrangement()
 
     def _readable_side(self) -> float:
-        """Return the panel side at which all numbers are readable; ∞ for many tokens."""
+        """Return the panel side at which all numbers are readable, or ∞ for many tokens."""
         is_wanted = self.measures.tokens <= MAX_SHORT_TEXT_TOKENS and not self.measures.is_grid
         return (
             READABLE_CELL_PX * self.measures.scale * self.measures.tokens if is_wanted else math.inf

@@ -376,7 +376,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
         return ParameterCell(stage, slot.heatmap.head, cell.row, cell.column)
 
     def place_of(self, parameter: ParameterCell) -> LayerCell | None:
-        """Return where a weight is shown; None if it is not shown or belongs to another head."""
+        """Return where a weight is shown, or None if it is not shown or belongs to another head."""
         for at, (column, slot) in enumerate(zip(self.panels.columns, self.operands, strict=True)):
             if slot and not column.operand and column.layer_stage == parameter.stage:
                 place = LayerCell(at, parameter.row, parameter.column)

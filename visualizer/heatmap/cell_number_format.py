@@ -97,7 +97,7 @@ class NumberRange(Struct, frozen=True):
 def cell_number_format(
     panels: Sequence[Heatmap], width: float, height: float
 ) -> CellNumberFormat | None:
-    """Choose the number format of a stage's panels; None if no format is readable.
+    """Choose the number format of a stage's panels; return None if no format is readable.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def cell_number_format(
 
 
 def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
-    """Return the range of the numbers in panels; None if there are none."""
+    """Return the range of the numbers in panels, or None if there are none."""
     numbers = [one.values[is_on_scale(one.values, one.marks)] for one in panels]
     written = np.concatenate(numbers)
     if not written.size:
@@ -170,7 +170,7 @@ def _measure_width(one: CellNumberFormat, value: float) -> float:
 def _fit_to_cell(
     one: CellNumberFormat, widest: float, smallest: int, width: float, height: float
 ) -> CellNumberFormat | None:
-    """Return the format with the font size that fits the cells; None if no size fits.
+    """Return the format with the font size that fits the cells, or None if no size fits.
 
     Parameters
     ----------

@@ -166,7 +166,7 @@ class ChangePanelSource(PanelSource):
         return np.asarray(np.maximum(super()._row_maxima(), ROUNDING_TOLERANCE * self.size))
 
     def _side_masks(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the forbidden cells of A and of B; None if neither side has any."""
+        """Return the forbidden cells of A and of B, or None if neither side has any."""
         kept, where = self.comparison.kept, (self.stage.name, self.leading, self._cut_head)
         traces = [run.trace for run in (kept, self.run) if run]
         if kept is None or not any(trace.is_hatched(*where) for trace in traces):
@@ -179,7 +179,7 @@ class ChangePanelSource(PanelSource):
 
     @property
     def _cut_head(self) -> int | None:
-        """The head for which cut edges are shown; None for aggregated heads."""
+        """The head for which cut edges are shown, or None for aggregated heads."""
         return None if self.by else self.head
 
     def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:

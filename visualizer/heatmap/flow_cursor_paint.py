@@ -80,7 +80,7 @@ def _whole_cells(slot: PanelSlot, area: QRectF) -> QRectF:
 
 
 def row_area(slot: PanelSlot, row: int) -> QRectF | None:
-    """Return the area of a panel's row; None if it is not visible."""
+    """Return the area of a panel's row, or None if it is not visible."""
     if row not in slot.heatmap.rows.visible_range:
         return None
     band = slot.cell(row, slot.heatmap.columns.visible_range.start)
@@ -88,7 +88,7 @@ def row_area(slot: PanelSlot, row: int) -> QRectF | None:
 
 
 def column_area(slot: PanelSlot, column: int) -> QRectF | None:
-    """Return the area of a panel's column; None if it is not visible."""
+    """Return the area of a panel's column, or None if it is not visible."""
     if column not in slot.heatmap.columns.visible_range:
         return None
     band = slot.cell(slot.heatmap.rows.visible_range.start, column)

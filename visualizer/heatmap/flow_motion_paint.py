@@ -437,7 +437,7 @@ def _occupied_areas(placement: FlowPlacement, highlights: Highlights) -> list[QR
 
 
 def _shown_area(placement: FlowPlacement, block: HighlightBlock) -> QRectF | None:
-    """Return the area of a block in its column; None if it is not visible."""
+    """Return the area of a block in its column, or None if it is not visible."""
     slots = (slot for slot in placement.slots if slot and is_block_shown(slot, block))
     slot = next(slots, None)
     return visible_cells(slot, block) if slot else None

@@ -207,7 +207,7 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
 
 
 def fold_level(flow: FlowPanels, column: FlowColumn) -> int:
-    """Return the level of sacrifice at which a column becomes a spine; 0 if it never does.
+    """Return the level of sacrifice at which a column becomes a spine, or 0 if it never does.
 
     Keys and values can become spines, because copies of them are above other columns.
     """
@@ -229,7 +229,7 @@ def title_width(title: str) -> float:
 
 
 def dots_width(states: int) -> float:
-    """Return the width of the dots for a number of states; 0 for a single state."""
+    """Return the width of the dots for a number of states, or 0 for a single state."""
     width = DOTS_GAP_PX + DOT_PITCH_PX * (states - 1) + DOT_RADIUS_PX
     return width * text_scale() if states > 1 else 0.0
 
@@ -287,7 +287,7 @@ def _key_label_height(flow: FlowPanels, width: float) -> float:
 
 
 def _upright_label_height(flow: FlowPanels, width: float) -> float:
-    """Return the height of small upright words above the keys; 0 if there are positions."""
+    """Return the height of small upright words above the keys, or 0 if there are positions."""
     keys = _key_words(flow, width)
     if not keys:
         return 0.0

@@ -241,7 +241,7 @@ def _layer_weights_panel(
 
 
 def _layer_weights(resolved: ResolvedView, stage: Stage, head: int | None) -> np.ndarray | None:
-    """Return the layer weights that a matrix uses, [input, column]; None if not a matrix.
+    """Return the layer weights that a matrix uses, [input, column], or None if not a matrix.
 
     They are found in the explanations of the first and the last cell, for any head arrangement.
     """

@@ -55,7 +55,7 @@ class FlowTimeline(Struct, frozen=True):
         }
 
     def x_of(self, stage: str, share: float) -> float | None:
-        """Return the x coordinate of a fraction of a stage; None if the stage is not shown."""
+        """Return the x coordinate of a fraction of a stage, or None if the stage is not shown."""
         for at, line in self.lines.items():
             stages = self.stages_of(at)
             if stage in stages:

@@ -47,7 +47,7 @@ def paint_prediction_marks(
 
 
 def visible_cell_box(slot: PanelSlot, cell: Cell) -> QRectF | None:
-    """Return the rectangle of a cell in a panel; None if it is not visible."""
+    """Return the rectangle of a cell in a panel, or None if it is not visible."""
     if not is_cell_visible(slot.heatmap, cell):
         return None
     return slot.cell(*cell.place[-2:])
@@ -213,7 +213,7 @@ def is_block_shown(slot: PanelSlot, block: HighlightBlock) -> bool:
 
 
 def visible_cells(slot: PanelSlot, block: HighlightBlock) -> QRectF | None:
-    """Return the rectangle of a block in a panel; None if none of its cells is visible."""
+    """Return the rectangle of a block in a panel, or None if none of its cells is visible."""
     rows = _intersect_ranges(block.rows, slot.heatmap.rows.visible_range)
     columns = _intersect_ranges(block.columns, slot.heatmap.columns.visible_range)
     if not rows or not columns:

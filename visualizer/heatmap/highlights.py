@@ -276,7 +276,7 @@ def present_highlights(resolved: ResolvedView) -> Highlights:
 
 
 def _step_terms(resolved: ResolvedView, step: Step) -> StepTerms | None:
-    """Return the terms that a step's motion shows; None for whole stages and long rows."""
+    """Return the terms that a step's motion shows, or None for whole stages and long rows."""
     trace, cell = resolved.run.trace, resolved.step_cell
     is_shown = trace.stage(step.stage).operation in MOTION_KINDS and len(step.rows) == 1
     if cell is None or not is_shown or trace.sides[1] > MAX_MOTION_TERMS:

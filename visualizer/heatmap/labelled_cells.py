@@ -86,6 +86,6 @@ class LabelledCells(Struct, frozen=True, eq=False):
 
 
 def max_magnitude(values: np.ndarray) -> float:
-    """Return the largest absolute value, for a scale centred at 0; 1 if all values are 0."""
+    """Return the largest absolute value, for a scale centred at 0, or 1 if all values are 0."""
     known = np.abs(values[np.isfinite(values)])
     return float(known.max()) if known.size and known.max() > 0 else 1.0

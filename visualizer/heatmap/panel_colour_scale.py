@@ -112,7 +112,7 @@ def _max_possible_weight(shown: Sequence[tuple[Trace, CachedTensor]], farthest: 
 
 
 def _typed_ends(chosen: ColourOptions, stage: Stage, is_signed: bool) -> tuple[float, float] | None:
-    """Return the entered ends, clipped at 0 on an unsigned scale; None if nothing is left.
+    """Return the entered ends, clipped at 0 on an unsigned scale, or None if nothing is left.
 
     They may have been entered for a signed scale.
     """

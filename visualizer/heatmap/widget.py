@@ -240,7 +240,7 @@ class BoardCanvas(CellScrollArea):
             self.reveal(cell)
 
     def area_of(self, cell: Cell) -> QRect | None:
-        """Return the rectangle of a cell in the viewport; None if no panel shows it."""
+        """Return the rectangle of a cell in the viewport, or None if no panel shows it."""
         slot = self._find_slot(cell)
         if slot is None:
             return None
@@ -438,7 +438,7 @@ class BoardCanvas(CellScrollArea):
             paint_flow_cursor(painter, flow, cell, hidden, self._theme)
 
     def _pinned_layer_cell(self, flow: FlowPlacement) -> LayerCell | None:
-        """Return the pinned layer weight; None while a cell or a token is under the pointer."""
+        """Return the pinned layer weight, or None while a cell or a token is under the pointer."""
         pinned = self.cell_cursor.pinned_parameter
         is_elsewhere = self.cell_cursor.hovered or self._marked_place
         return flow.place_of(pinned) if pinned and not is_elsewhere else None

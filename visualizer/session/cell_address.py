@@ -45,7 +45,7 @@ class Cell(Struct, frozen=True):
 
     @property
     def head(self) -> int | None:
-        """The index of the head; None if the stage has no heads or if they are aggregated."""
+        """The index of the head, or None if the stage has no heads or if they are aggregated."""
         return self.place[0] if len(self.place) == 3 else None
 
 

@@ -83,7 +83,7 @@ class MeasurementOffer(Struct, frozen=True):
 
 
 def measurement_offer(run: Run) -> MeasurementOffer | None:
-    """Return the offer; None if the heads have been measured or can be measured immediately."""
+    """Return the offer, or None if the heads have been measured or can be measured immediately."""
     trace, texts = run.trace, run.compared_texts
     if Role.WEIGHTS not in trace or trace.is_measured(Role.WEIGHTS, texts):
         return None

@@ -395,14 +395,14 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def pointed(self) -> Cell | None:
-        """The hovered cell, or the pinned one if none is hovered; None while steps are played."""
+        """The hovered or else the pinned cell, or None while steps are played."""
         if self.is_playing:
             return None
         return self.hovered_when_reached or self.pinned_when_reached
 
     @property
     def parameter(self) -> ParameterCell | None:
-        """The hovered weight of a layer, or else the pinned one; None while steps are played."""
+        """The hovered or else the pinned weight of a layer, or None while steps are played."""
         view = self.view
         found = (one for one in (view.hovered_parameter, view.pinned_parameter) if one)
         return next((one for one in found if self._has_parameter(one)), None)

@@ -32,7 +32,7 @@ def describe_remedy(field: str, value: object, settings: tuple[Setting, ...] = S
     """Describe a remedy with the label of its setting."""
     setting = next(setting for setting in settings if setting.name == field)
     if setting.kind is SettingKind.OWN:
-        return "Use random values from the seed"
+        return "Use random values generated from the seed"
     if isinstance(value, bool):
         return f"Turn {setting.label.lower()} {'on' if value else 'off'}"
     number = _format_number(value) if isinstance(value, int | float) else value

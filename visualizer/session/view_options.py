@@ -215,5 +215,5 @@ class MaskEditState(Struct, frozen=True):
     is_of_all_heads: bool = False
 
     def number(self, brush: MaskPattern) -> int:
-        """Return the parameter of a brush; 0 if it has none."""
+        """Return the parameter of a brush, or 0 if it has none."""
         return int(getattr(self, brush, 0))

@@ -102,7 +102,7 @@ class _InputErrors:
         self.document_error = self.document_error or self._view_error
 
     def current_error(self, document: Document) -> InputError | None:
-        """Return the error to show for a document; None if its inputs are valid."""
+        """Return the error to show for a document, or None if its inputs are valid."""
         is_own = document.spec.mask is MaskKind.OWN  # otherwise the custom mask has no effect
         names = (name for name in self._rejected if name != "own_mask" or is_own)
         return next((self._rejected[name] for name in names), self.document_error)
@@ -170,7 +170,7 @@ class Workspace(QObject):
 
     @property
     def input_error(self) -> InputError | None:
-        """The error of the last input; None if it is valid."""
+        """The error of the last input, or None if it is valid."""
         return self._errors.current_error(self.document)
 
     # ------------------------------------------------------------------ the document
@@ -339,7 +339,7 @@ class Workspace(QObject):
 
     @property
     def wanted_resolved(self) -> ResolvedView | None:
-        """The requested view resolved against the last valid run; None without a run."""
+        """The requested view resolved against the last valid run, or None without a run."""
         return self.resolved(self._wanted) if self.run else None
 
     # ------------------------------------------------------------------ computing

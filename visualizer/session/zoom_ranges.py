@@ -33,7 +33,7 @@ class ZoomRange(Struct, frozen=True):
     keys: range
 
     def of(self, stage: Stage) -> tuple[range, range | None]:
-        """Return a stage's visible rows and columns; None for columns that are not tokens."""
+        """Return a stage's visible rows and columns, or None for columns that are not tokens."""
         rows = self.keys if row_role(stage.name) == "key" else self.queries
         return rows, self.keys if stage.dims[-1] == "key" else None
 

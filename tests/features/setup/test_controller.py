@@ -90,7 +90,7 @@ def test_vectors_that_no_longer_fit_offer_to_be_drawn(hand: Hand) -> None:
     workspace.set("d_in", 4)
     row = hand.window.settings_bar.rows["own_input"]
     assert "The vectors are 6 × 3, but the embedding size is 4." in row.problem.text()
-    assert "Use random values from the seed" in row.problem.text()
+    assert "Use random values generated from the seed" in row.problem.text()
     hand.window.controllers.setup_controller.apply_remedy("own_input")
     assert workspace.document.spec.own_input is None
     assert hand.problem("own_input") == ""

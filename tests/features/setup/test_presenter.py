@@ -200,7 +200,8 @@ def test_own_numbers_count_where_they_are_given_and_are_said_in_words() -> None:
     said = [describe_custom_values(rows[name].setting, rows[name].value) for name in OWN]
     assert said == ["3 × 3 given", "W_key given"]
     for row in (shown(Document())[name] for name in OWN):
-        assert describe_custom_values(row.setting, row.value) == "None: random, from the seed"
+        words = describe_custom_values(row.setting, row.value)
+        assert words == "None: random, generated from the seed"
 
 
 def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
@@ -213,7 +214,7 @@ def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
         assert problem
         assert problem.remedy
         assert problem.sentence == said
-        assert describe_remedy(*problem.remedy) == "Use random values from the seed"
+        assert describe_remedy(*problem.remedy) == "Use random values generated from the seed"
         mended = document.set("d_in", 4).set(*problem.remedy)
         assert shown(mended)[name].problem is None
 

@@ -131,7 +131,7 @@ _HEAD = re.compile(r"(?P<module>(?:.*\.)?)heads\.(?P<head>[0-9]{1,6})\.")
 
 @dataclass(slots=True)
 class StateDictModule:
-    """Entries of one module, by the name of the layer or bias and by head."""
+    """Entries of one module, keyed by the name of the layer or bias and by head."""
 
     parts: dict[str, dict[int, ArrayEntry]] = field(default_factory=dict)
     heads: set[int] = field(default_factory=set)

@@ -104,7 +104,7 @@ def natural_order_key(name: str) -> list[tuple[int, str]]:
 
 
 def check_declared_size(name: str, shape: tuple[int, ...], itemsize: int, room: int) -> None:
-    """Raise `InputError` if an array is larger than the available bytes according to its header."""
+    """Raise `InputError` if, according to its header, an array exceeds the available bytes."""
     if any(size < 0 for size in shape) or math.prod(shape) * itemsize > room:
         sizes = " × ".join(f"{size:,}" for size in shape[:8])
         raise unreadable_file_error(
@@ -119,7 +119,7 @@ def is_double(dtype: np.dtype) -> bool:
 
 @contextmanager
 def convert_read_errors(path: Path) -> Iterator[None]:
-    """Convert any exception of a file-reading library to an `InputError` within the context.
+    """Convert any exception from a file-reading library to an `InputError` within the context.
 
     Raises
     ------
