@@ -113,7 +113,7 @@ def _texts(placement: FlowPlacement) -> list[tuple[str, QRectF, QRectF]]:
         flow_paint.paint_legend(painter, placement, LIGHT)
     finally:
         painter.end()
-    return painter.texts
+    return [found for found in painter.texts if found[0]]
 
 
 def _inner(area: QRectF) -> QRectF:

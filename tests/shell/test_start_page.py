@@ -165,8 +165,11 @@ def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand
     assert "with weight more than 99.9%" in said
     assert not hand.window.isWindowModified()  # the page can be reopened at any time
     assert recent_files.load_recent_files(app_settings.user_data_folder()) == ()
-    hand.until(hand.window.panes["Next token"].isVisible)
     hand.until(hand.window.panes["Layers"].isVisible)
+    hand.until(lambda: not hand.window.docks.by_id["Next token"].isHidden())
+    hand.settle()
+    hand.window.docks.open("Next token")
+    hand.until(lambda: bool(hand.window.workspace.screen.panel(NEXT_TOKEN_PANEL).rows))
     before = hand.window.workspace.screen.panel(NEXT_TOKEN_PANEL).rows[0]
     assert (before.token, before.probability > 0.99) == ("j", True)
     pane = hand.window.panes["Next token"]

@@ -80,7 +80,7 @@ class Equation(Struct, frozen=True):
     result : str
         The value; empty if the parts already state it, as for a table lookup.
     versions : tuple of tuple of EquationPart
-        The computation with more, with the usual and with fewer terms.
+        The computation with more, with the usual and with fewer terms; empty if there is only one.
     """
 
     left: str

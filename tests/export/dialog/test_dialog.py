@@ -295,7 +295,7 @@ def test_hidden_options_have_no_effect(hand: Hand, monkeypatch: pytest.MonkeyPat
     asked: list[FigureSettings] = []
     monkeypatch.setattr(
         hand.window.controllers.export_controller.exporter,
-        "ask",
+        "write_file",
         lambda path, snapshot, figure_settings: asked.append(figure_settings),
     )
     dialog = opened(hand)

@@ -127,7 +127,7 @@ def equation_to_html(equation: Equation | None, theme: Theme) -> tuple[tuple[str
             else escape(part.text)
             for part in parts
         )
-        for parts in dict.fromkeys(equation.versions)
+        for parts in dict.fromkeys(equation.versions or (equation.parts,))
     )
     return versions, f" = <b>{escape(equation.result)}</b>" if equation.result else ""
 
