@@ -94,7 +94,7 @@ class FeatureControllers:
         self.lesson_controller = LessonController(workspace, lessons, lessons_menu, window)
 
     def connect_board(self) -> None:
-        """Connect pointing, pinning, moving and zooming in the heatmaps."""
+        """Connect the heatmaps' signals for pointing, pinning, moving and zooming."""
         board, view = self.board, self.view_controller
         board.cellHovered.connect(self.cell_selection_controller.hover)
         board.cellClicked.connect(self.cell_selection_controller.pin)
@@ -114,7 +114,7 @@ class FeatureControllers:
         self.token_selection_controller.matchReached.connect(board.reveal)
 
     def connect_settings_bar(self) -> None:
-        """Connect changes of the text and the settings."""
+        """Connect the signals of the settings bar."""
         bar, setup, workspace = self.settings_bar, self.setup_controller, self.workspace
         bar.textTyped.connect(workspace.set_text)
         bar.textTooLong.connect(setup.report_long_text)
@@ -130,7 +130,7 @@ class FeatureControllers:
         )
 
     def name_widgets(self, buttons: Mapping[QWidget, str]) -> None:
-        """Give each button the tooltip of the equivalent command, whose id is its value."""
+        """Give each button (key) the tooltip of the equivalent command, whose id is the value."""
         for button, id_ in buttons.items():
             button.setToolTip(plain_tooltip(self.actions[id_].toolTip()))
 
@@ -161,7 +161,7 @@ class FeatureControllers:
             self.board.reveal(cell_at(panel, row, column))
 
     def walk(self, down: int, right: int) -> None:
-        """Move the pinned cell, or the playback step if no cell is pinned."""
+        """Move the pinned cell or, if no cell is pinned, go to another playback step."""
         resolved = self.workspace.screen.resolved
         if not (resolved and resolved.step_cell) or resolved.pinned_when_reached:
             self.cell_selection_controller.walk(down, right)

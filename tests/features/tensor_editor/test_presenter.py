@@ -310,7 +310,7 @@ def test_what_does_not_decide_the_weights_need_not_be_waited_for() -> None:
          "Masked values are computed. Edit the input instead."),
         (a_document("a b", "c"), "input", [[1]], "Use a single text to edit them."),
         (a_document("a b", "c"), "weights", [[1]], "computed. Edit the weights instead."),
-        (a_document(bias=True), "W_key.bias", [[1]], "Biases are random values from the seed"),
+        (a_document(bias=True), "W_key.bias", [[1]], "random values generated from the seed"),
         (a_document(position=PositionKind.LEARNED), "position", [[1]], "Positional encodings"),
         (a_document(), "input", [[1, 2, 3, 4]], "A block of 1 × 4 does not fit here."),
         (a_document(), "W_key", [[np.inf]], "inf is out of range for float32."),

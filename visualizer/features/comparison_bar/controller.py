@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonController(QObject):
-    """Starts, changes and ends comparisons; each public method is one user action."""
+    """Controller that starts, changes and ends comparisons; each public method is one action."""
 
     def __init__(
         self, workspace: Workspace, cell_selection: CellSelectionController, parent: QObject
@@ -64,7 +64,7 @@ class ComparisonController(QObject):
     # ------------------------------------------------------------------ heads
 
     def compare_heads(self) -> None:
-        """Compare the head of the pinned cell, or otherwise the first head, with the next head."""
+        """Compare the pinned head or, if no cell is pinned, the first head with the next head."""
         run, pinned = self._workspace.run, self._workspace.wanted.pinned
         if run:
             heads = run.trace.spec.heads
@@ -119,7 +119,8 @@ class ComparisonController(QObject):
     def _start_comparison(self, against: ComparisonKind, **fields: Any) -> None:
         """Start a comparison, and end playback and prediction.
 
-        To save space, only one stage is shown: that of the pinned cell, or otherwise the weights.
+        To save space, only one stage is shown: that of the pinned cell or,
+        if no cell is pinned, the weights.
         """
         wanted, now = self._workspace.wanted, self._comparison
         if self._workspace.run is None:

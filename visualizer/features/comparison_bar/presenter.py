@@ -67,7 +67,7 @@ def describe_largest_difference(
 
 
 def _preferred_stage(stages: list[Stage], resolved: ResolvedView) -> Stage:
-    """Return the stage of the pinned cell, or otherwise the weights, or the first stage."""
+    """Return the first that exists: the stage of the pinned cell, the weights, the first stage."""
     by_name = {stage.name: stage for stage in stages}
     pinned = resolved.view.pinned
     return (pinned and by_name.get(pinned.stage)) or by_name.get(Role.WEIGHTS) or stages[0]

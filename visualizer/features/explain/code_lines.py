@@ -79,7 +79,7 @@ def _code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ..
 
 
 def _fused_stages(spec: AttentionSpec) -> tuple[str, ...]:
-    """Return the stages that the fused call computes; empty if it does not support the spec."""
+    """Return the stages that the fused call computes, or () if it does not support the spec."""
     if list(_unsupported_reasons(spec)):
         return ()
     names = [stage.name for stage in stages(spec)]
@@ -199,7 +199,7 @@ def tensor_line(name: str, array: np.ndarray, note: str = "") -> str:
 
 
 def boolean_tensor_line(name: str, array: np.ndarray, note: str) -> str:
-    """Return lines that create a boolean tensor with any number of axes from rows of 1s and 0s."""
+    """Return lines that create a boolean tensor with any number of axes; its rows are 1s and 0s."""
     rows = (array.reshape(-1, array.shape[-1]).astype("u1") + ord("0")).tobytes().decode()
     width = array.shape[-1]
     literals = "".join(

@@ -28,7 +28,7 @@ _ATTENTIONS: dict[str, str] = {
     AttentionKind.DECODER: "decoder_attentions",
     AttentionKind.CROSS: "cross_attentions",
 }
-"""Attribute of the model's output with the weights of each attention kind (encoder-decoder)."""
+"""Name of the output attribute that contains the weights of each kind in an encoder-decoder."""
 _VISION = "vision_model"
 """Name of the vision submodule in a model that also takes text."""
 
@@ -183,7 +183,7 @@ def present_code(resolved: ResolvedView) -> CodePanel:
 
 
 def present_run_code(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel:
-    """Present a run's code; equal runs and stages give equal values."""
+    """Present a run's code; the results for equal runs and stages are equal."""
     if not run.trace.has_module:
         comments = ("# Read from a file:", f"# {run.source}", "# No code is available.")
         return CodePanel("In code", dialect, tuple(map(CodePanelLine, comments)))

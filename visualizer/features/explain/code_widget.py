@@ -144,9 +144,10 @@ class CodeTextView(QPlainTextEdit):
 
 
 class CodeSection(QWidget):
-    """The current line or all lines of code, with a choice of dialect and a copy button.
+    """Section with the current line or all lines of code, a choice of dialect and a copy button.
 
-    `dialectChosen` is emitted with a `CodeDialect`, and `scriptRequested` to copy the whole script.
+    `dialectChosen` is emitted with a `CodeDialect`, and `scriptRequested` when the user asks to
+    copy the whole script.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping

@@ -341,7 +341,7 @@ def _cell_heading(info: CellInfo) -> str:
 
 
 def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
-    """Choose the terms to show: all terms if they fit, or else the largest in their original order.
+    """Choose the terms to show: all, or only the largest in their original order if not all fit.
 
     Masked keys, which add exactly 0 to a softmax, and values with a weight of 0 are only counted.
     """
@@ -386,7 +386,7 @@ def _masked_term_lines(count: int, explanation: Explanation) -> list[str]:
         return []
     words = format_count(count, "masked token")
     if explanation.rule is CombinationRule.SUM:
-        words = f"{format_count(count, 'token')} of weight 0"
+        words = f"{format_count(count, 'token')} with weight 0"
     return [f"{words}: 0{' each' * (count > 1)}"]
 
 
@@ -551,7 +551,7 @@ def _aggregate_sentence(
 
 
 def _compare_to_others(resolved: ResolvedView, cell: Cell, numbers: np.ndarray) -> str:
-    """State whether other heads have the same largest number; return "" if all mask the cell."""
+    """State whether other heads have the same largest number; return "" if all heads mask it."""
     trace, (row, column) = resolved.run.trace, cell.place
     is_masked = trace.is_hatched(cell.stage, resolved.leading)
     if is_masked and not trace.allowed(cell.stage, resolved.leading, queries=row)[column]:
@@ -604,7 +604,7 @@ EXPLAIN_PANE = "Explain"
 def present_cell(
     resolved: ResolvedView, board: Board, previous: CellPanel | None
 ) -> CellPanel | None:
-    """Explain the hovered cell or else the pinned cell, the step's cell or the selected token."""
+    """Explain the first that exists: hovered cell, pinned cell, step's cell or selected token."""
     cell, parameter = resolved.pointed or resolved.step_cell, resolved.parameter
     panel = None
     if parameter and not resolved.hovered_when_reached:

@@ -94,7 +94,7 @@ def is_non_finite(run: Run, dialect: CodeDialect) -> bool:
 
 
 def is_asserted_by_rows(run: Run, stage: str) -> bool:
-    """Return whether a stage is not stored, so that only a few of its rows are asserted."""
+    """Return whether only a few rows of a stage are asserted because the stage is not stored."""
     return run.trace.cached_stage(stage).is_blockwise
 
 
@@ -123,7 +123,7 @@ def _value_limits(run: Run, stage: str) -> tuple[float, float]:
 
 
 def tolerance_note(run: Run, dialect: CodeDialect) -> Iterator[str]:
-    """Yield comments that state the tolerance and when results may exceed it."""
+    """Yield comments on the tolerance and on the cases in which results may exceed it."""
     spec = run.trace.spec
     found = stage_tolerance(run, dialect, run.trace.output_stage_name)
     yield (
@@ -386,7 +386,7 @@ def _other_tensors(run: Run) -> Iterator[str]:
 
 
 def _weight_lines(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[str]:
-    """Yield lines that initialize the layers like the run: same seed, same order, in float32."""
+    """Yield lines that initialize the layers as in the run: with its seed and order, in float32."""
     lines = [*_layer_lines(spec, words)] if spec.has_projection else []
     if spec.output_projection:
         width = spec.width

@@ -1,4 +1,4 @@
-"""What the Explain pane shows while no cell is explained: the computation of the stage in focus."""
+"""Presenter of the Explain pane while no cell is explained: how the stage in focus is computed."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class _TermsLabel(WrappingLabel):
         self._theme = LIGHT
 
     def show_terms(self, html: str, layout: TermLayout, room: float, theme: Theme) -> None:
-        """Show terms, with a bar whose length is the share between the factors and the value."""
+        """Show terms; a bar between the factors and the value shows the share of each term."""
         self._bars, self._theme = layout, theme
         self._column_ends = layout.factor_ends(room)
         self._lines_per_term = 1 if layout.side_by_side_width <= room else 2
@@ -370,7 +370,7 @@ class ExplainPane(QWidget):
     def show_cell(
         self, panel: CellPanel | None, theme: Theme, stage: StagePanel = EMPTY_STAGE
     ) -> None:
-        """Explain a cell, or the stage if `panel` is None; show a placeholder if both are empty."""
+        """Explain a cell or, if `panel` is None, the stage; without either, show a placeholder."""
         stage = EMPTY_STAGE if panel else stage
         if (panel, theme, stage) == (self._panel, self._theme, self._stage):
             return

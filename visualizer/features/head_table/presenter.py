@@ -108,15 +108,15 @@ INDUCTION_COLUMN = HeadColumn(
     "Induction",
     "%",
     "Weight on the tokens that followed earlier occurrences of the query’s token, averaged over "
-    "queries with a token that occurred before.",
+    "queries whose token occurred before.",
     1,
     "induction",
 )
 DUPLICATE_COLUMN = HeadColumn(
     "Duplicate",
     "%",
-    "Weight on earlier occurrences of the query’s token, averaged over queries with a token "
-    "that occurred before.",
+    "Weight on earlier occurrences of the query’s token, averaged over queries whose token "
+    "occurred before.",
     1,
     "duplicate",
 )
@@ -392,7 +392,7 @@ def _describe_scope(run: Run, queries: list[np.ndarray], leading: LeadingIndex) 
 
 
 class _LeadingHeadText(Struct, frozen=True):
-    """The wording for the heads that lead in a measure, and for the case that no head stands out.
+    """The wording for the heads that lead in a measure, and for the case in which none stands out.
 
     Parameters
     ----------

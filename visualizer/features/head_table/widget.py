@@ -56,7 +56,7 @@ DOT_SIZE_PX = 8
 SORT_ARROWS = {Qt.SortOrder.AscendingOrder: "↑", Qt.SortOrder.DescendingOrder: "↓"}
 
 DIGIT_PLACEHOLDERS = str.maketrans("123456789", "0" * 9)
-"""Replaces each digit with 0: all digits are equally wide, so one of such texts is measured."""
+"""Replaces each digit with 0; all digits have the same width, so equal results do as well."""
 
 Role = Qt.ItemDataRole
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter

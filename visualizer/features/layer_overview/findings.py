@@ -1,4 +1,4 @@
-"""The strongest head of each attention pattern, if the pattern is clearly stronger than chance."""
+"""The strongest head for each attention pattern, if the pattern is clearly stronger than chance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SPREAD_TITLE, SPREAD_READS = "Spread", "attends to many tokens"
 
 
 class Finding(Struct, frozen=True):
-    """The strongest head of a pattern.
+    """The strongest head for a pattern.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Finding(Struct, frozen=True):
 def find_strongest_heads(
     values: Mapping[str, np.ndarray], uniform: Mapping[str, float]
 ) -> tuple[Finding, ...]:
-    """Return the strongest head of each pattern that is clearly stronger than chance.
+    """Return the strongest head for each pattern that is clearly stronger than chance.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Cards with the strongest head of each attention pattern; a click opens the head."""
+"""Cards with the strongest head for each attention pattern; a click opens the head."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 TITLE = "Notable heads"
-STRONGEST_NOTE = "The strongest head of each pattern in this text"
+STRONGEST_NOTE = "The strongest head for each pattern in this text"
 NOTHING_NOTE = "No head differs clearly from uniform attention in this text."
 RANDOM_NOTE = "The weights of the model are random, so any attention pattern is due to chance."
 CARD_WIDTH_PX, MAX_CARD_WIDTH_PX = 168, 300

@@ -38,7 +38,7 @@ ABLATED_OPACITY = 0.6
 
 
 class HeadGrid(CellTable):
-    """Small heatmaps, with the numbers of layers and heads if they are arranged by layer."""
+    """Grid of small heatmaps, with layer and head numbers if the heads are arranged by layer."""
 
     ablationToggled = Signal(int, int)
 
@@ -247,7 +247,7 @@ class HeadGrid(CellTable):
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, words)
 
     def _paint_numbers(self, painter: QPainter) -> None:
-        """Paint the numbers of layers and heads, and the residual stream as an arrow."""
+        """Paint the layer and head numbers, and the residual stream as an arrow."""
         labels, side, lines = self._label_size, self.spacing, font_metrics(10)
         line, origin = round(lines.height()), self._grid_origin
         corner = QRectF(0, 0, labels.width() - 5, line)

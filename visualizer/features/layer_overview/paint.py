@@ -31,7 +31,7 @@ GAP_SHARE = 0.09
 
 
 def paint_overview(panel: LayerOverviewPanel, title: str, side: int, theme: Theme) -> QImage:
-    """Return the overview with a title, the numbers of layers and heads, and a colour bar.
+    """Return the overview with a title, the layer and head numbers, and a colour bar.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ MAX_CELLS_PER_SIDE = 32
 """Maximum number of cells per side of a heatmap; each cell shows the largest weight in a block."""
 MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"} - {CHANGE_MEASURE})
 PATTERN_ORDERS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGHTING)
-"""Orders by an attention pattern; the description of a head names its most prominent pattern."""
+"""Head orders that sort by an attention pattern; the most prominent one describes a head."""
 SIMILARITY_SIDE_CELLS = 8
 """Number of cells per side that are sampled to compare heads."""
 MAX_NEXT_TOKENS, MAX_LAST_WORDS = 8, 6
@@ -100,9 +100,9 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     note : str
         Sentences that state which weights are shown, and what is omitted for a long text.
     findings : tuple of Finding
-        The strongest head of each pattern that stands out.
+        The strongest head for each pattern that stands out.
     is_random : bool
-        Whether the weights of the model are random, so that no attention pattern is a finding.
+        Whether the weights of the model are random; then no attention pattern is a finding.
     next_tokens : tuple of NextToken
         The most likely next tokens; empty if the model predicts none.
     end_of_text : str

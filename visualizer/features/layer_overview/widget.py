@@ -48,7 +48,7 @@ WIDE_PAGE_PX = 900
 
 
 class LayerOverviewPage(QWidget):
-    """Page with all heads, the most likely next tokens, and the strongest head of each pattern."""
+    """Page with all heads, the most likely next tokens, and the strongest head for each pattern."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     orderChosen = Signal(str)
@@ -146,7 +146,7 @@ class LayerOverviewPage(QWidget):
         return MIN_SIZE_PX * text_scale()
 
     def _arrange_parts(self) -> None:
-        """Give the grid the space that it needs, and give the findings the rest if it suffices."""
+        """Give the grid the space that it needs, and the findings the rest if there is enough."""
         scale, panel = text_scale(), self.grid.panel
         width = self.width() - 2 * MARGIN_PX
         self.legend.setVisible(bool(panel.ranges) and width >= MIN_WIDTH_WITH_TOKENS_PX * scale)

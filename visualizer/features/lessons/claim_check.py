@@ -41,7 +41,7 @@ class ClaimCheck(Struct, frozen=True):
 
 
 def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: bool) -> ClaimCheck:
-    """Check a claim against the run; without a run, or on a changed page, it is not compared."""
+    """Check a claim against the run; without a run or on a changed page, nothing is compared."""
     is_shape = claim.measure is ClaimMeasure.SHAPE
     exactly = "" if is_shape else " to four decimal places"
     if is_changed:
@@ -76,7 +76,7 @@ def _cross_entropies(logits: np.ndarray, targets: Sequence[tuple[int, int]]) -> 
 
 
 def _number_difference(claim: Claim, run: Run) -> str:
-    """Describe the first number that differs from the printed one; empty if none differs."""
+    """Describe the first number that differs from the printed one; return "" if none differs."""
     here = claimed_run_numbers(claim, run)
     printed = np.broadcast_to(claim.printed_numbers, here.shape)
     is_near = np.isclose(here, printed, rtol=0, atol=CLAIM_TOLERANCE)

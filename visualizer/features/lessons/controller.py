@@ -49,7 +49,7 @@ PRINTED_NUMBER_FILES = ("chapter3.json", "notebook.json", "by_hand.json")
 
 
 class LessonController(QObject):
-    """Controller that opens lessons and turns pages; each public method is one user intent."""
+    """Controller that opens lessons and turns pages; each public method is one user action."""
 
     def __init__(
         self, workspace: Workspace, opened: LessonState, menu: QMenu, window: QWidget

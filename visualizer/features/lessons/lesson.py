@@ -151,12 +151,12 @@ def advance_page(
 
 @dataclass(slots=True)
 class LessonState:
-    """The state of the lessons in a window, which panes and the saving of documents use.
+    """The state of the lessons in a window, used by panes and when a document is saved.
 
     Parameters
     ----------
     by_id : LessonsById
-        The lessons loaded when one of them was opened.
+        The lessons that were loaded when the current lesson was opened.
     before : tuple of (Document, View) or None
         The document and view from before the lesson, which are restored when it is closed.
     history : History

@@ -345,7 +345,7 @@ class PageParser(Struct, frozen=True):
         )
 
     def _error(self, sentence: str, *path: str | int) -> LessonError:
-        """Return an error at a key of the page."""
+        """Return an error that refers to a key of the page."""
         return self.source.error((*self.path, *path), sentence)
 
     def _check_list(self, values: list[object], kind: type, *path: str | int) -> None:
@@ -401,7 +401,7 @@ class PageParser(Struct, frozen=True):
         fits = len(place) <= len(sizes)
         if not fits or any(not 0 <= one < size for one, size in zip(place, sizes, strict=False)):
             size = " × ".join(map(str, sizes))
-            sentence = f"The indices {at} are outside the shape {size}."
+            sentence = f"The indices {at} are out of range for the shape {size}."
             raise self._error(f"{sentence} Indices are counted from 0.", *path)
         return place
 

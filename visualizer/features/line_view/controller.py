@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LineViewController(QObject):
-    """Controller that changes the cursor and the line options; each public method is one intent."""
+    """Controller that changes the cursor and the line options; each public method is one action."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)

@@ -1,8 +1,8 @@
 """The strongest lines of a long text, selected from the rows of weights of a few queries.
 
 The attention matrix of a long text is not stored, and computing one row of 100,000 weights takes
-milliseconds. Lines are therefore drawn for a few queries only: those near the pinned query, or else
-a sample of the visible ones. Their rows are read in the background.
+milliseconds. Lines are therefore drawn for a few queries only: those near the pinned query or,
+if no query is pinned, a sample of the visible ones. Their rows are read in the background.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import ResolvedView
 
 MAX_LONG_TEXT_LINES = 64
-"""Maximum number of lines of all queries together, without those added for the pinned query."""
+"""Maximum number of lines of all queries together, excluding those added for the pinned query."""
 MAX_PINNED_QUERY_LINES = 16
 """Maximum number of lines of the pinned query that are always drawn."""
 PINNED_BLOCK_QUERIES = 16
@@ -97,7 +97,7 @@ class QueriesToRead(Struct, frozen=True):
 
 
 def queries_to_read(resolved: ResolvedView) -> QueriesToRead:
-    """Return the queries near the pinned one, or else evenly spaced visible queries."""
+    """Return the queries near the pinned one or, without one, evenly spaced visible queries."""
     count = resolved.run.trace.sides[0]
     pinned = pinned_query(resolved)
     if pinned is not None:

@@ -201,7 +201,7 @@ class LineStroke(Struct, frozen=True):
 
 
 class LineBrush(Struct, frozen=True):
-    """Creates the pens for the lines of a picture.
+    """Factory of the pens for the lines of a picture.
 
     The width of a line depends only on its own strength. Its opacity is relative to the strongest
     line, which is opaque, so that lines stand out from the background even if all weights are
@@ -387,7 +387,7 @@ def paint_labels(
     seen: tuple[float, float],
     theme: Theme,
 ) -> None:
-    """Paint the highlighted tokens, and as many other tokens on both sides as do not overlap."""
+    """Paint the highlighted tokens, and as many others on both sides as fit without overlapping."""
     line = font_metrics(12).height()
     step = max(1, math.ceil(line / rows.height - 0.25))
     first = max(0, rows.row_at(max(seen[0] - line, rows.top)) or 0) // step * step

@@ -81,8 +81,8 @@ class LinePanel(Struct, frozen=True, eq=False):
     lines : SelectedLines
         The lines of the whole picture.
     pinned_lines, highlighted_lines : SelectedLines or None
-        The lines of the pinned cell, and the lines of the hovered cell or else of the pinned
-        cell; None without such a cell.
+        The lines of the pinned cell, and the lines of the hovered cell or, if no
+        cell is hovered, of the pinned cell; None without such a cell.
     cell : Cell or None
         The highlighted cell of this stage. If it has a line, `weight` is its weight, and
         `strength` is the strength of the line.
@@ -310,7 +310,7 @@ def _describe_largest(count: int) -> str:
 
 
 def _highlight_lines(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
-    """Highlight the lines of the hovered cell, or else of the pinned one."""
+    """Highlight the lines of the hovered cell or, without one, of the pinned cell."""
     plain = replace(
         panel,
         query=cursor.query,

@@ -24,7 +24,7 @@ class AttributionController(QObject):
         self._workspace, self._questions = workspace, questions
 
     def choose_token(self, token: str) -> None:
-        """Attribute the logit of the given token, or of the most likely token if it is empty."""
+        """Attribute the logit of a token; an empty string stands for the most likely token."""
         self._workspace.change_view(attribution=AttributionOptions(token))
 
     def toggle_ablations(self) -> None:

@@ -213,7 +213,7 @@ def _build_row(model: ListedModel, dtype: Dtype, choice: DeviceChoice | None) ->
 
 
 def format_parameters(count: int) -> str:
-    """Format a number of parameters with a unit: 135 M, 7.2 B."""
+    """Format a parameter count with a unit, such as 135 M or 7.2 B."""
     for unit, size in (("B", 10**9), ("M", 10**6), ("K", 10**3)):
         if count >= size:
             share = count / size
@@ -254,7 +254,7 @@ _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
 def format_progress(done: int, total: int) -> str:
-    """Format two numbers of bytes in the unit of the second: 120 of 538 MB."""
+    """Format two byte counts, both in the unit of the second count, such as 120 of 538 MB."""
     for unit, size in _UNITS:
         if total >= size:
             decimals = 1 if total < 10 * size else 0
@@ -263,5 +263,5 @@ def format_progress(done: int, total: int) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """Format a number of bytes in the units of `format_progress`: 538 MB."""
+    """Format a byte count in the units of `format_progress`, such as 538 MB."""
     return format_progress(0, count).partition(" of ")[2]

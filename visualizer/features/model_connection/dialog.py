@@ -120,7 +120,7 @@ class ModelConnectionDialog(QDialog):
             ("Host", self.host, 0, 0),
             ("Port", self.port, 0, 2),
             ("Token", self.token, 1, 0),
-            ("Or start it over SSH", self.ssh, 5, 0),
+            ("Or start the server over SSH", self.ssh, 5, 0),
         ):
             label = PlainLabel(name)
             label.setBuddy(part)

@@ -140,7 +140,7 @@ class ModelGenerationController(GenerationController):
 
     @property
     def _shown_head(self) -> LayerAndHead | None:
-        """The head of the pinned cell, or otherwise the first visible head."""
+        """The head of the pinned cell or, if no cell is pinned, the first visible head."""
         resolved = self._workspace.screen.resolved
         if resolved is None or self._current_reading is None or not resolved.heads:
             return None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MODEL_REQUIRED = "Open a model (File > Open a model…) to generate text."
 SPLIT_CHANGED_NOTICE = (
-    "The tokenizer splits this text differently from the generated tokens, so the rows differ."
+    "The tokenizer splits this text into tokens other than those generated, so the rows differ."
 )
 TEXT_ENDED_MESSAGE = "The model ended the text here."
 DEFAULT_STEPS = 20

@@ -113,7 +113,7 @@ class NextTokenPane(QScrollArea):
         return field
 
     def focus_value(self) -> None:
-        """Focus the factor or the source text if it is visible, or otherwise the list of edits."""
+        """Focus the factor or the source text or, if neither is visible, the list of edits."""
         fields = (self.factor, self.source)
         field = next((each for each in fields if each.isVisibleTo(self)), self.kind)
         field.setFocus(Qt.FocusReason.ShortcutFocusReason)

@@ -25,7 +25,7 @@ MAX_TICK_S = 0.5
 
 
 class PlaybackController(QObject):
-    """Moves the playhead of a workspace, with one public method per user action."""
+    """Controller that moves the playhead of a workspace; each public method is one user action."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
@@ -95,7 +95,7 @@ class PlaybackController(QObject):
         self._advance_playhead(1000 * elapsed * self.playhead.speed)
 
     def _advance_playhead(self, ms: float) -> None:
-        """Advance by a time at normal speed; if frames are slow, steps are skipped."""
+        """Advance by a time, given at normal speed; steps are skipped if frames are slow."""
         timeline = self.timeline
         if timeline is None:
             return

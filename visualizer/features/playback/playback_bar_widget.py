@@ -186,7 +186,7 @@ class PlaybackBar(QWidget):
         self._show_texts()
 
     def _show_texts(self) -> None:
-        """Show the text of the prediction or the playing step, or else of the cell or the step."""
+        """Show the texts of the step or, outside predictions and playback, of the cell, if any."""
         if self.shown is None:
             return
         bar, theme = self.shown

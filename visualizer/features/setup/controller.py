@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SetupController(QObject):
-    """Changes the settings of a workspace's document."""
+    """Controller that changes the settings of a workspace's document."""
 
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)

@@ -93,7 +93,7 @@ class SettingChip(Struct, frozen=True):
     name : str
         Caption before the values; empty if the values do not need a caption.
     shown : tuple of str
-        The settings with values in the caption, most important first.
+        The settings whose values are in the caption, most important first.
     settings : tuple of str
         All settings in its editor.
     hides_idle : bool

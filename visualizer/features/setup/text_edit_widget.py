@@ -59,8 +59,8 @@ def _count_characters(place: int, text: str) -> int:
 class InputTextEdit(QPlainTextEdit):
     """Text box for the input text. Undo and redo belong to the document, not to the box.
 
-    `textLimitExceeded` is emitted for a rejected text with an error message and the first part of
-    the text, and `leaveRequested` on Enter and Esc.
+    `textLimitExceeded` is emitted with an error message and the first part of a rejected text, and
+    `leaveRequested` is emitted on Enter and Esc.
     """
 
     textLimitExceeded = Signal(str, str)

@@ -112,9 +112,9 @@ class HeadSplit(Struct, frozen=True):
 
 
 def find_head_split(run: Run, current: str | None) -> HeadSplit | None:
-    """Return the split of the current stage, or else of the first stage that can be drawn.
+    """Return the split of the current stage or, if it cannot be drawn, of the first that can.
 
-    None if no stage can be drawn, as in captured attention.
+    Return None if no stage can be drawn, as in captured attention.
     """
     trace, spec = run.trace, run.trace.spec
     drawn = [name for name in _DRAWN if name in trace]

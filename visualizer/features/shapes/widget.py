@@ -67,7 +67,7 @@ class HeadSplitView(QWidget):
 
     @property
     def goal(self) -> float:
-        """Final state of the running animation, or else the current state."""
+        """Final state of the running animation or, if none is running, the current state."""
         is_moving = self._motion.state() is QVariantAnimation.State.Running
         return float(self._motion.endValue()) if is_moving else self._progress
 
@@ -189,7 +189,7 @@ class HeadSplitView(QWidget):
             painter.drawLine(QLineF(column.topRight(), column.bottomRight()))
 
     def _paint_names(self, painter: QPainter, blocks: dict[int, QRectF]) -> None:
-        """Paint the names of the heads below their blocks, or else as many numbers as fit."""
+        """Paint the head names below the blocks or, if they do not fit, as many numbers as do."""
         painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))
         names = {head: f"head {head + 1}" for head in blocks}

@@ -200,7 +200,7 @@ class StartPage(QWidget):
         self.open.setToolTip("Open a document, tensor file or text (Ctrl+O)")
         self.open.clicked.connect(self.openRequested)
         self.show_at_start_box.setToolTip(
-            "Show it whenever the program starts without a document; see also Help > Start page"
+            "Show the page when the program starts without a document; see also Help > Start page"
         )
         self.show_at_start_box.clicked.connect(self.startChosen)
         column = column_layout(spacing=8)

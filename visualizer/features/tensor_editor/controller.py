@@ -69,7 +69,7 @@ class TensorEditController(QObject):
                 QGuiApplication.clipboard().setText(text)
 
     def reset_tensor(self, name: str) -> None:
-        """Replace the custom values of a tensor with random values from the seed."""
+        """Replace the custom values of a tensor with random values generated from the seed."""
         workspace = self._workspace
         if workspace.run:
             self._show_document(reset_to_random(workspace.document, workspace.run, name))

@@ -51,7 +51,7 @@ class NumberTablePanel(Struct, frozen=True):
     heads, head : int
         Number of heads, and index of the shown head; 0 heads if the tensor has no head axis.
     is_custom : bool
-        Whether the values are custom values instead of random values from the seed.
+        Whether the values are custom values, not random values generated from the seed.
     note : str
         The reason why the tensor cannot be edited, or instructions for editing it.
     problem : str
@@ -81,7 +81,7 @@ class NumberTablePanel(Struct, frozen=True):
 
     @property
     def is_stage(self) -> bool:
-        """Whether the tensor is a stage, so that its cells can be pinned."""
+        """Whether the tensor is a stage, whose cells can be pinned."""
         return self.name in self.run.trace
 
     @property

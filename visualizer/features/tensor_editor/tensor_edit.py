@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def not_editable_reason(run: Run, name: str) -> str:
-    """Return the reason why a tensor cannot be edited; empty if it can."""
+    """Return the reason why a tensor cannot be edited, or an empty string if it can."""
     trace = run.trace
     if not trace.has_module:
         return f"Numbers from {run.source} cannot be edited."
     if name.endswith(BIAS_SUFFIX):
         is_own = custom_values(trace.spec, run, name) is not None
-        source = "custom values" if is_own else "random values from the seed"
+        source = "custom values" if is_own else "random values generated from the seed"
         return f"Biases are {source} and cannot be edited here."
     if name not in trace:
         return ""
@@ -84,7 +84,7 @@ def replace_block(
 
 
 def reset_to_random(document: Document, run: Run, name: str) -> Document:
-    """Return a document in which the tensor has random values from the seed again."""
+    """Return a document in which the tensor again has random values generated from the seed."""
     return _with_own_values(document, run, name, None)
 
 
@@ -113,7 +113,7 @@ def _with_own_values(document: Document, run: Run, name: str, own: NumberMatrix 
 
 
 def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:
-    """Return the values to edit: the custom values, or else the shown values."""
+    """Return the values to edit: the custom values or, if there are none, the shown values."""
     own, shown = custom_values(document.spec, run, name), custom_values(run.trace.spec, run, name)
     is_input = name in run.trace
     sizes = run.trace.shape(name) if is_input else run.trace.spec.weight_sizes[name]

@@ -316,7 +316,7 @@ def _row_header_width(rows: HeatmapAxis) -> int:
 
 
 def _label_of(axis: HeatmapAxis, section: int) -> str:
-    """Return the name of a row or column; tokens include their position, as they may repeat."""
+    """Return the name of a row or column; the name of a token includes its position."""
     label = axis.labels[section]
     is_named = axis.is_token and label != str(section + 1)  # some captured positions have no token
     return f"{section + 1} {label}" if is_named else label

@@ -121,7 +121,8 @@ class TokenPanel(Struct, frozen=True):
     chosen : frozenset of int
         The tokens selected in the strip.
     subjects : frozenset of int
-        The tokens for which weights are shown: the selected ones, or else the cursor's token.
+        The tokens for which weights are shown: the selected ones or, if none is selected,
+        the cursor's token.
     weights : TokenWeights or None
         The weights that determine the colours; None without subjects, or while the weights
         are covered.
@@ -156,7 +157,7 @@ TOKENS_PANEL: PanelId[TokenPanel] = PanelId("Tokens")
 
 
 def present_tokens(resolved: ResolvedView, cursor: CellCursor) -> TokenPanel:
-    """Present the tokens, with marks at the cursor or else at the cell in playback."""
+    """Present the tokens, with marks at the cursor or, without one, at the cell in playback."""
     run, selection, labels = resolved.run, resolved.view.tokens, _token_labels(resolved)
     cursor, cell = _cursor_with_step(resolved, cursor)
     request = _weight_request(resolved, cursor, cell)
@@ -193,7 +194,7 @@ def _token_labels(resolved: ResolvedView) -> tuple[str, ...]:
 
 
 def _cursor_with_step(resolved: ResolvedView, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
-    """Return the cursor and its cell: those of the pointer, or else of the playback step."""
+    """Return the cursor and its cell: those of the pointer or, without one, of the current step."""
     cell, step_cell = resolved.pointed, resolved.step_cell
     if cell is None and step_cell and resolved.view.playhead.grain is not StepSize.STAGE:
         return cursor_on(resolved, step_cell, None), step_cell
@@ -337,7 +338,7 @@ def _describe_matches(view: View, labels: tuple[str, ...]) -> str:
 
 
 def head_of_cell(resolved: ResolvedView, cell: Cell | None) -> int | None:
-    """Return the head of a cell, or else the front head of the flow board; None for all heads."""
+    """Return the head of a cell or, without one, of the flow board; None stands for all heads."""
     if resolved.run.trace.spec.heads == 1:
         return 0
     if cell and (cell.head is not None or cell.fold):

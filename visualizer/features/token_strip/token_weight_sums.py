@@ -128,7 +128,7 @@ class WeightSums(Struct, frozen=True, eq=False):
 
 
 class _SumAccumulator:
-    """Adds up weights row by row and provides intermediate results.
+    """Accumulator that adds up weights row by row and provides intermediate results.
 
     It holds no reference to the trace, because it is cached for the lifetime of the trace.
     """

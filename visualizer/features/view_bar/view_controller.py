@@ -89,7 +89,7 @@ class ViewController(QObject):
     # ------------------------------------------------------------------ zoom
 
     def zoom(self, factor: float, at: tuple[float, float] | None = None) -> None:
-        """Zoom by a factor around the given position, or otherwise around the pinned cell."""
+        """Zoom by a factor around the given position or, if it is None, around the pinned cell."""
         resolved = self._workspace.wanted_resolved
         if resolved:
             sides, seen = resolved.run.trace.sides, _drawn_range(resolved)
