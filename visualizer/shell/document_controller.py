@@ -61,7 +61,7 @@ OPEN_ERROR = "Cannot open {name}."
 
 
 class DocumentController(QObject):
-    """Opens and saves the document of a window; each public method is one user action."""
+    """Controller that opens and saves a window's document; each public method is one action."""
 
     changed = Signal()
     """Emitted when the path or the saved state has changed."""
@@ -77,7 +77,7 @@ class DocumentController(QObject):
     lessonLeft = Signal()
     """Requests that the lesson is closed and the user's document is shown again."""
     said = Signal(str, int)
-    """Emitted with a status message and its duration in milliseconds; 0 until the next message."""
+    """Emitted with a status message and its duration in ms; with 0, it lasts until the next one."""
     failed = Signal(str)
     settled = Signal(object)
     """Emitted with the path of a file that was opened or saved."""
@@ -249,7 +249,10 @@ class DocumentController(QObject):
         self._send_request(partial(_read_example, read, document, colouring))
 
     def show_opened(self, saved: SavedDocument, path: Path | None) -> None:
-        """Show a document, as unsaved if it has a title; only a document file keeps its path."""
+        """Show a document; it counts as unsaved if it has a title.
+
+        The path is kept only if it is that of a document file.
+        """
         is_own = path is not None and path.suffix.lower() == DOCUMENT_SUFFIX
         self.path = path if is_own else None
         self._version = saved.version

@@ -63,7 +63,7 @@ class WriteResult(Struct, frozen=True, eq=False):
     Parameters
     ----------
     missing_numbers_notice : str
-        A sentence that explains why requested numbers are missing in the file; may be empty.
+        A sentence that explains why requested numbers are missing from the file; may be empty.
     """
 
     document: Document

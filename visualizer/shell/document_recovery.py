@@ -40,10 +40,10 @@ MAX_EXCERPT_FILE_BYTES = 2**20
 
 
 class AutosaveController(QObject):
-    """Autosaves the unsaved document of a window on a worker thread."""
+    """Controller that autosaves the unsaved document of a window on a worker thread."""
 
     found = Signal(object)
-    """Emitted with the recovery files that crashed programs left, newest first."""
+    """Emitted with the recovery files that crashed instances of the program left, newest first."""
     refused = Signal(str)
     failed = Signal(str)
 
@@ -104,7 +104,7 @@ class AutosaveController(QObject):
         self._recovery.inherited.append(left)
 
     def find_crash_recoveries(self) -> None:
-        """Search for the recovery files that crashed programs left."""
+        """Search for recovery files left by crashed instances of the program."""
         self._worker.ask(self._recovery.abandoned_files)
 
     def _handle_result(self, answer: list[RecoveredDocument] | int | None) -> None:
@@ -133,7 +133,7 @@ class AutosaveController(QObject):
 
 
 class _RecoveryFileOwner:
-    """The recovery file of a window; the worker's reference to it may outlive the window."""
+    """Owner of a window's recovery file; the worker's reference to it may outlive the window."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -174,7 +174,7 @@ class _RecoveryFileOwner:
 
 
 class RecoveryPrompt(QObject):
-    """Asks whether to recover documents, and reads them one by one on a worker thread."""
+    """Prompt that asks whether to recover documents, and reads them on a worker thread."""
 
     recovered = Signal(object, object)
     """Emitted with a recovered document and its recovery file."""

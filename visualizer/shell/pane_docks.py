@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class PaneFocusCycle:
-    """Moves the focus between the visible panes and bars of a window in a cycle.
+    """Cycle in which the focus moves between the visible panes and bars of a window.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ class PaneDock(QDockWidget):
             widget.setVisible(is_in_front)
 
     def show_title(self, is_shown: bool) -> None:
-        """Show the title, or hide it because the tab shows it."""
+        """Show the title, or hide it if the tab shows it."""
         if self._title.is_shown != is_shown:
             self._title.is_shown = is_shown
             self._title.updateGeometry()
@@ -258,7 +258,7 @@ def _set_up_tab_bar(bar: QTabBar) -> None:
 
 
 class PaneDocks(QObject):
-    """Manages the panes of a window: those in docks, and those in place of the heatmaps."""
+    """Manager of the panes of a window: those in docks, and those in place of the heatmaps."""
 
     changed = Signal(object)
     """Emitted with the ids of the panes that are needed; of tabbed panes, only the front one."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 TEXT_SCALE = 1.5
 STROKE_SCALE = 1.75
-"""Factor for the width of frames, so that they are visible from the back of a room."""
+"""Factor by which frames are widened so that they are visible from the back of a room."""
 HINT = (
     "Presenter mode  ·  Page Down, Page Up: step  ·  B or .: blank the screen  ·  F5 or Esc: exit"
 )
@@ -53,7 +53,7 @@ class WindowArrangement(Struct, frozen=True):
 
 
 class BlankScreen(QWidget):
-    """Covers the window to direct attention to the speaker; any key or click removes the cover."""
+    """Cover of the window that directs attention to the speaker; any key or click removes it."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.LayeredPane
     dismissed = Signal()
@@ -88,7 +88,7 @@ class BlankScreen(QWidget):
 
 
 class PresenterMode(QObject):
-    """Enters presenter mode, and leaves it with the previous arrangement of the window."""
+    """Controller that enters presenter mode and, on leaving, restores the previous arrangement."""
 
     styleChanged = Signal()
     """Emitted when the text size and the frame width have changed."""

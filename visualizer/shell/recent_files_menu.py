@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RecentFilesMenu(QObject):
-    """Records opened and saved files, and lists them when the menu is shown."""
+    """Controller that records opened and saved files, and lists them when the menu is shown."""
 
     chosen = Signal(object)
 

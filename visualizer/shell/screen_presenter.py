@@ -74,7 +74,7 @@ REFINED = frozenset({STATUS_PANEL.name, *(row.id.name for row in PANELS if row.i
 
 
 class ScreenPresenter:
-    """Creates screens from the table of panels.
+    """Presenter that creates screens from the table of panels.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class ScreenPresenter:
     def prefetch(
         self, resolved: ResolvedView, previous: Mapping[str, object]
     ) -> Mapping[str, object]:
-        """Prefetch the data of all visible panels; return the panels that this has created."""
+        """Prefetch the data of all visible panels; return the panels created in the process."""
         panels: dict[str, object] = {}
         for row in PANELS:
             if row.is_pane_visible(resolved):
@@ -230,7 +230,7 @@ def _describe_progress(inputs: ScreenInputs) -> str:
 
 
 def _describe_problem(setup: SetupPanel) -> tuple[str, tuple[str, str]]:
-    """Describe the first problem above the heatmaps, because the setting itself may be hidden."""
+    """Return a notice and a remedy for the first problem, because the setting may be hidden."""
     found = [
         (shown.problem.sentence, (shown.setting.name, shown.remedy_text))
         for shown in setup.settings

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ScreenAnnouncer:
-    """Announces the cell or the step that the user reaches by keyboard, and new notices.
+    """Announcer of the cell or step that the user reaches by keyboard, and of new notices.
 
     Hovered cells and the steps of running playback are not announced, because there are too many.
     """

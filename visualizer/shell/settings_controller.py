@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SettingsController(QObject):
-    """Keeps the Settings window in sync with settings that are changed in menus and panes."""
+    """Controller that keeps the Settings window in sync with changes in menus and panes."""
 
     schemeChosen = Signal(str)
     textSizeChosen = Signal()
@@ -135,7 +135,7 @@ def list_data_folders() -> tuple[DataFolder, ...]:
 
 
 class ReducedMotionController(QObject):
-    """Applies the “Reduce motion” setting to a window."""
+    """Controller that applies the “Reduce motion” setting to a window."""
 
     changed = Signal()
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class StartPageController(QObject):
-    """Opens and closes the start page, which covers all but the menus and the status bar."""
+    """Controller of the start page, which covers all but the menus and the status bar."""
 
     painted = Signal()
     """Emitted when the page has been painted."""

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 class DropHandler(QObject):
-    """Handles drops anywhere on a window; dropped data are copied, never moved."""
+    """Handler of drops anywhere on a window; dropped data are copied, never moved."""
 
     fileDropped = Signal(object)
     textDropped = Signal(str)

@@ -70,7 +70,7 @@ def find_window(path: Path) -> MainWindow | None:
 
 
 class WindowManager(QObject):
-    """Owns all open windows."""
+    """Owner of all open windows."""
 
     def __init__(self, program: Services) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ class AccessibleWidget(QAccessibleWidget):
 
 
 def _create_interface(name: str, thing: QObject) -> AccessibleWidget | None:
-    """Return an interface for a widget whose class defines `ACCESSIBLE_ROLE`, else None."""
+    """Return an interface for a widget whose class defines `ACCESSIBLE_ROLE`, or None."""
     role = getattr(thing, "ACCESSIBLE_ROLE", None)
     return (
         AccessibleWidget(thing, role) if role is not None and isinstance(thing, QWidget) else None

@@ -82,7 +82,7 @@ def _create_file_dialog(
 
 
 class _FileDialogGuard(QObject):
-    """Makes Qt's own file dialog safe to use, and deletes the dialog when it is finished.
+    """Guard that makes Qt's own file dialog safe to use, and deletes the dialog when it finishes.
 
     Qt creates the dialog's confirmations and errors as message boxes on the stack, each with its
     own event loop. The boxes quote file names, which Qt interprets as HTML if they look like HTML.
@@ -251,7 +251,7 @@ def ask_overwrite(
 def ask_recover(
     window: QWidget, names: str, recover: Callable[[], None], discard: Callable[[], None]
 ) -> None:
-    """Ask whether to recover documents; if cancelled, ask again at the next start."""
+    """Ask whether to recover documents; if the user cancels, ask again at the next start."""
     message = "The program did not exit normally. These documents have unsaved changes:"
     box = create_message_box(window, "recover", QMessageBox.Icon.Information, message)
     box.setInformativeText(names)

@@ -77,7 +77,7 @@ def open_documentation(window: QWidget, page: str = INDEX_PAGE) -> None:
 
 
 class PageBrowser(QTextBrowser):
-    """Shows the pages, with links and a history; each page has the URL of a file."""
+    """Browser of the pages, with links and a history; each page has the URL of a file."""
 
     def __init__(self, pages: dict[str, DocumentationPage]) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ CHECK_INTERVAL_MS = 500
 
 
 class GarbageCollector(QObject):
-    """Replaces automatic garbage collection; the first collection runs after `delay_ms`."""
+    """Replacement for automatic garbage collection; the first collection runs after `delay_ms`."""
 
     _wanted = Signal(Event)
 
@@ -32,7 +32,7 @@ class GarbageCollector(QObject):
         QTimer.singleShot(delay_ms, timer, timer.start)  # objects created at startup are permanent
 
     def collect_if_needed(self) -> None:
-        """Collect if there are enough new objects; every tenth time, also an older generation."""
+        """Collect if there are enough new objects; every tenth time, collect older ones as well."""
         if gc.get_count()[0] > gc.get_threshold()[0] and not is_collection_suspended():
             self._count += 1
             gc.collect((self._count % 10 == 0) + (self._count % 100 == 0))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class IncrementalTask(QObject):
-    """Runs a long task on the GUI thread in short parts, one per turn of the event loop.
+    """Long task that runs on the GUI thread in short parts, one per turn of the event loop.
 
     Parameters
     ----------

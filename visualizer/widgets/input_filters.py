@@ -15,7 +15,7 @@ WINDOW_SHORTCUTS = (
 
 
 class ControlEventFilter(QObject):
-    """Prevents a control from consuming events that are meant for the window."""
+    """Event filter that keeps a control from consuming events that are meant for the window."""
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         is_wheel = event.type() == QEvent.Type.Wheel
@@ -62,7 +62,7 @@ ROTATION_PER_NOTCH = 120
 
 
 class WheelNotches:
-    """Counts whole notches of the wheel, and accumulates the small steps of a trackpad."""
+    """Counter of whole wheel notches, which accumulates the small steps of a trackpad."""
 
     def __init__(self) -> None:
         self._rest = 0.0

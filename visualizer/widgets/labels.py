@@ -45,7 +45,7 @@ MIN_WIDTH_PX = 100
 
 
 class RichLabel(QLabel):
-    """Shows HTML; the caller escapes text from files and from the user."""
+    """Label that shows HTML; the caller escapes text from files and from the user."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class ProblemLabel(RichLabel):
 
 
 class WrappingLabel(RichLabel):
-    """Wraps HTML with a single layout, whereas `QLabel` tries several widths per text."""
+    """Label that wraps HTML in a single layout, whereas `QLabel` tries several widths per text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,8 +130,8 @@ class CaptionLabel(RichLabel):
     Parameters
     ----------
     pixels : tuple of int
-        Font sizes at the normal text size, in descending order; the first size at which the text
-        fits is used, or otherwise the last.
+        Font sizes at the normal text size, in descending order; the first size at which the
+        text fits is used or, if none fits, the last.
     lines : int
         Maximum number of lines.
     """
@@ -257,7 +257,7 @@ ELLIPSIS = "…"
 
 
 class PlainLabel(QLabel):
-    """Shows every text literally."""
+    """Label that shows every text literally."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)

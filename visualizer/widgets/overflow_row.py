@@ -145,7 +145,7 @@ class OverflowRow(QWidget):
     # ------------------------------------------------------------------ the size
 
     def _measure_items(self) -> None:
-        """Measure only the controls with a possibly new size, because measuring is slow."""
+        """Measure only the controls whose size may have changed, because measuring is slow."""
         for item in self._row_items:
             if item.is_wanted:
                 item.measure()

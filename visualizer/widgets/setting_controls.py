@@ -49,15 +49,15 @@ STEPS_PER_UNIT = 100
 
 
 class SettingControl(QWidget):
-    """Base class of the controls."""
+    """Base class of the controls for settings."""
 
     chosen = Signal(str, object, bool, bool)
-    """The user chose a value: the name of the setting, the value, whether the user is still
-    dragging or typing, and whether the screen may wait for the result, because the control shows
-    the value.
+    """Emitted when the user chooses a value, with the name of the setting, the value, whether the
+    user is still dragging or typing, and whether the screen may wait for the result because the
+    control shows the value.
     """
     settled = Signal()
-    """The user stopped dragging or typing."""
+    """Emitted when the user stops dragging or typing."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class WheelIgnoringSlider(QSlider):
 
 
 class ChoiceControl(SettingControl):
-    """Combo box."""
+    """Combo box for a choice from several values."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -211,7 +211,7 @@ class NumberControl(SpinBoxControl):
 
 
 class SwitchControl(SettingControl):
-    """Checkbox."""
+    """Checkbox for a setting that is on or off."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
