@@ -206,7 +206,7 @@ def _has_largest_difference(now: WindowState) -> bool:
 
 
 def _count_samples(now: WindowState) -> int:
-    """Return the number of dropout samples in the comparison; 0 for other comparisons."""
+    """Return the number of dropout samples in the comparison, or 0 for other comparisons."""
     bar = now.panel(COMPARISON_PANEL)
     return bar.count if bar and bar.against is ComparisonKind.SAMPLES else 0
 

@@ -239,7 +239,7 @@ def _describe_document(left: RecoveredDocument) -> str:
 
 
 def _excerpt(left: RecoveredDocument) -> str:
-    """Return the first words of a recovered document; "" if reading it would take long."""
+    """Return the first words of a recovered document, or "" if reading it would take long."""
     try:
         if left.file.stat().st_size > MAX_EXCERPT_FILE_BYTES:
             return ""

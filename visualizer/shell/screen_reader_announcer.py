@@ -70,6 +70,6 @@ class ScreenAnnouncer:
 
 
 def describe_current_cell(screen: Screen) -> str:
-    """Return the current cell and its explanation as text; "" without a current cell."""
+    """Return the current cell and its explanation as text, or "" without a current cell."""
     cell_panel = screen.panel(CELL_PANEL)
     return f"{cell_panel.heading.replace(' · ', ', ')}: {cell_panel.plain}" if cell_panel else ""

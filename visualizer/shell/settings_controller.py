@@ -50,7 +50,7 @@ class SettingsController(QObject):
         self._document_controller = document_controller
         self._reduced_motion_controller = reduced_motion_controller
         self.dialog: SettingsDialog | None = None
-        """The Settings window; None if it is not open."""
+        """The Settings window, or None if it is not open."""
 
     def open(self) -> None:
         """Open the Settings window, or bring it to the front."""

@@ -54,7 +54,7 @@ class StartPageController(QObject):
         self._theme: Theme = LIGHT
         self._covered: Document | None = None
         self.page: StartPage | None = None
-        """The page; None if it is closed."""
+        """The page, or None if it is closed."""
         workspace.changed.connect(self._leave_if_document_changed)
 
     def open(self) -> None:

@@ -454,7 +454,7 @@ def _is_long_text(screen: Screen) -> bool:
 
 
 def _model_fingerprint(screen: Screen) -> str:
-    """Return the fingerprint of the displayed model; "" for a module."""
+    """Return the fingerprint of the displayed model, or "" for a module."""
     model = screen.resolved.model_of_run if screen.resolved else None
     return model.fingerprint if model else ""
 

@@ -85,7 +85,7 @@ class WindowManager(QObject):
         self._making: IncrementalTask | None = None
         self._styling: IncrementalTask | None = None
         self._run: Path | None = None
-        """Folder of the run to open in the lab; None if there is none."""
+        """Folder of the run to open in the lab, or None if there is none."""
         self._trains = False
         """Whether the lab should start a training run."""
 
@@ -147,7 +147,7 @@ class WindowManager(QObject):
 
     @property
     def front_window(self) -> MainWindow | LabWindow | None:
-        """The window for messages that concern no particular window; None if no window is open."""
+        """The window for messages that concern no particular window, or None if none is open."""
         if self.lab and self.lab.isVisible() and (self.lab.isActiveWindow() or not self.all):
             return self.lab
         return self.all[-1] if self.all else None

@@ -98,7 +98,7 @@ class ComparisonController(QObject):
 
     @property
     def _sample_count(self) -> int:
-        """The number of samples; 0 if nothing is compared."""
+        """The number of samples, or 0 if nothing is compared."""
         now, run = self._comparison, self._workspace.run
         return drawable_samples(run, now.count) if now and run else 0
 

@@ -211,7 +211,7 @@ def rounding_unit(spec: AttentionSpec) -> float:
 
 
 def _largest_score(run: Run) -> float:
-    """Return the largest magnitude of a score before the exponential; 0 if there is none."""
+    """Return the largest magnitude of a score before the exponential, or 0 if there is none."""
     if Role.SCORES not in run.trace or run.trace.spec.normalisation is NormalisationKind.SUM:
         return 0.0
     low, high = _value_limits(run, Role.SCALED if Role.SCALED in run.trace else Role.SCORES)

@@ -50,7 +50,7 @@ UNIFORM_DESCRIPTION = "With the same weight on every allowed key"
 
 
 ColumnValues = tuple[float | None, ...]
-"""Values of the heads in the unit of their column; None for a head without a value."""
+"""Values of the heads in the unit of their column, or None for a head without a value."""
 
 
 class HeadColumn(Struct, frozen=True):
@@ -190,7 +190,7 @@ class HeadRow(Struct, frozen=True):
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """The indices of the layer and the head; None for the means."""
+        """The indices of the layer and the head, or None for the means."""
         return None if self.head is None else (self.layer or 0, self.head)
 
     @property

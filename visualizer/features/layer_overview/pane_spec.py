@@ -22,7 +22,7 @@ def connect(pane: LayerOverviewPage, to: FeatureControllers) -> None:
 
 
 def find_subject(screen: Screen) -> str:
-    """Return the name of the model, or of the source of several layers; empty if there is none."""
+    """Return the name of the model or of the source of several layers, or "" if there is none."""
     resolved = screen.resolved
     if resolved is None:
         return ""

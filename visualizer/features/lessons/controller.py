@@ -101,7 +101,7 @@ class LessonController(QObject):
 
     @property
     def position(self) -> LessonPosition | None:
-        """The open lesson and page; None if no lesson is open."""
+        """The open lesson and page, or None if no lesson is open."""
         return self._workspace.wanted.lesson
 
     def open(self, number: int) -> None:

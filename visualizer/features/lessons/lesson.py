@@ -136,7 +136,7 @@ def assign_ids(lessons: Iterable[Lesson]) -> LessonsById:
 def advance_page(
     lessons: LessonsById, position: LessonPosition, pages: int
 ) -> LessonPosition | None:
-    """Return the position the given number of pages away; None if that page does not exist.
+    """Return the position the given number of pages away, or None if that page does not exist.
 
     The last page of a lesson is followed by the next lesson.
     """

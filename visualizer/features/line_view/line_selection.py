@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def no_lines_reason(run: Run) -> str:
-    """Return the reason why a run has no lines; empty if it has lines."""
+    """Return the reason why a run has no lines, or an empty string if it has lines."""
     if Role.WEIGHTS not in run.trace:
         return "This file contains scores only; lines need attention weights."
     if not run.has_same_keys:
@@ -143,7 +143,7 @@ def line_request(resolved: ResolvedView) -> LineRequest:
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
-    """Return a key for the data that `present_lines` needs; None if there is nothing to read.
+    """Return a key for the data that `present_lines` needs, or None if there is nothing to read.
 
     The weights of a long text are read later, in the background.
     """
@@ -202,7 +202,7 @@ def select_largest_lines(run: Run, request: LineRequest) -> SelectedLines:
 
 
 def max_heads_per_query(run: Run, request: LineRequest) -> int:
-    """Return the number of heads per query that can have a line; 0 if all can."""
+    """Return the number of heads per query that can have a line, or 0 if all can."""
     most = max(1, MAX_LINES // run.trace.tokens)
     return most if most < len(request.heads) else 0
 
@@ -230,7 +230,7 @@ def select_lines_of_token(run: Run, request: LineRequest, token: LineToken) -> S
 
 
 def line_weight(run: Run, request: LineRequest, place: tuple[int, ...]) -> float | None:
-    """Return the weight at a head, query and key; None if it has no line."""
+    """Return the weight at a head, query and key, or None if it has no line."""
     head, query, key = place
     if head not in request.heads or not _allowed_in_run(run, request)[query, key]:
         return None
@@ -316,7 +316,7 @@ def _largest_of_queries(run: Run, request: LineRequest) -> np.ndarray:
 
 
 def automatic_end(run: Run, request: LineRequest) -> float | None:
-    """Return the end of the automatic range; None if other limits are chosen."""
+    """Return the end of the automatic range, or None if other limits are chosen."""
     if request.limits is not ColourLimits.AUTO:
         return None
     shown = [(run.trace, line_tensor(run, request))]

@@ -110,7 +110,7 @@ def queries_to_read(resolved: ResolvedView) -> QueriesToRead:
 
 
 def pinned_query(resolved: ResolvedView) -> int | None:
-    """Return the query of the pinned cell; None if no cell is pinned."""
+    """Return the query of the pinned cell, or None if no cell is pinned."""
     pinned = resolved.pinned_when_reached
     return cursor_on(resolved, None, pinned).query if pinned else None
 
@@ -121,7 +121,7 @@ _CACHE: WeakKeyDictionary[CachedTensor, dict[Hashable, StrongestWeights]] = Weak
 
 
 def cached_weights(run: Run, wanted: QueriesToRead) -> StrongestWeights | None:
-    """Return the weights read so far; None until the first head has been read."""
+    """Return the weights read so far, or None until the first head has been read."""
     return _CACHE.get(line_tensor(run, wanted.request), {}).get(wanted.key)
 
 
@@ -233,7 +233,7 @@ class StrongestLines:
 
 
 def strongest_lines(resolved: ResolvedView) -> StrongestLines | None:
-    """Return the lines selected from the weights read so far; None until a head has been read."""
+    """Return the lines selected from the weights read so far, or None before the first head."""
     wanted = queries_to_read(resolved)
     found = cached_weights(resolved.run, wanted)
     if not found:

@@ -92,7 +92,7 @@ class AttentionLinesLayout(Struct, frozen=True):
         return row if self.tokens is None else self.tokens[row]
 
     def row_of(self, token: int) -> int | None:
-        """Return the row of a token; None if the token has no row."""
+        """Return the row of a token, or None if the token has no row."""
         if self.tokens is None:
             return token if token < self.count else None
         row = bisect_left(self.tokens, token)
@@ -103,7 +103,7 @@ class AttentionLinesLayout(Struct, frozen=True):
         return self.top + (row + 0.5) * self.height
 
     def row_at(self, y: float) -> int | None:
-        """Return the row at a y coordinate; None outside the rows."""
+        """Return the row at a y coordinate, or None outside the rows."""
         row = int((y - self.top) // self.height)
         return row if 0 <= row < self.count else None
 

@@ -129,7 +129,7 @@ class LineSource(Struct, frozen=True, eq=False):
     playback_reach: tuple[int, int] | None
     is_covered: bool
     long_text_lines: StrongestLines | None = None
-    """The lines of a long text; None until a head has been read."""
+    """The lines of a long text, or None until a head has been read."""
 
     @property
     def run(self) -> Run:
@@ -192,7 +192,7 @@ def present_lines(
 
 
 def strongest_line_cell(resolved: ResolvedView, token: LineToken) -> Cell | None:
-    """Return the cell of a token's strongest visible line; None if it has no visible line."""
+    """Return the cell of a token's strongest visible line, or None if it has no visible line."""
     source = _create_source(resolved)
     lines = source.select_lines(token)
     if source.is_covered or not len(lines):

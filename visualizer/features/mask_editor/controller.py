@@ -116,7 +116,7 @@ class MaskEditController(QObject):
             self.end_stroke()
 
     def is_pair_allowed(self, cell: Cell) -> bool | None:
-        """Return whether the mask allows a cell's query and key; None if they cannot be masked.
+        """Return whether the mask allows a cell's query and key, or None if they cannot be masked.
 
         A pair can be masked outside the mask editor; edges of a model can be cut only within it.
         """
@@ -132,7 +132,7 @@ class MaskEditController(QObject):
             self._workspace.set("painted", painted)
 
     def _mask_of_pair(self, cell: Cell) -> BooleanMatrix | None:
-        """Return the mask if the cell is a query–key pair of a module; None otherwise."""
+        """Return the mask if the cell is a query–key pair of a module, or None otherwise."""
         workspace, run = self._workspace, self._workspace.run
         if run is None or not (run.trace.has_module and workspace.document.has_module):
             return None
@@ -163,7 +163,7 @@ class MaskEditController(QObject):
             self._paint_cells([self._block_start(following)])
 
     def _get_mask(self, cell: Cell) -> BooleanMatrix | None:
-        """Return the mask, or the uncut cells of a model's head; None if the cell has none."""
+        """Return the mask, or the uncut cells of a model's head, or None if the cell has none."""
         panel = self._workspace.screen.panel(MASK_EDIT_PANEL)
         if panel is None or stage_and_side(cell) not in panel.targets:
             return None

@@ -94,7 +94,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
 
 
 def current_mask(document: Document, tokens: int) -> BooleanMatrix | None:
-    """Return the current mask as a matrix; None if its size does not fit the text."""
+    """Return the current mask as a matrix, or None if its size does not fit the text."""
     try:
         return BooleanMatrix.of(allowed(document.spec, tokens))
     except InputError:
@@ -199,7 +199,7 @@ def _present_cuts(
 
 
 def _pending_cuts(panel: Heatmap, uncut: np.ndarray) -> PendingCells | None:
-    """Return the cells where `uncut` [query, key] differs from the panel; None if none do."""
+    """Return the cells where `uncut` [query, key] differs from the panel, or None if none do."""
     extent = _extent_of(panel)
     is_uncut = any_in_blocks(uncut, panel.rows.block, panel.columns.block)[extent.cells]
     return _changed_cells(panel, ~is_uncut)
@@ -211,7 +211,7 @@ def _extent_of(panel: Heatmap) -> PoolingExtent:
 
 
 def _changed_cells(panel: Heatmap, now: np.ndarray) -> PendingCells | None:
-    """Return the cells that are newly forbidden or newly allowed; None if there are none."""
+    """Return the cells that are newly forbidden or newly allowed, or None if there are none."""
     before = panel.forbidden
     if before is None:
         before = np.zeros(panel.values.shape, dtype=bool)
@@ -249,7 +249,7 @@ def _describe_mask(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...
 def _pending_cells(
     spec: AttentionSpec, tokens: int, panel: Heatmap, trace: Trace
 ) -> PendingCells | None:
-    """Return the cells where the mask differs from the panel; None if none do."""
+    """Return the cells where the mask differs from the panel, or None if none do."""
     now = np.zeros(panel.values.shape, dtype=bool)
     if is_hatched(spec, panel.stage):
         masking = MaskingSpec.of(spec, panel.stage)

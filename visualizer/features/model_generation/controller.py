@@ -122,7 +122,7 @@ class ModelGenerationController(GenerationController):
 
     @property
     def _current_reading(self) -> ModelReading | None:
-        """The forward pass of the current document; None if it is not finished yet."""
+        """The forward pass of the current document, or None if it is not finished yet."""
         run, document = self._workspace.run, self._workspace.document
         reading = run.reading if run else None
         spec = document.spec

@@ -90,7 +90,7 @@ class NextTokenPanel(Struct, frozen=True):
 
     @property
     def head(self) -> LayerAndHead | None:
-        """The head to which an edit applies; None unless there is exactly one."""
+        """The head to which an edit applies, or None unless there is exactly one."""
         return self.heads[0] if len(self.heads) == 1 else None
 
     @property
@@ -105,7 +105,7 @@ class NextTokenPanel(Struct, frozen=True):
 
     @property
     def kind(self) -> HeadEditKind | None:
-        """Kind of edit of the heads; None if they are unedited or their edits differ."""
+        """Kind of edit of the heads, or None if they are unedited or their edits differ."""
         return self.edit.kind if self.edit and not self.is_mixed else None
 
     @property

@@ -57,7 +57,7 @@ class PlaybackController(QObject):
 
     @property
     def timeline(self) -> Timeline | None:
-        """The steps of the visible run; None without a run."""
+        """The steps of the visible run, or None without a run."""
         run = self._workspace.run
         return view_timeline(run, self._workspace.wanted) if run else None
 

@@ -82,7 +82,7 @@ class PlaybackBar(QWidget):
         self.setAccessibleName("Playback")
         self.shown: tuple[PlaybackBarState, Theme] | None = None
         self._cell: tuple[str, Equation | None] | None = None
-        """Caption and equation of the hovered or pinned cell; None without such a cell."""
+        """Caption and equation of the hovered or pinned cell, or None without such a cell."""
         self.caption = CaptionLabel("Step description", SENTENCE_PX, SENTENCE_LINES)
         self.equation = CaptionLabel("Step equation", EQUATION_PX)
         self.where = PlainLabel()

@@ -166,9 +166,9 @@ class SetupPanel(Struct, frozen=True):
     has_labels: bool = False
     """Whether the input consists of token labels rather than a text."""
     second: SecondTextField | None = None
-    """The field for the second text; None if the model does not take a second text."""
+    """The field for the second text, or None if the model does not take a second text."""
     image: ImageField | None = None
-    """The input image; None if the input is a text."""
+    """The input image, or None if the input is a text."""
     parts: AttentionKinds = AttentionKinds()
     """The kinds of attention; empty if there is only one."""
 

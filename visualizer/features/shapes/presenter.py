@@ -91,7 +91,7 @@ class HeadSplit(Struct, frozen=True):
 
     @property
     def omission_note(self) -> str:
-        """Note on the part that is drawn; empty if everything is drawn."""
+        """Note on the part that is drawn, or an empty string if everything is drawn."""
         heads, each = len(set(self.columns)), self.columns.count(0)
         said = [f"{heads} of {self.heads} heads"] if heads < self.heads else []
         said += [f"{each} of {self.d_head} columns per head"] if each < self.d_head else []

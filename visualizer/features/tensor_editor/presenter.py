@@ -35,7 +35,7 @@ class NumberBlock(Struct, frozen=True, eq=False):
     dropped: np.ndarray | None = None
 
     def replacement_text(self, row: int, column: int) -> str:
-        """Return the word shown instead of a number; empty if the number is shown."""
+        """Return the word shown instead of a number, or "" if the number is shown."""
         if self.forbidden is not None and self.forbidden[row, column]:
             return "masked"
         return "dropped" if self.dropped is not None and self.dropped[row, column] else ""

@@ -93,7 +93,7 @@ def _edit_error(run: Run, name: str, sentence: str) -> InputError:
 
 
 def custom_values(spec: AttentionSpec, run: Run, name: str) -> NumberMatrix | None:
-    """Return the custom values of a tensor; None if the spec has none."""
+    """Return the custom values of a tensor, or None if the spec has none."""
     if not run.trace.has_module:
         return None
     if name == run.trace.stages[0].name:

@@ -466,7 +466,7 @@ class TokenStrip(ChipScrollArea):
         self._go_to(places[self._rank])
 
     def _token_for_key(self, key: Qt.Key) -> int | None:
-        """Return the token that a navigation key moves to; None for other keys."""
+        """Return the token that a navigation key moves to, or None for other keys."""
         last = len(self.tokens.labels) - 1
         tokens = {
             Qt.Key.Key_Left: self._at - 1,

@@ -273,7 +273,7 @@ def _is_hidden(resolved: ResolvedView, request: WeightRequest) -> bool:
 
 
 def _present_weights(resolved: ResolvedView, request: WeightRequest) -> TokenWeights | None:
-    """Return the weights that are known so far; None if no weights are known."""
+    """Return the weights that are known so far, or None if no weights are known."""
     sums = known_sums(request)
     if sums is None:
         return None
@@ -347,7 +347,7 @@ def head_of_cell(resolved: ResolvedView, cell: Cell | None) -> int | None:
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
-    """Return a key for the data that the selected tokens need; None if none are selected."""
+    """Return a key for the data that the selected tokens need, or None if none are selected."""
     if not resolved.view.tokens.chosen:
         return None
     is_folded = head_of_cell(resolved, resolved.pinned) is None

@@ -97,7 +97,7 @@ class WeightRequest(Struct, frozen=True):
         return self.head is None and (self.is_selection or self.trace.is_blockwise)
 
     def allowed(self, queries: slice | np.ndarray, keys: slice) -> np.ndarray | None:
-        """Return the cells that the mask allows, [query, key]; None if it allows all."""
+        """Return the cells that the mask allows, [query, key], or None if it allows all."""
         trace = self.trace
         if not trace.is_hatched(self.stage, self.leading, self.head):
             return None
@@ -197,7 +197,7 @@ _CACHED_SUMS: WeakKeyDictionary[Trace, OrderedDict[Hashable, _SumAccumulator]] =
 
 
 def known_sums(request: WeightRequest) -> WeightSums | None:
-    """Return the sums known so far, which are complete for short texts; None if there are none."""
+    """Return the sums known so far, complete for short texts, or None if there are none."""
     if not request.is_long:
         sums = _SumAccumulator(request)
         sums.read_more(request, lambda: False)
