@@ -197,7 +197,7 @@ _CACHED_SUMS: WeakKeyDictionary[Trace, OrderedDict[Hashable, _SumAccumulator]] =
 
 
 def known_sums(request: WeightRequest) -> WeightSums | None:
-    """Return the sums known so far, complete for short texts, or None if there are none."""
+    """Return the sums known so far, or None if there are none; for short texts, all are known."""
     if not request.is_long:
         sums = _SumAccumulator(request)
         sums.read_more(request, lambda: False)

@@ -120,9 +120,9 @@ LIMIT_CHOICE_LABELS = {
 }
 SCALE_TOOLTIP = (
     "The values at the two ends of the colour scale. Automatic: for weights, the upper end is a "
-    "round number that at most 10% of all heads’ weights exceed, and at most 2% of those in rows "
-    "with 4 or more keys; for other stages, it is the 98th percentile of the magnitudes. Cells "
-    "beyond the range have a cut corner, and a plus sign marks the exceeded end"
+    "round number that is exceeded by at most 10% of all heads’ weights and by at most 2% of those "
+    "in rows with 4 or more keys; for other stages, it is the 98th percentile of the magnitudes. "
+    "Cells beyond the range have a cut corner, and a plus sign marks the exceeded end"
 )
 
 
