@@ -182,7 +182,7 @@ def stage_tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
 
 
 def _largest_term(run: Run) -> float:
-    """Return the largest term in the sums after the weights, which bounds their errors."""
+    """Return the largest term in the sums after the weights; it bounds the errors of the sums."""
     summed = (Role.VALUES, Role.CONTEXT, *_AFTER_ATTENTION, run.trace.output_stage_name)
     limits = (_value_limits(run, stage) for stage in summed if stage in run.trace)
     largest = max(max(-low, high) for low, high in limits) * _norm_magnification(run)

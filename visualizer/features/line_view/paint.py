@@ -108,7 +108,7 @@ class AttentionLinesLayout(Struct, frozen=True):
         return row if 0 <= row < self.count else None
 
     def line_ends(self, heads: Positions, tokens: Positions) -> np.ndarray:
-        """Return the y coordinates at which lines of heads meet tokens, which must have rows."""
+        """Return the y coordinates at which lines meet tokens; each token must have a row."""
         within = self.first + np.asarray(heads) * self.step
         rows = tokens if self.tokens is None else np.searchsorted(self.tokens, tokens)
         heights: np.ndarray = self.top + (np.asarray(rows) + 0.5) * self.height + within

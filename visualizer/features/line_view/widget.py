@@ -82,7 +82,7 @@ class LinePane(QWidget):
         )
         row = row_layout(margins=(12, 0, 12, 0), spacing=8)
         for widget, name, tip, stretch in (
-            (self.heads, "Heads shown as lines", "Heads to draw lines for", 1),
+            (self.heads, "Heads shown as lines", "Heads for which lines are drawn", 1),
             (self.threshold, "Line threshold", "Hide the lines of smaller weights", 0),
             (self.top, "Lines per query and head", "Maximum number of lines per query and head", 0),
         ):

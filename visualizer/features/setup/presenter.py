@@ -190,7 +190,7 @@ VECTORS_NOTE = "Queries, keys and values are shown after positional encoding and
 def present_setup(
     document: Document, refused: InputError | None, reading: ModelReading | None = None
 ) -> SetupPanel:
-    """Present the settings of a document, and each error at the setting that causes it.
+    """Present the settings of a document, each error next to the setting that causes it.
 
     Parameters
     ----------

@@ -208,7 +208,7 @@ class HeadSplitView(QWidget):
 
 
 def _is_other_split(before: HeadSplit, split: HeadSplit) -> bool:
-    """Return whether the heads differ, or the stage changed between queries, keys and values."""
+    """Return whether the heads differ, or the stage changes among queries, keys and values."""
     if (before.heads, before.d_head) != (split.heads, split.d_head):
         return True
     return before.stage != split.stage and {before.stage, split.stage} <= {*VECTOR_ROLES}

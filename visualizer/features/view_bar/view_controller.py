@@ -65,7 +65,7 @@ class ViewController(QObject):
         self._workspace = workspace
         self._before = self._wanted
         self._pending_pin: _PendingPin | None = None
-        """The request is kept until the row is available, which a server may still have to send."""
+        """The request, kept until the row is available; a server may still have to send the row."""
         self.front_head = 0
         """The head that was last in front on the flow board."""
         workspace.changed.connect(self._pin_largest)
