@@ -181,9 +181,9 @@ def test_unchanged_panels_are_the_same_objects() -> None:
 @pytest.mark.parametrize(
     ("fields", "text", "said"),
     [
-        ({}, "a b c d e f g", "A has 6 tokens, B has 7"),
-        ({"heads": 1}, "", "A has 2 heads, B has 1"),
-        ({"d_out": 8}, "", "A has 1 number per vector, B has 4"),
+        ({}, "a b c d e f g", "A has 6 tokens; B has 7"),
+        ({"heads": 1}, "", "A has 2 heads; B has 1"),
+        ({"d_out": 8}, "", "A has 1 number per vector; B has 4"),
     ],
 )
 def test_a_mismatch_is_shown_next_to_the_run_with_its_reason(

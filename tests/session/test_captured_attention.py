@@ -421,12 +421,13 @@ def test_entered_tokens_label_queries_and_keys(
         (
             (1, 1, 3, 3),
             "cat",
-            "You entered 1 token, but 3 are needed. Leave empty to number the positions.",
+            "You entered 1 token, but 3 are needed. Leave the field empty to number the positions.",
         ),
         (
             (1, 1, 3, 3),
             "a cat",
-            "You entered 2 tokens, but 3 are needed. Leave empty to number the positions.",
+            "You entered 2 tokens, but 3 are needed. "
+            "Leave the field empty to number the positions.",
         ),
         (
             (1, 1, 2, 3),

@@ -103,7 +103,9 @@ def test_typed_tokens_name_rows_and_columns(opened: Opened) -> None:
     hand = opened(weights(1, 1, 3, 3))
     assert hand.panel("weights").rows.labels == ("1", "2", "3")
     hand.type_sentence("The cat")
-    needed = "You entered 2 tokens, but 3 are needed. Leave empty to number the positions."
+    needed = (
+        "You entered 2 tokens, but 3 are needed. Leave the field empty to number the positions."
+    )
     hand.until(lambda: hand.text_problem == needed)
     assert hand.panel("weights").rows.labels == ("1", "2", "3")
     hand.type_sentence("The cat sat")

@@ -30,7 +30,7 @@ DIVISOR_FORM = "1/{}"
 
 
 class CombinationRule(StrEnum):
-    """How the terms give the value: as a sum, one term's share of the sum, or one chosen term."""
+    """How the terms give the value: as their sum, a term's share of the sum, or a chosen term."""
 
     SUM = auto()
     SHARE = auto()
@@ -170,7 +170,7 @@ class ExplainedCell(Struct, frozen=True, eq=False):
         return Factor(name, index, read, read, form)
 
     def allowed(self) -> np.ndarray:
-        """Return which keys the cell's query may attend to, boolean [key]."""
+        """Return which keys the cell's query may attend to, as a boolean array [key]."""
         head, query, _ = self.place
         return self.trace.allowed(self.stage.name, self.leading, head, query)
 
@@ -212,7 +212,7 @@ def choice_terms(explained: ExplainedCell, otherwise: float, form: str) -> TermL
 
 
 MAX_SHOWN_TERMS = 4
-"""Number of terms written in an equation, unless there is room for more or less room."""
+"""Number of terms in an equation, unless there is room for more or only for fewer."""
 
 
 class EquationPart(Struct, frozen=True):
@@ -279,7 +279,7 @@ class EquationWriter(Struct, frozen=True, eq=False):
         ]
 
     def multiplied_parts(self, factors: tuple[Factor, ...], at: int) -> list[EquationPart]:
-        """Return factors after another one, each with its sign before it."""
+        """Write factors that follow another factor, each preceded by its operator."""
         parts: list[EquationPart] = []
         for factor in factors:
             sign = " ÷ " if factor.form == DIVISOR_FORM else " × "
@@ -290,7 +290,7 @@ class EquationWriter(Struct, frozen=True, eq=False):
         return parts
 
     def sum_parts(self, *, omit_zeros: bool) -> list[EquationPart]:
-        """Write the largest terms in order, with dots for omitted terms and the number of these."""
+        """Write the largest terms in order, with dots for omitted terms and their number."""
         order, omitted = self.select_terms(omit_zeros)
         parts: list[EquationPart] = []
         reached = -1

@@ -32,10 +32,10 @@ class CodeIdentifiers(Struct, frozen=True, eq=False):
     Parameters
     ----------
     names : dict
-        Variable of each stage, by the name of the stage. Every stage has its own variable so that
+        Variable for each stage, by the name of the stage. Every stage has its own variable so that
         it can be inspected.
     layers : dict
-        Variable of each layer, by the layer's name in the book's ``state_dict``.
+        Variable for each layer, by the layer's name in the book's ``state_dict``.
     mask_names, mask_lines : dict
         Variable and definition of each kind of mask; in a definition, ``{window}`` stands for the
         lowest diagonal to keep.
@@ -225,7 +225,7 @@ class ExpressionContext(Struct, frozen=True):
         return not attention_masks.cached_allowed_cells(masking, tokens).any(-1).all()
 
     def zero_empty_rows(self) -> str:
-        """Return code that zeroes the rows of queries without allowed keys; empty if none exist."""
+        """Return code that zeroes the rows of queries without allowed keys, or an empty string."""
         if not self.may_have_empty_rows():
             return ""
         forbidden = self.forbidden()

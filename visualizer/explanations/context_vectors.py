@@ -91,7 +91,7 @@ class WeightedSumExplainer(Explainer):
 
 
 class LateSinkExplainer(VectorExplainer):
-    """Context vectors multiplied by the fraction of their row that does not go to the head's sink.
+    """Context vectors times the fraction of their row's weight that does not go to the sink.
 
     The softmax without the sink, followed by this step, is equal to the softmax with the sink.
 

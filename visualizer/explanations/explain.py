@@ -80,7 +80,8 @@ class Equation(Struct, frozen=True):
     result : str
         The value; empty if the parts already state it, as for a table lookup.
     versions : tuple of tuple of EquationPart
-        The computation with more, with the usual and with fewer terms; empty if there is only one.
+        The computation with more terms, with the usual number of terms, and with fewer terms; empty
+        if there is only one version.
     """
 
     left: str
@@ -98,13 +99,13 @@ class Equation(Struct, frozen=True):
 
 
 def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation:
-    """Return the equation of the cell that the caption of a playback step describes."""
+    """Return the equation for the cell that the caption of a playback step describes."""
     place = caption_cell(run, leading, step, head)
     return cell_equation(run.trace, explain(run.trace, step.stage, (*leading, *place)))
 
 
 def cell_equation(trace: Trace, explanation: Explanation) -> Equation:
-    """Return the equation of an explained cell; a column of a long vector is named."""
+    """Return the equation for an explained cell; it names the column of a long vector."""
     written, longer, shorter = (
         EXPLAINERS[explanation.stage.operation].equation(EquationWriter(trace, explanation, most))
         for most in (MAX_SHOWN_TERMS, 2 * MAX_SHOWN_TERMS, MAX_SHOWN_TERMS // 2)

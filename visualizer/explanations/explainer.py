@@ -51,7 +51,7 @@ class Explainer(ABC):
         """Return the formula of the operation for the Explain pane, in words and symbols."""
 
     def term_name(self, info: CellInfo, at: int) -> str:
-        """Return the name of the term with an index; empty if it has the name of its input."""
+        """Return the name of the term with an index, or an empty string to use its input's name."""
         return ""
 
     def equation(self, writer: EquationWriter) -> EquationSide:
@@ -67,7 +67,7 @@ class Explainer(ABC):
         return ""
 
     def helpers(self, context: ExpressionContext) -> dict[str, str]:
-        """Return the definitions that the code needs, by the defined names; none by default."""
+        """Return the definitions that the code needs, keyed by name; none by default."""
         return {}
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def _embedded_tokens(stage: Stage, layer: int) -> EmbeddedTokens | None:
-    """Return the embedded tokens that enter the first layer; None if unknown or in other layers."""
+    """Return the first layer's embedded tokens, or None if they are unknown or in other layers."""
     return stage.layer_step(ResidualStream).embedded if layer == 0 else None
 
 
@@ -178,7 +178,7 @@ def _normalization_phrase(stage: Stage) -> str:
 
 
 def _gain_phrase(stage: Stage, whose: str) -> str:
-    """Describe the gain and the bias, whose owner is "its" or "each column’s"."""
+    """Describe the gain and the bias; `whose` is "its" or "each column’s"."""
     step = stage.layer_step(NormLayer)
     weight = f" times {'1 plus ' * step.adds_one}{whose} weight"
     parts = [weight] if step.has_gain else []
@@ -293,7 +293,7 @@ def _activation_phrase(stage: Stage) -> str:
 
 
 class HiddenActivationExplainer(VectorExplainer):
-    """Hidden activations of a feed-forward layer, multiplied by a second vector if it is gated."""
+    """Hidden activations of a feed-forward layer, times a second vector if the layer is gated."""
 
     operation = Operation.HIDDEN_ACTIVATION
     row_separator = " gives "
@@ -340,7 +340,7 @@ def _experts_phrase(trace: Trace, stage: Stage, layer: int, token: int) -> str:
 
 
 class ExpertMixtureExplainer(VectorExplainer):
-    """Sum of the outputs of the experts that the router chose, times their router weights.
+    """Sum of the outputs of the experts that the router chose, each times its router weight.
 
     Source: Shazeer et al. 2017, "Outrageously Large Neural Networks: The Sparsely-Gated
     Mixture-of-Experts Layer"; Dai et al. 2024, "DeepSeekMoE" (experts that all tokens share).

@@ -56,7 +56,7 @@ class NextCell(Struct, frozen=True):
 
 
 def next_cells(trace: Trace, leading: LeadingIndex, cell: Cell) -> tuple[NextCell, ...]:
-    """Return, for each stage that reads a cell, one of the cells that are computed from it.
+    """Return, for each stage that reads a cell, one of the cells that are computed from that cell.
 
     Stages that compute each number from all numbers of their input are left out.
     """

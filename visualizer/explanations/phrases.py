@@ -81,7 +81,7 @@ def projection_phrase(context: StepContext) -> str:
 
 
 def sharing_phrase(spec: AttentionSpec, layer: str, head: int) -> str:
-    """List the query heads that share the keys or values of a head; empty if they share none."""
+    """List the query heads that share the keys or values of a head, or return an empty string."""
     size = spec.heads // spec.layer_heads(layer)
     first = spec.layer_head(layer, head) * size + 1
     if size == 1:
@@ -132,7 +132,7 @@ def softmax_name(spec: AttentionSpec) -> str:
 
 
 def largest_weights_phrase(context: StepContext, weights: np.ndarray) -> str:
-    """Describe which keys have the largest weights of a row of finite weights."""
+    """Describe which keys have the largest weights in a row of finite weights."""
     low, top = float(weights.min()), LargestValue.of(weights)
     if top is None or low < 0 or top.value > 1:
         high = format_number(float(weights.max()))
@@ -278,12 +278,12 @@ def most_attended_token(context: StepContext) -> str:
 
 
 def empty_rows_phrase(cells: np.ndarray) -> str:
-    """Describe how many rows have no allowed key or no nonzero weight; empty if none do.
+    """Describe how many rows have no allowed key or no nonzero weight, if there are any.
 
     Parameters
     ----------
     cells : numpy.ndarray
-        Boolean allowed cells, or weights, [query, key].
+        Allowed cells as booleans, or weights, [query, key].
     """
     count = len(cells) - int(np.count_nonzero(cells.any(axis=1)))
     if count == 0:

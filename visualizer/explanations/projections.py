@@ -403,7 +403,7 @@ HEAD_EDIT_PHRASES = {0.0: "is ablated", None: "is replaced in the model"}
 
 
 def _describe_edits(context: StepContext) -> str:
-    """Describe the edited heads; empty if there are none."""
+    """Describe the edited heads, or return an empty string if there are none."""
     edits = _edit_factors(context.stage, context.layer)
     if context.spec.heads == 1:
         return "".join(f", which {_edit_phrase(factor)}" for factor in edits.values())
@@ -416,7 +416,7 @@ def _edit_phrase(factor: float | None) -> str:
 
 
 def _edit_factors(stage: Stage, layer: int) -> dict[int, float | None]:
-    """Return the factors of the edited heads of a layer, or None for a head that is replaced."""
+    """Return the factors of the edited heads of a layer, with None for replaced heads."""
     if not isinstance(stage.step, JoinedHeads):
         return {}
     return {head: factor for at, head, factor in sorted(stage.step.edits) if at == layer}

@@ -23,7 +23,7 @@ EMPTY_SYMBOL = "∅"
 """Shown for a token without visible characters."""
 
 MAX_SHOWN_NUMBERS = 4
-"""Maximum number of values that are shown of a vector."""
+"""Maximum number of values of a vector that are shown."""
 
 MIN_ROUNDED = 0.01
 """Minimum magnitude of the largest value for which a vector is rounded to two decimal places."""
@@ -139,11 +139,11 @@ class StepContext(Struct, frozen=True, eq=False):
         )
 
     def allowed(self) -> np.ndarray:
-        """Return which keys each query may attend to, boolean [query, key]."""
+        """Return which keys each query may attend to, as a boolean array [query, key]."""
         return self.run.trace.allowed(self.stage.name, self.leading, self.head)
 
     def allowed_row(self) -> np.ndarray:
-        """Return which keys the step's query may attend to, boolean [key]."""
+        """Return which keys the step's query may attend to, as a boolean array [key]."""
         return self.run.trace.allowed(self.stage.name, self.leading, self.head, self.row_index)
 
     @property

@@ -60,7 +60,7 @@ Their exponentials, which are at most 148, are easy to read, and the weights are
 
 
 def exponential_factors(row: Factor, largest: float) -> Factor:
-    """Return the exponentials of scores, from which the largest one is subtracted if it is large.
+    """Return the exponentials of scores, after subtracting the largest score if it is large.
 
     Parameters
     ----------

@@ -108,27 +108,27 @@ def largest_change(
 
 
 def mismatch_reason(kept: Run, run: Run, stage: Stage) -> str:
-    """Return why a stage cannot be compared between A and B; empty if it can be compared."""
+    """Return why a stage cannot be compared between A and B, or an empty string if it can."""
     mine, yours = kept.trace, run.trace
     if mine.sides != yours.sides:
         return _describe_different_sides(mine.sides, yours.sides)
     for axis in dict.fromkeys((*mine.axes, *yours.axes)):
         if mine.count(axis) != yours.count(axis):
-            return f"A has {format_count(mine.count(axis), axis)}, B has {yours.count(axis):,}"
+            return f"A has {format_count(mine.count(axis), axis)}; B has {yours.count(axis):,}"
     if stage.name not in mine:
         return f"A has no {stage.title.lower()}"
     old, new = (trace.shape(stage.name) for trace in (mine, yours))
     if old == new:
         return ""
     if "head" in stage.dims and old[-3] != new[-3]:
-        return f"A has {format_count(old[-3], 'head')}, B has {new[-3]:,}"
-    return f"A has {format_count(old[-1], 'number')} per vector, B has {new[-1]:,}"
+        return f"A has {format_count(old[-3], 'head')}; B has {new[-3]:,}"
+    return f"A has {format_count(old[-1], 'number')} per vector; B has {new[-1]:,}"
 
 
 def _describe_different_sides(mine: tuple[int, int], yours: tuple[int, int]) -> str:
     if mine[0] == mine[1] and yours[0] == yours[1]:
-        return f"A has {format_count(mine[0], 'token')}, B has {yours[0]:,}"
-    return "A has {:,} queries and {:,} keys, B has {:,} and {:,}".format(*mine, *yours)
+        return f"A has {format_count(mine[0], 'token')}; B has {yours[0]:,}"
+    return "A has {:,} queries and {:,} keys; B has {:,} and {:,}".format(*mine, *yours)
 
 
 def format_signed(value: float) -> str:

@@ -124,7 +124,7 @@ class Document(Struct, frozen=True):
         return replace(self, captured=captured, model=model)
 
     def extract_layer(self, run: Run, layer: int) -> Document | None:
-        """Return the document with the data of one layer of its run; None if this data is missing.
+        """Return the document with one layer's data from its run, or None if the data is missing.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class Document(Struct, frozen=True):
         return replace(self, captured=captured, model=model)
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return the problems with the settings; empty if the settings have no effect."""
+        """Return the problems with the settings, unless the settings have no effect."""
         return spec_problems(self.spec) if self.has_module else ()
 
     def large_objects(self) -> tuple[bytes | str, ...]:

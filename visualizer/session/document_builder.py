@@ -110,7 +110,7 @@ _PART = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def parse_stages(text: str) -> frozenset[str]:
-    """Parse comma-separated names of stages."""
+    """Parse comma-separated stage names."""
     return check_stages([part.strip() for part in text.split(",")])
 
 
@@ -173,7 +173,7 @@ def select_stages_and_heads(
 
 
 def missing_number_error(field: str, noun: str, number: int, count: int) -> InputError:
-    """Return the error for a number, counted from 1, that exceeds the number of things."""
+    """Return the error for a number, counted from 1, that exceeds the number of items."""
     existing = f"There {'is' if count == 1 else 'are'} {format_count(count, noun)}."
     return missing_error(field, f"{noun} {number:,}", existing)
 

@@ -45,7 +45,8 @@ class SampleTally:
 
 
 MAX_SAMPLES = 256
-# Maximum number of sampled cells, which takes about three seconds; long texts get fewer samples.
+# Maximum number of sampled cells; drawing so many takes about three seconds. Long texts get fewer
+# samples.
 MAX_DRAWN_CELLS = 2**28
 
 
@@ -55,7 +56,7 @@ def sample_seed(spec: AttentionSpec, sample: int) -> int:
 
 
 def no_samples_reason(spec: AttentionSpec) -> str:
-    """Return why no samples can be drawn; empty if samples can be drawn."""
+    """Return why no samples can be drawn, or an empty string if samples can be drawn."""
     if spec.dropout == 0:
         return "Set a dropout rate above 0 to compare dropout samples."
     if not spec.is_dropout_active:

@@ -194,7 +194,7 @@ def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> O
 
 
 def stored_server_token(host: str, port: int) -> str:
-    """Return the token stored in the system keyring for a server; empty if there is none."""
+    """Return the token stored in the system keyring for a server, or an empty string."""
     from visualizer.models.model_client.token_store import stored_token
 
     return stored_token(f"{host}:{port}")

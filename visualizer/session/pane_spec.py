@@ -98,7 +98,7 @@ class PaneSpec(Struct, frozen=True):
     is_painted_first : bool
         Whether the pane is painted together with the heatmaps, before the other panes.
     opens_with : callable, optional
-        Returns whether a screen has content for the pane; the pane is open only if it does.
+        Returns whether a screen has content for the pane; without content, the pane is closed.
     opens_for_model : bool
         Whether the pane opens when a new model starts to run.
     subject : callable, optional

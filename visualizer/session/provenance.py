@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import ResolvedView
 
 MAX_NAMED = 3
-"""Maximum number of random matrices to name; more are only counted."""
+"""Maximum number of random matrices to name; if there are more, they are only counted."""
 
 
 def describe_provenance(run: Run, layer: int | None = None) -> str:

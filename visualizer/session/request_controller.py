@@ -89,7 +89,7 @@ class RequestController(QObject):
             return
         if self._is_paused() and self._presenter.has_preview(resolved):
             return
-        # The same worker also has the requests for the next view.
+        # The same worker also handles the requests for the next view.
         has_newer_request = partial(getattr, self.worker, "has_newer_request")
         self.ask(
             partial(

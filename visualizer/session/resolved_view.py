@@ -591,7 +591,7 @@ def toured_cell(run: Run, view: View) -> Cell | None:
 
 
 def toured_row(run: Run, view: View) -> int | None:
-    """Return the row that a tour shows in full: that of its cell, or the only selected query."""
+    """Return the row that a tour shows in full: that of its cell or of the only selected query."""
     cell, tokens = toured_cell(run, view), view.tokens
     if cell is not None:
         return cell.place[-2]
@@ -605,7 +605,7 @@ def view_timeline(run: Run, view: View) -> Timeline:
 
 
 def not_comparable_reason(run: Run, comparison: Comparison) -> str:
-    """Return why the comparison is impossible; empty if it is possible."""
+    """Return why the comparison is impossible, or an empty string if it is possible."""
     spec = run.trace.spec
     kept = comparison.kept
     for name, side in (("The text", run), ("The text of A", kept)):

@@ -86,7 +86,7 @@ _cached_results: WeakKeyDictionary[Trace, OrderedDict[MarkedPosition, RetrievalW
 
 
 def known_retrieval(resolved: ResolvedView) -> RetrievalWeights | None:
-    """Return the weights that have been read: for a short text, all; None if no key is marked."""
+    """Return the weights read so far (all for a short text), or None if no key is marked."""
     place = marked_position(resolved)
     if place is None:
         return None
@@ -96,7 +96,7 @@ def known_retrieval(resolved: ResolvedView) -> RetrievalWeights | None:
 
 
 def is_retrieval_read(resolved: ResolvedView) -> bool:
-    """Return whether all heads have been read; also true if no key is marked."""
+    """Return whether all heads have been read, or whether no key is marked."""
     place = marked_position(resolved)
     return place is None or _cached_weights(resolved.run, place).is_whole
 

@@ -113,7 +113,7 @@ class ScreenInputs(Struct, frozen=True, eq=False):
     wanted : View
         The view that was requested last.
     refused : InputError or None
-        The error of the last input; None if it is valid.
+        The error in the last input, or None if the input is valid.
     is_working : bool
         Whether a computation is in progress.
     progress : ReadingProgress or None

@@ -79,7 +79,7 @@ class Playhead(Struct, frozen=True):
     place : PlaybackPosition or None
         None at the end, where everything has been computed.
     speed : float
-        Relative to normal speed.
+        Playback speed, relative to normal speed.
     span : tuple of (PlaybackPosition, str) or None
         The start of the range to play, and the last stage in it; None to play to the end.
     """
@@ -204,7 +204,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return (place.row + 1, 0) if self.grain.is_row else (place.row, place.column + 1)
 
     def last_step_index(self, stage: str) -> int:
-        """Return the index of a stage's last step; for a missing stage, of the step before."""
+        """Return the index of a stage's last step or, for a missing stage, of the previous step."""
         later = STAGE_ORDER[STAGE_ORDER.index(stage) + 1 :]
         names = [size[0] for size in self.sizes]
         ends = (start for name, start in zip(names, self.starts, strict=False) if name in later)
@@ -249,7 +249,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return rows // 2 if self.full_row is None else min(self.full_row, rows - 1)
 
     def start_ms(self, position: int) -> float:
-        """Return the start time of a step in milliseconds; after the last step, the end time."""
+        """Return the start time of a step in milliseconds or, after the last step, the end time."""
         if position >= len(self):
             return self.stage_starts_ms[-1]
         number = bisect_right(self.starts, position) - 1
@@ -271,7 +271,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return self.start_ms(position + 1) - self.start_ms(position)
 
     def position_at(self, ms: float) -> int:
-        """Return the index of the step shown at a time; after the end, the number of steps."""
+        """Return the index of the step shown at a time or, after the end, the number of steps."""
         starts = self.stage_starts_ms
         ms = max(0.0, ms + TIME_TOLERANCE_MS)
         if ms >= starts[-1]:

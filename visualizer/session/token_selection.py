@@ -37,7 +37,7 @@ class TokenSelection(Struct, frozen=True):
     sought : str
         The search text; empty while no search is active.
     match : int or None
-        Index of the match navigated to, from 0; None while all matches are selected.
+        Index, from 0, of the match that the user navigated to; None while all matches are selected.
     """
 
     chosen: frozenset[int] = frozenset()
@@ -46,7 +46,7 @@ class TokenSelection(Struct, frozen=True):
     match: int | None = None
 
     def trim_to(self, count: int) -> frozenset[int]:
-        """Return the selected tokens below `count`; the same object if this is all of them."""
+        """Return the selected tokens below `count`; if these are all of them, the same object."""
         if max(self.chosen, default=-1) < count:
             return self.chosen
         return frozenset(at for at in self.chosen if at < count)
@@ -70,7 +70,7 @@ def group_adjacent(tokens: Iterable[int]) -> tuple[range, ...]:
 
 @lru_cache(maxsize=4)
 def find_matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
-    """Return the tokens that contain a text, ignoring case, or the token number in ``#12``."""
+    """Return the tokens that contain a text, ignoring case, or token number 12 for ``#12``."""
     wanted = sought.casefold()
     if not wanted:
         return ()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ColourMapKind(StrEnum):
-    """The values for which a map is used: shares of a row, or signed values."""
+    """The values for which a colour map is used: shares of a row, or signed values."""
 
     SEQUENTIAL = "sequential"
     DIVERGING = "diverging"

@@ -54,7 +54,7 @@ def parse_labels(document: Document) -> Labels:
     Returns
     -------
     Labels
-        Empty if the user entered none.
+        The labels; empty if the user entered none.
 
     Raises
     ------
@@ -91,7 +91,8 @@ def _describe_needed_labels(
     if captured.is_square or captured.is_continuation:
         count = len(split(text))
         typed = f"You entered {format_count(count, 'token')}"
-        return f"{typed}, but {captured.keys:,} are needed. Leave empty to number the positions."
+        needed = f"but {captured.keys:,} are needed"
+        return f"{typed}, {needed}. Leave the field empty to number the positions."
     lines = filter(None, (len(split(line)) for line in text.splitlines()))
     return (
         f"Enter {format_count(captured.queries, 'token')} for the queries on one line and "

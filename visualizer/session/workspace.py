@@ -67,7 +67,7 @@ class _InputErrors:
     Attributes
     ----------
     document_error : InputError or None
-        Why the document has no result, or the current view cannot be read.
+        Why the document has no result, or why the current view cannot be read.
     """
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Workspace(QObject):
     modelRefused = Signal(str, object)
     """Emitted when an opened model failed on its first run and the previous document was restored.
 
-    The arguments are the model's name and the `InputError`; None for an unexpected exception.
+    The arguments are the model's name and the `InputError`, or None for an unexpected exception.
     """
     failed = Signal(str)
     """Emitted when an unexpected exception occurred; the argument is the full traceback."""
@@ -170,7 +170,7 @@ class Workspace(QObject):
 
     @property
     def input_error(self) -> InputError | None:
-        """The error of the last input, or None if it is valid."""
+        """The error in the last input, or None if the input is valid."""
         return self._errors.current_error(self.document)
 
     # ------------------------------------------------------------------ the document

@@ -33,7 +33,7 @@ class ZoomRange(Struct, frozen=True):
     keys: range
 
     def of(self, stage: Stage) -> tuple[range, range | None]:
-        """Return a stage's visible rows and columns, or None for columns that are not tokens."""
+        """Return a stage's visible rows and columns, with None for columns that are not tokens."""
         rows = self.keys if row_role(stage.name) == "key" else self.queries
         return rows, self.keys if stage.dims[-1] == "key" else None
 
@@ -105,7 +105,7 @@ def _distance_outside(span: range, at: int | None) -> int:
 
 
 def clamp_zoom(zoom: ZoomRange | None, sides: TokenCounts) -> ZoomRange | None:
-    """Clamp a zoom to the given numbers of queries and keys; None if the whole text is visible."""
+    """Clamp a zoom to the numbers of queries and keys, or return None if everything is visible."""
     if zoom is None:
         return None
     spans = list(zip((zoom.queries, zoom.keys), sides, strict=True))

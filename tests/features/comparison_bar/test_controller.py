@@ -193,7 +193,7 @@ def test_a_is_the_shown_run_rather_than_the_pending_one(
 def test_texts_of_different_length_are_reported(kept: Hand) -> None:
     kept.type_sentence("a b c d e f g h")
     kept.settle()
-    assert bar(kept).result.text() == "A has 6 tokens, B has 8. These values cannot be compared."
+    assert bar(kept).result.text() == "A has 6 tokens; B has 8. These values cannot be compared."
     assert titles(kept) == ["Weights A", "Weights B"]
     assert not button(kept, "Go to cell").isEnabled()
     slot = next(slot for slot in kept.board.board_layout.slots if slot.heatmap.is_unlinked)

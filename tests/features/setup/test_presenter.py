@@ -242,7 +242,7 @@ def test_a_mask_is_written_where_it_is_not_too_long() -> None:
     text, hint = format_mask(BooleanMatrix.of(np.tri(2, dtype=bool)))
     assert text == "1 0\n1 1"
     assert format_mask(None) == ("", hint)
-    assert hint.startswith("1 allowed, 0 blocked:")
+    assert hint.startswith("1 allows a pair, and 0 forbids it:")
     assert format_mask(BooleanMatrix.of(np.eye(64, dtype=bool)))[0].count("1") == 64
     text, hint = format_mask(BooleanMatrix.of(np.eye(1024, dtype=bool)))
     assert text == ""
