@@ -106,7 +106,8 @@ class Heatmap(Struct, frozen=True, eq=False):
         [row, column]; values of the trace or, if cells are pooled, the value with the largest
         magnitude in each block.
     forbidden, dropped : numpy.ndarray or None
-        Boolean, of the same shape as the values: forbidden cells, and cells removed by dropout.
+        Boolean masks of the same shape as the values: forbidden cells, and cells removed by
+        dropout.
     sums : numpy.ndarray or None
         Row sums; None unless some row that should sum to 1 does not.
     notes : tuple of str
@@ -119,9 +120,9 @@ class Heatmap(Struct, frozen=True, eq=False):
         The largest magnitude of each row or block of rows, [row, 1], if the colour scale is by row;
         [1, column] if the panel is transposed.
     hidden : numpy.ndarray or None
-        Boolean, of the same shape as the values: cells that are not drawn.
+        Boolean mask of the same shape as the values: cells that are not drawn.
     uneven_cells : numpy.ndarray or None
-        Boolean, of the same shape as the values: cells that only one of two runs forbids.
+        Boolean mask of the same shape as the values: cells that only one of two runs forbids.
     part : ComparedSide
         The panel's role in a comparison.
     linked_panels : frozenset of (stage, head, fold)
@@ -226,7 +227,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
     titles : tuple of tuple of str
         The titles of the states of each column.
     operations : tuple of str
-        How the visible state of each column is computed.
+        Description of how the visible state of each column is computed.
     earlier : Heatmap or None
         The state of a matrix from which playback computes the visible one.
     origin : str
@@ -262,7 +263,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
 class Board(Struct, frozen=True, eq=False):
     """All panels of a board.
 
-    Columns are stages and rows are heads; or columns are heads and rows are layers.
+    Either columns are stages and rows are heads, or columns are heads and rows are layers.
 
     Parameters
     ----------
@@ -315,7 +316,8 @@ class PendingCells(Struct, frozen=True, eq=False):
     Parameters
     ----------
     forbidden, allowed : numpy.ndarray
-        Boolean, one per drawn cell: the cells that have become forbidden or allowed.
+        Boolean masks of the drawn cells: those that have become forbidden, and those that have
+        become allowed.
     """
 
     forbidden: np.ndarray

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 MAX_CELL_PX = 144
 """Maximum side of a cell, in pixels."""
 MIN_SIDE_PX = 48
-"""Minimum side of a panel, in pixels; if it does not fit, the board scrolls."""
+"""Minimum side of a panel, in pixels; if such panels do not fit, the board scrolls."""
 READABLE_CELL_PX = 32
 """Side, in pixels, of a cell with room for its number; the target size for short texts."""
 MAX_SHORT_TEXT_TOKENS = 12
@@ -603,7 +603,7 @@ class BoardArranger:
         return self.measures.panel_sides()
 
     def _largest_size(self, one: PanelArrangement, height: float, least: float) -> int | None:
-        """Return the index of the largest side that fits and exceeds `least`, or None."""
+        """Return the index of the largest side that fits and exceeds `least`, if there is one."""
         sizes = self._panel_sides
         low = bisect.bisect_right(sizes, least)
         if low == len(sizes) or not self.measures.fits(one, sizes[low], height):

@@ -265,7 +265,7 @@ class MenuPlace(Struct, frozen=True):
     Parameters
     ----------
     stage : str
-        The stage of a heading; empty elsewhere.
+        The stage of a heading; empty for any other place.
     head : int or None
         The head of the tab or panel label at the place.
     is_tab : bool

@@ -46,7 +46,7 @@ MAX_ROW_SPACING_PX = 14
 _PLACED_BY_KEY: OrderedDict[Hashable, PlacedPanels] = OrderedDict()
 """Cached positions, keyed by everything that they depend on."""
 _LOCK = threading.Lock()
-"""Guards the cache, because figures and films are laid out on other threads."""
+"""Guards the cache, because figures and animations are laid out on other threads."""
 
 
 def lay_out_board(

@@ -113,7 +113,7 @@ def prefetch(resolved: ResolvedView, previous: BoardContents | None) -> BoardCon
 
 
 def has_preview(resolved: ResolvedView) -> bool:
-    """Return whether the visible part is drawn, exactly if that is cheap, or else as a preview."""
+    """Return whether the visible part is drawn: exactly if that is cheap, or else as a preview."""
     return all(
         source.exact_row_share == 1
         or (source.drawn_share == 1 and source.max_cells > CELLS_PER_CHECK)
@@ -194,7 +194,7 @@ def is_fully_drawn(resolved: ResolvedView) -> bool:
 
 
 def describe_exactness(resolved: ResolvedView) -> str:
-    """Describe how much of a long text's heatmaps is exact; empty if everything is exact.
+    """Describe how much of a long text's heatmaps is exact, or return an empty string if all is.
 
     The description is not a panel note, because it changes often, and a change of notes would move
     the layout.

@@ -109,7 +109,7 @@ def _labelled_tokens(tokens: frozenset[int], seen: range) -> frozenset[int]:
 
 
 def _drop_touching_labels(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
-    """Return the tokens with labels that touch no other label; none if there are too many."""
+    """Return the tokens with labels that touch no other label, or none if there are too many."""
     found: list[int] = []
     line = font_metrics(12).height()
     for token in sorted(tokens) if len(tokens) <= MAX_LABELS else ():

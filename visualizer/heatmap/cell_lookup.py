@@ -50,7 +50,7 @@ def cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:
 def source_cell(
     trace: Trace, leading: LeadingIndex, stage: str, factor: Factor, term: int
 ) -> Cell | None:
-    """Return the cell from which a factor of a stage was read; None for parameters and inputs."""
+    """Return the cell from which a stage's factor was read, or None for parameters and inputs."""
     if factor.name not in trace or factor.name == stage:
         return None
     source, count = factor.source(term), len(trace.axes)

@@ -27,7 +27,7 @@ ARROW_STEPS = {
 LEAVE_DELAY_MS = 50
 """Delay in milliseconds before hovering ends after the pointer has left a cell.
 
-It gives a dialog that opens time to be painted first.
+The delay gives an opening dialog time to be painted first.
 """
 
 # Only keyboard focus is shown, because a click needs no focus frame.

@@ -27,10 +27,10 @@ class CellSelectionController(QObject):
         super().__init__(parent)
         self._workspace = workspace
         self._hovered: Cell | None = None
-        """The last cell that was hovered through this controller."""
+        """The last hovered cell that this controller reported."""
 
     def hover(self, cell: Cell | None) -> None:
-        """Hover a cell; None ends hovering unless another pane has since hovered a cell."""
+        """Set the hovered cell; None clears it unless another pane has set one since."""
         if cell is None and self._workspace.wanted.hovered != self._hovered:
             return
         self._hovered = self._to_drawn_cell(cell)
@@ -51,7 +51,7 @@ class CellSelectionController(QObject):
             self._workspace.request_view(pin_cell(wanted, None if cell == wanted.pinned else cell))
 
     def hover_parameter(self, parameter: ParameterCell | None) -> None:
-        """Hover a weight of a layer; None ends hovering."""
+        """Set the hovered weight of a layer; None clears it."""
         if parameter != self._workspace.wanted.hovered_parameter:
             self._workspace.change_view(hovered_parameter=parameter)
 

@@ -53,7 +53,7 @@ class CellTable(QAbstractScrollArea):
         raise NotImplementedError
 
     def _describe_cell(self, cell: Any) -> str:
-        """Return the description of a cell; empty for a table without cells."""
+        """Return the description of a cell, or an empty string for a table without cells."""
         raise NotImplementedError
 
     def _update_scroll_ranges(self) -> None:

@@ -49,7 +49,7 @@ class RangeSample(Struct, frozen=True, eq=False):
     sizes : numpy.ndarray
         Magnitudes of the finite numbers in allowed cells, [cell].
     has_many_keys : numpy.ndarray
-        Boolean, [cell]: whether the query of the cell may attend to at least `MANY_KEYS` keys.
+        Boolean array [cell]: whether the query of the cell may attend to at least `MANY_KEYS` keys.
     largest : float
         The largest known magnitude; it may belong to a row that is not in the sample.
     """
@@ -186,7 +186,7 @@ def sample_heads(weights: np.ndarray, allowed: np.ndarray) -> RangeSample:
     Parameters
     ----------
     allowed : numpy.ndarray
-        Boolean, [query, key]: which cells the mask allows.
+        Boolean array [query, key]: which cells the mask allows.
     """
     rows = evenly_spaced_rows(len(allowed), _max_sampled_rows(len(weights), len(allowed)))
     found = sample_cells(weights[:, rows], allowed[rows])
@@ -208,7 +208,7 @@ def sample_cells(
     values : numpy.ndarray
         Numbers [..., row, block of columns].
     allowed : numpy.ndarray, optional
-        Boolean [row, column]: which cells the mask allows; all by default.
+        Boolean array [row, column]: which cells the mask allows; by default, all cells.
     block : int
         Number of columns in a block.
     largest : float

@@ -43,7 +43,7 @@ FRAME_PX = 2.0
 CELL_FRAME_PX = 2.5
 BAND_ALPHA, RIBBON_ALPHA, OTHER_RIBBON_ALPHA = 56, 150, 60
 CROSSED_ALPHA = 150
-"""Outline opacity of the cells that a band crosses, from 0 to 255."""
+"""Opacity, from 0 to 255, of the outlines of cells that a band crosses."""
 MIN_RIBBON_PX = 0.4
 """Minimum height of a ribbon that is painted; thinner ribbons would be invisible."""
 MAX_RIBBONS = 128
@@ -191,7 +191,7 @@ class FlowCursor:
         return None if slot is None or row is None else row_area(slot, row)
 
     def _operand_area(self, at: int | None, along: int | None) -> QRectF | None:
-        """Return the column of a transposed operand, or the row of any other operand."""
+        """Return the area of a transposed operand's column, or of any other operand's row."""
         operand = None if at is None else self._placement.operands[at]
         if operand is None or at is None or along is None:
             return None
@@ -267,7 +267,7 @@ class FlowCursor:
         return [at for at, one in enumerate(columns) if one.operand in states]
 
     def _row_sources(self, at: int) -> list[int]:
-        """Return the columns with rows that are the inputs of a column's rows."""
+        """Return the columns whose rows are inputs to the rows of a column."""
         column = self._placement.panels.columns[at]
         found = [self._column_of(name) for name in column.reads if name != column.operand]
         return [one for one in found if one is not None]

@@ -28,7 +28,7 @@ TITLE_GAP_PX = 8
 
 
 class StatePlace(Struct, frozen=True):
-    """A state of a matrix in its heading.
+    """The place of a state in the heading of its matrix.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class StatePlace(Struct, frozen=True):
 
 
 def state_places(placement: FlowPlacement, at: int) -> tuple[StatePlace, ...]:
-    """Return the names of a column's states or, if they do not fit, the visible name and dots."""
+    """Return the names of a column's states or, if they do not fit, the visible one and dots."""
     column = placement.layout.columns[at]
     if column.is_hidden or column.is_spine:
         return ()
@@ -100,7 +100,7 @@ def state_at(placement: FlowPlacement, point: QPointF) -> StatePlace | None:
 
 
 def operand_name(placement: FlowPlacement, at: int) -> tuple[str, QRectF]:
-    """Return the name of the panel above a column, and the available area; empty without one."""
+    """Return the name of the panel above a column, if there is one, and the available area."""
     slot = placement.operands[at]
     if slot is None:
         return "", QRectF()
@@ -118,7 +118,7 @@ def operand_name(placement: FlowPlacement, at: int) -> tuple[str, QRectF]:
 
 
 def layer_at(placement: FlowPlacement, point: QPointF) -> int | None:
-    """Return the column that has its layer name at a point."""
+    """Return the column whose layer name is at a point."""
     metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
     for at, column in enumerate(placement.panels.columns):
         name, area = operand_name(placement, at)

@@ -28,7 +28,7 @@ BEYOND = "Cells with a cut corner are beyond the range."
 
 
 def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str]) -> str:
-    """Return the tooltip at a point; empty if there is none.
+    """Return the tooltip at a point, or an empty string if there is none.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str])
 
 
 def _list_states(placement: FlowPlacement, point: QPointF) -> str:
-    """List, in order, the states of the matrix that has its heading at a point."""
+    """List, in order, the states of the matrix whose heading is at a point."""
     target = placement.target_at(point)
     titles = placement.panels.titles[target.column] if target and target.column is not None else ()
     return f"This matrix has {len(titles)} states, one after the other: {' › '.join(titles)}."

@@ -175,7 +175,7 @@ def shown_positions(seen: range, pitch: float, room: float) -> tuple[int, ...]:
 def _axis_labels(
     axis: HeatmapAxis, pitch: float, room: float, *, is_words: bool = True
 ) -> Iterator[tuple[int, str, bool]]:
-    """Yield the labels that fit, each as its cell, its text and whether it is a word.
+    """Yield the labels that fit, each as a cell, a text, and whether the text is a word.
 
     Parameters
     ----------

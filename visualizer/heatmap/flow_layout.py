@@ -41,7 +41,7 @@ PAGE_ROW_PX = 24
 TAB_SHARE = 0.14
 MIN_TAB_PX, MAX_TAB_PX, LOW_TAB_PX = 98, 142, 72
 MIN_TAB_WIDTH_PX = 68
-"""Minimum width of a tab with the name of its head, if there are few heads."""
+"""Minimum width of a tab that shows the name of its head, if there are few heads."""
 MIN_TAB_PITCH_PX = 30
 """Minimum distance between tabs; if all heads do not fit, the tabs are divided into pages."""
 ALL_HEADS_TAB_PX = 60
@@ -96,13 +96,13 @@ class ColumnSize(Struct, frozen=True):
     title_width : float
         Width of its heading.
     operand_rows : int
-        Number of rows in the operand above it; 0 if there is none.
+        Number of rows in the operand above the column; 0 if there is none.
     is_source : bool
-        Whether the matrix in focus is computed from it.
+        Whether the matrix in focus is computed from the column.
     fold_level : int
-        Level of sacrifice at which it becomes a spine; 0 if it never does.
+        Level of sacrifice at which the column becomes a spine; 0 if it never does.
     has_ribbons : bool
-        Whether ribbons lead to it from the left; these need a wide gap.
+        Whether ribbons lead to the column from the left; these need a wide gap.
     sums_width : float
         Width of the row sums to the right of the cells.
     states_width : float
@@ -540,7 +540,7 @@ class FlowArranger:
         return _Widths(found.level, gap, tuple(cells))
 
     def _heading_share(self, at: int, level: int, cell: float) -> float:
-        """Return the width that a column's cells can have without widening the column."""
+        """Return the width that the cells of a column can have without widening the column."""
         column = self._columns[at]
         if self.is_spine(at, level) or not column.cells:
             return cell

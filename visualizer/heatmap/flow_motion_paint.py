@@ -136,7 +136,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         return QRegion(whole.adjusted(-margin, -margin, margin, margin).toAlignedRect())
 
     def paint(self, painter: QPainter, share: float, targets: Sequence[QRectF]) -> None:
-        """Paint a fraction of the motion; the computed cells are empty until the last phase."""
+        """Paint the motion at a fraction of its time; the result is empty until the last phase."""
         painter.save()
         shade = translucent(self.theme.paper, round(DIMMED_ALPHA * self.dimming(share)))
         for slot in self.dimmed_slots:
@@ -230,7 +230,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
 def flow_motion(
     placement: FlowPlacement, highlights: Highlights, theme: Theme, seen: QRectF, copy: CopyCells
 ) -> FlowMotion | None:
-    """Create the motion of the highlighted step; None if its result or its inputs are not shown."""
+    """Create the motion of the highlighted step if its result and its inputs are shown."""
     step, slots = highlights.step, tuple(slot for slot in placement.slots if slot)
     assert step is not None
     shown = ((slot, each) for slot in slots for each in step.computations)

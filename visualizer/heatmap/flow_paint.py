@@ -59,7 +59,7 @@ HEAD_EDGE_PX = 3
 TURNS = ("‹", "›")
 SUBSCRIPT_PX = 9
 SUBSCRIPT = re.compile(r"(?<=\bW)_(\w+)")
-"""The letters after a weight matrix; other layers have the names from their model."""
+"""Subscripts of the weight matrices; other layers have the names from their model."""
 ALL_HEADS = "All heads"
 RESIDUAL_TEXTS = (
     "residual stream: each token keeps its vector, and each part adds to it",
@@ -67,7 +67,7 @@ RESIDUAL_TEXTS = (
 )
 WEIGHTS_LEGEND = ("Weights",)
 OTHERS_LEGEND = ("Other matrices, each with its own range", "Other matrices")
-"""Names of the other matrices' colour scale; the first that fits is used."""
+"""Names for the colour scale of the other matrices; the first name that fits is used."""
 
 
 def paint_board(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
@@ -236,7 +236,7 @@ def _paint_spine_title(painter: QPainter, placement: FlowPlacement, at: int, the
 
 
 def _paint_states(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
-    """Paint the names of the states or, if they do not fit, the visible name and dots."""
+    """Paint the names of the states or, if they do not fit, the visible state's name and dots."""
     strong, plain = scaled_font(TITLE_PX, QFont.Weight.DemiBold), scaled_font(TITLE_PX)
     radius, end = DOT_RADIUS_PX * text_scale(), None
     for place in state_places(placement, at):

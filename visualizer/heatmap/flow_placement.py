@@ -250,7 +250,7 @@ def _row_labels(flow: FlowPanels) -> tuple[str, ...]:
 
 
 def shows_words(count: int, pitch: float) -> bool:
-    """Return whether tokens are labelled by words, possibly only every n-th, not by positions.
+    """Return whether words, possibly only every n-th, label the tokens instead of positions.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def _upright_label_height(flow: FlowPanels, width: float) -> float:
 
 
 def _key_words(flow: FlowPanels, width: float) -> tuple[str, ...]:
-    """Return the words above the keys; empty if the keys are labelled by their positions."""
+    """Return the words above the keys, or none if the keys are labelled by their positions."""
     labelled = (panel.columns.labels for panel in flow.panels if panel.columns.is_token)
     keys = next(labelled, ())
     return keys if keys and shows_words(len(keys), width / len(keys)) else ()

@@ -139,7 +139,7 @@ class ThumbnailSource(PanelSource):
 
 
 def thumbnail_sources(resolved: ResolvedView) -> tuple[PanelSource, ...]:
-    """Return a thumbnail source per head and aggregate; none if there is only one head."""
+    """Return a thumbnail source per head and aggregate, or none if there is only one head."""
     trace = resolved.run.trace
     heads = trace.spec_at(resolved.leading).heads
     if heads == 1:
@@ -241,9 +241,10 @@ def _layer_weights_panel(
 
 
 def _layer_weights(resolved: ResolvedView, stage: Stage, head: int | None) -> np.ndarray | None:
-    """Return the layer weights that a matrix uses, [input, column], or None if not a matrix.
+    """Return the weight matrix [input, column] of a stage's layer, or None if there is none.
 
-    They are found in the explanations of the first and the last cell, for any head arrangement.
+    The weights are found in the explanations of the first and the last cell, for any head
+    arrangement.
     """
     trace = resolved.run.trace
     last = trace.shape(stage.name)[-1] - 1

@@ -88,7 +88,7 @@ def computed_share(placement: FlowPlacement, highlights: Highlights, stage: str)
 def paint_flow_timeline(
     painter: QPainter, placement: FlowPlacement, highlights: Highlights, theme: Theme
 ) -> None:
-    """Paint the progress of playback and the knob; paint nothing outside playback."""
+    """Paint the progress of playback and the knob, or nothing if no steps are played."""
     if not highlights.step:
         return
     timeline = FlowTimeline(placement)

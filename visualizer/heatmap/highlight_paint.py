@@ -135,7 +135,7 @@ def paint_highlights(
 
 
 def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme, *, is_marked: bool) -> None:
-    """Cover a panel; "?" is inside a cell that has room for it, so that no frame crosses it."""
+    """Cover a panel; place "?" inside a cell if there is room, so that no frame crosses it."""
     area = slot.cells.adjusted(0, 0, row_sums_width(slot.heatmap), 0)
     painter.fillRect(area, QColor(theme.paper))
     _paint_grid(painter, slot, 0, theme)

@@ -115,7 +115,7 @@ class HighlightedStep(Struct, frozen=True):
 
 
 MAX_SEARCHED_CELLS = 256
-"""Maximum number of cells of a block that is searched for inputs if its corners have none."""
+"""Maximum number of cells in a block that is searched for inputs if its corners have none."""
 
 
 def computed_extents(timeline: Timeline, place: PlaybackPosition) -> tuple[ComputedExtent, ...]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RowColumnIndex = tuple[int, int]
-"""A row and a column."""
+"""Row and column of a cell."""
 
 
 def _no_description(row: int, column: int) -> str:
@@ -36,7 +36,7 @@ class LabelledCells(Struct, frozen=True, eq=False):
     words : tuple
         Text of the cells, [row][column]; empty if cells have no text.
     marked : frozenset of RowColumnIndex
-        Cells that are framed.
+        Cells with a frame.
     highlighted_row : int or None
         The row with the highlighted title.
     gap_column : int

@@ -24,7 +24,7 @@ EDGE_MARGIN_PX = 4
 
 
 class MinimapWidget(QWidget):
-    """Shows which queries and keys are visible; clicking or dragging moves the zoom."""
+    """Shows which queries and keys are visible; clicking or dragging moves the visible part."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
     centred = Signal(int, int)

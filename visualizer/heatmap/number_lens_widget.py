@@ -32,7 +32,7 @@ MARGIN_PX, GAP_PX, RADIUS_PX = 10, 14, 8
 
 
 class NumberLens(QWidget):
-    """Shows the cells around one cell with their numbers, next to it; clicks go through it."""
+    """Shows the numbers around a cell, next to that cell; clicks pass through the lens."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolTip
 
@@ -50,7 +50,7 @@ class NumberLens(QWidget):
     def show_cells(
         self, slot: PanelSlot, place: tuple[int, int], offset: QPointF, theme: Theme
     ) -> None:
-        """Show the cells around a cell; nothing if its number is visible or stands for a block.
+        """Show the cells around a cell, or nothing if its number is visible or stands for a block.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class NumberLens(QWidget):
 
 
 def _visible_part(axis: HeatmapAxis, at: int) -> HeatmapAxis:
-    """Return an axis of at most `CELLS` rows or columns around one, which is in the middle."""
+    """Return an axis of at most `CELLS` rows or columns, with one of them in the middle."""
     seen = axis.visible_range
     start = max(seen.start, min(at - CELLS // 2, seen.stop - CELLS))
     return replace(axis, part=range(start, min(start + CELLS, seen.stop)))

@@ -163,7 +163,7 @@ def choose_difference_scale(
 def limit_masks(
     values: np.ndarray, marks: Iterable[np.ndarray | None], colour: ColourScale
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the masks of the values below and above the ends; None if no value can be beyond them.
+    """Return the masks of the values below and above the ends, or None if there can be none.
 
     Parameters
     ----------

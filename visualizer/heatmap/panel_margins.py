@@ -251,7 +251,7 @@ MIN_POSITION_TOKENS = 100
 MAX_MEASURED_LABELS = 200
 """Maximum number of labels that are measured.
 
-To compare all labels of a long text as a cache key would take longer than to measure these.
+Comparing all labels of a long text as a cache key would take longer than measuring these.
 """
 
 

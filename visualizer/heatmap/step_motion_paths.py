@@ -48,7 +48,7 @@ class MotionPath(Struct, frozen=True):
 
 
 def motion_duration_ms(step_ms: float | None, kind: MotionKind) -> int:
-    """Return how long the inputs of a step move.
+    """Return how long the inputs of a step move, in milliseconds.
 
     During playback, the motion is shorter for quick steps, and longer for slow steps, in which
     there is time to read the numbers.
@@ -66,7 +66,7 @@ def motion_duration_ms(step_ms: float | None, kind: MotionKind) -> int:
 
 
 def starts_motion(before: HighlightedStep | None, after: HighlightedStep | None) -> bool:
-    """Return whether a new step is shown that should be animated.
+    """Return whether a new step should be animated.
 
     During playback, it must last long enough; while paused, it must be the next step.
     """

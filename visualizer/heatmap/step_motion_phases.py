@@ -58,11 +58,11 @@ MOTION_KINDS = {
     Operation.SCORES_TO_WEIGHTS: MotionKind.SOFTMAX,
     Operation.WEIGHTED_SUM: MotionKind.CONTEXT,
 }
-"""The motion for each operation; in all other operations, the operands only move."""
+"""The motion for each listed operation; for all others, the operands only move."""
 
 
 def total_ms(kind: MotionKind) -> int:
-    """Return the duration of a motion without pauses in milliseconds."""
+    """Return the duration, in milliseconds, of a motion without pauses."""
     return sum(PHASES_MS[kind].values())
 
 

@@ -557,7 +557,7 @@ class BoardView(BoardCanvas):
     described = Signal()
     """Emitted when `description` changes."""
     scrubbed = Signal(str, float)
-    """Emitted with a stage and the fraction of it to seek to, while a heading is dragged."""
+    """Emitted while a heading is dragged, with a stage and the fraction of the stage to seek to."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -565,7 +565,7 @@ class BoardView(BoardCanvas):
         self._grip: tuple[PanelSlot, QPointF, QPointF] | None = None
         self._is_dragging = False
         self._scrub: tuple[FlowTarget, QPointF] | None = None
-        """The pressed heading, and the position of the press."""
+        """The heading that was pressed, and the position at which it was pressed."""
         self._wheel = WheelNotches()
         self._pending_notches, self._zoom_point = 0, QPointF()
         self.zoom_timer = QTimer(self, singleShot=True, interval=0)
@@ -728,7 +728,7 @@ class BoardView(BoardCanvas):
             self.menuRequested.emit(place, self.viewport().mapToGlobal(at))
 
     def menu_place_at(self, point: QPointF) -> MenuPlace | None:
-        """Return the place of a context menu under a point of the viewport."""
+        """Return the place, under a point of the viewport, that a context menu refers to."""
         cell = self.cell_at(point)
         if cell:
             return MenuPlace(cell)
@@ -766,7 +766,7 @@ class BoardView(BoardCanvas):
         self.viewport().unsetCursor()
 
     def _scrub_to(self, point: QPointF) -> None:
-        """Seek to the step at a point of the headings if it is far enough from the press."""
+        """Seek to the step at a point in the headings if the pointer was dragged far enough."""
         flow = self.board_layout.flow
         if flow is None or self._scrub is None:
             return
