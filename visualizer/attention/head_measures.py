@@ -246,7 +246,7 @@ def _report_progress(
 
 
 def attended_keys(weights: Tensor) -> np.ndarray:
-    """Return which keys have a nonzero or NaN weight in any head or layer, boolean [query, key]."""
+    """Return where any head or layer has a nonzero or NaN weight, as booleans [query, key]."""
     read = weights.new_zeros(weights.shape[-2:]).ne(0)
     for place in np.ndindex(weights.shape[:-2]):
         read |= weights[place].ne(0)
@@ -266,7 +266,7 @@ def measure_uniform(
     Parameters
     ----------
     allowed : numpy.ndarray
-        Allowed cells of one text, boolean [query, key].
+        Allowed cells of one text, a boolean array [query, key].
     queries : int
         Number of queries, not counting padding.
     text : tuple of str
@@ -443,7 +443,7 @@ def _uniform_value_weighting(allowed: np.ndarray, norms: np.ndarray) -> float:
     Parameters
     ----------
     allowed : numpy.ndarray
-        Allowed cells of the queries that have allowed keys, boolean [query, key].
+        Allowed cells of the queries that have allowed keys, a boolean array [query, key].
     norms : numpy.ndarray
         [head, key].
     """
@@ -478,7 +478,7 @@ def _token_ids(text: tuple[str, ...]) -> np.ndarray | None:
 def _count_allowed_after_equal(
     allowed: np.ndarray, numbers: np.ndarray, query: int, after: int
 ) -> float:
-    """Count the allowed keys at an offset after earlier equal tokens; NaN if there are none."""
+    """Count the allowed keys at an offset after earlier equal tokens, or return NaN."""
     keys = np.flatnonzero(numbers[: max(0, query - after)] == numbers[query]) + after
     return float(allowed[keys].sum()) if keys.size else math.nan
 

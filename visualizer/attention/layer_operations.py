@@ -170,7 +170,7 @@ class RotaryPosition(Struct, frozen=True, tag=True):
     is_regrouped: bool = False
 
     def angles_at(self, positions: range) -> np.ndarray:
-        """Return the angles of Su et al. 2021, §3.2.2, float64 [position, pair]."""
+        """Return the angles of Su et al. 2021, §3.2.2, as a float64 array [position, pair]."""
         return np.array(positions)[:, None] / ROTARY_BASE ** (np.arange(self.pairs) / self.pairs)
 
     def turned(self, column: int) -> tuple[int, int, int, int] | None:

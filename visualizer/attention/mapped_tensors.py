@@ -84,7 +84,7 @@ def _map_temporary_file(folder: Path, size: int) -> mmap.mmap:
     make_private_folder(folder)
     with TemporaryFile(dir=folder, buffering=0) as file:
         _reserve_space(file, size)
-        return mmap.mmap(file.fileno(), size)  # which duplicates the descriptor
+        return mmap.mmap(file.fileno(), size)  # mmap duplicates the descriptor
 
 
 def _reserve_space(file: IO[bytes], size: int) -> None:

@@ -134,7 +134,7 @@ def allowed_cells(
     rows: np.ndarray | slice = slice(None),
     keys: slice = slice(None),
 ) -> np.ndarray:
-    """Return which cells are allowed for the given queries of a text, boolean [query, key].
+    """Return which cells are allowed for the given queries, as a boolean array [query, key].
 
     Only these cells are computed, so a long text needs little memory.
 
@@ -189,7 +189,7 @@ def any_allowed_in_blocks(
     blocks: tuple[int, int],
     part: tuple[slice, slice] = (slice(None), slice(None)),
 ) -> np.ndarray:
-    """Return which blocks of rows × columns contain an allowed cell, boolean [block, block].
+    """Return which blocks contain an allowed cell, as a boolean array [block, block].
 
     Only a custom mask is computed in full. The last blocks along an axis may be smaller.
 

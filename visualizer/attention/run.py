@@ -224,7 +224,7 @@ class Run(Struct, frozen=True, eq=False):
         return self.key_tokens if is_key else self.texts[self.trace.axis_position("text", leading)]
 
     def number(self, at: int, axis: str) -> int:
-        """Return the number of a token, counted from 1; a continuation's queries count as keys."""
+        """Return the number of a token, counted from 1; in a continuation, queries are keys."""
         is_later = axis == "query" and self.is_continuation
         return at + 1 + (len(self.key_tokens) - len(self.texts[0]) if is_later else 0)
 
@@ -270,7 +270,7 @@ class Run(Struct, frozen=True, eq=False):
 
     @property
     def source(self) -> str:
-        """Display name of the source of captured numbers; empty for a module's numbers."""
+        """Display name of the source of captured numbers, or an empty string for a module."""
         return self.captured.display_name if self.captured else ""
 
     @property

@@ -272,7 +272,7 @@ class Setting(Struct, frozen=True):
 
     @property
     def requirement(self) -> str:
-        """The valid range, such as ``at least 0 and less than 1``; empty if it is unlimited."""
+        """The valid range, such as ``at least 0 and less than 1``; an empty string without one."""
         bounds = (
             ("at least", self.minimum),
             ("greater than", self.above),

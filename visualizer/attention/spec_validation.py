@@ -115,7 +115,7 @@ def _head_problems(spec: AttentionSpec) -> list[Problem]:
     above = next((more for more in near if total % more == 0), 0)
     nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
     wider = min(math.ceil(total / heads), MAX_VALUES[field] // heads) * heads
-    if spec.own_weights or (field == "d_in" and spec.own_input):  # whose sizes are fixed
+    if spec.own_weights or (field == "d_in" and spec.own_input):  # custom numbers have fixed sizes
         sentence = f"The {size} {total} is not divisible by {heads} heads. Use {nearest}."
         return [Problem("heads", sentence, ("heads", above or below))]
     sentence = f"The {size} {total} is not divisible by {heads} heads. "
@@ -165,7 +165,7 @@ def _own_weight_problems(spec: AttentionSpec) -> list[Problem]:
 
 
 def _misfit_message(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
-    """Return why custom weights have the wrong name or size; empty if they are valid or unused."""
+    """Return why custom weights have the wrong name or size, or an empty string if they do not."""
     if name not in OWN_LAYERS and name not in OWN_BIASES:
         return f"Unknown weights “{name}”. Use one of: {', '.join(OWN_LAYERS)}."
     rows, columns = spec.own_sizes.get(name, (own.rows, own.columns))

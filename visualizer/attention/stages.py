@@ -139,7 +139,7 @@ HEAD_FIELDS = ("heads", "arrangement", "projection")
 BLOCKWISE_BYTES = 2**28
 """Maximum memory, in bytes, for computed blocks and their tiles."""
 NORM_EPSILON = 1e-5
-"""Number that layer norms add to the variance; the same as PyTorch's default."""
+"""Number that layer norms add to the variance, equal to PyTorch's default."""
 
 
 class Operation(StrEnum):
@@ -252,7 +252,7 @@ class Stage(Struct, frozen=True):
 
     @property
     def role(self) -> Role | None:
-        """Role of the stage; None for a layer's stages before and after attention."""
+        """Role of the stage, or None for a layer's stages before and after attention."""
         return Role.of(self.name)
 
     @property

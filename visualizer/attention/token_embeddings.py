@@ -39,7 +39,7 @@ def embed_tokens(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        float64, [token, d_in]. The book's six words have the book's vectors if d_in is 3.
+        Float64 array [token, d_in]. The book's six words have the book's vectors if d_in is 3.
     """
     vectors = np.empty((len(tokens), d_in))
     for place, token in enumerate(tokens):
@@ -48,7 +48,7 @@ def embed_tokens(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
 
 
 def draw_positions(count: int, d_in: int, seed: int) -> np.ndarray:
-    """Draw learned position vectors as they are before training, float64 [token, d_in].
+    """Draw learned position vectors [token, d_in], in float64, as they are before training.
 
     The vector of a position does not depend on the length of the text.
     """
@@ -59,7 +59,7 @@ def draw_positions(count: int, d_in: int, seed: int) -> np.ndarray:
 
 
 def compute_sinusoids(count: int, d_in: int) -> np.ndarray:
-    """Compute sinusoidal position vectors, float64 [token, d_in] (Vaswani et al. 2017, §3.5)."""
+    """Compute sinusoidal position vectors [token, d_in] in float64 (Vaswani et al. 2017, §3.5)."""
     column = np.arange(d_in)
     angles = np.arange(count)[:, None] / 10_000 ** ((column - column % 2) / d_in)
     return np.where(column % 2 == 0, np.sin(angles), np.cos(angles))

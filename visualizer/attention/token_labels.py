@@ -47,7 +47,7 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 def byte_level_bytes(token: str) -> bytes | None:
-    """Return the bytes of a token in a byte-level vocabulary; None if it cannot be such a token."""
+    """Return the bytes of a token in a byte-level vocabulary, or None if it cannot be in one."""
     alphabet = _byte_alphabet()
     if not all(letter in alphabet for letter in token):
         return None

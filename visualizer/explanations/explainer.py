@@ -71,7 +71,7 @@ class Explainer(ABC):
         return {}
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
-        """Return the shapes in the computation for one text; empty if the shape is unchanged."""
+        """Return the shapes in the computation for one text, unless the shape is unchanged."""
         return ()
 
     def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:

@@ -221,7 +221,7 @@ def linear_terms(explained: ExplainedCell) -> TermList:
 
 
 def _matrix_sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
-    """Return the sizes of the input and output of a block's matrix; None in a model's layer."""
+    """Return the sizes of the input and output of a block's matrix, or None in a model's layer."""
     if not stage.parameters:
         return None
     made, read = spec.block_parameter_shapes[f"{stage.parameters[0]}.weight"]

@@ -632,7 +632,7 @@ class BoardArranger:
 
 
 def shared_notes(column: tuple[Heatmap, ...]) -> tuple[str, ...]:
-    """Return the notes shared by all panels of a column; none for panels of layers."""
+    """Return the notes shared by all panels of a column, or none for panels of layers."""
     first = column[0]
     is_alike = all(one.notes == first.notes for one in column)
     return first.notes if is_alike and first.layer is None else ()

@@ -339,7 +339,7 @@ class BoardCanvas(CellScrollArea):
 
     @property
     def _page_height(self) -> float | None:
-        """Height of a page of heads; None for a board without pages."""
+        """Height of a page of heads, or None for a board without pages."""
         return self.board_layout.placed_panels.page if self.board_layout.placed_panels else None
 
     def turn_page(self, pages: int) -> None:
@@ -626,7 +626,7 @@ class BoardView(BoardCanvas):
 
     @property
     def description(self) -> str:
-        """Description of the weight or the token under the pointer (HTML); empty otherwise."""
+        """Description of the weight or the token under the pointer (HTML), if there is one."""
         flow, place = self.board_layout.flow, self._marked_place
         if flow is None or place is None:
             return ""
@@ -649,7 +649,7 @@ class BoardView(BoardCanvas):
             return
         target = self._flow_target(event.position())
         self._is_dragging = False
-        if target and target.column is not None:  # dragging seeks, clicking enlarges
+        if target and target.column is not None:  # dragging seeks, and clicking enlarges
             self._scrub = target, event.position()
             return
         if target:
@@ -664,7 +664,7 @@ class BoardView(BoardCanvas):
             return
         slot = self.slot_at(event.position())
         self._report_leading(slot)
-        if slot and slot.heatmap.is_zoomed:  # dragging pans, clicking pins
+        if slot and slot.heatmap.is_zoomed:  # dragging pans, and clicking pins
             self._grip = (slot, event.position(), event.position())
         else:
             self.cellClicked.emit(self.cell_at(event.position()))

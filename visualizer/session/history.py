@@ -212,11 +212,11 @@ class DocumentHistory:
         return bool(self.changes.future)
 
     def undo_description(self, document: Document) -> str:
-        """Describe the change that undo reverts; empty if it has no short name."""
+        """Describe the change that undo reverts; an unnamed change gives an empty string."""
         past = self.changes.past
         return self._undo_description.describe(past[-1], document) if past else ""
 
     def redo_description(self, document: Document) -> str:
-        """Describe the change that redo restores; empty if it has no short name."""
+        """Describe the change that redo restores; an unnamed change gives an empty string."""
         future = self.changes.future
         return self._redo_description.describe(document, future[-1]) if future else ""

@@ -111,7 +111,7 @@ def _check_device(device: Device, dtype: Dtype) -> None:
 
 
 def estimate_disk_reading(path: Path, device: Device, dtype: Dtype) -> DiskReadingEstimate | None:
-    """Estimate the cost of streaming a model from disk; None if this is unnecessary or impossible.
+    """Estimate the cost of streaming a model from disk, or return None if it is not streamed.
 
     Raises
     ------

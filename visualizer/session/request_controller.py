@@ -43,12 +43,12 @@ class RequestController(QObject):
         super().__init__(parent)
         self.worker = NewestRequestWorker(self, on_idle)
         self.progress: ReadingProgress | None = None
-        """Progress of the model in the last request; None if the request has reported none."""
+        """Progress of the model in the last request, or None if the request has reported none."""
         self._presenter = presenter
         self._request: Callable[[], object] | None = None
         """The last request to the worker."""
         self._refining: tuple[Run | None, View] | None = None
-        """Run and view that the worker is refining; None during any other request."""
+        """Run and view that the worker is refining, or None during any other request."""
         self._failed_refinement: tuple[Run | None, View] | None = None
         """Run and view that are no longer refined because their refinement failed."""
         self.is_refinement_delayed = self._is_covered = False

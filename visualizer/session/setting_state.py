@@ -23,7 +23,7 @@ class SettingState(Struct, frozen=True):
     is_enabled: bool
     problem: Problem | None
     remedy_text: str = ""
-    """Description of the remedy for the problem; empty if there is none."""
+    """Description of the remedy for the problem, or an empty string if there is none."""
     has_effect: bool = True
     """Whether the setting would have an effect if it were not locked."""
 

@@ -141,7 +141,7 @@ class Timeline(Struct, frozen=True, dict=True):
         return 1 if self.grain is StepSize.STAGE else rows * columns
 
     def place(self, position: int) -> PlaybackPosition | None:
-        """Return the playback position of a step; None after the last step."""
+        """Return the playback position of a step, or None after the last step."""
         if position >= len(self):
             return None
         starts = self.starts

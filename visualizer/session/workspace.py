@@ -360,7 +360,7 @@ class Workspace(QObject):
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot to export; None before the first run."""
+        """The snapshot to export, or None before the first run."""
         if self.run is None or self.computed is None:
             return None
         return Snapshot(self.computed, self.view, self.run)

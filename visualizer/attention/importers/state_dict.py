@@ -237,7 +237,7 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
 
 
 def _read_block(module: StateDictModule) -> dict[str, Any]:
-    """Return the spec fields of a block if all its layers are present; otherwise an empty dict."""
+    """Return the spec fields of a block if all its layers are present, otherwise an empty dict."""
     names = [f"{layer}{kind}" for layer in BLOCK_LAYERS for kind in (".weight", BIAS_SUFFIX)]
     if not all(name in module.parts for name in names):
         return {}
@@ -308,7 +308,7 @@ def _fitting_heads(base: AttentionSpec, d_out: int) -> int:
 
 
 def _group_count(columns: int, d_out: int, heads: int) -> int:
-    """Derive the number of key-value heads from the columns of the keys; 0 for one per head."""
+    """Derive the number of key-value heads, or 0 for one per head, from the columns of the keys."""
     return columns * heads // d_out if 0 < columns < d_out else 0
 
 
