@@ -310,8 +310,8 @@ def test_the_first_stop_does_not_end_if_steps_would_be_lost(
     client.wait("not_ended")
     stays = client.until("paused").values
     assert not stays["is_saved"]
-    assert "No space left on device. Training was not stopped" in stays["notice"]
-    assert "could only resume from step 0. Free disk space and stop" in stays["notice"]
+    assert "No space left on device. The run stays open" in stays["notice"]
+    assert "could only be resumed from step 0. Free disk space and stop" in stays["notice"]
     monkeypatch.undo()
     client.send("stop")
     stopped = client.until("stopped").values

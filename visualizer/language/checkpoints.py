@@ -181,9 +181,9 @@ def _parse_header(file_metadata: dict[str, str]) -> tuple[dict[str, Any], int, T
 
 
 def _max_steps(run: object, training: Trainer) -> int:
-    """Return the run's total number of steps; raise `ValueError` if the settings are different.
+    """Return the run's total number of steps; raise `ValueError` if other settings differ.
 
-    If the program ended while the run was being extended, its two files contain different numbers.
+    If the program ended while the run was being extended, the two files contain different numbers.
     """
     written, own = metadata_from_json(run).settings, training.settings
     if replace(written, steps=own.steps) != own:

@@ -47,7 +47,7 @@ class ProcessCommand(IntEnum):
 
 
 class LostProcessError(Exception):
-    """The connection to another training process was lost."""
+    """Raised when the connection to another training process is lost."""
 
 
 class DistributedProcessGroup:
@@ -71,7 +71,7 @@ class DistributedProcessGroup:
             sentence = f"The training processes could not connect to each other: {reason}."
             raise InputError("processes", f"{sentence} Start them with torchrun.") from error
         self.signal_status = 0
-        """Exit status that a signal to any process requested, shared by all processes; or 0."""
+        """Exit status that a signal to any process requested, or 0; shared by all processes."""
         self._own_signal_status = 0
         self._is_disconnected = False
 
@@ -164,7 +164,7 @@ class DistributedProcessGroup:
             yield
 
     def next_order(self) -> tuple[ProcessCommand, int, int]:
-        """Wait for the first process's order.
+        """Wait for the next order that the first process broadcasts.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class DistributedProcessGroup:
 
     @contextmanager
     def communication(self) -> Iterator[None]:
-        """Context for communication with the other processes, which cannot continue after an error.
+        """Context for communication with the other processes; an error ends all communication.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class DistributedProcessGroup:
         self._is_disconnected = False
 
     def send_bytes(self, content: bytes) -> None:
-        """Send bytes from the first process to all others, which already know their number."""
+        """Send bytes from the first process to all others, which already know the byte count."""
         distributed.broadcast(torch.frombuffer(bytearray(content), dtype=torch.uint8), 0)
 
     def receive_bytes(self, size: int) -> bytes:

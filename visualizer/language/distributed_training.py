@@ -79,7 +79,7 @@ def follow_orders(group: DistributedProcessGroup) -> int:
 
 
 def _join_training(group: DistributedProcessGroup, content: bytes) -> Trainer | None:
-    """Return a trainer restored from a checkpoint; None if any process failed to create one."""
+    """Return a trainer restored from a checkpoint, or None if any process failed to create one."""
     training, sentence = None, ""
     try:
         training = _restore_trainer(group, content)

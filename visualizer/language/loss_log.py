@@ -153,7 +153,7 @@ class LossLog:
         return rows
 
     def _read_content(self) -> tuple[bytes, bool]:
-        """Return the file's content, and whether it must be replaced: it has other hard links."""
+        """Return the file's content, and whether other hard links require replacing the file."""
         try:
             with self.place.open(MAX_FILE_BYTES) as file:
                 return file.read(MAX_FILE_BYTES), os.fstat(file.fileno()).st_nlink > 1

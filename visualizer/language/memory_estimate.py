@@ -226,7 +226,7 @@ def _largest_fitting(
     room: float,
     step: int,
 ) -> int:
-    """Return the largest multiple of `step` for which the memory suffices; 0 if there is none."""
+    """Return the largest multiple of `step` for which the memory suffices, or 0 if none exists."""
     multiples = range(step, getattr(settings, name) + 1, step)
     return step * bisect_right(
         multiples, room, key=lambda value: needed(replace(settings, **{name: value}))

@@ -42,7 +42,7 @@ class OpenRun:
     is_held : bool
         Whether to acquire the lock immediately; for a new run, this is always done.
     sharing : BatchSharing
-        The numbers of processes that will share each batch, for the check of the free memory.
+        The numbers of processes that will share each batch, for checking the free memory.
 
     Raises
     ------
@@ -86,7 +86,7 @@ class OpenRun:
 
     @property
     def is_locked(self) -> bool:
-        """Whether this program holds the lock, so that it may write to the folder."""
+        """Whether this program holds the lock and may therefore write to the folder."""
         return self._lock is not None
 
     def acquire_lock(self, *, is_ordered: bool = False) -> None:

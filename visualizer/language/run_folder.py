@@ -80,7 +80,7 @@ class RunMetadata(Struct, frozen=True):
     sample : str
         Beginning of the text.
     fingerprint : str
-        Digest of the text, which is used to detect changes.
+        Digest of the text, used to detect changes.
     notices : tuple of str
         Notices about the text, each a complete sentence.
     """
@@ -105,7 +105,7 @@ MAX_PROBE_CHARACTERS, MAX_PROBE_WORDS = 32, 12
 
 
 def choose_probe_text(sample: str, settings: TrainingSettings) -> str:
-    """Return the default probe: a beginning of the training text that is read at a glance."""
+    """Return the default probe: a beginning of the training text that can be read at a glance."""
     line = next((line for line in sample.splitlines() if line.strip()), "")
     tokenizer = settings.source.effective_tokenizer
     most = MAX_PROBE_WORDS if tokenizer is TokenizerKind.WORDS else MAX_PROBE_CHARACTERS
@@ -141,7 +141,7 @@ def metadata_from_json(values: object) -> RunMetadata:
 
 
 def _validity_checks(metadata: RunMetadata) -> Iterator[tuple[bool, str]]:
-    """Yield, for each condition on a run's metadata, whether it is met and the problem if not."""
+    """Yield whether each condition on a run's metadata is met, and the problem if it is not."""
     tokens = metadata.tokens
     yield len(tokens) > 0, "no tokens"
     if repeated := next((token for token, count in Counter(tokens).items() if count > 1), None):
@@ -203,7 +203,7 @@ class RunFolder(Struct, frozen=True):
         return self._root.file("checkpoint.safetensors")
 
     def largest_weights(self) -> LinkSafeFile | None:
-        """Return the largest checkpoint or snapshot file; None if there is none."""
+        """Return the largest checkpoint or snapshot file, or None if there is none."""
         files = [self.checkpoint, *map(self.snapshot, self.snapshots())]
         sizes: dict[int, LinkSafeFile] = {}
         for file in files:
@@ -229,7 +229,7 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def lock(self) -> LinkSafeFile:
-        """The file that the program that trains the run locks."""
+        """The file that is locked by the program that trains the run."""
         return self._root.file("lock")
 
     @property

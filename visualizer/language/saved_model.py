@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from visualizer.language.tokenizers import Vocabulary
 
 AttentionState = dict[str, torch.Tensor]
-"""The parameters of an attention module, by their names in its ``state_dict``."""
+"""The parameters of an attention module, keyed by their names in its ``state_dict``."""
 
 
 class SavedModel(Struct, frozen=True, eq=False):
@@ -101,7 +101,7 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
     ----------
     prompt : str
         The beginning of the text. If it is empty, generation starts with the first token of the
-        training text, which is counted as one of the tokens.
+        training text, which counts towards ``tokens``.
     tokens : int
         Number of tokens to add to the prompt.
 
@@ -123,7 +123,7 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
 def iterate_tokens(
     model: LanguageModel, vocabulary: Vocabulary, prompt: str, sampling: Sampling, seed: int
 ) -> Iterator[str]:
-    """Yield sampled tokens without end; with the same seed, the lab samples the same ones.
+    """Yield sampled tokens indefinitely; with the same seed, the lab samples the same ones.
 
     Raises
     ------

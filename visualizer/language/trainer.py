@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class WholeBatchDropout(TorchFunctionMode):
-    """Context in which dropout samples masks for a whole batch, and uses those of some rows.
+    """Context in which dropout samples masks for a whole batch and uses only those of some rows.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self, split: CorpusSplit, batches: int) -> float:
-        """Return the mean loss of random but always equal batches, in nats per token."""
+        """Return the mean loss of random batches that are always the same, in nats per token."""
         number = [*CorpusSplit].index(split)
         # The seed is never [seed, 0], which would draw the same numbers as the seed itself: the
         # first training batches.

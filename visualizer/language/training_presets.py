@@ -75,7 +75,8 @@ PRESETS = (
     TrainingPreset(
         "world-bigram",
         "Generated stories: bigram",
-        "An embedding and a projection only: the loss falls to the bigram baseline, but not below.",
+        "An embedding and a projection only: the loss falls to the bigram baseline, but not below "
+        "it.",
         replace(_WORLD_SETTINGS, model=ModelKind.BIGRAM, rate=1e-2, steps=1_000),
     ),
     TrainingPreset(
@@ -118,8 +119,8 @@ PRESETS = (
     TrainingPreset(
         "notes-transformer",
         "Lecture notes: your text, transformer",
-        "Three blocks with one head, no output projection and no final norm: the initial loss is "
-        f"about 4.65; {_REPORTED} 1.65 to 1.75 on {_TEXT}.",
+        "Three blocks with one head each, without output projections or a final norm: the initial "
+        f"loss is about 4.65; {_REPORTED} 1.65 to 1.75 on {_TEXT}.",
         replace(_NOTES_SETTINGS, model=ModelKind.NOTES, heads=1, layers=3, steps=10_000),
     ),
 )

@@ -33,7 +33,7 @@ class TrainingSpeed:
         return (after - before) / (end - start) if end > start else None
 
     def estimate_seconds(self, tokens: int) -> float | None:
-        """Return the estimated time for the given number of tokens; None if it is unknown."""
+        """Return the estimated time for the given number of tokens, or None if it is unknown."""
         pace = self.tokens_per_second
         return tokens / pace if pace else None
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import CorpusSource, TrainingSettings
 
 INTERPOLATION_STRENGTHS = tuple(float(2**power) for power in range(-4, 17))
-"""Interpolation strengths to try: the number of pairs for which the unigram frequencies count."""
+"""Interpolation strengths to try, which are pseudo-counts of the unigram frequencies."""
 MAX_PAIR_TABLE_CELLS = 10**7
-"""Maximum number of cells in a table of all pairs; a larger one could exceed the text's size."""
+"""Maximum number of cells in a table of all pairs; a larger table could be larger than the text."""
 
 
 def unigram_loss(corpus: Corpus) -> float:
@@ -115,8 +115,7 @@ def _next_tokens(part: np.ndarray) -> np.ndarray:
 SNAPSHOT_GROWTH = 1.08
 """Ratio of the steps of consecutive snapshots, which are evenly spaced on a log axis."""
 MAX_SNAPSHOT_BYTES = 512 * 2**20
-"""Maximum total size, in bytes, of the snapshots of a run; beyond it, every other one is removed.
-"""
+"""Maximum total size, in bytes, of the snapshots of a run; above it, every other one is removed."""
 
 
 def is_first_in_interval(step: int, growth: float) -> bool:
@@ -165,15 +164,15 @@ def changed_text_message(source: CorpusSource) -> str:
 
 
 VALIDATION_INTERVAL_STEPS, VALIDATION_GROWTH = 100, 1.3
-"""Interval between validations, in steps, and the ratio of consecutive validation steps before its
-end.
+"""Interval between validations, in steps, and the ratio of consecutive validation steps during the
+first interval.
 """
 VALIDATION_TOKENS = 8_192
 """Approximate number of tokens per validation; the validation after the last step uses more."""
 CHECKPOINT_INTERVAL_S = 5.0
 """Maximum age of the checkpoint during training, in seconds, unless writing takes a long time."""
 CHECKPOINT_TIME_FACTOR = 20
-"""Maximum age of the checkpoint as a multiple of the time it takes to write, if that is longer."""
+"""Maximum age of the checkpoint as a multiple of the time that writing it takes, if longer."""
 DIVERGENCE_PATIENCE_STEPS = 20
 DIVERGENCE_FACTOR = 1.5
 """Training has diverged if the loss exceeds this multiple of the first loss for
@@ -181,11 +180,11 @@ DIVERGENCE_FACTOR = 1.5
 """
 SAMPLE_CHARACTERS = 600
 RETRY_NOTICE = "Training continues, and saving will be retried."
-FINAL_RETRY_NOTICE = "Free disk space before you close the run; saving is then retried once."
+FINAL_RETRY_NOTICE = "Free disk space before you close the run; closing it retries saving once."
 
 
 class DivergedError(Exception):
-    """Raised when training has diverged and the model was restored to a snapshot."""
+    """Raised when training has diverged and the model has been restored to a snapshot."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)

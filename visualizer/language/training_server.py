@@ -147,8 +147,9 @@ class TrainingServer:
             return
         step = self._resume_step()
         self._save_if_needed(
-            f"Training was not stopped because it could only resume from step {step:,}. Free disk "
-            "space and stop again; the second time, training stops even if saving fails."
+            "The run stays open: if it were stopped now, it could only be resumed from step "
+            f"{step:,}. Free disk space and stop again; the second time, training stops even if "
+            "saving fails."
         )
         running = self.opened.running if self.opened else None
         if running is None or running.is_saved:
@@ -253,7 +254,7 @@ class TrainingServer:
             self.check_stop_request()
 
     def check_stop_request(self) -> None:
-        """Write a checkpoint and stop if another program waits for the run that this process holds.
+        """Write a checkpoint and stop if another program is waiting for the run of this process.
 
         The other program continues training, unless training was paused.
         """
@@ -359,7 +360,7 @@ _HANDLERS: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
 
 
 def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
-    """Return the current or last saved model, or None if there is none, and its step."""
+    """Return the current or last saved model and its step; without a model, None and 0."""
     if opened.running or opened.snapshots():
         return opened.model_at(None)
     if opened.folder.checkpoint.exists():

@@ -26,16 +26,16 @@ MAX_HEADER_BYTES = 2**28
 
 
 class Message(Struct, frozen=True, eq=False):
-    """A message, which contains JSON values and arrays.
+    """A message that contains JSON values and arrays.
 
     Parameters
     ----------
     kind : str
         Kind of the message.
     values : dict
-        JSON values by name.
+        JSON values, keyed by name.
     arrays : dict of str to numpy.ndarray
-        Arrays by name; those of a received message are read-only.
+        Arrays, keyed by name; those of a received message are read-only.
     """
 
     kind: str
@@ -60,8 +60,8 @@ class MessageUnpacker:
         self._offset = 0
         """Offset of the next message in the buffer."""
         self._header: MessageHeader | None = None
-        """The next message's header, kept once it is complete: a long message has hundreds of
-        pieces.
+        """The next message's header, kept once it is complete: a long message arrives in
+        hundreds of pieces.
         """
 
     def feed(self, piece: bytes) -> Iterator[Message]:

@@ -1,4 +1,4 @@
-"""Encodes in seconds long texts that `tokenize` would need minutes to split.
+"""Encodes long texts in seconds; `tokenize` would take minutes to split them.
 
 The text is split into pieces at positions that are always token boundaries. With character tokens,
 characters that never join with a neighbour are separate tokens, and only the others are split by
