@@ -1,4 +1,4 @@
-"""Collapsing of the parts of the lab's window."""
+"""Controls which parts of the lab's window are collapsed."""
 
 from __future__ import annotations
 

@@ -185,10 +185,13 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
 # fmt: on
 
 WIDGET_SHORTCUTS = (
-    ("Move between cells, open the layer", "arrow keys, Enter in the heatmaps"),
+    ("Move between cells, or open the layer", "arrow keys, Enter in the heatmaps"),
     ("Unpin the cell", "Esc"),
     ("Move through the snapshots", "arrow keys, Page Up and Down, Home, End in the slider"),
-    ("Show or hide the losses of a run in the plot, open the run", "Space, Enter in the run list"),
+    (
+        "Show or hide the losses of a run in the plot, or open the run",
+        "Space, Enter in the run list",
+    ),
 )
 """Keys that widgets handle themselves, without a command."""
 

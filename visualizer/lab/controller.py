@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class LabStateController(QObject):
-    """Holds the state of the lab, with one method per intent, and reports each change of it.
+    """Holds the state of the lab, with one method per intent, and reports each change.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class LabStateController(QObject):
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether closing the run would lose steps, unless a checkpoint can still be written."""
+        """Whether closing the run would lose steps if no further checkpoint can be written."""
         return self.training is not None and self.run is not None and not self.run.is_saved
 
     @property
@@ -282,7 +282,7 @@ class LabStateController(QObject):
     # ------------------------------------------------------------------ messages of the training
 
     def ask(self, kind: str, reply: Callable[[Message], object], **values: Any) -> None:
-        """Send a request to the run's model; if the process has ended, it is restarted.
+        """Send a request to the run's model; restart the process if it has ended.
 
         Parameters
         ----------

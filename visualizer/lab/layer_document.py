@@ -27,7 +27,7 @@ def create_layer_document(
     cell: tuple[int, int] | None = None,
     run: str = "",
 ) -> SavedDocument:
-    """Create a document that shows one head from a training process's response to "layer".
+    """Create a document that shows one head, from a training process's response to "layer".
 
     Its text consists of the tokens of the probe; its vectors and weights are those of the model.
 

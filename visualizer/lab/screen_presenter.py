@@ -23,7 +23,7 @@ MAIN_BUTTON_TEXTS = {
     RunPhase.STOPPED: "Resume",
     RunPhase.FAILED: "Reopen",
 }
-"""Text of the main button by phase; in all other phases, it is `START_LABEL`."""
+"""Texts of the main button, keyed by phase; in all other phases, the text is `START_LABEL`."""
 START_LABEL = "Start"
 ALL_MAIN_BUTTON_TEXTS = (START_LABEL, *dict.fromkeys(MAIN_BUTTON_TEXTS.values()))
 """All texts of the main button."""
@@ -90,7 +90,7 @@ def present_lab(
     sample: str,
     broken: RunFailure | None = None,
 ) -> LabScreen:
-    """Present the open run; without one, the settings and the reason why a start has failed."""
+    """Present the open run or, without one, the settings and the reason why a start has failed."""
     if run is None:
         setup = present_settings(draft, refused, sample)
         line = "Press Start to train the model."

@@ -96,7 +96,7 @@ class TrainingViewsController(QObject):
         self._shown_generation: tuple[GenerationTree, bool, bool, int, bool, Theme] | None = None
         self._folder: Path | None = None
         self._opening_count = 0
-        """Number of requests to open a layer; only the last one is handled."""
+        """Number of requests to open a layer; only the newest request is handled."""
 
     @property
     def has_layers(self) -> bool:
@@ -208,7 +208,7 @@ class TrainingViewsController(QObject):
         self.changed.emit()
 
     def set_max_cells(self, room: int) -> None:
-        """Set the number of cells that fit along a panel; larger matrices are pooled to it."""
+        """Set the number of cells that fit along a panel side; larger matrices are pooled."""
         if room != self._max_cells:
             self._max_cells = room
             self.changed.emit()
@@ -220,7 +220,7 @@ class TrainingViewsController(QObject):
         self.changed.emit()
 
     def open_layer(self) -> None:
-        """Open the layer and head of the pinned or hovered cell; without one, the first head."""
+        """Open the layer and head of the pinned or hovered cell or, without one, the first head."""
         places = (place for place, _ in self._pointed_cells())
         self.open_layer_of(*next(places, (0, 0)))
 

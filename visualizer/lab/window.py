@@ -72,7 +72,7 @@ class LabWindow(QMainWindow):
     layerOpened = Signal(object)
     """Emitted with the `SavedDocument` of a layer to open in a separate window."""
     modelRequested = Signal(object, str)
-    """Emitted with the path of a model to open in the visualizer, and the probe."""
+    """Emitted with the path of a model to open in the visualizer, and with the probe."""
 
     def __init__(
         self, command: Sequence[str] = TRAINING_COMMAND, settings_pane: SettingsPane | None = None
@@ -280,7 +280,7 @@ class LabWindow(QMainWindow):
         self.lab.train_more(self.training_bar.more_steps_box.value())
 
     def open_model(self) -> None:
-        """Request that the model of the selected step is opened in the visualizer."""
+        """Request that the model of the selected step be opened in the visualizer."""
         run, view = self.lab.run, self.lab.view
         if run:
             snapshot = view.step is not None and RunFolder(run.folder).snapshot(view.step).path

@@ -247,12 +247,12 @@ class LabCellPointer(Struct, frozen=True):
         return replace(self, pinned=None if cell == self.pinned else cell)
 
     def move_pin(self, board: Board, down: int, right: int) -> LabCellPointer:
-        """Move the pin, also into the next layer or head; without a pin, pin the first cell."""
+        """Move the pin, possibly into the next layer or head; without a pin, pin the first cell."""
         return LabCellPointer(pinned=move_cursor(board, self.pinned, down, right))
 
 
 def create_cell_cursor(result: ProbeResult, board: Board, pointing: LabCellPointer) -> CellCursor:
-    """Return the cursor for all panels; cells that the current text does not have are left out."""
+    """Return the cursor for all panels; cells that the current text does not have are omitted."""
     hovered, pinned = (
         strongest_cell(result, board, cell) if cell and _panel_of(board, cell) else None
         for cell in (pointing.hovered, pointing.pinned)
@@ -262,7 +262,7 @@ def create_cell_cursor(result: ProbeResult, board: Board, pointing: LabCellPoint
 
 
 def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
-    """Return the panel that contains a cell; None if no panel contains it."""
+    """Return the panel that contains a cell, or None if no panel contains it."""
     row, column = cell.place[-2:]
     return next(
         (
@@ -298,7 +298,7 @@ def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
 
 
 def describe_cell(result: ProbeResult, board: Board, cell: Cell) -> str:
-    """Describe how much a query attends to a key; empty if the cell does not exist."""
+    """Describe how much a query attends to a key; return "" if the cell does not exist."""
     panel = _panel_of(board, cell)
     if panel is None or result.weights is None:
         return ""

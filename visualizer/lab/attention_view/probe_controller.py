@@ -85,7 +85,7 @@ class ProbeController(QObject):
 
     @property
     def previous_text(self) -> str:
-        """The text of the result that is still shown although the probe has changed; else empty."""
+        """The text of the result that is still shown although the probe has changed, or ""."""
         run, probe = self._lab.run, self._lab.view.probe
         is_left = bool(probe) and self.result is not None and self.text != probe
         return self.text if is_left and run and (self.refused or not run.is_open) else ""

@@ -95,6 +95,6 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
         return (int(layer), int(head)) if is_clear else None
 
     def score(self, layer: int, head: int) -> float | None:
-        """Return the mean weight of a head on the target keys; None if it is unknown."""
+        """Return the mean weight of a head on the target keys, or None if it is unknown."""
         score = np.nan if self.partner_weights is None else float(self.partner_weights[layer, head])
         return None if np.isnan(score) else score

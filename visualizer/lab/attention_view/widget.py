@@ -86,7 +86,7 @@ class LayerBoard(BoardView):
     """The heatmaps of all layers and heads; a double click or the Enter key opens a layer."""
 
     layerRequested = Signal(int, int)
-    """Carries the layer and the head, both counted from 0."""
+    """Emitted with the layer and the head to open, both counted from 0."""
 
     def __init__(self) -> None:
         super().__init__()

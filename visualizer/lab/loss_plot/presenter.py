@@ -158,7 +158,7 @@ def choose_step_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
 def choose_loss_axis(
     lines: Sequence[LossLine], references: Sequence[ReferenceLoss], scale: AxisScale
 ) -> tuple[PlotAxis, tuple[str, ...]]:
-    """Choose the axis of the losses, and return it with notices about losses outside of it."""
+    """Choose the axis of the losses, and return it with notices about losses outside its limits."""
     found = [_finite_range(line.values) for line in lines] + [
         (one.loss, one.loss) for one in references
     ]
@@ -178,7 +178,7 @@ def choose_loss_axis(
 
 
 def _finite_range(values: np.ndarray) -> tuple[float, float] | None:
-    """Return the smallest and the largest finite number; None if there are none."""
+    """Return the smallest and the largest finite number, or None if there are none."""
     least, most = float(values.min()), float(values.max())
     if not math.isfinite(least + most):
         values = values[np.isfinite(values)]
@@ -241,7 +241,7 @@ class PlotReadout(Struct, frozen=True):
 
 
 def read_step(plot: LossPlot, step: float) -> PlotReadout:
-    """Return the value of every line at its nearest step, which is named if it differs."""
+    """Return the value of every line at its nearest step; if this step differs, name it."""
     at = round(min(max(step, plot.x.low), plot.x.high))
     is_one_run = len({line.name for line in plot.lines}) == 1
     shown = [
@@ -271,7 +271,7 @@ def _format_value(line: LossLine, step: int) -> str:
 
 
 def _index_of_lowest(values: np.ndarray) -> int | None:
-    """Return the index of the smallest finite number; None if there is none."""
+    """Return the index of the smallest finite number, or None if there is none."""
     least = values.min()  # NaN if any value is NaN
     if not np.isfinite(least):
         least = np.where(np.isfinite(values), values, np.inf).min()

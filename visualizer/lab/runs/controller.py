@@ -55,7 +55,7 @@ def ask_stop_training(
 
 
 def ask_close_run(window: QWidget, name: str, lost: str, close: Callable[[], object]) -> None:
-    """Ask whether to close a run if steps may be lost, which ``lost`` describes."""
+    """Ask whether to close a run although steps may be lost; ``lost`` describes them."""
     _close_dialogs(window, "losing")
     box = create_message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
     _open_dialog(box, "C&lose anyway", close)

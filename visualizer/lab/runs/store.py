@@ -133,7 +133,7 @@ def store_probe(folder: Path, text: str) -> None:
 
 
 def stored_probe(folder: Path) -> str:
-    """Return the last probe of a run; empty if it is missing or invalid."""
+    """Return the last probe of a run, or "" if it is missing or invalid."""
     try:
         return RunFolder(folder).probe.read_bytes(MAX_PROBE_BYTES).decode()
     except (OSError, UnicodeDecodeError):

@@ -81,7 +81,7 @@ def _read_sample(settings: TrainingSettings) -> tuple[TrainingSettings, str | In
 
 
 def read_text_sample(settings: TrainingSettings) -> str:
-    """Return the beginning of the text; empty if the settings are invalid.
+    """Return the beginning of the text, or "" if the settings are invalid.
 
     Raises
     ------

@@ -102,7 +102,7 @@ def present_snapshots(
     selected : int or None
         The selected step, or the nearest one if it is no longer saved; None for the current model.
     training, validation : MeasuredLoss or None
-        The losses at the selected step, or the last ones before it; None if they are unknown.
+        The losses at the selected step, or the last losses before it; None if unknown.
     is_waiting : bool
         Whether the result of the selected step is pending.
     """

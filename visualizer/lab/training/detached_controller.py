@@ -35,13 +35,13 @@ POLL_MS = 200
 MAX_ORDERS_BYTES = 2**20
 """Maximum size of the file with the orders, in bytes."""
 MAX_START_S = 60.0
-"""Maximum time, in seconds, until a started process locks its run; it first imports torch."""
+"""Maximum time, in seconds, until a new process, which first imports torch, locks its run."""
 _pending_orders: set[Path] = set()
 """Folders of runs that will continue in the background once the processes of their windows end."""
 
 
 def write_orders(folder: Path) -> None:
-    """Write the orders for a background training; from then on, the run is considered training.
+    """Write the orders for background training; from then on, the run is considered in training.
 
     The background process reads its orders from a file, because no window sends them.
 
@@ -65,7 +65,7 @@ def write_orders(folder: Path) -> None:
 
 
 def mark_order_pending(folder: Path) -> None:
-    """Mark a run to continue later, because its process is still starting and removes orders."""
+    """Mark a run to continue later: its process is still starting and would remove the orders."""
     _pending_orders.add(folder)
 
 
@@ -133,7 +133,7 @@ def withdraw_order(folder: Path) -> None:
 
 
 def is_training(folder: Path) -> bool:
-    """Return whether a process trains a run or is about to; this check writes nothing."""
+    """Return whether a process is training a run or is about to; this check writes nothing."""
     return folder in _pending_orders or _has_orders(folder) or _is_held(folder)
 
 

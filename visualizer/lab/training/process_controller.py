@@ -153,7 +153,7 @@ class TrainingProcess(QObject):
         self._read_messages()
         self._append_details()
         is_well = status is QProcess.ExitStatus.NormalExit and code == 0
-        # After it has opened a run, a process can also be asked to exit by another window.
+        # Once a process has opened a run, another window can also ask the process to exit.
         if is_well and (self._is_end_expected or self.has_opened):
             self._emit_ended(None)
             return

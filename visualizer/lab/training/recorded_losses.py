@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class GrowingBuffer:
-    """A buffer with spare capacity, of which several `GrowingArray` objects show parts.
+    """A buffer with spare capacity; several `GrowingArray` objects can be views of its parts.
 
-    Parts that are shown are never overwritten.
+    Parts that have views are never overwritten.
     """
 
     __slots__ = ("array", "used")
@@ -194,7 +194,7 @@ class LossHistory(Struct, frozen=True, eq=False):
 def _append_columns(
     before: tuple[GrowingArray, ...], added: tuple[ArrayLike, ...]
 ) -> tuple[tuple[GrowingArray, ...], bool]:
-    """Append columns, first the steps; also return whether no existing row was replaced."""
+    """Append columns, with the steps first; also return whether no existing row was replaced."""
     columns = [np.asarray(column).reshape(-1) for column in added]
     steps, kept = before[0].values, len(before[0])
     if len({len(column) for column in columns}) != 1:

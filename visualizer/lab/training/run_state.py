@@ -181,7 +181,7 @@ def apply_progress(run: RunState, message: Message) -> RunState:
 
 
 def add_resume_step(failure: RunFailure, step: int | None) -> RunFailure:
-    """Add to a failure the step from which the run resumes; None if the step cannot be read."""
+    """Add the step from which the run resumes to a failure; None stands for an unreadable step."""
     if step is None:
         then = "The checkpoint cannot be read."
     elif step:

@@ -124,7 +124,7 @@ def create_training_film(
     now : int
         Number of completed steps.
     losses : mapping
-        The losses by step, if they are known.
+        The losses, keyed by step, if they are known.
 
     Raises
     ------
