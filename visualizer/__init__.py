@@ -51,7 +51,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of the notebook API when it is first used; the program does not need it."""
+    """Import a name of the notebook API when it is first used; the program itself needs none."""
     if name not in __all__:
         raise AttributeError(f"module 'visualizer' has no attribute {name!r}")
     from importlib import import_module

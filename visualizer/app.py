@@ -64,7 +64,7 @@ SCREEN_ERROR = (
     "To write a file without a display, use --export."
 )
 TRANSIENT_CLIPBOARD_PLATFORMS = frozenset({"eglfs", "linuxfb", "minimal", "offscreen", "vnc"})
-"""Names of Qt platforms on which the clipboard ends with the program."""
+"""Names of Qt platforms on which the clipboard contents are lost when the program exits."""
 __all__ = ["compute", "main", "make_application", "open_window"]
 NAME = "Attention Visualizer"
 DESKTOP_ENTRY_NAME = "attention-visualizer"
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as refused:  # standard output cannot be written
         print_message(refused.sentence)
         return 1
-    except KeyboardInterrupt:  # during the reading of text from standard input
+    except KeyboardInterrupt:  # while text is read from standard input
         return SIGNAL_EXIT_STATUS["SIGINT"]
     except Exception as error:
         if not is_out_of_memory(error):
@@ -318,7 +318,7 @@ def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
 
 
 def clear_own_clipboard() -> None:
-    """Clear the clipboard on platforms on which it ends with the program.
+    """Clear the clipboard on platforms on which its contents are lost when the program exits.
 
     Otherwise, Qt would delete the copied data after Python has ended, and crash. On other
     platforms, the system takes over the clipboard.
@@ -335,9 +335,9 @@ def show_bug(
     error: BaseException,
     trace: TracebackType | None,
 ) -> None:
-    """Show an unhandled exception of the GUI thread, which Qt would only print.
+    """Show an unhandled exception in the GUI thread, which Qt would only print.
 
-    Access to numbers that have not arrived from a server yet is not a bug; the user can repeat it.
+    Access to numbers that have not arrived from a server yet is not a bug: the user can try again.
     """
     if isinstance(error, NumbersPendingError):
         if windows.front_window:

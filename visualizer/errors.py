@@ -1,4 +1,4 @@
-"""Errors caused by invalid input, with messages that say what to do. No torch."""
+"""Errors caused by invalid input, with messages that say what to do."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class InputError(ValueError):
 
 
 def missing_error(field: str, name: str, existing: str) -> InputError:
-    """Return the error for a name such as "layer 3" of something that does not exist.
+    """Return the error for something that does not exist, such as "layer 3".
 
     Parameters
     ----------

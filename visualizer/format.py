@@ -29,7 +29,7 @@ def format_short(value: float) -> str:
 
 
 MAX_FORMATTED_PERCENT = 99.9999
-"""Percentage from which a share is shown as 100%, because the remainder is a rounding error."""
+"""Percentage at or above which a share is shown as 100%: the difference is a rounding error."""
 
 
 def format_share(value: float) -> str:
@@ -46,7 +46,7 @@ def format_share(value: float) -> str:
 
 
 def format_size(count: float) -> str:
-    """Format a number of bytes in bytes, KiB, MiB or GiB."""
+    """Format a byte count in bytes, KiB, MiB or GiB."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Optional packages, and messages about those that are missing; imports none of them."""
+"""Optional packages, and messages about those that are missing; no optional package is imported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXTRA_OF_PACKAGE = {
     "keyring": "remote",
     "shtab": "completion",
 }
-"""Extra of this program that installs each package."""
+"""The extra of this program that installs a package, keyed by package."""
 PACKAGE_FIELD = "package"
 """Error field for a package that is not installed."""
 
@@ -25,7 +25,7 @@ def is_installed(package: str) -> bool:
 
 
 def missing_package_message(package: str, feature: str) -> str:
-    """Return a message that says that a feature requires a package and how to install it.
+    """Return a message that a feature requires a package, with the command that installs it.
 
     The command contains double quotation marks, which all shells understand, including those of
     Windows.

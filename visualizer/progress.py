@@ -21,13 +21,13 @@ def context_value(variable: ContextVar[Value], value: Value) -> Iterator[None]:
 
 
 Progress = Callable[[int, int], None]
-"""Callback that receives the completed and the total amount; it raises `CancelledError` to stop the
-work.
+"""Callback that receives the completed and the total amount of work; it raises `CancelledError` to
+stop the work.
 """
 
 
 class CancelledError(Exception):
-    """The work was cancelled, and its partial results are discarded."""
+    """Raised when work is cancelled; its partial results are discarded."""
 
 
 def no_progress(done: int, of: int) -> None:
@@ -38,7 +38,7 @@ _is_stopped: ContextVar[Callable[[], bool]] = ContextVar("is stopped", default=l
 
 
 def cancel_when(is_stopped: Callable[[], bool]) -> AbstractContextManager[None]:
-    """Cancel the work on this thread, within the context, once the function returns True."""
+    """Within the context, cancel the work on this thread once the function returns True."""
     return context_value(_is_stopped, is_stopped)
 
 
@@ -57,10 +57,10 @@ _is_over: ContextVar[Callable[[], bool]] = ContextVar("is over", default=lambda:
 
 
 def abandon_wait_when(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
-    """Abandon all waits on this thread, within the context, once the function returns True.
+    """Within the context, abandon all waits on this thread once the function returns True.
 
-    The result is then no longer needed at all, unlike that of work which is cancelled in favour of
-    other work. Conditions of outer contexts also apply.
+    The result is then no longer needed at all, unlike the result of work that is cancelled in
+    favour of other work. Conditions of outer contexts also apply.
     """
     before = _is_over.get()
     return context_value(_is_over, lambda: is_over() or before())
@@ -76,7 +76,7 @@ _progress: ContextVar[Progress] = ContextVar("progress", default=no_progress)
 
 
 def report_progress_to(progress: Progress) -> AbstractContextManager[None]:
-    """Report the progress of the work on this thread, within the context, to the callback."""
+    """Within the context, report the progress of the work on this thread to the callback."""
     return context_value(_progress, progress)
 
 

@@ -129,11 +129,11 @@ def exclude_from_collection() -> Iterator[None]:
 
 
 SIGNAL_EXIT_STATUS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
-"""Exit status by signal name; SIGHUP (the terminal was closed) does not exist on Windows."""
+"""Exit statuses by name of the signal; SIGHUP (the terminal was closed) is missing on Windows."""
 
 
 class InterruptSignalError(KeyboardInterrupt):
-    """A signal has asked the program to exit."""
+    """Raised when a signal asks the program to exit."""
 
     def __init__(self, status: int) -> None:
         super().__init__()
@@ -196,6 +196,7 @@ def enable_huge_pages() -> None:
     """Make torch allocate large tensors in huge pages if the system supports them.
 
     Call this function before torch is imported. Without huge pages, memory is mapped in pages of 4
-    KiB on the first write: filling a new tensor of 256 MB takes 210 ms, and 85 ms with huge pages.
+    KiB on the first write: filling a new tensor of 256 MB takes 210 ms; with huge pages, it takes
+    85 ms.
     """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

@@ -314,7 +314,7 @@ def test_a_query_must_keep_at_least_one_key(source: ModelSource, model: Model) -
         "cuts",
         "Query 2 of layer 2, head 3 would have no key left. Keep at least one of its edges.",
     )  # fmt: skip
-    with pytest.raises(InputError, match="This text has no query 9 or no key 0"):
+    with pytest.raises(InputError, match="Query 9 or key 0 does not exist"):
         model.cut(TEXT, [(0, 0, 9, 0)])
     with pytest.raises(
         InputError, match=r"factor must be at least -100 and at most 100. It is nan\."

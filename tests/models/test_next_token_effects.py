@@ -113,8 +113,11 @@ def test_patching_from_the_same_text_changes_nothing(model: Model) -> None:
         ({"heads": [(2, 0)], "mean": True}, "Head 0 of layer 2 does not exist."),
         ({"heads": [(0, 4)]}, "Head 4 of layer 0 does not exist."),
         ({"heads": [(0, -1)]}, "Head -1 of layer 0 does not exist."),
-        ({"heads": [3]}, "heads must be a list of (layer, head), such as [(5, 1)]. It is [3]."),
-        ({"heads": 3}, "heads must be a list of (layer, head), such as [(5, 1)]. It is 3."),
+        (
+            {"heads": [3]},
+            "heads must be a list of (layer, head) pairs, such as [(5, 1)]. It is [3].",
+        ),
+        ({"heads": 3}, "heads must be a list of (layer, head) pairs, such as [(5, 1)]. It is 3."),
         ({"heads": [(0, 0)], "most": 0}, "most must be at least 1 and at most 331. It is 0."),
     ],
 )

@@ -273,7 +273,7 @@ class Model:
         for layer, head, query, key in _parse_edges(edges):
             if not (0 <= query < tokens and 0 <= key < tokens):
                 sentence = (
-                    f"This text has no query {query} or no key {key}: it has {tokens} tokens."
+                    f"Query {query} or key {key} does not exist: this text has {tokens} tokens."
                 )
                 raise InputError("edges", sentence)
             cells.setdefault((layer, head), []).append((query, key))
@@ -327,7 +327,7 @@ class Model:
         ------
         InputError
             If the model does not generate text, the outputs of the heads are transformed before
-            they are added to the stream, or ``token`` is not a single token.
+            they are added to the residual stream, or ``token`` is not a single token.
         """
         from visualizer.models.logit_attribution import logit_parts
 
@@ -433,7 +433,7 @@ def _parse_kept_parts(
 
 
 def _parse_heads(heads: Iterable[tuple[int, int]]) -> list[LayerAndHead]:
-    takes = "a list of (layer, head), such as [(5, 1)]"
+    takes = "a list of (layer, head) pairs, such as [(5, 1)]"
     return [
         (layer, head)
         for layer, head in _parse_integer_rows("heads", takes, ("layer", "head"), heads)
@@ -441,7 +441,7 @@ def _parse_heads(heads: Iterable[tuple[int, int]]) -> list[LayerAndHead]:
 
 
 def _parse_edges(edges: Iterable[tuple[int, int, int, int]]) -> list[list[int]]:
-    takes = "a list of (layer, head, query, key), such as [(5, 1, 8, 3)]"
+    takes = "a list of (layer, head, query, key) tuples, such as [(5, 1, 8, 3)]"
     return _parse_integer_rows("edges", takes, ("layer", "head", "query", "key"), edges)
 
 

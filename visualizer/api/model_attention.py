@@ -1,4 +1,4 @@
-"""The attention of a Transformers model, layer by layer, and recording of a model in memory."""
+"""The attention of a Transformers model, layer by layer, and a recorder for models in memory."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class ModelAttention:
         return part_names(self.runs)
 
     def part(self, name: str) -> ModelAttention:
-        """Return the attention of one part, given its name or a unique part of it."""
+        """Return the attention of one part, given the part's name or a unique substring of it."""
         return ModelAttention(find_part_runs(self._require_runs(), validate_string("name", name)))
 
     @property
@@ -246,10 +246,10 @@ class ModelAttention:
         ----------
         order : str
             ``"layer"`` for the order in the model; ``"induction"``, ``"duplicate"``,
-            ``"previous"``, ``"first"`` or ``"own"`` to show the heads with the highest mean weight
-            on these tokens first; ``"sharpest"`` or ``"farthest"`` to show the heads with the
-            lowest entropy or the longest mean distance first; or ``"alike"`` to group similar
-            heads.
+            ``"previous"``, ``"first"`` or ``"own"`` to begin with the heads that have the highest
+            mean weight on these tokens; ``"sharpest"`` or ``"farthest"`` to begin with the heads
+            that have the lowest entropy or the longest mean distance; or ``"alike"`` to group
+            similar heads.
 
         Raises
         ------

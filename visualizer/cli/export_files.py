@@ -37,7 +37,7 @@ SEVERAL_FILES_ERROR = (
 )
 """Error message for `ALL_OPTION` with standard output."""
 MAX_UNESTIMATED_FRAMES = 24
-"""Maximum number of frames without a time estimate, which would take as long as the frames."""
+"""Number of frames up to which estimating the time would take as long as writing the frames."""
 SHORT_TIME_MESSAGE = "less than a minute"
 
 

@@ -1,4 +1,4 @@
-"""Generates text from the command line: ``attention-visualizer generate``. No torch here."""
+"""Generates text from the command line: ``attention-visualizer generate``."""
 
 from __future__ import annotations
 

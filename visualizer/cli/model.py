@@ -1,4 +1,4 @@
-"""Runs a model from the command line: ``attention-visualizer model``. No torch here."""
+"""Runs a model from the command line: ``attention-visualizer model``."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def model_parser() -> option_parser.CommandLineParser:
         "--image",
         type=Path,
         metavar="FILE",
-        help="input image for a vision model, which divides it into patches, instead of a text",
+        help="image to use instead of a text; a vision model divides the image into patches",
     )
     opened.add_argument(
         "--second",
@@ -126,8 +126,8 @@ def model_parser() -> option_parser.CommandLineParser:
         "--part",
         metavar="NAME",
         help=(
-            "kind of attention to use if the model has several, such as encoder; any part of the "
-            "name that is unique is accepted"
+            "kind of attention to use if the model has several, such as encoder; any unique part "
+            "of the name is accepted"
         ),
     )
     opened.add_argument("--device", **OPTION_GROUPS[SettingGroup.NUMBERS]["--device"])

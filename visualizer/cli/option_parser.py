@@ -203,7 +203,7 @@ def choice_option_settings(values: Iterable[str], help_text: str) -> dict[str, A
 
 
 def listed_choice_option(values: Iterable[str], help_text: str, default: str) -> dict[str, Any]:
-    """Return the argparse settings of an option with help that lists the names it accepts."""
+    """Return the argparse settings of an option whose help lists the names that it accepts."""
     help_text = f"{help_text}: {', '.join(values)} (default: {default})"
     return choice_option_settings(values, help_text)
 

@@ -1,4 +1,4 @@
-"""Command-line options and their parser. No Qt, no torch."""
+"""Command-line options and their parser. This module does not import Qt or torch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OPTION_NAMES = {
     "own_weights": "--weights",
     "own_kept": "--kept",
 }
-"""Options with a different name than their field, keyed by field."""
+"""Options whose names differ from those of their fields, keyed by field."""
 
 USAGE = """%(prog)s [FILE] [options]
        %(prog)s lab [RUN]
@@ -123,7 +123,7 @@ def option_name(field: str) -> str:
 
 
 def option_value(options: argparse.Namespace, field: str) -> Any:
-    """Return the value of the option for a field; None if the option was not given."""
+    """Return the value of the option for a field, or None if the option was not given."""
     return getattr(options, option_name(field)[2:].replace("-", "_"), None)
 
 
@@ -182,9 +182,9 @@ _FILES: dict[str, tuple[Callable[[str], object], str]] = {
     "own_mask": (
         option_parser.read_mask,
         (
-            "file with the mask, which has one row per query and one column per key; 1 allows "
-            "attention and 0 forbids it; a text file "
-            f"({', '.join(option_parser.TEXT_SUFFIXES)}) or a matrix in {_MATRIX_FILES} format"
+            "file with the mask, in text format "
+            f"({', '.join(option_parser.TEXT_SUFFIXES)}) or in {_MATRIX_FILES} format; the mask "
+            "has one row per query and one column per key; 1 allows attention and 0 forbids it"
         ),
     ),
     "own_kept": (
@@ -389,7 +389,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--grain": option_parser.listed_choice_option(
             StepSize,
             "amount of computation per step; a tour shows one row of each stage in full and the "
-            "others quickly",
+            "other rows quickly",
             _FIGURE.film.grain,
         ),
         "--speed": {

@@ -1,4 +1,4 @@
-"""Serves a model to other machines: ``attention-visualizer serve``. No torch here."""
+"""Serves a model to other machines: ``attention-visualizer serve``."""
 
 from __future__ import annotations
 

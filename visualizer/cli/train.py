@@ -1,4 +1,4 @@
-"""Trains a language model from the command line: ``attention-visualizer train``. No torch here.
+"""Trains a language model from the command line: ``attention-visualizer train``.
 
 If torchrun starts several processes for one run, the first process parses the arguments, writes
 files and prints messages; the other processes follow it and exit when it does.
@@ -130,7 +130,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE",
         nargs="?",
         help=(
-            "training text: a UTF-8 file, or the name of a generated text: world (simple "
+            "UTF-8 text file to train on, or the name of a generated text: world (simple "
             "sentences), "
             f"{', '.join(kind for kind in _GENERATED if kind is not CorpusKind.WORLD)}"
         ),
@@ -186,7 +186,7 @@ def _setting_option(name: str, help_text: str) -> dict[str, Any]:
 
 
 def first_option_error(options: argparse.Namespace) -> str:
-    """Return the first error in the options; "" if there is none."""
+    """Return the first error in the options, or "" if there is none."""
     given = [name for name in _given_options(options) if name != "steps"]
     if options.resume:
         if options.source or options.out:
@@ -206,7 +206,7 @@ def first_option_error(options: argparse.Namespace) -> str:
 
 
 def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
-    """Return an error if an option has no effect on the training; "" otherwise."""
+    """Return an error if an option has no effect on the training, or "" otherwise."""
     for setting in LAB_SETTINGS:
         unmet = setting.first_unmet(settings) if setting.name in given else None
         if unmet:

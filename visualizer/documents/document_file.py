@@ -451,7 +451,7 @@ def _parse_texts(content: bytes, tokens: list[int], characters: list[int]) -> Te
 
 
 def _is_tokenization_of(text: str, texts: Texts) -> bool:
-    """Return whether the tokens occur in a text in this order, whatever the tokenizer's version."""
+    """Return whether the tokens occur in a text in this order, for any tokenizer version."""
     at = 0
     for token in (token for tokens in texts for token in tokens):
         at = text.find(token, at)

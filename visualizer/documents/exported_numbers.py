@@ -56,14 +56,14 @@ class ExportedNumbers(Struct, frozen=True, eq=False):
     arrays : tuple of ArrayEntry
         Stages, and weights whose names start with ``parameters/``.
     is_read : bool
-        Whether the numbers were read; False if there are too many.
+        Whether the numbers were read; False if there were too many.
     """
 
     arrays: tuple[ArrayEntry, ...]
     is_read: bool = True
 
     def describe_difference(self, run: Run) -> str:
-        """Describe how the numbers of a run differ from those in the file; "" if they are equal.
+        """Describe how the numbers of a run differ from those in the file; return "" if equal.
 
         Matrices that the run does not keep in memory are not compared.
         """
@@ -80,7 +80,7 @@ class ExportedNumbers(Struct, frozen=True, eq=False):
 
 
 def _largest_difference(entry: ArrayEntry, run: Run) -> float:
-    """Return the largest difference from the array of a run; 0 if it is within the tolerance."""
+    """Return the largest difference from the array of a run, or 0 if it is within the tolerance."""
     name = entry.name.removeprefix("parameters/")
     if name not in (*run.trace.names, *run.trace.parameters):
         return math.inf

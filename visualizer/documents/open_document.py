@@ -52,7 +52,7 @@ _START = 4096
 
 
 def open_document(path: Path) -> SavedDocument:
-    """Open a document file, or an exported file that embeds a document, whatever its name.
+    """Open a document file, or an exported file that embeds a document, regardless of its name.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def text_length_problem(text: str) -> str:
 
 
 def permitted_start(text: str) -> str:
-    """Return the longest permitted start of a text that ends with a whole word or line."""
+    """Return the longest permitted beginning of a text; it ends with a whole word or line."""
     size = min(len(text), MAX_TEXT_CHARACTERS)
     start = 0
     for line in text[:size].split("\n"):

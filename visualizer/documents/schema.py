@@ -113,12 +113,12 @@ def _add_cell_layers(part: Any) -> Any:
 
 
 def _add_document_fields(tree: Tree, fields: Tree, *path: str) -> Tree:
-    """Add fields to the table at a path, in the document and in that of a comparison."""
+    """Add fields to the table at a path, in the document and in the document of a comparison."""
     return _change_documents(tree, lambda table: {**table, **fields}, *path)
 
 
 def _change_documents(tree: Tree, change: Callable[[Tree], Tree], *path: str) -> Tree:
-    """Apply a function to the table at a path, in the document and in that of a comparison."""
+    """Apply a function to the table at a path in the document and in a comparison's document."""
     tree = _change_table(tree, change, "document", *path)
     return _change_table(tree, change, "view", "comparison", "document", *path)
 
@@ -148,7 +148,7 @@ MIGRATIONS: dict[int, Callable[[Tree], Tree]] = {
     8: lambda tree: _change_documents(tree, _add_default_settings, "spec"),
     9: lambda tree: _add_fields(tree, {"flow": False}, "view"),
 }
-"""Functions that migrate a ``document.json`` to the next schema, keyed by its own version."""
+"""Functions that migrate a ``document.json`` to the next schema, keyed by its current version."""
 
 
 def migrate(tree: Any) -> Tree:

@@ -206,5 +206,5 @@ def _are_stages(names: Iterable[str]) -> bool:
 
 
 def _are_valid_counts(*numbers: int) -> bool:
-    """Return whether all numbers are valid counts or indices: from 0 to below `RANGE_LIMIT`."""
+    """Return whether all numbers are valid counts or indices: at least 0, below `RANGE_LIMIT`."""
     return all(0 <= number < RANGE_LIMIT for number in numbers)

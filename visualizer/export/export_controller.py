@@ -129,7 +129,7 @@ class ExportController(QObject):
         dialog.open()
 
     def _view_of_stage(self, view: View) -> View:
-        """Return a view of only the requested stage; from a flow board, of only its front head."""
+        """Return a view of only the requested stage and, from a flow board, only its front head."""
         resolved = self._workspace.resolved(view)
         pinned = view.pinned if view.pinned and view.pinned.stage == self._stage else None
         heads = frozenset({resolved.flow.head}) if resolved.flow else view.heads

@@ -39,9 +39,9 @@ class ExportRunner(QObject):
     """Writes files and scripts on a worker thread, one at a time, and reports the outcome."""
 
     said = Signal(str, int)
-    """Emitted with a status bar message and its duration in ms; 0 lasts until the next message."""
+    """Emitted with a status bar message and its duration in ms; 0 means until the next message."""
     progressReported = Signal(int, int)
-    """Emitted with the numbers of completed and of all units of work."""
+    """Emitted with the completed and the total number of units of work."""
     refused = Signal(str)
     failed = Signal(str)
     changed = Signal()
@@ -59,11 +59,11 @@ class ExportRunner(QObject):
         self._worker.failed.connect(self._handle_error)
 
     def write_file(self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
-        """Write a file; does nothing during another export."""
+        """Write a file, unless another export is running."""
         self.start_writing(partial(_write_file, path, snapshot, figure_settings))
 
     def start_writing(self, write: Callable[[Progress], Path]) -> None:
-        """Call a function that writes a file; does nothing during another export.
+        """Call a function that writes a file, unless another export is running.
 
         Parameters
         ----------
@@ -73,14 +73,14 @@ class ExportRunner(QObject):
         self._start_request(partial(write, self._report_progress), "Exporting…")
 
     def copy_figure(self, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
-        """Copy a figure to the clipboard; does nothing during another export."""
+        """Copy a figure to the clipboard, unless another export is running."""
         self._start_request(
             partial(_draw_clipboard_figure, snapshot, figure_settings, self._report_progress),
             "Copying…",
         )
 
     def copy_script(self, run: Run, dialect: CodeDialect) -> None:
-        """Copy a script to the clipboard; does nothing during another export."""
+        """Copy a script to the clipboard, unless another export is running."""
         self._start_request(partial(_write_script, run, dialect), "Writing the script…")
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""Export settings: format, figure and animation options, size presets, and how they are stored."""
+"""Export settings: format, figure and animation options, size presets, and their storage."""
 
 from __future__ import annotations
 

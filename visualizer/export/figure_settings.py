@@ -167,7 +167,7 @@ FIGURE_PRESETS: dict[str, FigureSettings] = {
 
 
 def resolve_figure_view(snapshot: Snapshot, figure_settings: FigureSettings) -> ResolvedView:
-    """Resolve the view of a figure, without the hovered cell and, if they are off, the marks."""
+    """Resolve the view of a figure, without the hovered cell and, if turned off, the marks."""
     view = replace(snapshot.view, hovered=None, panes=frozenset(), lesson=None)
     resolved = _resolve_view(snapshot, view)
     extent = figure_settings.extent

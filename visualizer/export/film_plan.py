@@ -129,7 +129,7 @@ def rounding_note(settings: FigureSettings) -> str:
 
 
 def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None) -> FilmPlan:
-    """Plan an animation; a range with stages that the run lacks is replaced by the nearest one.
+    """Plan an animation; a range with stages that the run lacks is replaced with the nearest one.
 
     Steps that are too short have no motion; if the animation would be too long, no step has motion.
 
@@ -177,7 +177,7 @@ def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None)
 def _motion_progress(
     trace: Trace, timeline: Timeline, step: int, position: PlaybackPosition, speed: float
 ) -> tuple[float, ...]:
-    """Return the progress of a step's motion in each motion frame; () if there is no motion."""
+    """Return the progress of a step's motion in each motion frame, or () without motion."""
     stage, ms = trace.stage(position.stage), timeline.duration_ms(step) / speed
     is_computed = not {*trace.names}.isdisjoint(stage.reads)
     is_long = ms >= MOTION_MS + MOTION_FRAME_MS  # the last frame shows the result

@@ -41,8 +41,8 @@ class ExportFormat(Struct, frozen=True):
         Whether the first lines of a file can be previewed. Such a format requires an entry in
         ``TEXT_SIZE_ESTIMATES`` in ``data/data_preview.py``.
     used_fields : tuple of str
-        Names of the fields of `FigureSettings` that the format uses; empty for those that its kind
-        uses.
+        Names of the fields of `FigureSettings` that the format uses; if empty, the format uses the
+        fields that its kind uses.
     """
 
     suffix: str
@@ -74,7 +74,7 @@ FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(".npz", "Values of every stage", FormatKind.NUMBERS, note=_OPENS_AGAIN),
     ExportFormat(
         ".csv", "Values of the panels as a table", FormatKind.NUMBERS,
-        note="UTF-8 with a byte order mark, for spreadsheet programs; numbers in full precision.",
+        note="UTF-8 with a byte order mark, for spreadsheet programs; numbers at full precision.",
         is_text=True, used_fields=("extent",),
     ),
     ExportFormat(
@@ -109,7 +109,7 @@ def is_text_format(format_: ExportFormat) -> bool:
 
 
 def unavailable_reason(suffix: str) -> str:
-    """Return the reason why a format is not available; "" if it is available."""
+    """Return the reason why a format is not available, or "" if it is available."""
     needs = next(each.needs for each in FORMATS if each.suffix == suffix)
     if not needs or is_installed(needs):
         return ""
@@ -117,7 +117,7 @@ def unavailable_reason(suffix: str) -> str:
 
 
 def add_suffix(name: str, chosen: str) -> Path:
-    """Return the path of a file name, with the suffix of the chosen file filter if it has none.
+    """Return the path of a file name; if it has no suffix, add that of the chosen file filter.
 
     The text after a dot is not always a suffix, for example in “attention v1.2”.
     """

@@ -47,7 +47,7 @@ _DRAWING = threading.RLock()
 
 @contextmanager
 def offscreen_qt() -> Iterator[None]:
-    """Context manager in which Qt can draw, offscreen if no application exists.
+    """Context manager within which Qt can draw, offscreen if no application exists.
 
     If an application is created here, it is deleted afterwards, so that an application with windows
     can be created. Only one thread draws at a time.
@@ -112,7 +112,7 @@ def _print_unless_font_message(kind: QtMsgType, context: QMessageLogContext, mes
 def _qt_message_handler(
     handle_message: Callable[[QtMsgType, QMessageLogContext, str], None],
 ) -> Iterator[None]:
-    """Context manager in which a Qt message handler is installed."""
+    """Context manager within which a Qt message handler is installed."""
     from PySide6.QtCore import qInstallMessageHandler
 
     previous = qInstallMessageHandler(handle_message)

@@ -49,7 +49,7 @@ class ExportProgressWidget(QWidget):
             self.hide()
 
     def show_progress(self, done: int, of: int) -> None:
-        """Show the numbers of completed and of all units of work."""
+        """Show the completed and the total number of units of work."""
         self.line.setRange(0, of)
         self.line.setValue(done)
 
@@ -93,7 +93,7 @@ class ExportProgressController(QObject):
         return self._on_finished is not None
 
     def may_close(self, then: Callable[[], object]) -> bool:
-        """Return whether no file is being written; otherwise, call `then` when it is finished.
+        """Return whether no file is being written; if one is, call `then` when it is finished.
 
         The method returns immediately: waiting for a long animation would block the other windows.
         """

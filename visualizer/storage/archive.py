@@ -166,7 +166,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def _member_problem(member: zipfile.ZipInfo) -> str:
-    """Return a description of the problem with an entry, or an empty string if it is valid."""
+    """Return a description of the problem with an entry, or "" if the entry is valid."""
     name, mode = member.filename, member.external_attr >> 16
     is_plain = _MEMBER_NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH and ".." not in name
     if not is_plain or not name.endswith((*TEXT_SUFFIXES, ".npy")):

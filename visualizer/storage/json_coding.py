@@ -34,7 +34,7 @@ ArchiveMembers = dict[str, bytes]
 
 
 class DamagedError(ValueError):
-    """A file is damaged; the message continues a sentence that begins with the file's name."""
+    """Raised if a file is damaged; the message continues a sentence that begins with its name."""
 
 
 class JsonCoding:

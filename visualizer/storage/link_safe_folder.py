@@ -306,7 +306,7 @@ def _remove_temporary_file(part: LinkSafeFile) -> None:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Lock a temporary file; not needed on Windows, where an open file cannot be removed."""
+    """Lock a temporary file, except on Windows, where an open file cannot be removed."""
     if sys.platform != "win32":
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

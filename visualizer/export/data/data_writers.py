@@ -194,7 +194,7 @@ def write_json(
     Parameters
     ----------
     progress : callable, optional
-        Called after each block of rows with the numbers of written and of all blocks.
+        Called after each block of rows with the written and the total number of blocks.
     document : bytes, optional
         The content of the document file.
     """
@@ -332,11 +332,11 @@ def weight_names(run: Run) -> tuple[str, ...]:
 
 
 _MASKED = frozenset({Mechanism.STACKED, Mechanism.MULTI_HEAD})
-"""Mechanisms with classes in the book that always have a mask."""
+"""Mechanisms whose classes in the book always have a mask."""
 
 
 def mask_names(run: Run) -> tuple[str, ...]:
-    """Return the names of the mask buffers in the book's class, which has one or one per head."""
+    """Return the names of the mask buffers in the book's class: one buffer, or one per head."""
     spec = run.trace.spec
     if spec.mask is MaskKind.NONE and mechanism_of(spec) not in _MASKED:
         return ()

@@ -100,7 +100,7 @@ class ExportMatrix(Struct, frozen=True):
         return ", ".join(parts)
 
     def display_numbers(self, run: Run) -> tuple[int, ...]:
-        """Return the numbers of the layer and the text, counted from 1, if the run has several."""
+        """Return the layer and text numbers, from 1, if the run has several layers or texts."""
         indices = dict(zip(run.trace.counted_axes, self.leading or (0,), strict=True))
         if self.layer is not None and "layer" in indices:
             indices["layer"] = self.layer

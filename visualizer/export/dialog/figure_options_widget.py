@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class NumberField(QWidget):
-    """Input for a number within a range; an empty optional input is None."""
+    """Input for a number within a range; an empty optional input stands for None."""
 
     typed = Signal(object)
     """Emitted with the number that the user entered, or with None."""
@@ -364,7 +364,7 @@ class FigureOptionsWidget(QWidget):
 
 
 def _bounded_mm(length: float, settings: ExportSettings) -> float:
-    """Convert a length to mm and clamp it, because rounding can exceed the limits."""
+    """Convert a length to mm and clamp it, because a rounded length can exceed the limits."""
     mm = settings.unit.to_mm(length, settings.look.dpi)
     return min(max(mm, MIN_SIDE_MM), MAX_SIDE_MM)
 

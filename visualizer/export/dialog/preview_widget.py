@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 SUPERSAMPLING_FACTOR = 2
-"""Supersampling factor of the preview; keeps thin lines and single cells visible."""
+"""Supersampling factor of the preview, which keeps thin lines and single cells visible."""
 PREVIEW_NOTE = " · preview; the file will be exact"
 MAX_PREVIEW_ROWS = 512
 """Maximum number of rows that are read for the preview of a panel with one pixel per cell."""
@@ -317,7 +317,7 @@ class PreviewPane(QWidget):
     def preview_renderer(
         self, snapshot: Snapshot, settings: ExportSettings
     ) -> Callable[[Progress], ExportPreview]:
-        """Return a function that renders a preview in the size of this pane."""
+        """Return a function that renders a preview at the size of this pane."""
         return partial(
             render_preview, snapshot, settings, self._available_size, self.devicePixelRatioF()
         )
@@ -325,7 +325,7 @@ class PreviewPane(QWidget):
     def frame_renderer(
         self, animation: AnimationFrames, frame: int
     ) -> Callable[[Progress], ExportPreview]:
-        """Return a function that paints a frame in the size of this pane."""
+        """Return a function that paints a frame at the size of this pane."""
         return partial(
             paint_film_frame, animation, frame, self._available_size, self.devicePixelRatioF()
         )

@@ -72,7 +72,7 @@ def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> b
 
 
 def max_layer_bytes(run: Run) -> int:
-    """Return the maximum size of all embedded layers, in bytes; 0 if there is only one layer."""
+    """Return the maximum size of all embedded layers, in bytes, or 0 if there is only one layer."""
     trace = run.trace
     if trace.has_module or trace.is_blockwise or trace.count("layer") < 2:
         return 0

@@ -94,7 +94,7 @@ create_painter_enums()  # figures are painted on threads
 PAPER_THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
 MIN_WIDTH_PX = 480
 SHEET_ASPECT_RATIO = 2**0.5
-"""Ratio of height to width up to which panels keep their size; the same as in ISO 216 paper."""
+"""Ratio of height to width up to which panels keep their size; it is that of ISO 216 paper."""
 SCALE_STEP = 0.96
 """Ratio between consecutive scales that are tried if a figure does not fit."""
 GALLOP_STEPS = (1, 2, 4, 8, 16, 32, 64, 96)
@@ -102,7 +102,7 @@ GALLOP_STEPS = (1, 2, 4, 8, 16, 32, 64, 96)
 MAX_CELLS = 8_000_000
 """Maximum number of cells in all panels; larger panels are pooled to limit time and file size."""
 SKETCHED_ROWS, PREVIEW_ROWS = 512, 32
-"""Number of rows of a long text that are read for a sketch in total, and minimum per panel."""
+"""Total number of rows of a long text that are read for a sketch, and the minimum per panel."""
 UNLIMITED_HEIGHT_PX = 1e6
 """Available height, in pixels, when wrapped text is measured; effectively unlimited."""
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
@@ -169,7 +169,8 @@ def fully_drawn_figure_content(
 ) -> FigureContent:
     """Return the content of a figure like `figure_content`, but draw a long text exactly.
 
-    A window that shows the same run is not affected. Drawing is the first fifth of the progress.
+    A window that shows the same run is not affected. Drawing accounts for the first fifth of the
+    progress.
     """
     snapshot = snapshot.with_separate_tiles()
     resolved, figure = _fit_cells(snapshot, figure_settings)
@@ -386,7 +387,7 @@ def _layout_height(figure_settings: FigureSettings) -> float:
 
 
 def text_height(text: str, size: int, width: float) -> float:
-    """Return the height of a text with its spacing; 0 if the text is empty."""
+    """Return the height of a text with its spacing, or 0 if the text is empty."""
     if not text:
         return 0
     area = QRectF(0, 0, width - 2 * EDGE, UNLIMITED_HEIGHT_PX)
@@ -412,7 +413,7 @@ def paint_page(
     Parameters
     ----------
     progress : callable
-        Called before each panel with the numbers of painted and of all panels.
+        Called before each panel with the painted and the total number of panels.
     is_result_hidden : bool
         Whether the cells that the playback step computes are left empty.
     """
@@ -493,7 +494,7 @@ class StepPictures(Struct, frozen=True, eq=False):
 
 
 def step_motion(page: FigurePage, ratio: float) -> FlowMotion | None:
-    """Return the motion of the playback step on a page; None if the step has none."""
+    """Return the motion of the playback step on a page, or None if the step has none."""
     flow = page.layout.flow
     if flow is None or page.figure.highlights.step is None:
         return None

@@ -82,7 +82,7 @@ class PanelCells(Struct, frozen=True, eq=False):
         Raises
         ------
         InputError
-            If the colours rank all cells of a panel, and the panel has more rows than one band.
+            If the colours rank all cells of a panel and the panel has more rows than fit in a band.
         """
         self._check_colours()
         height = self.extent.side[0]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LEVEL, LARGE_LEVEL = 8, 1
 """zlib levels for small and large images; `LEVEL` halves the size of a small image."""
 MIN_COMPRESSED_TEXT_BYTES = 2**10
-"""Minimum size, in bytes, of metadata that is compressed; base64 then takes a quarter less."""
+"""Minimum size, in bytes, of metadata that is compressed, which makes base64 a quarter smaller."""
 MAX_SMALL_PIXELS = 2**23
 """Size, in pixels, of the largest image that is compressed at `LEVEL`."""
 ROWS_PER_BAND = 128

@@ -66,7 +66,7 @@ class SmallTextWarning(Struct, frozen=True):
 
 
 def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings) -> str:
-    """Return a warning if text on a page is small; "" if all text is readable.
+    """Return a warning if text on a page is small, or "" if all text is readable.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: Figur
 def find_small_text(
     page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings
 ) -> SmallTextWarning | None:
-    """Return a warning if text on a page is small; None if all text is readable."""
+    """Return a warning if text on a page is small, or None if all text is readable."""
     points = _smallest_points(page)
     if points >= MIN_READABLE_POINTS:
         return None

@@ -70,7 +70,7 @@ def write_webpage(
     document : bytes
         The attached document, which the program can open again.
     progress : callable
-        Called before each panel with the numbers of the current panel and of all panels.
+        Called before each panel with the number of the panel and the total number of panels.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def _board_to_json(
 
 
 def _colour_table(map_: str, theme: Theme) -> list[str]:
-    """Return the colours of a map in hexadecimal, and a flag for each that requires dark text."""
+    """Return the colours of a map in hexadecimal, and whether each of them requires dark text."""
     words = colour_mapping.colour_table(map_, theme) & 0xFFFFFF
     light = colour_mapping.dark_text_entries(map_, theme).astype(int)
     return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]

@@ -1,4 +1,4 @@
-"""Encodes animations as GIF, APNG and WebP, frame by frame; Pillow would keep all frames.
+"""Encodes animations as GIF, APNG and WebP, frame by frame; Pillow would keep all frames in memory.
 
 All frames of a GIF share one palette, without dithering. The palette consists of the most frequent
 colours and of the colours that differ most from those chosen before. Source: CompuServe,

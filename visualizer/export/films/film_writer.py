@@ -86,7 +86,7 @@ def write_film(
     Parameters
     ----------
     progress : callable
-        Called with the numbers of written and of all frames; an exception that it raises cancels
+        Called with the written and the total number of frames; an exception that it raises cancels
         the work.
 
     Raises
