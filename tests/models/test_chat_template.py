@@ -132,7 +132,7 @@ def test_a_template_that_takes_too_long_is_stopped(
 ) -> None:
     monkeypatch.setattr(model_tokenizer, "CHAT_LIMITS", ResponseLimits(0.2, 2**30))
     model = opened(saved, template)
-    with pytest.raises(InputError, match=r"it takes longer than 0\.2 seconds") as refused:
+    with pytest.raises(InputError, match=r"it took longer than 0\.2 seconds") as refused:
         model.attend("cat", chat=True)
     assert refused.value.field == "chat"
     assert model.attend("the cat").tokens == ("<s>", "the", "cat")
@@ -153,6 +153,6 @@ def test_a_template_that_needs_too_much_memory_is_stopped(
 ) -> None:
     monkeypatch.setattr(model_tokenizer, "CHAT_LIMITS", ResponseLimits(20, 2**27))
     model = opened(saved, template)
-    with pytest.raises(InputError, match="it needs more than 128 MiB of memory"):
+    with pytest.raises(InputError, match="it needed more than 128 MiB of memory"):
         model.attend("cat", chat=True)
     assert model.attend("the cat").tokens == ("<s>", "the", "cat")

@@ -284,7 +284,7 @@ def test_an_invalid_repository_name_is_not_requested(
 def test_each_obstacle_to_a_download_is_reported(
     server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "Repository “org/other” not found" in refusal(
+    assert "Repository “org/other” does not exist" in refusal(
         look_up_repository, "org/other", cache, environment
     )
     for refused, expected in (

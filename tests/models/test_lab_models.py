@@ -263,9 +263,9 @@ def test_a_run_without_weights_is_rejected(tmp_path: Path, folder: Path) -> None
 
 
 DAMAGES: dict[str, tuple[dict[str, str], str]] = {
-    "no JSON": ({"run": "{"}, "is damaged, or is not from the language lab."),
+    "no JSON": ({"run": "{"}, "is damaged, or was not saved by the language lab."),
     "a list": ({"run": "[]"}, "is damaged: its run does not have the supported schema version 1."),
-    "no run": ({"checkpoint": "{}"}, "is damaged, or is not from the language lab."),
+    "no run": ({"checkpoint": "{}"}, "is damaged, or was not saved by the language lab."),
     "other weights": ({}, "belongs to another model."),
 }
 

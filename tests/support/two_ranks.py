@@ -82,7 +82,7 @@ def _run_out_of_memory(ranks: ModelProcessGroup) -> None:
 
 
 def _wait_in_run(ranks: ModelProcessGroup) -> None:
-    """Wait for the other rank, as a layer of a model that is split over several processes does."""
+    """Wait for the other rank, as a layer of a model split across several processes does."""
     import torch
     from torch import distributed
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GenerationController(QObject):
-    """Holds the tree of generated tokens and moves through it; a subclass runs the model."""
+    """Controller of the tree of generated tokens; a subclass runs the model."""
 
     changed = Signal()
 

@@ -22,7 +22,7 @@ MAX_FOLLOWING_TOKENS = 400
 
 
 class GeneratedToken(Struct, frozen=True):
-    """A token chip, which shows a token of the prompt or of the tree.
+    """A chip for a token of the prompt or of the tree.
 
     Parameters
     ----------

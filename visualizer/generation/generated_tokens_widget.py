@@ -42,7 +42,8 @@ class GenerationPane(QWidget):
     """The generated text and its controls.
 
     `nodeChosen` emits the index of a node (`ROOT_NODE` for the prompt), `branchSwitched` the number
-    of siblings to move by, and `runToggled` whether to sample continuously.
+    of siblings to move by, and `runToggled` emits True to start sampling continuously and False to
+    stop.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping

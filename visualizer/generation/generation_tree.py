@@ -1,4 +1,4 @@
-"""The tree of generated tokens: its branches, moving through it, and sampling."""
+"""The tree of generated tokens, with its branches, navigation and sampling."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ class GenerationTree(Struct, frozen=True):
         Parameters
         ----------
         probabilities : numpy.ndarray
-            The distribution to sample from [vocabulary].
+            The distribution to sample from, [vocabulary].
         expected : numpy.ndarray
-            The model's probabilities [vocabulary].
+            The model's probabilities, [vocabulary].
         """
         token = sample_with_seed(probabilities, self.seed, self.sample_count)
         node = GenerationNode(

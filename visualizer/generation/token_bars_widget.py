@@ -23,7 +23,7 @@ BARS_WIDTH_PX = 252
 ROW_HEIGHT_PX = 22
 """Height of a row, in pixels at the default text size."""
 WIDEST_SHARES = (0.9999, 0.0001, 0.996, 1.0)
-"""Probabilities with the widest percentages: almost 1, almost 0, with a decimal place, and 1."""
+"""Probabilities with the widest percentages: almost 1, almost 0, one with a decimal, and 1."""
 
 
 class TokenBars(QWidget):

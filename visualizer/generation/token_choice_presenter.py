@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_TOKEN_BARS = 12
 AXIS_LIMITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Possible upper limits of the bars' axis."""
+"""Possible upper limits of the axis of the bars."""
 
 
 class NextTokenBar(Struct, frozen=True):
@@ -140,7 +140,7 @@ def present_next_tokens(
     tokens : sequence of str
         The tokens of the text.
     logits : numpy.ndarray
-        The logits [token, vocabulary]; only those of the last token are used.
+        The logits, [token, vocabulary]; only those of the last token are used.
     vocabulary : sequence of str
         The texts of all tokens.
     max_bars : int

@@ -38,9 +38,9 @@ SAMPLING_SETTINGS = (
             "Values below 1 favour likely tokens; 0 always selects the most likely one",
             top=MAX_SLIDER_TEMPERATURE),
     Setting("top_k", "Top-k", SettingKind.COUNT,
-            "Sample only from this number of the most likely tokens", top=1),
+            "Sample only from this many of the most likely tokens", top=1),
     Setting("top_p", "Top-p", SettingKind.RATE,
-            "Sample only from the most likely tokens that together reach this probability",
+            "Sample only from the most likely tokens whose total probability reaches this value",
             top=1.0),
 )  # fmt: skip
 

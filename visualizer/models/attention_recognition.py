@@ -55,13 +55,13 @@ KEPT_SHARE_KEY = "kept_by_sinks"
 
 
 class AttentionRecognizer:
-    """Recognizes the steps from the input of a layer to the output of its attention."""
+    """Recognizer of the steps from the input of a layer to the output of its attention."""
 
     def __init__(self, layer: RecordedLayer) -> None:
         self.layer = layer
 
     def find_input(self, stream: Tensor) -> str | None:
-        """Return the input of the projections: the residual stream, normalized or not, or None."""
+        """Find the input of the projections: the stream, normalized or not; None if unknown."""
         self.layer.add_stage(Role.RESIDUAL, input_reader(self.layer.path), ResidualStream((None,)))
         inputs = [text_vectors(each.given) for each in self.layer.attention_matrices.values()]
         if any(are_equal(one, stream) for one in inputs):
@@ -93,8 +93,8 @@ class AttentionRecognizer:
     def _find_latents(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
         """Yield latent vectors: normalized projections of the stream to fewer columns.
 
-        Each item consists of the path of the projection, the path and the step of the norm, and
-        the latent vectors. Only the first columns of the projection may have been used.
+        Each item consists of the path of the projection, the path and the step of the norm, and the
+        latent vectors. The norm may use only the first columns of the projection.
         """
         for path, projected in self._projections_of(entered):
             for norm, each in self.layer.norms.items():

@@ -52,9 +52,9 @@ ContextEdit: TypeAlias = "float | torch.Tensor"
 or replacement vectors, [query, d_head] or, for a batch, [text, query, d_head].
 """
 ContextEdits = Mapping[str, Mapping[int, ContextEdit]]
-"""Edits of heads, by the path of the attention module and the head's number."""
+"""Edits of heads, keyed by the path of the attention module and the number of the head."""
 EdgeCuts = Mapping[str, Mapping[int, "HeadCut"]]
-"""Cut edges of heads, by the path of the attention module and the head's number."""
+"""Cut edges of heads, keyed by the path of the attention module and the number of the head."""
 _ATTENTION_NAME_PARTS = ("att", "Att")
 """Strings that identify attention modules by their paths; softmax elsewhere is not recorded."""
 
@@ -164,12 +164,12 @@ TENSOR_FIELDS = ("weights", "queries", "keys", "values", "context", "mask")
 
 
 def select_text(part: Tensor | None, text: int) -> Tensor | None:
-    """Return the part of a tensor that belongs to one text of a batch, if it differs by text."""
+    """Return one text's part of a tensor, or the whole tensor if all texts share it."""
     return part if part is None or len(part) == 1 else part[text : text + 1]
 
 
 class CallRecorder(Protocol):
-    """Receives the attention calls of a model's forward passes."""
+    """Interface for objects that receive the attention calls of a model's forward passes."""
 
     def begin_pass(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
         """Begin a forward pass through a module; ``is_model`` is False for a submodule."""
@@ -182,7 +182,7 @@ class CallRecorder(Protocol):
 
 
 class LastPassRecorder:
-    """Keeps only the calls of the last pass."""
+    """Recorder that keeps only the calls of the last pass."""
 
     def __init__(self) -> None:
         self.calls: list[AttentionCall] = []
@@ -416,7 +416,7 @@ def record_calls(
     holds_weights: bool = True,
     ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> Iterator[None]:
-    """Pass every attention call of a model to a recorder, otherwise like `record_attention`."""
+    """Pass every attention call of a model to a recorder; see `record_attention`."""
     require_package("transformers", "Recording a model")
     from transformers import PreTrainedModel
 
@@ -439,7 +439,7 @@ def record_calls(
 
 
 def list_configs(model: nn.Module) -> list[Any]:
-    """List the configs of a model and its submodels, those of parents before those of children."""
+    """List the configs of a model and its submodels, with parents before their children."""
     configs: dict[int, Any] = {}
     waiting = [part.config for part in model.modules() if hasattr(part, "config")]
     while waiting:

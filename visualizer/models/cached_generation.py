@@ -168,7 +168,7 @@ class TokenReading(Struct, frozen=True, eq=False):
 
 
 class TokenReader:
-    """Runs the model on a text and the tokens generated after it, with one key/value cache.
+    """Reader that runs the model on a text and its generated tokens with one key/value cache.
 
     The cache is truncated when another branch begins. A cache that cannot be truncated, because it
     keeps only a window or a state, is rebuilt.
@@ -189,7 +189,7 @@ class TokenReader:
         self._edits = edits or {}
         self._cache: Any = None
         self._read_numbers: list[int] = []
-        """Ids of the tokens after the text that are in the cache."""
+        """Ids of the cached tokens that follow the text."""
         self._last: TokenReading | None = None
         """Result for the last token; None before the first read."""
         self.ends = _end_tokens(model)
@@ -257,7 +257,7 @@ class TokenReader:
         )
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
-        """Return the text with the tokens added, and whether it is tokenized as the same tokens.
+        """Return the text with the tokens, and whether tokenizing it gives the same tokens.
 
         For a user message, the text begins with the whole output of the chat template.
         """
@@ -271,9 +271,9 @@ class TokenReader:
         return text, False
 
     def _truncate_cache(self, wanted: list[int]) -> int:
-        """Truncate the cache to the common prefix; return its length, or -1 without a cache."""
+        """Truncate the cache to the common prefix; return its length, or -1 if no cache exists."""
         if self._model.ranks.parallelism is Parallelism.PIPELINE:
-            # A process without the first layer finds no length in its part of the cache.
+            # In a process without the first layer, the cache does not contain its own length.
             self._cache = None
             return -1
         pairs = zip(self._read_numbers, wanted, strict=False)

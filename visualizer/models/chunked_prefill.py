@@ -1,8 +1,8 @@
 """Prefills a decoder with a long text chunk by chunk, with a cache of earlier keys and values.
 
-Between chunks, progress is reported and the work can be cancelled. The values are those of one
-pass. If a test with a few tokens shows different values, or if positions depend on the length of
-the text, the text is processed in one pass.
+Between chunks, progress is reported and the work can be cancelled. The values are the same as in a
+single pass. If a test with a few tokens shows different values, or if positions depend on the
+length of the text, the text is processed in one pass.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def read_in_chunks(
 
 
 def slice_arguments(given: Mapping[str, Any], start: int, end: int) -> dict[str, Any]:
-    """Return the arguments for some tokens; the mask also includes the tokens before them."""
+    """Return the arguments for a range of tokens; the mask also covers the tokens before it."""
     tokens = given[IDS].shape[-1]
     part = {}
     for name, value in given.items():

@@ -77,7 +77,7 @@ def create_device_map(model: nn.Module, stack: str) -> dict[str, str]:
 
 
 class _FileWeights(Mapping[str, torch.Tensor]):
-    """The weights of layers by path, each read from its file when it is accessed.
+    """Mapping from paths to layer weights, each of which is read from its file when accessed.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def _find_loader(layers: nn.Module) -> Any:
 def _check_files(
     name: str, index: Mapping[str, Mapping[str, Any]], layers: nn.Module, stack: str
 ) -> None:
-    """Reject a model if its files do not contain all layer weights with their shapes."""
+    """Reject a model if its files do not contain all layer weights with the right shapes."""
     from safetensors import safe_open
 
     sizes: dict[str, dict[str, list[int]]] = {}

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from visualizer.models.text_model import TextModel
 
     Edits = Mapping[LayerAndHead, ContextEdit]
-    """Edits of heads' context vectors by layer and head; 0 ablates a head."""
+    """Edits of heads' context vectors, keyed by layer and head; 0 ablates a head."""
     Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
-    """Cut edges as (query, key) by layer and head; edges outside the text are ignored."""
+    """Cut edges as (query, key), keyed by layer and head; edges outside the text are ignored."""
 
 PROBE_TOKENS = 4
 """Number of tokens in the run that counts the heads of each layer."""
@@ -69,7 +69,7 @@ class EditableHeads:
         return tuple((layer, head) for layer, count in counts for head in range(count))
 
     def edits_by_module(self, given: Mapping[str, Any], edits: Edits | None) -> ContextEdits:
-        """Return edits of heads by module path instead of layer number.
+        """Return edits of heads, keyed by module path instead of layer number.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class EditableHeads:
     def cuts_by_module(
         self, given: Mapping[str, Any], cuts: Cuts | None, tokens: int | None = None
     ) -> EdgeCuts:
-        """Return the cut edges within the text by module path instead of layer number."""
+        """Return the cut edges within the text, keyed by module path instead of layer number."""
         if not cuts:
             return {}
         if tokens is None:
@@ -101,7 +101,7 @@ class EditableHeads:
         return found
 
     def _module_of(self, given: Mapping[str, Any], layer: int, head: int) -> str:
-        """Return the path of the module of a head that can be edited."""
+        """Return the path of the module of a head; reject a head that cannot be edited."""
         layers = self.probe_heads(given)
         known = layers.get(layer)
         if known is None or not 0 <= head < known.heads:

@@ -42,11 +42,11 @@ CHECKED_HIDDEN_VALUES = 64
 FACTOR_DIGITS = (2, 3, 4, 5, 6)
 """Numbers of significant digits that a layer's multiplier in a config may have."""
 _Part = tuple[str, "Tensor", int]
-"""Part of a matrix's result: the module path, the values, and their first column."""
+"""Part of a matrix's result: the module path, the values, and the index of the first column."""
 
 
 class FeedForwardRecognizer:
-    """Recognizes the steps from the output of attention to the result of the layer."""
+    """Recognizer of the steps from the output of attention to the result of the layer."""
 
     def __init__(self, layer: RecordedLayer) -> None:
         self.layer = layer
@@ -92,7 +92,7 @@ class FeedForwardRecognizer:
         self.layer.add_result(None)
 
     def _follow_norm(self, name: str, normed: str) -> str:
-        """Trace the norm of a stage, if it has one; return the last stage."""
+        """Trace the norm that is applied to a stage, if any; return the last stage."""
         for path, _, step in self.layer.recognized_norms(self.layer.tensors[name]):
             self.layer.add_stage(normed, output_reader(path), step, name)
             return normed
@@ -248,7 +248,7 @@ class FeedForwardRecognizer:
     def _with_shared_experts(
         self, experts: RoutedExperts, block: str, source: Tensor
     ) -> Iterator[RoutedExperts]:
-        """Yield the experts with each sibling that may be a shared expert, gated or not gated."""
+        """Yield the experts with each possible shared expert, with and without a gate."""
         beside = [
             path
             for path, each in self.layer.module_calls.items()
@@ -305,7 +305,7 @@ class FeedForwardRecognizer:
 
 
 def _likely_factors(numbers: Tensor, product: Tensor) -> Iterator[float]:
-    """Yield factors with few digits that may relate a tensor to a rounded product."""
+    """Yield factors with few digits by which a tensor may have been multiplied."""
     largest = numbers.abs().argmax()
     ratio = float64_on_cpu(product.flatten()[largest]) / float64_on_cpu(numbers.flatten()[largest])
     if bool(ratio.isfinite()) and ratio:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from visualizer.models.text_model import TextModel
 
 HEAD_AXIS = {"context": 2}
-"""Axis of the heads in fields in which it is not the second axis."""
+"""Axis of the heads, for fields in which the heads are not on axis 1."""
 
 
 def _join_heads(calls: Sequence[AttentionCall]) -> AttentionCall:
@@ -117,7 +117,7 @@ def _to_array(tensor: Tensor) -> np.ndarray:
 
 PARALLEL_STAGES_NOTICE = (
     "Only attention is shown. The other stages are not available for a model that is "
-    "split over several processes."
+    "split across several processes."
 )
 DISK_STAGES_NOTICE = (
     "Only attention is shown. The other stages need the weights of all layers, but this model "
@@ -132,7 +132,7 @@ ONE_PASS_FROM_DISK_NOTICE = (
 
 
 class Forward:
-    """Runs a model whose weights are in memory, and records its attention."""
+    """Forward pass of a model whose weights are in memory, with its attention recorded."""
 
     holds_weights = False
     """Whether recorded weights are stored; otherwise, they are recomputed when they are read."""
@@ -216,7 +216,7 @@ class Forward:
 
 
 class RankForward(Forward):
-    """Runs a model that is split over several processes, which all make the same calls."""
+    """Forward pass of a model that is split across processes, which all make the same calls."""
 
     holds_weights = True
     stages_notice = PARALLEL_STAGES_NOTICE
@@ -234,7 +234,7 @@ class RankForward(Forward):
 
 
 class DiskForward(Forward):
-    """Runs a model that loads its layers from disk one at a time."""
+    """Forward pass of a model that loads its layers from disk one at a time."""
 
     holds_weights = True
     stages_notice = DISK_STAGES_NOTICE

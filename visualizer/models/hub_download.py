@@ -51,20 +51,20 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
     FileProgress = Callable[[int], None]
-    """Called with the number of bytes of the file that are available."""
+    """Callback that receives the number of bytes of the file that are available."""
 
 CHUNK_BYTES = 2**18
 MAX_QUEUED_CHUNKS = 4
 """Maximum number of received chunks that wait to be processed."""
 POLL_S = 0.05
-"""Interval, in seconds, at which the wait for a response checks whether it is still needed."""
+"""Interval, in seconds, between checks of whether a pending response is still needed."""
 
 
 class HubResponse:
     """A response that is being received.
 
     It is received on a thread, because neither a DNS lookup nor a connection attempt can be
-    interrupted. After `stop_receiving`, the thread ends with the next chunk, or at the timeout.
+    interrupted. After `stop_receiving`, the thread ends after the next chunk or at the timeout.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class HubResponse:
             yield part
 
     def stop_receiving(self) -> None:
-        """Stop receiving."""
+        """Stop receiving the response."""
         self._has_left.set()
 
     def _next_part(self) -> HTTPResponse | bytes:
@@ -121,7 +121,7 @@ class HubResponse:
             self._queue_part(error)
 
     def _queue_part(self, part: HTTPResponse | bytes | Exception) -> bool:
-        """Queue a part; return False once the reader has left."""
+        """Queue a part; return False if the reader no longer waits for it."""
         while not self._has_left.is_set():
             with suppress(Full):
                 self._chunks.put(part, timeout=POLL_S)
@@ -298,7 +298,7 @@ def _parse_file(listed: Mapping[str, Any]) -> RepositoryFile | None:
 
 
 def _cached_bytes(folder: Path, file: RepositoryFile) -> int:
-    """Return the number of bytes of a file that the cache contains, even if it is incomplete."""
+    """Return how many bytes of a file the cache contains, even if the file is incomplete."""
     for name in (file.blob, f"{file.blob}.incomplete"):
         with suppress(OSError):
             return min(file.size, (folder / "blobs" / name).stat().st_size)
@@ -471,7 +471,7 @@ def _http_error_message(repository: str, host: str, error: HTTPError) -> str:
             "token, restart the program and try again."
         )
     if error.code in (401, 403, 404):
-        return f"Repository “{repository}” not found on {host}, or not public."
+        return f"Repository “{repository}” does not exist on {host} or is not public."
     if 300 <= error.code < 400:
         return f"{host} redirects to an unsafe address. The download was stopped."
     return f"{host} returned error {error.code}. Try again later."

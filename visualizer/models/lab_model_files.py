@@ -125,7 +125,7 @@ def _find_in_file(path: Path) -> LabModelFiles:
     except DamagedError as error:
         raise InputError("model", f"{damaged}: its run {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise InputError("model", f"{damaged}, or is not from the language lab.") from error
+        raise InputError("model", f"{damaged}, or was not saved by the language lab.") from error
     return LabModelFiles(path, metadata, LinkSafeFile.at(path), is_checkpoint)
 
 

@@ -42,7 +42,7 @@ MODEL_TYPE = "attention_visualizer_lab"
 
 
 class LabConfig(PretrainedConfig):  # type: ignore[misc]
-    """Config of a lab model, in which the sizes have the usual names of transformers configs."""
+    """Config of a lab model; its sizes have the names that are usual in transformers configs."""
 
     model_type = MODEL_TYPE
     has_output_projection = True
@@ -212,7 +212,7 @@ def create_lab_transformer(model: LanguageModel) -> LabForCausalLM:
 
 
 class LabTokenizer:
-    """Splits texts as the lab does; supports only the vocabulary of a training run."""
+    """Tokenizer that splits texts as the lab does, with the vocabulary of a training run."""
 
     has_chat_template = False
     bos_token = ""

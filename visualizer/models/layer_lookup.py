@@ -69,7 +69,7 @@ def runs_of_single_part(runs: Sequence[LayerGroupRun]) -> tuple[LayerGroupRun, .
 
 
 def layer_numbers(runs: Iterable[LayerGroupRun]) -> tuple[int, ...]:
-    """Return the numbers of all layers in the model, ascending."""
+    """Return the numbers of all layers in the model, in ascending order."""
     return tuple(sorted({layer for each in runs for layer in each.group.layers}))
 
 

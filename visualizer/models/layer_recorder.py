@@ -123,7 +123,7 @@ def record_module_calls(
 
 
 def first_input(inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-    """Return the first argument of a call, positional or named, or None without arguments."""
+    """Return the first argument of a call, positional or named; None if there are no arguments."""
     return next(iter((*inputs, *named.values())), None)
 
 

@@ -92,8 +92,8 @@ def modules_with_input(
 def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
     """Return each token's row in the table of an embedding; None if the rows are unknown.
 
-    The input of an embedding is not always the row indices: BART's position embedding gets the
-    token ids, and OPT's gets a mask. The rows are consecutive in these cases.
+    The input of an embedding is not always the row indices: BART's position embedding receives the
+    token ids, and OPT's receives a mask. The rows are consecutive in these cases.
     """
     result = text_vectors(each.result)
     if result is None or result.shape[-1] != table.shape[-1] or each.given.is_floating_point():

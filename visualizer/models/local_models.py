@@ -1,4 +1,4 @@
-"""Lists the models in the local Hugging Face cache. Requires neither torch nor a network.
+"""Lists the models in the local Hugging Face cache. Requires neither torch nor the network.
 
 The contents of the cache are not trusted: the number of entries that are examined is limited, and
 files are read as in `model_folder`.

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 DISTRIBUTED_MODEL_ERROR = (
-    "The logits of {name} cannot be decomposed because the model is split over several processes. "
-    "Run the model in one process."
+    "The logits of {name} cannot be decomposed because the model is split across several "
+    "processes. Run the model in one process."
 )
 VECTOR_TOLERANCE = 1e-4
 """Tolerance for treating two vectors as equal, relative to the largest value."""
@@ -206,7 +206,7 @@ def _check_supported(model: OpenedModel, spread: Collection[Parallelism]) -> Non
 
 @contextmanager
 def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
-    """Record the values of every module, by path; runs on other threads wait."""
+    """Record the values of every module, keyed by path; runs on other threads wait."""
     module_values: dict[str, _ModuleValues] = {}
 
     def record(

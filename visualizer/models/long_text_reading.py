@@ -42,7 +42,7 @@ MASK_INSPECTION_ERROR = (
 
 
 class LongTextReader:
-    """Runs a model on texts with attention weights that do not fit in memory.
+    """Reader that runs a model on texts whose attention weights do not fit in memory.
 
     Weights are computed in tiles on access, from the stored queries and keys.
     """

@@ -62,7 +62,7 @@ WEIGHT_TOLERANCE = 1e-5
 CONTEXT_TOLERANCE = 1e-4
 """Tolerance for the context vectors of compared rows, relative to the largest value."""
 LOGARITHM_TOLERANCE, LOGARITHM_RELATIVE_TOLERANCE = 1e-4, 1e-6
-"""Tolerances within which all keys must reproduce the logarithms of the chunks."""
+"""Tolerances within which all keys must reproduce the logarithms computed in chunks."""
 HAS_SHARED_KEYS = torch.__version__ >= "2.9"
 """Whether torch's kernel supports keys shared by several heads; older versions read beyond the last
 key.
@@ -165,7 +165,7 @@ class _LongTextSession:
                 raise UnsupportedAttentionError(CHUNK_MISMATCH)
             self._current_chunk, self._calls_in_chunk = chunk, 0
         if self._tokens and call.masking.mask is MaskKind.NONE and call.tokens < self._tokens:
-            raise UnsupportedAttentionError("Tokens of this model attend to later tokens.")
+            raise UnsupportedAttentionError("In this model, tokens attend to later tokens.")
         self._calls_in_chunk += 1
 
     def end_call(self, name: str, call: CallVectors, mask: LayerMask, logarithms: Tensor) -> None:
@@ -476,8 +476,8 @@ def _compute_and_check(
 ) -> tuple[Tensor, Tensor]:
     """Return the context vectors [query, head, d_value] and logarithms [head, query] of a call.
 
-    The model's own attention, ``own``, is computed for some queries and a tensor that is added to
-    their scores. Raise `UnsupportedAttentionError` if its result is different.
+    ``own`` computes the model's own attention from some queries and a tensor that is added to their
+    scores. Raise `UnsupportedAttentionError` if its result is different.
     """
     rows = torch.tensor(sorted({0, call.count // 2, call.count - 1}))
     queries = call.queries[None, :, rows]

@@ -385,7 +385,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _find_count(config: dict[str, Any], names: Sequence[str]) -> int:
-    """Return the first named setting that is a positive integer, including nested ones, or 0."""
+    """Return the first named setting, possibly nested, that is a positive integer, or 0."""
     parts = [part for part in config.values() if isinstance(part, dict)]
     found = (part.get(name) for part in (config, *parts) for name in names)
     return next((count for count in found if type(count) is int and count > 0), 0)

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 ABSENT_ADAPTER_FOLDER = "no adapter"
 """A subfolder that does not exist, so that peft finds no adapter."""
-DISTRIBUTED_DISK_ERROR = "a model can be split over processes or run from disk, but not both"
+DISTRIBUTED_DISK_ERROR = "a model can be split across processes or run from disk, but not both"
 CPU_ONLY_ERROR = "running from disk is supported on the CPU only"
 LOADING_LABEL = "Loading weights"
 """Label of the progress bar for the loop in which transformers assigns weights."""
@@ -80,7 +80,7 @@ class LoadedModel(NamedTuple):
     tokenizer : ModelTokenizer or None
         None if the folder has no tokenizer.
     ranks : ModelProcessGroup
-        The processes over which the model is split.
+        The processes across which the model is split.
     on_disk : DiskLayers or None
         The layers, if their weights are loaded from disk whenever they are needed.
     """
@@ -200,10 +200,10 @@ def _load_config(folder: ModelFolder) -> Any:
 
 
 def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) -> ModelProcessGroup:
-    """Return the processes over which to split a model."""
+    """Return the processes across which to split a model."""
     if parallelism is Parallelism.NONE:
         return SINGLE_RANK
-    require_package("accelerate", "Splitting a model over processes")
+    require_package("accelerate", "Splitting a model across processes")
     with _explain_errors(folder):
         config = _load_config(folder).get_text_config()
     heads = positive_int(getattr(config, "num_attention_heads", 0)) or 1
@@ -279,7 +279,7 @@ def _model_class(transformers: Any, folder: ModelFolder, config: Any) -> Any:
 
 @contextmanager
 def _explain_errors(folder: ModelFolder) -> Iterator[None]:
-    """Raise errors of transformers as an `InputError` with field ``model``."""
+    """Convert errors from transformers into an `InputError` with field ``model``."""
     try:
         yield
     except (CancelledError, InputError):
@@ -346,14 +346,14 @@ def load_image_processor(folder: ModelFolder) -> Any:
 
 
 class WeightProgress:
-    """Tracks how much of a model's files has been loaded.
+    """Progress of loading the files of a model.
 
     Parameters
     ----------
     progress : Progress
         Called with the loaded and total bytes; an exception that it raises stops the loading.
     parameters, bytes_ : int
-        Number of parameters in the files, and their size in the files.
+        Number of parameters in the files, and their size in bytes.
     """
 
     def __init__(self, progress: Progress, parameters: int, bytes_: int) -> None:

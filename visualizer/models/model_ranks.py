@@ -1,4 +1,4 @@
-"""The processes (ranks) over which transformers splits a model.
+"""The processes (ranks) across which transformers splits a model.
 
 All ranks make the same calls in the same order and synchronize in the collective operations of the
 model. Each rank records the attention of its own heads or layers. Results for a whole text are
@@ -42,7 +42,7 @@ JOB_ENDED = "ended"
 
 
 class Parallelism(StrEnum):
-    """Method of splitting a model over processes."""
+    """Method of splitting a model across processes."""
 
     NONE = "none"
     TENSOR = "tensor"
@@ -70,7 +70,7 @@ class ModelProcessGroup:
     parallelism = Parallelism.NONE
 
     def first_head(self, heads: int) -> int:
-        """Return the index in its layer of the first of the ``heads`` heads on this rank."""
+        """Return the index, within its layer, of the first of the ``heads`` heads on this rank."""
         return 0
 
     def raise_or_keep_error(self, refused: InputError) -> None:
@@ -99,7 +99,7 @@ class ModelProcessGroup:
         return is_so
 
     def is_partial(self, heads: int) -> bool:
-        """Return whether ``heads`` heads on this rank are only a part of their layer's heads."""
+        """Return whether ``heads`` heads on this rank are only some of their layer's heads."""
         return False
 
     def gather_messages(self, message: Message) -> list[Message]:

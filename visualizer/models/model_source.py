@@ -188,9 +188,9 @@ class ModelSource(Struct, frozen=True):
     fingerprint : str
         Fingerprint of the model's files when the document first used them; see `ModelFolder`.
     edits : tuple of HeadEdit
-        Edits, one per head, ascending by layer and head.
+        Edits, one per head, in ascending order of layer and head.
     cuts : tuple of CutEdges
-        Cut edges by head, ascending.
+        Cut edges by head, in ascending order.
     layers : tuple of int
         Numbers, in the model, of the layers with values in the saved document; may be empty.
     second : str

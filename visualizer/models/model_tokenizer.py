@@ -145,7 +145,7 @@ class FolderTokenizer:
     def __init__(self, folder: ModelFolder) -> None:
         self.location = TokenizerLocation(next(_numbers), str(folder.path.absolute()), folder.name)
         self._token_texts: dict[int, str] = {}
-        """Cached texts of tokens."""
+        """Cached texts of tokens, keyed by id."""
         finalize(self, tokenizer_process.close, self.location.number)
         sentence = f"Cannot load the tokenizer of {folder.name}"
         try:
@@ -198,7 +198,7 @@ class FolderTokenizer:
 
 
 class BackgroundTokenizer:
-    """Loads a tokenizer in the background, on a thread that waits for the tokenizer process."""
+    """Tokenizer that is loaded on a background thread, which waits for the tokenizer process."""
 
     def __init__(self, folder: ModelFolder) -> None:
         # Unlike a future, a queue does not keep the error and the objects in its traceback alive.

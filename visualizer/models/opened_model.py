@@ -66,8 +66,8 @@ class TextReading(Struct, frozen=True, eq=False):
     runs : tuple of LayerGroupRun
         As returned by `OpenedModel.attend`.
     next_token, next_token_of_all_heads : Tensor or None
-        Log-probabilities of the next token over the vocabulary, [token], float64, with the edits
-        and without them; None if the model predicts no next token.
+        Log-probabilities of the next token over the vocabulary, [token], float64, with and without
+        the edits, respectively; None if the model predicts no next token.
     changes : mapping
         The distance of each head's weights from those without edits, by layer, [head], float64:
         total variation (half the summed absolute difference) per row, averaged over all rows. Empty
@@ -105,7 +105,7 @@ class UneditedReading(Struct, frozen=True, eq=False):
 class OpenedModel(TextModel):
     """A transformers model with its tokenizer, in memory.
 
-    If the model is split over several processes, all of them must make the same calls in the same
+    If the model is split across several processes, all of them must make the same calls in the same
     order.
     """
 
@@ -121,7 +121,7 @@ class OpenedModel(TextModel):
         self._image_processor: Any = None
         """The image processor of transformers; None until the first image is prepared."""
         self._plain: dict[tuple[str, str, bool], UneditedReading] = {}
-        """Recent results of unedited passes, by text, second text and use of the chat template."""
+        """Recent results of unedited passes, keyed by text, second text and ``is_chat``."""
 
     def attend(
         self,
@@ -344,7 +344,7 @@ class OpenedModel(TextModel):
             if seen.module_calls and not group.is_cross:
                 try:
                     found = self._stages.add_to_run(found, seen, edits, again)
-                except StepMismatchError:  # this text has other steps than its first tokens
+                except StepMismatchError:  # the first tokens have other steps
                     return self._attend(inputs, edits, cuts, kept, repeats=False)
             notices = filter(None, (seen.notice, begins_twice, *self.folder.notices))
             runs.append(reduce(LayerGroupRun.with_notice, notices, found))
@@ -537,7 +537,7 @@ def open_model(
     progress : Progress
         Called with the loaded and total bytes of weights.
     parallelism : Parallelism
-        How the model is split over the processes of a server; all of them call this function.
+        How the model is split across the processes of a server; all of them call this function.
     is_from_disk : bool
         Whether the layers' weights stay on disk and are loaded one layer at a time when needed.
 

@@ -25,19 +25,19 @@ _log = logging.getLogger(__name__)
 def infer_or_none(what: str, infer: Callable[[], Inferred]) -> Inferred | None:
     """Return the result of an inference; None if it fails.
 
-    An error is logged with its traceback, as it is a bug in this program, unless memory ran out.
+    Errors other than a lack of memory are bugs in this program and are logged with a traceback.
 
     Parameters
     ----------
     what : str
         Description of the inferred object for the log.
     infer : callable
-        Never returns None.
+        Function that performs the inference; it never returns None.
 
     Raises
     ------
     InputError, CancelledError
-        Raised by the callable; these are not errors of inference.
+        If ``infer`` raises one of them; these are not inference errors.
     """
     try:
         return infer()

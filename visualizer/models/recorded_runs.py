@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
 OWN_ATTENTION_NOTICE = (
-    "This model uses its own attention implementation. Its weights were recorded from its softmax; "
-    "queries, keys and scores are not available."
+    "This model uses its own attention implementation. Its attention weights were "
+    "recorded from its softmax; queries, keys and scores are not available."
 )
 SCORES_UNKNOWN_NOTICE = (
     "Only attention weights are shown: the program could not infer how the model computes them "
@@ -246,7 +246,7 @@ def _separate_mask(call: AttentionCall, parts: list[Tensor]) -> ScoreAdditions:
 
 
 def _layer_mask_of(allowed: Tensor) -> LayerMask:
-    """Classify a mask of allowed cells, [1 or head, query, key]; if heads differ, as no mask."""
+    """Classify a mask of allowed cells, [1 or head, query, key]; return no mask if heads differ."""
     cells = allowed[0].numpy()
     if cells.all() or not bool((allowed == allowed[:1]).all()):  # differs by head
         return LayerMask()
@@ -265,7 +265,7 @@ def _sink_logits(call: AttentionCall) -> Tensor | None:
 
 
 def _are_row_sums_one(call: AttentionCall) -> bool:
-    """Return whether the weights of each row sum to 1, so that no sink takes a share."""
+    """Return whether the weights on the keys sum to 1 in each row, leaving none for a sink."""
     sums = _sample_of(call).sums
     return bool(((sums - 1).abs() <= ROW_SUM_TOLERANCE)[sums != 0].all())
 
@@ -432,7 +432,7 @@ def _unknown_arguments_of(call: AttentionCall) -> tuple[str, ...]:
 
 
 class PartsToKeep(Struct, frozen=True):
-    """The layers and stages that are kept when a model reads a text.
+    """The layers and stages that are kept when a model runs on a text.
 
     Parameters
     ----------

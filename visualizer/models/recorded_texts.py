@@ -245,7 +245,7 @@ def record_texts(model: nn.Module) -> Iterator[TextRecorder]:
 
 
 class TextRecorder:
-    """Keeps the attention of the last text or batch of a model, over one or several passes.
+    """Recorder of the attention for a model's last text or batch, over one or several passes.
 
     A pass with a key/value cache continues the earlier passes if the cache contains their keys;
     modules that did not run before belong to the same text. Any other pass starts a new text.
@@ -471,7 +471,7 @@ def _non_padding_mask(mask: Any, *, is_model: bool) -> Tensor | None:
 
 
 def _non_padding_before(stop: int, known: Tensor | None, batch: int) -> Tensor:
-    """Return a mask of the non-padding positions before ``stop``; it includes unknown positions."""
+    """Return a mask of the positions before ``stop`` that are not padding or are unknown."""
     if known is None:
         return torch.ones(batch, stop, dtype=torch.bool)
     known = known[:, :stop].cpu()
@@ -639,7 +639,7 @@ def create_text_runs(
 
 
 def _tokens_by_length(words: Tokens, text: RecordedText) -> dict[int, Tokens]:
-    """Return the tokens by the length of their text, with padding removed."""
+    """Return the tokens without padding, keyed by the length of their text."""
     found = {len(words): words}
     for real in text.real.values():
         if len(real) == len(words) and not all(real):

@@ -49,7 +49,7 @@ _KINDS = {
     ),
     "tables": "tapas",
     "states, actions and rewards": "decision_transformer",
-    "states of a robot": "pi0",
+    "robot states": "pi0",
     "pairs of images": "lightglue superglue efficientloftr",
     "arrays of any kind": "perceiver",
 }  # fmt: skip

@@ -226,7 +226,7 @@ def add_repeated_layers(
 
 
 class _RepeatedLayers:
-    """Computes the stages of one layer at a time."""
+    """Stages of layers, which are computed by running each layer again."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ class _RepeatedLayers:
 def _lazy_stages(
     again: _RepeatedLayers, sizes: Mapping[str, tuple[int, ...]], layers: int, dtype: torch.dtype
 ) -> dict[str, list[ComputedTensor]]:
-    """Return the stages of all layers; computing one also records the layer's other ranges."""
+    """Return the stages of all layers; computing a layer also caches the limits of its rows."""
     cache = LayerCache()
     parts: dict[str, list[ComputedTensor]] = {}
 

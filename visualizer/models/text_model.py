@@ -36,7 +36,7 @@ DUPLICATE_START_NOTICE = (
 
 
 class TextModel:
-    """A model that turns texts into its inputs and tokens into text."""
+    """A model that converts texts to model inputs and tokens to text."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.folder, self.model, self.tokenizer, self.device, self.ranks, self.on_disk = loaded

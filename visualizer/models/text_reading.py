@@ -342,12 +342,12 @@ def create_token_reader(
     *,
     is_chat: bool,
 ) -> TokenReader | RemoteTokenReader:
-    """Return the reader with which a model generates text after a prompt.
+    """Return a reader for generating text after a prompt.
 
     Parameters
     ----------
     factors : mapping
-        Factors for the context vectors of edited heads, by layer number and head number.
+        Factors for the context vectors of edited heads, keyed by layer number and head number.
 
     Raises
     ------

@@ -62,12 +62,12 @@ class ResponseLimits(Struct, frozen=True):
     @property
     def time_limit_reason(self) -> str:
         """The reason that is reported if the time limit is exceeded."""
-        return f"it takes longer than {self.seconds:g} seconds"
+        return f"it took longer than {self.seconds:g} seconds"
 
     @property
     def memory_limit_reason(self) -> str:
         """The reason that is reported if the memory limit is exceeded."""
-        return f"it needs more than {self.bytes // 2**20:,} MiB of memory"
+        return f"it needed more than {self.bytes // 2**20:,} MiB of memory"
 
 
 LOADING_LIMITS = ResponseLimits(300, 4 * 2**30)
@@ -88,7 +88,7 @@ class TokenizerLocation(Struct, frozen=True):
 
 
 class TokenizerProcess:
-    """Starts the process on demand, sends requests to it, and kills it if it does not respond."""
+    """The tokenizer process: started on demand, and killed if it does not respond to a request."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -3,8 +3,8 @@
 Messages have the format of `visualizer.language.wire_format`. They are read from standard input and
 answered on standard output, one by one. The process exits at the end of the input, after being idle
 without tokenizers, and if a response exceeds its time limit. A thread that does not need the GIL
-watches the time, so the process exits whatever a tokenizer or template does, even if the parent
-process no longer waits for it.
+enforces the time limit; the process therefore exits no matter what a tokenizer or template does,
+even if the parent process no longer waits for it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LoadedTokenizer(Struct, frozen=True):
 
 
 class TokenizerServer:
-    """Stores tokenizers under the ids that the client assigns, and responds to requests."""
+    """Server that stores tokenizers under the ids that the client assigns to them."""
 
     def __init__(self) -> None:
         self._known: dict[int, LoadedTokenizer] = {}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_SEARCHED_OBJECTS = 20_000
 """Maximum number of objects that are searched."""
 MAX_DEPTH = 3
-"""Maximum depth of nested objects, not counting modules and collections."""
+"""Maximum depth of nested objects; modules and collections are not counted."""
 MAX_LISTED_MODELS = 5
 _PLAIN = (str, bytes, bytearray, int, float, complex, type, Tensor)
 

@@ -55,8 +55,8 @@ MAX_RESPONSE_BYTES = 2**31
 """Maximum size of a response, in bytes."""
 MAX_MESSAGE_LENGTH = 2_000
 UNREACHABLE_ERROR = (
-    "The model server at {address} cannot be reached: {why}. Check the address, and that the "
-    "server is running."
+    "The model server at {address} cannot be reached: {why}. Check that the address is "
+    "correct and that the server is running."
 )
 CONNECTION_LOST_ERROR = (
     "The connection to the model server at {address} was lost: {why}. The program reconnects at "

@@ -32,7 +32,7 @@ CANCEL_CHECK_INTERVAL_S = 0.1
 class PrefetchedResponse:
     """Pending response of a server that is processing a text.
 
-    The server stops when this object is no longer referenced.
+    The server stops processing the text when this object is no longer referenced.
 
     Parameters
     ----------

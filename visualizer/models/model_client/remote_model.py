@@ -97,7 +97,7 @@ class RemoteModel:
     Parameters
     ----------
     started : object
-        Keeps alive the server that this program started, if any.
+        Object that keeps the server running if this program started it.
     text : str
         The text to process first, if any; the server starts to process it immediately.
     """
@@ -269,7 +269,7 @@ class RemoteModel:
 
 
 class RemoteTokenReader:
-    """Processes a text and generated tokens on a server, like `TokenReader` does locally."""
+    """Reader that processes a text and generated tokens on a server; see `TokenReader`."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class RemoteTokenReader:
         return TokenReading(rows, logits, values.tokens, values.cache_bytes), values
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
-        """Return the text with the tokens, and whether it is split into the same tokens again."""
+        """Return the text with the tokens, and whether tokenizing it gives the same tokens."""
         self.read(numbers)
         return self._response.text, self._response.is_split_alike
 

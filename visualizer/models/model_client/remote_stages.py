@@ -61,7 +61,7 @@ THREAD_NAME = "fetch from model server"
 
 
 class ArrayFetcher:
-    """Fetches each array once, immediately or in the background, and caches it."""
+    """Cache of arrays, each of which is fetched once, immediately or in the background."""
 
     def __init__(self) -> None:
         self._cached: OrderedDict[Hashable, Fetched] = OrderedDict()
@@ -75,7 +75,7 @@ class ArrayFetcher:
         self._fetch_ended = threading.Condition(self._lock)
 
     def get(self, key: Hashable, fetch: Callable[[], Fetched]) -> Fetched:
-        """Return the arrays of a key, calling `fetch` if they are not cached.
+        """Return the arrays for a key; call `fetch` if they are not cached.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class ArrayFetcher:
                 self._start_fetch(key, fetch)
 
     def is_cached(self, key: Hashable) -> bool:
-        """Return whether the arrays of a key are cached."""
+        """Return whether the arrays for a key are cached."""
         return key in self._cached
 
     def _start_fetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
@@ -410,7 +410,7 @@ class RemoteMatrices(MatrixBlocks):
 
 
 class RemoteBlockSource(BlockSource):
-    """Requests blocks of one stage; if heads are requested in order, prefetches the next ones."""
+    """Source of the blocks of one stage; prefetches further heads if these are read in order."""
 
     starts_with_preview = True
 
@@ -494,7 +494,7 @@ class RemoteBlockSource(BlockSource):
     def _prefetch_next_heads(
         self, place: LeadingIndices, block_request: _BlockRequest, size: int
     ) -> None:
-        """Prefetch the same block of the next heads if the heads are requested in order."""
+        """Prefetch the same block for the next heads if heads are requested in order."""
         layers, heads = (*self._matrices.leading, 1)[0], self._matrices.spec.heads
         *layer, head = place
         at = (layer[0] if layer else 0) * heads + head

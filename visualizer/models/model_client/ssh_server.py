@@ -1,7 +1,7 @@
 """Starts a model server on another machine through SSH and opens a tunnel to it.
 
-The SSH command runs without a local shell; its output shows where the model is served. SSH never
-prompts for input, so a key or an agent is required. Does not import torch.
+The SSH command runs without a local shell; the port and the access token are parsed from its
+output. SSH never prompts for input, so a key or an agent is required. Does not import torch.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ SSH_MISSING = (
 INVALID_COMMAND_ERROR = (
     "Enter an SSH command, such as: ssh user@machine attention-visualizer serve FOLDER"
 )
-EXITED_ERROR = "SSH exited before the model was served: {why}"
+EXITED_ERROR = "SSH exited before the server was ready: {why}"
 EMPTY_OUTPUT_REASON = "it printed nothing."
 PORT_ERROR = "No port is available on this computer."
-TIMEOUT_ERROR = "The model was not served within 10 minutes."
+TIMEOUT_ERROR = "The server did not start serving the model within 10 minutes."
 
 
 class SshServer:
@@ -101,7 +101,7 @@ class SshServer:
             raise
 
     def _wait_for_token(self, progress: Progress) -> str:
-        """Wait until the model is served, and return its access token."""
+        """Wait until the server is ready, and return its access token."""
         output: deque[str] = deque(maxlen=MAX_LINES)
         end, is_served = monotonic() + MAX_START_S, False
         while monotonic() < end:

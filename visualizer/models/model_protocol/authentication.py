@@ -25,7 +25,7 @@ def new_token() -> str:
 
 
 class RequestSigner:
-    """Signs the requests of one connection, in order."""
+    """Signer of the requests of one connection, which are signed in order."""
 
     def __init__(self, token: str, nonce: str) -> None:
         self._token, self._nonce, self._count = token, nonce, 0
@@ -39,7 +39,7 @@ class RequestSigner:
 
 
 class SignatureVerifier:
-    """Verifies the signatures of one connection, and rejects repeated requests."""
+    """Verifier of the signatures of one connection; rejects repeated requests."""
 
     def __init__(self, token: str) -> None:
         self.nonce = secrets.token_hex(16)
@@ -90,7 +90,7 @@ def token_weakness(token: str) -> str:
         return f"{found}, but at least {MIN_DISTINCT_CHARACTERS} are required"
     unpredictable = sum(not _is_predictable(lower, at) for at in range(len(lower)))
     if unpredictable < MIN_UNPREDICTABLE_CHARACTERS:
-        return "most of it is a repetition, a sequence or a keyboard row"
+        return "most of it consists of repetitions, sequences or keyboard rows"
     return ""
 
 

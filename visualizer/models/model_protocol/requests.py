@@ -39,19 +39,19 @@ def too_large_message(size: int) -> str:
 
 
 class TokensRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Tokenize a text."""
+    """Request to tokenize a text."""
 
     text: Text
 
 
 class NamesRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send the texts of the tokens with the given ids."""
+    """Request for the texts of the tokens with the given ids."""
 
     numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_LIST_LENGTH)]
 
 
 class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Process a text with the edits and other settings of the source.
+    """Request to process a text with the edits and other settings of the source.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class KnownAblationResults(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class QuestionRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Answer a question about a run; an ablation continues from the known results."""
+    """Request to answer a question about a run; an ablation continues from the known results."""
 
     run: Count
     question: ModelQuestion
@@ -81,7 +81,7 @@ class QuestionRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Process a text and the tokens generated after it.
+    """Request to process a text and the tokens generated after it.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MeasuresRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Compute the head measures of a stage."""
+    """Request to compute the head measures of a stage."""
 
     run: Count
     stage: Name
 
 
 class StageRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send whole stages, or one matrix of each stage, given by the layer index and the head."""
+    """Request for whole stages, or for one matrix of each stage by layer index and head."""
 
     run: Count
     stages: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_STAGES)]
@@ -113,13 +113,13 @@ class StageRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WeightsRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send the small model weights of the stages around attention."""
+    """Request for the small model weights of the stages around attention."""
 
     run: Count
 
 
 class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send rows of a range of columns, or the extremes of blocks of columns.
+    """Request for rows of a range of columns, or for the extremes of blocks of columns.
 
     Parameters
     ----------
@@ -141,14 +141,14 @@ class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResultRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send the result of a job, after waiting for it for at most ``wait`` seconds."""
+    """Request for the result of a job, for which the server waits at most ``wait`` seconds."""
 
     job: Count
     wait: Annotated[float, Meta(ge=0, le=20)] = 10.0
 
 
 class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Cancel a job."""
+    """Request to cancel a job."""
 
     job: Count
 

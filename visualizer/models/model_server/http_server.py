@@ -99,7 +99,7 @@ class _Connection:
 
     @property
     def header_timeout_s(self) -> float:
-        """Time limit for the header of the next request."""
+        """Time limit, in seconds, for the header of the next request."""
         remaining = self.deadline - asyncio.get_running_loop().time()
         return HEADER_TIMEOUT_S if self.is_authenticated else max(0.0, remaining)
 
@@ -143,7 +143,7 @@ class _Connection:
 
 
 class ModelServer:
-    """Responds to HTTP requests about a model.
+    """Server that responds to HTTP requests about a model.
 
     Parameters
     ----------

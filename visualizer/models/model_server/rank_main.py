@@ -54,7 +54,7 @@ class _ServerLink:
 
 
 class RankProcess:
-    """Receives messages from the server, and runs the model's jobs in order.
+    """Process that receives messages from the server and runs the model's jobs in order.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ LOOPBACK_INTERFACES = ("lo", "lo0")
 INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Environment variables for the network interface that torch.distributed uses."""
 GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
-"""Environment variable for the visible GPUs; if possible, transformers splits a model over them."""
+"""Environment variable for the GPUs across which transformers splits a model if possible."""
 MAX_HELLO_BYTES = 1_000
 """Maximum size, in bytes, of the message with which a process authenticates itself."""
 STOP_TIMEOUT_S = 10.0
@@ -89,12 +89,12 @@ class _PendingRequest(Struct, eq=False):
 
 
 class RankProcesses:
-    """Starts the processes of a model, and sends them requests.
+    """The processes of a model, which respond to the requests of the server.
 
     Parameters
     ----------
     parallelism : str
-        How the model is split over the processes.
+        How the model is split across the processes.
     """
 
     def __init__(self, folder: Path, device: str, count: int, parallelism: str) -> None:

@@ -39,7 +39,7 @@ START_TIMEOUT_S = 0.5
 round trip.
 """
 SERVER_BUSY_ERROR = "The server is busy. Try again in a moment."
-TEXT_PENDING_ERROR = "The server is still reading the text. Try again in a moment."
+TEXT_PENDING_ERROR = "The server is still processing the text. Try again in a moment."
 UNKNOWN_JOB_ERROR = "The job no longer exists. Repeat the request."
 
 
@@ -66,7 +66,7 @@ class _Job:
 
 
 class JobQueue:
-    """Sends jobs to the processes of a model, and stores the results until they are fetched."""
+    """Queue of jobs for the processes of a model; stores results until they are fetched."""
 
     def __init__(self, processes: RankProcesses) -> None:
         self._processes = processes

@@ -98,7 +98,7 @@ PROBE_TEXT = WARM_UP_TEXT * PROBE_TOKENS
 UNKNOWN_STAGE_ERROR = "The stage does not exist."
 UNKNOWN_TOKEN_ERROR = "The token id is not in the vocabulary."
 TOO_MANY_ROWS_ERROR = (
-    "The attention weights of {tokens:,} tokens are too large to be sent during generation. "
+    "The attention weights for {tokens:,} tokens are too large to be sent during generation. "
     "Use a shorter text."
 )
 RUN_EXPIRED_ERROR = (
