@@ -124,7 +124,7 @@ class BoardMenuController(QObject):
         if place.stage:
             yield from self._stage_entries(resolved, place.stage)
         if place.token is not None:
-            text = f"Attention {'of' if place.role.value == 'query' else 'to'} this token"
+            text = f"Show attention {'from' if place.role.value == 'query' else 'to'} this token"
             select = partial(to.select_token, place.token, place.role)
             yield MenuEntry("select_token", text, select)
         if place.is_tab or place.head is not None:
@@ -157,7 +157,7 @@ class BoardMenuController(QObject):
         has_heads = "head" in trace.stage(stage).dims and trace.spec.heads > 1
         if has_heads and (resolved.stages != {stage} or len(resolved.heads) < trace.spec.heads):
             show = partial(to.show_in_all_heads, stage)
-            yield MenuEntry("show_in_all_heads", "Show in all heads", show)
+            yield MenuEntry("show_in_all_heads", "Show for all heads", show)
         if resolved.prediction is None and trace.stage(stage).reads:
             yield MenuEntry("predict", "Cover and predict", partial(to.predict, stage))
         if stage not in resolved.hidden_stages:
@@ -169,14 +169,14 @@ class BoardMenuController(QObject):
         if heads == 1:
             return
         if place.head is not None and not (flow and flow.head == place.head):
-            text = "Show this head" if flow else "Flow of this head"
+            text = "Show this head" if flow else "Show the flow of this head"
             yield MenuEntry("show_head", text, partial(to.show_head, place.head), 1)
         if place.head is not None and (flow or resolved.heads != (place.head,)):
-            text = "Only this head in all stages"
+            text = "Show only this head in all stages"
             only = partial(to.show_only_head, place.head)
             yield MenuEntry("show_only_head", text, only, 1)
         if flow or len(resolved.heads) < heads:
-            yield MenuEntry("show_all_heads", "All heads", to.show_all_heads, 1)
+            yield MenuEntry("show_all_heads", "Show all heads", to.show_all_heads, 1)
 
 
 def _run_entry(entry: MenuEntry) -> None:
