@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class FeatureControllers:
-    """Controllers shared by the panes; a controller used by only one pane is created with it.
+    """Controllers shared by the panes; those used by only one pane are created with that pane.
 
     Parameters
     ----------

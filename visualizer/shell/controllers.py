@@ -160,7 +160,7 @@ class Controllers(FeatureControllers):
         self.docks.reset()
 
     def may_close(self) -> bool:
-        """Return whether the window may close now; if not, it is closed when this is possible."""
+        """Return whether the window may close now; if not, ask the user or wait before closing."""
         parts = (self.export_controller.progress, self.document_controller)
         return all(part.may_close(self.window.close) for part in parts)
 

@@ -335,7 +335,7 @@ def _import_lines(run: Run, dialect: CodeDialect) -> str:
 
 
 def _input_vectors(run: Run) -> str:
-    """Return the input vectors: all, or one per distinct token if this is sufficient."""
+    """Return all input vectors, or only one per distinct token if these are sufficient."""
     first = run.trace.stages[0]  # the input stage
     vectors = run.trace.read(first.name)
     dims = " ".join((*run.trace.axes, "token d_in"))

@@ -78,7 +78,7 @@ def find_strongest_heads(
 
 
 def _find_largest(values: np.ndarray) -> tuple[tuple[int, int], float]:
-    """Return the head with the largest value, and this value; it is NaN if all values are NaN."""
+    """Return the head with the largest value, and this value (NaN if all values are NaN)."""
     if np.isnan(values).all():
         return (0, 0), float("nan")
     layer, head = divmod(int(np.nanargmax(values)), values.shape[1])

@@ -122,7 +122,7 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
         return cls(sections)
 
     def find(self, section: str, name: str) -> tuple[str, str, np.ndarray]:
-        """Find numbers by a prefix of the name of their section and a prefix of their own name.
+        """Find numbers by the beginning of their section name and the beginning of their own name.
 
         Returns
         -------

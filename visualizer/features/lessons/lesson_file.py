@@ -491,7 +491,7 @@ _STRINGS = re.compile(
 
 
 def find_line(text: str, path: KeyPath) -> int:
-    """Return the line of a value; if it is not found, the line of the nearest enclosing table."""
+    """Return the line of a value or, if it is not found, of the nearest enclosing table."""
     bare = _STRINGS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     start, end = 0, len(bare)
     name = ""

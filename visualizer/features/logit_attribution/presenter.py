@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PANE_TITLE = "Attribution"
 ShownHeads = tuple[int, tuple[int, ...]]
-"""The current layer, by its number in the model, and the heads that the heatmaps show."""
+"""The number of the current layer in the model, and the heads that the heatmaps show."""
 MODEL_REQUIRED = (
     "Open a model (File > Open a model…) to see how each head contributes to the next token."
 )

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 TOKEN_EDITS_ERROR = (
-    "Cut edges, patched heads and mean-ablated heads apply to the current tokens only. Undo them "
-    "to generate text."
+    "Cut edges, patched heads and mean-ablated heads apply to the current tokens only. Undo "
+    "these edits to generate text."
 )
 GENERATION_FAILED_MESSAGE = "Generation failed at this token."
 MAX_ROW_BYTES = 2**29

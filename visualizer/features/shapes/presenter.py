@@ -112,7 +112,7 @@ class HeadSplit(Struct, frozen=True):
 
 
 def find_head_split(run: Run, current: str | None) -> HeadSplit | None:
-    """Return the split of the current stage or, if it cannot be drawn, of the first that can.
+    """Return the split of the current stage or, if it cannot be drawn, of the first that can be.
 
     Return None if no stage can be drawn, as in captured attention.
     """
