@@ -129,9 +129,11 @@ class AttendArguments(TypedDict, total=False):
     window : int
         Number of tokens to which a query attends with the mask ``"window"``; 3 by default.
     own_mask : array_like of bool
-        [query, key]: True for the cells that are not masked. Implies the mask ``"own"``.
+        Custom mask, [query, key]: True for the cells that are not masked. It implies
+        ``mask="own"``.
     own_kept : array_like of bool
-        [query, key]: True for the cells that dropout keeps, instead of random cells.
+        Keep mask of dropout, [query, key], used instead of a random one: True for the cells that
+        dropout keeps.
     route : str
         How the mask is applied: ``"before"`` sets scores to −∞ before normalization, ``"after"``
         sets weights to 0 after it, and ``"after-renormalised"`` then normalizes the rows again.

@@ -307,7 +307,7 @@ def check_arguments_used(
     given : mapping
         The given arguments.
     spec_from : callable
-        Builds the spec from the same arguments with another mechanism.
+        Function that builds the spec from the same arguments with another mechanism.
 
     Raises
     ------

@@ -77,7 +77,7 @@ class Figure:
         Returns
         -------
         numpy.ndarray
-            uint8 [row, column, 4]: red, green, blue and alpha.
+            The pixels, uint8 [row, column, 4]: red, green, blue and alpha.
         """
         with self._prepare_drawing():
             from visualizer.export.figures.rasterization import render_pixels

@@ -84,7 +84,8 @@ class SavedDocument(Struct, frozen=True, eq=False):
     exported : ExportedNumbers or None
         The numbers in a data export, which are compared with the computed numbers.
     opened_model : object
-        Keeps alive the model that was opened to run the document; None if no model was opened.
+        The model that was opened to run the document, which this reference keeps alive; None if
+        no model was opened.
     """
 
     document: Document
@@ -125,7 +126,7 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
     Parameters
     ----------
     file : BinaryIO
-        Open for writing, and positioned at its start.
+        A file that is open for writing and positioned at its start.
     run : Run, optional
         A run; if it was computed from this document, its numbers and those of side A of a
         comparison are also written.
@@ -204,7 +205,7 @@ def read_document(file: BinaryIO) -> SavedDocument:
     Parameters
     ----------
     file : BinaryIO
-        Open for reading and seekable; it must contain only the document.
+        A seekable file that is open for reading and contains only the document.
 
     Raises
     ------

@@ -118,7 +118,8 @@ class DocumentChange(Struct, frozen=True):
     stages : frozenset of str or None
         The stages to show; None to keep the current stages.
     opened_model : object
-        Keeps alive the model that was opened to run the document; None if no model was opened.
+        The model that was opened to run the document, which this reference keeps alive; None if
+        no model was opened.
     """
 
     document: Document

@@ -57,7 +57,7 @@ class ExportController(QObject):
     window : QWidget
         The parent of the dialogs.
     title : callable
-        Returns the initial title for a figure.
+        Function that returns the initial title for a figure.
     """
 
     failed = Signal(str)

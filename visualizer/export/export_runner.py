@@ -68,7 +68,7 @@ class ExportRunner(QObject):
         Parameters
         ----------
         write : callable
-            Takes a progress callback and returns the file's path.
+            Function that takes a progress callback and returns the file's path.
         """
         self._start_request(partial(write, self._report_progress), "Exporting…")
 

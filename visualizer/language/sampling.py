@@ -74,7 +74,8 @@ def sampling_probabilities(logits: np.ndarray, sampling: Sampling = MODEL_SAMPLI
     Returns
     -------
     numpy.ndarray
-        float64 [vocabulary]; the sum is 1, and tokens that are not kept have probability 0.
+        The probabilities, float64 [vocabulary]; their sum is 1, and tokens that are not kept have
+        probability 0.
 
     Raises
     ------

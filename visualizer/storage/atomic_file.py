@@ -28,7 +28,7 @@ def write_atomically(
         An existing or new file. If a path is a link, the target of the link is written; a
         `LinkSafeFile` that is a link is rejected.
     fill : callable
-        Writes the content to a binary file.
+        Function that writes the content to a binary file.
     waits_for_disk, check
         As in `LinkSafeFile.write`.
 

@@ -203,7 +203,7 @@ class LinkSafeFile(Struct, frozen=True):
         Parameters
         ----------
         fill : callable
-            Writes the content to a binary file.
+            Function that writes the content to a binary file.
         waits_for_disk : bool
             Whether to flush the content to disk so that it survives a power loss; this may take
             several seconds.

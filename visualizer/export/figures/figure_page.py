@@ -254,7 +254,7 @@ def fit_flow_to_height(
     Parameters
     ----------
     board_height : callable
-        Returns the height of a figure's board, in pixels of the window.
+        Function that returns the height of a figure's board, in pixels of the window.
 
     Returns
     -------

@@ -26,11 +26,11 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
     tokens : tuple of str
         The tokens on which the model was run.
     logits : numpy.ndarray
-        [token, vocabulary]: the logits of the token after each token.
+        The logits of the token after each token, [token, vocabulary].
     weights : numpy.ndarray or None
-        [layer, head, query, key]; None for a model without attention.
+        The attention weights, [layer, head, query, key], or None for a model without attention.
     partner_weights : numpy.ndarray or None
-        [layer, head]: mean weight on the target keys, if these are known.
+        The mean weights on the target keys, [layer, head], if these keys are known.
     cut : int
         Number of tokens that were removed from the beginning because the text exceeds the block.
     """

@@ -189,7 +189,8 @@ class LossLine(Struct, frozen=True, eq=False):
     name : str
         The run's name if there are several runs; otherwise empty.
     steps, values : ndarray
-        [point]; the steps are ascending, and the values may contain NaN and ∞.
+        The points of the line, [point]; the steps are ascending, and the values may contain NaN
+        and ∞.
     """
 
     name: str

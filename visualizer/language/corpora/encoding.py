@@ -36,7 +36,7 @@ def encode_text(text: str, tokenizer: TokenizerKind) -> tuple[Vocabulary, np.nda
     Vocabulary
         All tokens of the text.
     ndarray of int64
-        [token]; equal to ``Vocabulary.of(tokenize(text)).encode(tokenize(text))``.
+        The token ids, [token], equal to ``Vocabulary.of(tokenize(text)).encode(tokenize(text))``.
     """
     encoder = CharacterEncoder() if tokenizer is TokenizerKind.CHARACTERS else WordEncoder()
     # Every token has at least one character; unused pages take no memory.

@@ -186,14 +186,14 @@ def mean_partner_weight(weights: np.ndarray, partners: np.ndarray) -> np.ndarray
     Parameters
     ----------
     weights : ndarray
-        [layer, head, query, key].
+        The attention weights, [layer, head, query, key].
     partners : ndarray of int
-        [query]; queries that have no partner are ignored.
+        The partner of each query, [query]; queries that have no partner are ignored.
 
     Returns
     -------
     ndarray of float64
-        [layer, head], from 0 to 1; NaN if no query has a partner.
+        The mean weights, [layer, head], from 0 to 1; NaN if no query has a partner.
     """
     (queries,) = np.nonzero(partners != MISSING_PARTNER)
     if not len(queries):
