@@ -53,9 +53,9 @@ class FlowColumn(Struct, frozen=True):
     part : FlowPart
         Whether the matrix is to the left of the heads, within a head, or to the right of the heads.
     dims : tuple of str
-        Names of the axes of its states.
+        Names of the axes of the states.
     reads : tuple of str
-        The input stages of its states, without the states themselves.
+        The input stages of the states, without the states themselves.
     is_feed_forward : bool
         Whether the matrix is a hidden layer of the feed-forward layer, or is computed from one.
     operand : str
@@ -80,7 +80,7 @@ class FlowColumn(Struct, frozen=True):
 
     @property
     def is_query_key(self) -> bool:
-        """Whether its rows are queries and its columns keys."""
+        """Whether the rows are queries and the columns are keys."""
         return self.dims[-1] == "key"
 
     @property

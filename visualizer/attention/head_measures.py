@@ -630,7 +630,7 @@ class HeadMeasurement:
     done, of : int
         Numbers of measured rows and of all rows.
     problem : str
-        Reason for a failure, as a sentence; otherwise empty.
+        Reason for a failure, as a sentence; empty if the measurement has not failed.
     """
 
     is_wanted: bool = False

@@ -212,7 +212,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     next_tokens : tuple of NextToken
         The most likely candidates for the next token, with or without edits.
     no_next_token : str
-        Sentence that states why candidates are not available; otherwise empty.
+        Sentence that states why candidates are not available; empty if they are available.
     captured : CapturedAttention or None
         The run's numbers as saved in a document; None for a long text, which is read again.
     model : object

@@ -109,7 +109,7 @@ class StepContext(Struct, frozen=True, eq=False):
 
     @property
     def qualifier(self) -> str:
-        """Which step the weights precede or follow, such as "after dropout, "; may be empty."""
+        """Which step the weights precede or follow, such as "after dropout, "; can be empty."""
         return self.qualifier_of(self.stage.name)
 
     def qualifier_of(self, stage: str) -> str:

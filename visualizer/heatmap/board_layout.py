@@ -74,7 +74,7 @@ class PanelPosition(Struct, frozen=True):
     Parameters
     ----------
     left, upper : float
-        Top-left corner of its cells.
+        Top-left corner of the cells.
     width, height : float
         Size of a cell without zoom.
     """
@@ -113,11 +113,11 @@ class PanelSlot(Struct, frozen=True, dict=True):
     Parameters
     ----------
     cells : QRectF
-        Area of its cells.
+        Area of the cells.
     cell_width, cell_height : float
         Size of one cell.
     has_row_labels : bool
-        Whether the panel is the first one of its row or head; the others share its labels.
+        Whether the panel is the first one in its row or head; the others share its labels.
     has_column_labels : bool
         Whether the keys are labelled above this panel rather than above a panel higher up.
     numbers : CellNumberFormat or None
@@ -127,7 +127,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
     longest : float
         Width to which labels are shortened.
     head_at : tuple of float or None
-        Position of its head label, relative to the corner of its cells; None without a label.
+        Position of the head label, relative to the corner of the cells; None without a label.
     is_head_short : bool
         Whether there is only room for the head number.
     title : TitlePlacement
@@ -205,7 +205,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
 
     @property
     def column_head(self) -> ColumnHead:
-        """The head of its column, with the available width."""
+        """The head of the panel's column, with the available width."""
         width = max(self.cells.width(), self._title_width())
         notes = () if self.panel_notes else shared_notes((self.heatmap,))
         return ColumnHead(self.heatmap, self.cells.left(), width, notes)
@@ -219,7 +219,7 @@ class ColumnHead(Struct, frozen=True):
     heatmap : Heatmap
         First panel of the column, for the title, axes and scale.
     left, width : float
-        Left edge of its cells, and the available width.
+        Left edge of the cells, and the available width.
     notes : tuple of str
         Notes shared by the panels of the column.
     """

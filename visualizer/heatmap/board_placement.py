@@ -240,9 +240,9 @@ class BoardPlacer:
         Parameters
         ----------
         at : int
-            Index of its column on the board.
+            Index of the panel's column on the board.
         corner : tuple of float
-            Left and upper edge of its cells.
+            Left and upper edges of the panel's cells.
         row : tuple
             The band, and the row within the band.
         has_rows, says_whose : bool

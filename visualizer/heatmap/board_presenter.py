@@ -47,7 +47,8 @@ class BoardContents(Struct, frozen=True, eq=False):
     Parameters
     ----------
     highlights : Highlights
-        Highlights of the current step or prediction, otherwise of the hovered or pinned cell.
+        Highlights of the current step or prediction or, without these, of the hovered or pinned
+        cell.
     message : str
         Text shown if the board has no panels.
     board_key, step_key : hashable

@@ -33,11 +33,11 @@ class StatePlace(Struct, frozen=True):
     Parameters
     ----------
     title : str
-        Its name.
+        Name of the state.
     area : QRectF
-        The area of its name or dot.
+        Area of the name or the dot.
     is_dot : bool
-        Whether a dot represents it.
+        Whether a dot represents the state.
     """
 
     stage: str

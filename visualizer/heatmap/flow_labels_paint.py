@@ -49,11 +49,11 @@ class TokenLabel(Struct, frozen=True):
     Parameters
     ----------
     area : QRectF
-        The area of its text.
+        Area of the text.
     is_word : bool
-        Whether it is a token, rather than a position.
+        Whether the label is a token rather than a position.
     is_upright : bool
-        Whether it is written from bottom to top.
+        Whether the text is written from bottom to top.
     pitch : float
         Distance to the label of the next row or column in pixels.
     """

@@ -94,7 +94,7 @@ class ColumnSize(Struct, frozen=True):
     cells : int
         Number of drawn cells per row.
     title_width : float
-        Width of its heading.
+        Width of the heading.
     operand_rows : int
         Number of rows in the operand above the column; 0 if there is none.
     is_source : bool
@@ -185,13 +185,13 @@ class PlacedColumn(Struct, frozen=True):
     Parameters
     ----------
     cells : Box
-        Its cells; their width is 0 if an adjacent spine represents it.
+        Area of the cells; its width is 0 if an adjacent spine represents the column.
     operand : Box or None
-        The operand above it.
+        Area of the operand above the column; None if there is none.
     heading : Box
-        Its heading with the line.
+        Area of the heading with the line.
     is_spine : bool
-        Whether it is too narrow to show its cells.
+        Whether the column is too narrow to show its cells.
     """
 
     cells: Box
@@ -202,7 +202,7 @@ class PlacedColumn(Struct, frozen=True):
 
     @property
     def is_hidden(self) -> bool:
-        """Whether an adjacent spine represents it."""
+        """Whether an adjacent spine represents the column."""
         return self.cells.width == 0
 
 

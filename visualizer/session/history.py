@@ -118,7 +118,7 @@ class History(Struct, Generic[Value], frozen=True):
     Parameters
     ----------
     key : str
-        Identifies the last change; a change with the same key is merged into it.
+        Key of the last change; a change with the same key is merged into that change.
     """
 
     past: tuple[Value, ...] = ()

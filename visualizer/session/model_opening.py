@@ -52,7 +52,8 @@ class OpenedModelSource(Struct, frozen=True, eq=False):
     Parameters
     ----------
     other_text : str
-        A text that the model can process if it rejects the given one; otherwise empty.
+        A text that the model can process if it rejects the given one; empty if the model accepts
+        it.
     model : object
         Keeps the model open until a run of it exists, which then keeps it open.
     """

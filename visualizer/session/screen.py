@@ -109,7 +109,7 @@ class ScreenInputs(Struct, frozen=True, eq=False):
     Parameters
     ----------
     resolved : ResolvedView or None
-        None before the first run.
+        The resolved view; None before the first run.
     wanted : View
         The view that was requested last.
     refused : InputError or None

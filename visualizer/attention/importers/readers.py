@@ -175,7 +175,7 @@ def add_tokens(
     CapturedAttention
         The attention, with the tokens if their number matches the axis.
     str
-        A notice that tokens do not match or that positions are numbered; otherwise empty.
+        A notice that tokens do not match or that positions are numbered, or an empty string.
     """
     found = texts or _read_adjacent_tokens(path)
     both, queries, keys = (
@@ -263,7 +263,7 @@ def read_tensor_file(
     CapturedAttention or AttentionSpec
         Attention weights, or the spec of a module if the file contains its weights.
     str
-        A notice for the user; may be empty.
+        A notice for the user, which may be empty.
 
     Raises
     ------
