@@ -228,11 +228,15 @@ def test_thumbnails_do_not_reveal_a_prediction(flow_hand: Hand) -> None:
     assert all(_is_blank(flow_hand, slot) for slot in _slots_of(flow_hand, "weights"))
 
 
+def _colours(hand: Hand, area: QRectF) -> np.ndarray:
+    return rgb_of(hand.board.viewport().grab(area.toAlignedRect()).toImage())
+
+
 def _ribbon_gap(hand: Hand) -> np.ndarray:
     """Return the colours between the weights and the values that the ribbons lead to."""
     slots = {slot.heatmap.stage: slot.cells for slot in _placement(hand).slots if slot}
     gap = QRectF(slots["weights"].topRight(), slots["context"].bottomLeft())
-    return rgb_of(hand.board.viewport().grab(gap.adjusted(3, 0, -3, 0).toAlignedRect()).toImage())
+    return _colours(hand, gap.adjusted(3, 0, -3, 0))
 
 
 def test_ribbons_do_not_reveal_a_predicted_weight(flow_hand: Hand) -> None:
@@ -245,6 +249,21 @@ def test_ribbons_do_not_reveal_a_predicted_weight(flow_hand: Hand) -> None:
     flow_hand.settle()
     flow_hand.hover(Cell("weights", (0, 3, 2)))
     assert (_ribbon_gap(flow_hand) != covered).any()
+
+
+@pytest.mark.parametrize("head", [0, 1])
+def test_a_number_of_concat_leads_to_its_own_head(flow_hand: Hand, head: int) -> None:
+    placement = _placement(flow_hand)
+    slots = {slot.heatmap.stage: slot for slot in placement.slots if slot}
+    width = len(slots["context"].heatmap.columns.labels)
+    source = slots["context"].cell(3, 0)
+    tab = placement.thumbnails[head].cells
+    framed = QRectF(source if head == placement.panels.front else tab).adjusted(-2, -2, 2, 2)
+    before = _colours(flow_hand, framed), _colours(flow_hand, source)
+    flow_hand.hover(Cell("concat", (3, head * width)))
+    after = _colours(flow_hand, framed), _colours(flow_hand, source)
+    assert (after[0] != before[0]).any()
+    assert (after[1] != before[1]).any() == (head == placement.panels.front)
 
 
 def test_a_heading_is_part_of_the_timeline_during_playback(flow_hand: Hand) -> None:

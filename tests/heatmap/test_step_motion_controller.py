@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QAbstractAnimation, QPoint, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QApplication
 
@@ -192,7 +192,7 @@ def test_a_new_step_ends_the_previous_motion(moves: MotionViewer) -> None:
     assert moves.began == [moves.began[0], moves.began[0] + 1]
 
 
-def test_a_pause_ends_a_playback_motion(moves: MotionViewer) -> None:
+def test_a_pause_holds_a_playback_motion_until_playback_continues(moves: MotionViewer) -> None:
     moves.viewer.choose("Speed", "0.25×")
     moves.board.setFocus()
     moves.viewer.key(Qt.Key.Key_Space)
@@ -203,6 +203,14 @@ def test_a_pause_ends_a_playback_motion(moves: MotionViewer) -> None:
     moves.board.setFocus()
     moves.viewer.key(Qt.Key.Key_Space)
     assert not moves.viewer.shown.playhead.is_playing
+    assert moves.motion.is_moving
+    moves.advance(100)
+    assert moves.motion.animation.state() is QAbstractAnimation.State.Paused
+    moves.board.setFocus()
+    moves.viewer.key(Qt.Key.Key_Space)
+    assert moves.motion.animation.state() is QAbstractAnimation.State.Running
+    moves.viewer.window.controllers.playback_controller.seek(moves.began[0] - 1)
+    moves.viewer.hand.settle()
     assert not moves.motion.is_moving
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QRegion
 
+from visualizer.attention.roles import Role
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import paint_frame
 from visualizer.heatmap.flow_labels_paint import (
@@ -93,6 +94,14 @@ def column_area(slot: PanelSlot, column: int) -> QRectF | None:
         return None
     band = slot.cell(slot.heatmap.rows.visible_range.start, column)
     return QRectF(band.left(), slot.cells.top(), band.width(), slot.cells.height())
+
+
+def _visible_cell(slot: PanelSlot, row: int, column: int) -> QRectF | None:
+    """Return the area of a panel's cell, or None if it is not visible."""
+    heatmap = slot.heatmap
+    if row not in heatmap.rows.visible_range or column not in heatmap.columns.visible_range:
+        return None
+    return slot.cell(row, column)
 
 
 class FlowCursor:
@@ -208,12 +217,7 @@ class FlowCursor:
 
     def _area_in(self, at: int | None) -> QRectF | None:
         slot, (row, column) = self._slot(at), self._cell.place[-2:]
-        if slot is None:
-            return None
-        heatmap = slot.heatmap
-        if row not in heatmap.rows.visible_range or column not in heatmap.columns.visible_range:
-            return None
-        return slot.cell(row, column)
+        return None if slot is None else _visible_cell(slot, row, column)
 
     @property
     def _query_key_columns(self) -> list[int]:
@@ -253,11 +257,38 @@ class FlowCursor:
     def _vector_frames(self) -> Iterator[QRectF | None]:
         assert self._at is not None
         row = self._cell.place[-2]
-        for at in self._row_sources(self._at):
-            yield self._row_area(at, row)
+        concat = self._column_of(Role.CONCAT)
+        if self._at == concat:
+            yield self._concatenated_area()
+        else:
+            for at in self._row_sources(self._at):
+                yield self._row_area(at, row)
+        if concat is not None and self._at in self._row_sources(concat):
+            yield self._area_in_concat(concat)
         yield self._operand_column(self._at)
         for at in self._uses_above():
             yield self._operand_area(at, row)
+
+    def _concatenated_area(self) -> QRectF | None:
+        """Return the number that a cell of Concat copies, or the tab of its head in the back."""
+        assert self._at is not None
+        source, panels = self._slot(self._row_source(self._at)), self._placement.panels
+        if source is None:
+            return None
+        head, column = divmod(self._cell.place[-1], len(source.heatmap.columns.labels))
+        if head == panels.front or not panels.heads:
+            return _visible_cell(source, self._cell.place[-2], column)
+        tabs = (slot for slot in self._placement.thumbnails if slot.heatmap.head == head)
+        return next((slot.cells for slot in tabs), None)
+
+    def _area_in_concat(self, concat: int) -> QRectF | None:
+        """Return the copy in Concat of a number of a head."""
+        slot, own = self._slot(concat), self._slot(self._at)
+        if slot is None or own is None or not self._cell.place:
+            return None
+        head = self._cell.head or 0
+        column = head * len(own.heatmap.columns.labels) + self._cell.place[-1]
+        return _visible_cell(slot, self._cell.place[-2], column)
 
     def _uses_above(self) -> list[int]:
         """Return the columns that have the cell's stage as the operand above them."""
@@ -302,9 +333,12 @@ class FlowCursor:
         target = self._cell_area()
         if target is None:
             return
+        is_concat = self._at == self._column_of(Role.CONCAT)
         for at in self._row_sources(self._at):
             row = self._row_area(at, self._cell.place[-2])
-            if row is not None and row.right() < target.left():
+            if is_concat:
+                row = self._concatenated_area()
+            if row is not None and row.right() < target.left() and row.top() == target.top():
                 yield (
                     _band(row.right(), target.left(), target.center().y(), target.height()),
                     (BAND_ALPHA),

@@ -88,14 +88,17 @@ class NumberLens(QWidget):
             self.hide()
 
     def _corner(self) -> QPoint:
-        """Return the position to the left of the cell, or to the right if there is no room."""
+        """Return the position below the cell, or above it if there is no room.
+
+        The row of the cell remains visible, because frames and ribbons mark its operands there.
+        """
         canvas, gap = self._canvas.rect(), round(GAP_PX * text_scale())
-        left = round(self._origin.left()) - gap - self.width()
-        if left < 0:
-            left = round(self._origin.right()) + gap
-        top = round(self._origin.center().y()) - self.height() // 2
-        most = QRect(canvas.topLeft(), canvas.size() - self.size())
-        return QPoint(max(0, min(left, most.right())), max(0, min(top, most.bottom())))
+        left = round(self._origin.center().x()) - self.width() // 2
+        top = round(self._origin.bottom()) + gap
+        if top + self.height() > canvas.height():
+            top = round(self._origin.top()) - gap - self.height()
+        right, bottom = canvas.width() - self.width(), canvas.height() - self.height()
+        return QPoint(max(0, min(left, right)), max(0, min(top, bottom)))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         slot, theme = self.slot, self._theme

@@ -70,8 +70,15 @@ class StepMotionController(QObject):
         return self._is_due or self.is_moving
 
     def show_highlights(self, highlights: Highlights) -> None:
-        """End the animation of any other step; that of this step starts when it is painted."""
+        """End the animation of any other step; that of this step starts when it is painted.
+
+        If playback is paused, the animation stands still, so that it can be studied.
+        """
         before, self._step = self._step, highlights.step
+        if self._motion and before and self._step and before.position == self._step.position:
+            if (before.ms is None) != (self._step.ms is None):
+                self.animation.setPaused(self._step.ms is None)
+            return
         if ends_motion(before, self._step):
             self.skip_step()
         if starts_motion(before, self._step) and not is_motion_reduced():

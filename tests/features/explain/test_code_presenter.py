@@ -12,6 +12,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
+from tests.support.screens import resolved
 from tests.support.small_runs import a_run
 from visualizer.attention import stages as stage_table
 from visualizer.attention.spec import (
@@ -28,9 +29,11 @@ from visualizer.features.explain.code_lines import stage_code_lines
 from visualizer.features.explain.code_presenter import (
     DIALECT_TITLES,
     CodePanel,
+    present_code,
     present_run_code,
 )
-from visualizer.session.view import CodeDialect
+from visualizer.session.cell_address import Cell, ParameterCell
+from visualizer.session.view import CodeDialect, View
 
 NAMES = {row.name for row in STAGE_TABLE}
 
@@ -229,3 +232,10 @@ def test_what_the_fused_call_does_not_know_is_written_out(monkeypatch: pytest.Mo
     written = [line.text for line in stage_code_lines(spec, CodeDialect.SDPA)]
     assert "# Written out: scaled_dot_product_attention does not support “Scaled”." in written
     assert not any("= scaled_dot_product_attention" in line for line in written)
+
+
+@pytest.mark.parametrize("cell", [None, Cell("weights", (0, 2, 1))])
+def test_the_code_of_a_weight_of_a_layer_follows_the_pointer(cell: Cell | None) -> None:
+    view = View(flow=True, pinned=cell, hovered_parameter=ParameterCell("keys", 0, 0, 0))
+    panel = present_code(resolved(a_run("Your journey starts"), view))
+    assert ["W_key" in line.text for line in panel.lines if line.is_highlighted] == [True]

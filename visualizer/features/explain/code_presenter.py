@@ -175,10 +175,11 @@ def present_code(resolved: ResolvedView) -> CodePanel:
         head = resolved.heads[0] if len(resolved.heads) == 1 else resolved.caption_head
         lines = model_script_lines(model, reading, resolved.document.text, layer, head)
         return CodePanel("In code", dialect, tuple(map(CodePanelLine, lines)))
-    cell = resolved.pointed or resolved.step_cell
+    parameter = None if resolved.hovered_when_reached else resolved.parameter
+    explained = parameter or resolved.pointed or resolved.step_cell
     flow = resolved.flow
     in_focus = flow.stages[flow.focus] if flow else None
-    stage = resolved.focus or (cell.stage if cell else in_focus)
+    stage = explained.stage if explained else resolved.focus or in_focus
     return present_run_code(resolved.run, dialect, stage)
 
 

@@ -33,7 +33,7 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from PySide6.QtGui import QAction, QPaintEvent, QResizeEvent
+    from PySide6.QtGui import QAction, QPaintEvent, QResizeEvent, QShowEvent
 
     from visualizer.features.explain.presenter import CellPanel, TermLine
     from visualizer.features.explain.stage_presenter import StagePanel
@@ -313,6 +313,10 @@ class ExplainPane(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         QTimer.singleShot(0, self, self._lay_out_again)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        QTimer.singleShot(0, self, self._lay_out_again)  # the text may have changed while hidden
 
     def _lay_out_again(self) -> None:
         """Lay out the pane again, because Qt keeps the old width when a window is first shown."""
