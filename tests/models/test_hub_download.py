@@ -289,7 +289,7 @@ def test_each_obstacle_to_a_download_is_reported(
     )
     for refused, expected in (
         ((401, "GatedRepo"), "is gated"),
-        ((401, "RepoNotFound"), "not found"),
+        ((401, "RepoNotFound"), "does not exist"),
         ((503, ""), "error 503"),
     ):
         server.refusal = refused

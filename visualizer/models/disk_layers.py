@@ -177,7 +177,7 @@ class DiskLayers:
 
     @contextmanager
     def in_memory(self, path: str) -> Iterator[None]:
-        """Load the weights of a module into memory within the context, if it is part of a layer.
+        """Load a module's weights into memory within the context if the module is part of a layer.
 
         Parameters
         ----------

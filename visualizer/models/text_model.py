@@ -100,12 +100,12 @@ class TextModel:
 
     @property
     def cache_disabled(self) -> dict[str, bool]:
-        """The argument that disables the key/value cache, if the model supports one."""
+        """The argument that disables the key/value cache; empty if the model has no such cache."""
         return cache_disabling_argument(self.model)
 
     @property
     def last_logits_only(self) -> dict[str, int]:
-        """The argument that omits the logits of all tokens but the last, if supported."""
+        """The argument that omits the logits of all tokens but the last; empty if unsupported."""
         name = "logits_to_keep"
         return {name: 1} if name in signature(self.model.forward).parameters else {}
 
@@ -256,7 +256,7 @@ class TextModel:
 
 
 def cache_disabling_argument(model: Any) -> dict[str, bool]:
-    """Return the argument that disables the key/value cache, if the model supports one."""
+    """Return the argument that disables the key/value cache; empty if there is no such cache."""
     is_there = {"use_cache", "past_key_values"} & signature(model.forward).parameters.keys()
     return {"use_cache": False} if is_there else {}
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from visualizer.progress import Progress
 
 TOP_TOKENS = 8
-"""Number of most likely next tokens that are listed for the edited and the unedited model each."""
+"""Number of most likely next tokens listed for each of the edited and the unedited model."""
 TOP_CHANGES = 5
 """Number of listed tokens with the largest change in probability."""
 EDITED_HEADS_NOTICE = (
