@@ -288,7 +288,7 @@ class Attention:
         Raises
         ------
         InputError
-            If the attention was captured by another program, so that the specification is unknown.
+            If the attention was captured by another program; the specification is then unknown.
         """
         if not self.run.trace.has_module:
             sentence = f"{self.run.source} does not contain the settings of a module."

@@ -94,7 +94,7 @@ def model_parser() -> option_parser.CommandLineParser:
         "--text",
         type=option_parser.convert_input_error(normalize_text),
         action="append",
-        help="input text; repeat the option to write one table with the heads for several texts",
+        help="input text; repeat the option to write one table of heads for several texts",
     )
     opened.add_argument(
         "--texts",

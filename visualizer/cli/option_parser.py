@@ -298,7 +298,7 @@ def convert_run_folder(name: str) -> Path:
 
 
 def convert_position(text: str) -> int | str:
-    """Convert a number, counted from 1; return the word ``all`` unchanged."""
+    """Convert a number of at least 1; return the word ``all`` unchanged."""
     if text == "all":
         return text
     if not (text.isascii() and text.isdigit() and int(text) > 0):

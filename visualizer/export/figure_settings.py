@@ -214,7 +214,7 @@ def _view_of_extent(resolved: ResolvedView, extent: FigureExtent) -> View:
 
 
 def _choose_stage(resolved: ResolvedView) -> str:
-    """Return the stage to show in a single panel: that of the pinned cell, or the last weights."""
+    """Return the stage of one panel: that of the pinned cell or, without one, the last weights."""
     if resolved.pinned:
         return resolved.pinned.stage
     stages = resolved.shown_stages

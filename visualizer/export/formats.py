@@ -74,7 +74,7 @@ FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(".npz", "Values of every stage", FormatKind.NUMBERS, note=_OPENS_AGAIN),
     ExportFormat(
         ".csv", "Values of the panels as a table", FormatKind.NUMBERS,
-        note="UTF-8 with a byte order mark, for spreadsheet programs; numbers at full precision.",
+        note="UTF-8 with a byte order mark, for spreadsheet programs. Numbers have full precision.",
         is_text=True, used_fields=("extent",),
     ),
     ExportFormat(
@@ -117,7 +117,7 @@ def unavailable_reason(suffix: str) -> str:
 
 
 def add_suffix(name: str, chosen: str) -> Path:
-    """Return the path of a file name; if it has no suffix, add that of the chosen file filter.
+    """Return the path of a file name, with the chosen file filter's suffix if the name has none.
 
     The text after a dot is not always a suffix, for example in “attention v1.2”.
     """

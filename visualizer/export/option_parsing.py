@@ -83,7 +83,7 @@ def create_figure_settings(
     has_all_layers: bool = False,
     film: FilmSettings | None = None,
 ) -> FigureSettings:
-    """Create figure settings from options; all others are those of the preset or the defaults.
+    """Create figure settings from options; the preset or the defaults supply the others.
 
     Parameters
     ----------

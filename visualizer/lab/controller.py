@@ -45,7 +45,7 @@ class LabStateController(QObject):
 
     changed = Signal()
     opened = Signal()
-    """Emitted when a run has been opened, so that its model can be queried."""
+    """Emitted when a run has been opened and its model can be queried."""
     messageReported = Signal(str)
     """Emitted with an error message if a closed run cannot continue in the background."""
 

@@ -82,7 +82,7 @@ class DistributedProcessGroup:
 
     @property
     def sharing(self) -> BatchSharing:
-        """The numbers of processes that share each batch."""
+        """The number of processes that share each batch, in total and on this machine."""
         return BatchSharing(self.count, self._processes_on_machine)
 
     def request_end(self, status: int) -> None:

@@ -53,7 +53,7 @@ TORCH_BYTES = 100 * 2**20
 
 
 class BatchSharing(Struct, frozen=True):
-    """The numbers of processes that share each batch: in total, and on this machine."""
+    """The number of processes that share each batch, in total and on this machine."""
 
     processes: int = 1
     local_processes: int = 1

@@ -42,7 +42,7 @@ class OpenRun:
     is_held : bool
         Whether to acquire the lock immediately; for a new run, this is always done.
     sharing : BatchSharing
-        The numbers of processes that will share each batch, for checking the free memory.
+        The number of processes that will share each batch, for checking the free memory.
 
     Raises
     ------

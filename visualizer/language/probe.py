@@ -107,7 +107,7 @@ def layer_attention_inputs(
     Returns
     -------
     dict
-        The values of the fields in `_SPEC_FIELDS`, by name.
+        The values of the fields in `_SPEC_FIELDS`, keyed by name.
     dict
         ``input`` [token, d_in], and the weights under their names in `AttentionSpec.own_weights`.
 

@@ -290,7 +290,7 @@ class RunFolder(Struct, frozen=True):
         Raises
         ------
         InputError
-            With field ``folder`` if the folder already contains a run or cannot be written.
+            With field ``folder`` if the folder already contains a run or cannot be written to.
         """
         self.create_folders()
         if self.metadata_file.exists():
@@ -313,7 +313,7 @@ class RunFolder(Struct, frozen=True):
             raise InputError("folder", sentence) from error
 
     def write_error(self, error: OSError) -> InputError:
-        """Return the error, with field ``folder``, for a folder that cannot be written."""
+        """Return the error, with field ``folder``, for a folder that cannot be written to."""
         return InputError("folder", f"Cannot write to {self.path}: {system_error_reason(error)}.")
 
     def check_links(self) -> None:

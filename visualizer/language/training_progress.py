@@ -18,7 +18,7 @@ class TrainingSpeed:
         self._total_tokens = 0
 
     def add_tokens(self, tokens: int, now: float) -> None:
-        """Add tokens that were trained by `now`, a monotonic time in seconds."""
+        """Record tokens whose training ended at `now`, a monotonic time in seconds."""
         self._total_tokens += tokens
         self._samples.append((now, self._total_tokens))
         while now - self._samples[0][0] > SPEED_WINDOW_S and len(self._samples) > 2:

@@ -256,7 +256,7 @@ class TrainingRun:
         Raises
         ------
         InputError
-            With field ``folder`` or ``export`` if the folder cannot be written.
+            With field ``folder`` or ``export`` if the folder cannot be written to.
         """
         self.folder.create_folders()
         remove_later_snapshots(self.folder, self.step)
@@ -296,7 +296,7 @@ class TrainingRun:
         ------
         InputError
             With field ``steps`` if the number is invalid; with field ``batch``, as in `advance`;
-            with field ``export`` if the folder cannot be written. The number is then unchanged.
+            with field ``export`` if the folder cannot be written to. The number is then unchanged.
         """
         check_settings(replace(self.settings, steps=steps))
         settings = replace(self.settings, steps=max(steps, self.step))

@@ -94,7 +94,7 @@ create_painter_enums()  # figures are painted on threads
 PAPER_THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
 MIN_WIDTH_PX = 480
 SHEET_ASPECT_RATIO = 2**0.5
-"""Ratio of height to width up to which panels keep their size; it is that of ISO 216 paper."""
+"""Ratio of height to width up to which panels keep their size, as in ISO 216 paper."""
 SCALE_STEP = 0.96
 """Ratio between consecutive scales that are tried if a figure does not fit."""
 GALLOP_STEPS = (1, 2, 4, 8, 16, 32, 64, 96)

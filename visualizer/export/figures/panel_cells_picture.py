@@ -152,7 +152,7 @@ class PanelCells(Struct, frozen=True, eq=False):
 
 
 def find_panel_cells(snapshot: Snapshot, figure_settings: FigureSettings) -> PanelCells:
-    """Return the panel to render: that of the pinned cell, or else that of the last weights.
+    """Return the panel to render: that of the pinned cell or, without one, of the last weights.
 
     The entire panel is rendered, regardless of the zoom. A window that shows the same run is not
     affected.

@@ -31,7 +31,7 @@ class ProbeFailure(Struct, frozen=True):
     Parameters
     ----------
     is_text_error : bool
-        Whether the text is the cause, so that the model cannot be run on it at any step.
+        Whether the text is the cause; the model then cannot be run on it at any step.
     """
 
     view: LabViewState
@@ -61,7 +61,7 @@ class ProbeController(QObject):
         self._folder: Path | None = None
         self._offered_probe = ""
         self._is_own_run = False
-        """Whether the folder may be written to: the run is in the list or was trained here."""
+        """Whether the folder may be written to; true if the run is listed or was trained here."""
         self._cache: OrderedDict[tuple[int, str], ProbeResult] = OrderedDict()
         self._pending_view: LabViewState | None = None
         """The view of the pending request."""

@@ -80,7 +80,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
     def best_head(self) -> tuple[int, int] | None:
         """The layer and head with the highest score, if this score is clearly above chance.
 
-        Otherwise, it is None. The score by chance is that of queries that attend uniformly
+        Otherwise, it is None. The chance score is the score of queries that attend uniformly
         to all tokens up to their own: the mean of 1/1, 1/2, … 1/n for n tokens. A score is clearly
         above chance if it exceeds chance by at least the fraction `MIN_CLEAR_WEIGHT` of the
         difference to 1; without this margin, noise would be marked.

@@ -275,7 +275,7 @@ def _index_of_lowest(values: np.ndarray) -> int | None:
     least = values.min()  # NaN if any value is NaN
     if not np.isfinite(least):
         least = np.where(np.isfinite(values), values, np.inf).min()
-    # `argmin` is not used because it copies arrays that are read-only.
+    # `argmin` is avoided: it copies arrays that are read-only.
     return int((values == least).argmax()) if np.isfinite(least) else None
 
 

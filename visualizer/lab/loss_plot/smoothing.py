@@ -110,8 +110,8 @@ def _exponential_average(values: np.ndarray, strength: float, average: float) ->
 def unique_sorted(rising: np.ndarray) -> np.ndarray:
     """Remove repeated values from ascending numbers.
 
-    `numpy.unique` is not used because its first call imports a part of numpy, which causes a
-    visible pause.
+    `numpy.unique` is avoided: its first call imports a part of numpy, which causes a visible
+    pause.
     """
     is_new = np.append(True, rising[1:] != rising[:-1])[: len(rising)]
     found: np.ndarray = rising[is_new]

@@ -74,7 +74,7 @@ LAB_SETTINGS: tuple[Setting, ...] = (
         "Learning-rate schedule after warm-up", (
         (LearningRateDecay.NONE, "None"), (LearningRateDecay.COSINE, "Cosine"))),
     Setting("steps", "Steps", SettingKind.WHOLE,
-        "Number of training steps; can be increased later"),
+        "Number of training steps, which can be increased later"),
     Setting("seed", "Seed", SettingKind.WHOLE,
         "Seed for the initial weights, the batches and dropout"),
     Setting("device", "Device", SettingKind.CHOICE, "Device to train on", (
@@ -98,7 +98,7 @@ INPUT_RANGES: dict[str, tuple[float, float]] = {
 
 
 def get_setting(settings: TrainingSettings, name: str) -> Any:
-    """Return the value of a setting by its name in the table."""
+    """Return the value of the setting with the given name in the table."""
     if name == "preset":
         preset = matching_preset(settings)
         return preset.name if preset else CUSTOM_PRESET
@@ -106,7 +106,7 @@ def get_setting(settings: TrainingSettings, name: str) -> Any:
 
 
 def replace_setting(settings: TrainingSettings, name: str, value: Any) -> TrainingSettings:
-    """Return the settings with one setting changed, by its name in the table."""
+    """Return the settings with a new value for the setting with the given name in the table."""
     if name == "preset":
         return settings if value == CUSTOM_PRESET else apply_preset(settings, value)
     if name in _SOURCE_FIELDS:

@@ -43,7 +43,7 @@ class ProcessEnd(Struct, frozen=True):
     Parameters
     ----------
     failure : RunFailure or None
-        The reason, if the process ended without having been asked to; otherwise None.
+        The reason if the process ended without having been asked to, or None.
     is_terminated : bool
         Whether this program killed the process because it took too long to end.
     """

@@ -187,7 +187,7 @@ class LossHistory(Struct, frozen=True, eq=False):
         return LossHistory((grown[0], grown[1], grown[2]), (measured[0], measured[1]), past)
 
     def extends(self, before: LossHistory) -> bool:
-        """Return whether these losses extend those of `before`, without comparing values."""
+        """Return whether these losses extend the losses `before`, without comparing values."""
         return self._past is before._past and len(before) <= len(self)
 
 
