@@ -334,7 +334,7 @@ def test_a_model_is_downloaded_and_opened(
         QTest.keyClicks(dialog.repository, "org/other")
         press(dialog, Qt.Key.Key_Return)
         hand.until(dialog.problem.isVisible)
-        assert "Repository “org/other” not found" in dialog.problem.text()
+        assert "Repository “org/other” does not exist" in dialog.problem.text()
         dialog.repository.selectAll()
         QTest.keyClicks(dialog.repository, "org/tiny")
         press(dialog, Qt.Key.Key_Return)
