@@ -116,6 +116,19 @@ def test_a_module_opens_on_its_heatmaps(hand: Hand) -> None:
     assert not is_overview_shown(hand)
 
 
+def test_escape_returns_to_the_overview_from_a_pane(captured: Hand) -> None:
+    hand = captured
+    grid = overview(hand).grid
+    grid.setFocus()
+    QTest.keyClick(grid, Qt.Key.Key_Return)
+    hand.settle()
+    hand.window.docks.open("Explain")
+    hand.window.panes["Explain"].scroll_area.setFocus()
+    hand.key(Qt.Key.Key_Escape)
+    hand.settle()
+    assert is_overview_shown(hand)
+
+
 def test_a_button_in_the_settings_bar_returns_to_the_overview(captured: Hand) -> None:
     hand = captured
     grid = overview(hand).grid

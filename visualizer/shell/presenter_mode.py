@@ -17,7 +17,14 @@ from PySide6.QtGui import (
     QPainter,
     QShortcut,
 )
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QApplication,
+    QLineEdit,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
 
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -85,6 +92,12 @@ class BlankScreen(QWidget):
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(self._theme.paper))
         painter.end()
+
+
+def _is_typing() -> bool:
+    """Return whether the focus is in a field for text or numbers."""
+    fields = (QLineEdit, QTextEdit, QPlainTextEdit, QAbstractSpinBox)
+    return isinstance(QApplication.focusWidget(), fields)
 
 
 class PresenterMode(QObject):
@@ -202,9 +215,11 @@ class PresenterMode(QObject):
             self.leave()
         elif self._workspace.wanted.pinned:  # a cell that playback has not reached
             self.cellLeft.emit()
-        elif self._board.hasFocus() and self._shows_all_heads():
+        elif _is_typing():
+            return
+        elif self._shows_all_heads():
             self.allHeadsLeft.emit()
-        elif self._board.hasFocus():
+        else:
             self._docks.leave_heatmaps()
 
     def _shows_all_heads(self) -> bool:

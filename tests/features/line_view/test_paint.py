@@ -60,7 +60,18 @@ def test_a_path_has_every_piece_and_a_beginning_for_each_line(
 @pytest.mark.usefixtures("application")
 @pytest.mark.parametrize("labels", [("a", "b"), ("journey", "storm")])
 def test_the_words_over_the_columns_are_not_cut(labels: tuple[str, ...]) -> None:
-    rows = lay_out_lines(labels, 2, 300, 500)
+    rows = lay_out_lines(labels, (0, 1), 300, 500)
     for text in (*labels, "query", "key"):
         assert font_metrics(12).horizontalAdvance(text) <= rows.left - LABEL_GAP_PX
         assert font_metrics(12).horizontalAdvance(text) <= 300 - rows.right - LABEL_GAP_PX
+
+
+@pytest.mark.parametrize("heads", [(0,), (3,), (1, 4), (0, 2, 5)])
+@pytest.mark.usefixtures("application")
+def test_the_drawn_heads_are_spread_evenly_around_the_middle_of_a_row(
+    heads: tuple[int, ...],
+) -> None:
+    rows = lay_out_lines(("a", "b"), heads, 300, 500)
+    ends = rows.line_ends(np.array(heads), np.zeros(len(heads), int))
+    assert ends.mean() == pytest.approx(rows.row_middle(0))
+    assert (np.diff(ends) > 0).all()

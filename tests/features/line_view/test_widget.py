@@ -344,7 +344,7 @@ def test_rows_can_be_read_while_they_are_few_and_pointed_at_always(
     application: QApplication, count: int, scrolls: bool
 ) -> None:
     labels = tuple(f"w{number}" for number in range(count))
-    rows = lay_out_lines(labels, 2, 300, 500)
+    rows = lay_out_lines(labels, (0, 1), 300, 500)
     assert rows.height >= (font_metrics(12).height() if count <= 40 else MIN_ROW_PX)
     assert (rows.bottom > 500) == scrolls
     assert [rows.row_at(rows.row_middle(at)) for at in range(count)] == list(range(count))
@@ -353,7 +353,7 @@ def test_rows_can_be_read_while_they_are_few_and_pointed_at_always(
 
 
 def test_a_narrow_pane_shortens_long_tokens(application: QApplication) -> None:
-    rows = lay_out_lines(("x" * 300, "y"), 2, 200, 500)
+    rows = lay_out_lines(("x" * 300, "y"), (0, 1), 200, 500)
     assert rows.right - rows.left >= 70
     assert label_box(rows, LineSide.QUERY, 0).left() > 0
     assert label_box(rows, LineSide.KEY, 0).right() <= 200

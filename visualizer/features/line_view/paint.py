@@ -71,6 +71,8 @@ class AttentionLinesLayout(Struct, frozen=True):
         The vertical offset between lines of successive heads with the same tokens.
     first : float
         The offset of the first head's lines from the middle of a row.
+    heads : tuple of int
+        The drawn heads, in ascending order.
     """
 
     count: int
@@ -81,6 +83,7 @@ class AttentionLinesLayout(Struct, frozen=True):
     step: float = 0.0
     first: float = 0.0
     tokens: tuple[int, ...] | None = None
+    heads: tuple[int, ...] = (0,)
 
     @property
     def bottom(self) -> float:
@@ -109,7 +112,7 @@ class AttentionLinesLayout(Struct, frozen=True):
 
     def line_ends(self, heads: Positions, tokens: Positions) -> np.ndarray:
         """Return the y coordinates at which lines meet tokens; each token must have a row."""
-        within = self.first + np.asarray(heads) * self.step
+        within = self.first + np.searchsorted(self.heads, heads) * self.step
         rows = tokens if self.tokens is None else np.searchsorted(self.tokens, tokens)
         heights: np.ndarray = self.top + (np.asarray(rows) + 0.5) * self.height + within
         return heights
@@ -133,7 +136,7 @@ _ACROSS, _ALONG = curve_shares(64)
 
 def lay_out_lines(
     labels: tuple[str, ...],
-    heads: int,
+    heads: tuple[int, ...],
     width: float,
     height: float,
     tokens: tuple[int, ...] | None = None,
@@ -157,10 +160,11 @@ def lay_out_lines(
     own = max(bold, font_metrics(12).horizontalAdvance("query"))
     widest = max(0.0, min(own + 4, most))
     side = MARGIN_PX + widest + LABEL_GAP_PX
-    step = min(MAX_HEAD_STEP_PX * scale, row * HEAD_SPREAD_SHARE / heads) if heads > 1 else 0.0
-    first = -step * (heads - 1) / 2
+    drawn = max(1, len(heads))
+    step = min(MAX_HEAD_STEP_PX * scale, row * HEAD_SPREAD_SHARE / drawn) if drawn > 1 else 0.0
+    first = -step * (drawn - 1) / 2
     right = max(width - side, side + 1)
-    return AttentionLinesLayout(len(labels), side, right, row, top, step, first, tokens)
+    return AttentionLinesLayout(len(labels), side, right, row, top, step, first, tokens, heads)
 
 
 STRENGTH_LEVELS = 12

@@ -72,6 +72,8 @@ class LinePanel(Struct, frozen=True, eq=False):
         The stage that is drawn: the weights, before or after dropout.
     heads : int
         The number of heads of the run.
+    drawn_heads : tuple of int
+        The heads whose lines are drawn, in ascending order.
     solo : int or None
         The only head that is drawn; None if all visible heads are drawn.
     labels : tuple of str
@@ -103,6 +105,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     made_of: tuple[Hashable, ...] = ()
     stage: str = Role.WEIGHTS
     heads: int = 0
+    drawn_heads: tuple[int, ...] = ()
     solo: int | None = None
     labels: tuple[str, ...] = ()
     tokens: tuple[int, ...] | None = None
@@ -215,6 +218,7 @@ def _build_picture(source: LineSource) -> LinePanel:
         stage=request.stage,
         qualifier=trace.weights_qualifier(request.stage),
         heads=trace.spec.heads,
+        drawn_heads=tuple(sorted(request.heads)),
         solo=request.heads[0] if source.resolved.view.lines.solo is not None else None,
         labels=visible_tokens(run.labels(request.leading)),
     )

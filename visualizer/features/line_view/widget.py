@@ -164,8 +164,8 @@ class AttentionLinesView(CellScrollArea):
 
     def show_lines(self, panel: LinePanel, theme: Theme) -> None:
         before, self.panel = self.panel, panel
-        is_moved = (panel.labels, panel.tokens, panel.heads, panel.solo) != (
-            before.labels, before.tokens, before.heads, before.solo
+        is_moved = (panel.labels, panel.tokens, panel.drawn_heads) != (
+            before.labels, before.tokens, before.drawn_heads
         )  # fmt: skip
         if is_moved or theme is not self._theme:
             self._theme = theme
@@ -197,8 +197,7 @@ class AttentionLinesView(CellScrollArea):
 
     def _lay_out_rows(self) -> None:
         size = self.viewport().size()
-        heads = self.panel.heads if self.panel.solo is None else 1
-        labels, tokens = self.panel.labels, self.panel.tokens
+        labels, tokens, heads = self.panel.labels, self.panel.tokens, self.panel.drawn_heads
         self.rows = lay_out_lines(labels, heads, size.width(), size.height(), tokens)
         bar = self.verticalScrollBar()
         bar.setRange(0, max(0, round(self.rows.bottom) - size.height()))
