@@ -27,6 +27,7 @@ from visualizer.heatmap.colour_mapping import colour_indices
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
+from visualizer.session.zoom_ranges import ZoomRange
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -180,3 +181,17 @@ def test_thumbnails_of_a_long_text_are_drawn_with_the_first_picture() -> None:
         seen = np.isfinite(one.values)
         assert seen.all()
         assert one.values[-1].max() <= made.run.trace.read("weights", (head,)).max()
+
+
+def test_the_rows_of_a_zoomed_board_are_the_same_tokens_in_every_matrix() -> None:
+    zoom = ZoomRange(range(1, 3), range(3, 6))
+    view = View(flow=True, zoom=zoom)
+    board = present_board(resolved(a_run("Your journey starts with one step"), view), Board())
+    assert board.flow is not None
+    assert {panel.rows.visible_range for panel in board.flow.panels} == {zoom.queries}
+    keys = {
+        operand.columns.visible_range
+        for column, operand in zip(board.flow.columns, board.flow.operands, strict=True)
+        if operand and column.is_operand_transposed
+    }
+    assert keys == {zoom.keys}

@@ -64,7 +64,12 @@ def _block_slice(part: range | None, block: int) -> slice:
 
 
 def pooling_extent(
-    trace: Trace, stage: Stage, room: tuple[int, int], zoom: ZoomRange | None
+    trace: Trace,
+    stage: Stage,
+    room: tuple[int, int],
+    zoom: ZoomRange | None,
+    *,
+    is_aligned: bool = False,
 ) -> PoolingExtent:
     """Return the drawn part of a stage and its pooling.
 
@@ -74,13 +79,15 @@ def pooling_extent(
         Maximum numbers of drawn rows and columns.
     zoom : ZoomRange or None
         A part that exists in the trace; None for the whole stage.
+    is_aligned : bool
+        Whether the rows of all stages are the same tokens.
     """
     sizes = trace.shape(stage.name)[-2:]
     whole = pooling_block(trace, stage, room)
     side = (math.ceil(sizes[0] / whole[0]), math.ceil(sizes[1] / whole[1]))
     if zoom is None:
         return PoolingExtent(whole, None, None, side)
-    rows, columns = zoom.of(stage)
+    rows, columns = zoom.of(stage, is_aligned=is_aligned)
     blocks = (
         _pooling_block(rows, room[0]),
         whole[1] if columns is None else _pooling_block(columns, room[1]),
@@ -254,7 +261,10 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         key = (stage.name, room, is_whole)
         if key not in self._extents:
             zoom = None if is_whole else self.zoom
-            self._extents[key] = pooling_extent(self.run.trace, stage, room, zoom)
+            trace = self.run.trace
+            is_aligned = self.flow is not None and trace.sides[0] == trace.sides[1]
+            extent = pooling_extent(trace, stage, room, zoom, is_aligned=is_aligned)
+            self._extents[key] = extent
         return self._extents[key]
 
     def rows_of(self, stage: Stage) -> Iterator[tuple[int | None, HeadAggregate | None]]:

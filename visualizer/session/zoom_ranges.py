@@ -32,9 +32,15 @@ class ZoomRange(Struct, frozen=True):
     queries: range
     keys: range
 
-    def of(self, stage: Stage) -> tuple[range, range | None]:
-        """Return a stage's visible rows and columns, with None for columns that are not tokens."""
-        rows = self.keys if row_role(stage.name) == "key" else self.queries
+    def of(self, stage: Stage, *, is_aligned: bool = False) -> tuple[range, range | None]:
+        """Return a stage's visible rows and columns, with None for columns that are not tokens.
+
+        Parameters
+        ----------
+        is_aligned : bool
+            Whether the rows of all stages are the same tokens, as on the flow board.
+        """
+        rows = self.keys if row_role(stage.name) == "key" and not is_aligned else self.queries
         return rows, self.keys if stage.dims[-1] == "key" else None
 
     @classmethod

@@ -22,7 +22,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QLineEdit,
     QPlainTextEdit,
-    QTextEdit,
     QWidget,
 )
 
@@ -96,7 +95,7 @@ class BlankScreen(QWidget):
 
 def _is_typing() -> bool:
     """Return whether the focus is in a field for text or numbers."""
-    fields = (QLineEdit, QTextEdit, QPlainTextEdit, QAbstractSpinBox)
+    fields = (QLineEdit, QPlainTextEdit, QAbstractSpinBox)
     return isinstance(QApplication.focusWidget(), fields)
 
 
