@@ -361,6 +361,8 @@ def test_one_stage_wraps_its_heads_into_a_grid() -> None:
     assert len({(slot.cells.left(), slot.cells.top()) for slot in layout.slots}) == 6
     assert all(slot.head_at for slot in layout.slots)
     assert len(layout.column_heads) == 1
+    (head,) = layout.column_heads
+    assert head.left + head.width == max(slot.cells.right() for slot in layout.slots)
     order = sorted(layout.slots, key=lambda slot: (slot.cells.top(), slot.cells.left()))
     assert [slot.heatmap.head for slot in order] == [*range(6)]  # right, then down
     assert layout.width <= 1280

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -26,13 +27,17 @@ from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from PySide6.QtCore import QPointF
 
     from visualizer.heatmap.board import FlowPanels, Heatmap
     from visualizer.heatmap.board_arrangement import PanelArrangement
     from visualizer.heatmap.flow_layout import FlowLayout
+
+
+HEAD_GAP_PX = 16
+"""Minimum gap between column heads, in pixels."""
 
 
 class TitlePlacement(StrEnum):
@@ -447,7 +452,15 @@ class BoardLayout(Struct, frozen=True, dict=True):
         for slot in self.slots:
             if slot.title is TitlePlacement.PINNED:
                 heads.setdefault(slot.cells.left(), slot.column_head)  # of the first page
-        return tuple(heads.values())
+        return tuple(self._widened_heads(sorted(heads.values(), key=lambda head: head.left)))
+
+    def _widened_heads(self, heads: list[ColumnHead]) -> Iterator[ColumnHead]:
+        """Yield the heads with the width of all panels of their stage, up to the next head."""
+        for number, head in enumerate(heads):
+            own = (slot for slot in self.slots if slot.heatmap.column == head.heatmap.column)
+            end = max((slot.cells.right() for slot in own), default=head.left)
+            after = heads[number + 1].left - HEAD_GAP_PX if number + 1 < len(heads) else math.inf
+            yield replace(head, width=max(head.width, min(end, after) - head.left))
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
         """Return the panel that has a cell at a point."""

@@ -44,7 +44,7 @@ ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
 ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 MAX_RAMP_PX = 144
-LABEL, SMALL_LABEL = 12, 10
+LABEL, SMALL_LABEL, TINY_LABEL = 12, 10, 9
 """Label sizes in pixels."""
 MAX_LABEL_OVERHANG_PX = 8
 """Maximum distance by which a position label may extend beyond the panel."""
@@ -73,11 +73,9 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def label_size(axis: HeatmapAxis, cell: float) -> int:
-    """Return the label size, which is smaller for tokens with slightly too small cells."""
-    is_small = (
-        axis.is_token and font_metrics(SMALL_LABEL).ascent() <= cell < font_metrics(LABEL).ascent()
-    )
-    return SMALL_LABEL if is_small else LABEL
+    """Return the label size: for tokens, the largest size with which every cell has a label."""
+    sizes = (LABEL, SMALL_LABEL, TINY_LABEL) if axis.is_token else ()
+    return next((size for size in sizes if font_metrics(size).ascent() <= cell), LABEL)
 
 
 def are_labels_vertical(slot: PanelSlot) -> bool:
