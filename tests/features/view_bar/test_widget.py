@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -234,6 +234,21 @@ def test_many_heads_are_listed_in_a_menu(hand: Hand) -> None:
     give_heads(hand, 2)
     assert len(shown.heads) == 2
     assert not shown.heads_button.isVisible()
+
+
+def test_several_heads_are_chosen_while_the_menu_is_open(hand: Hand) -> None:
+    hand.type_sentence("one two three")
+    give_heads(hand, MAX_HEAD_CHIPS + 1)
+    menu = hand.window.view_bar.menu
+    menu.popup(hand.window.view_bar.heads_button.mapToGlobal(QPoint(0, 20)))
+    hand.until(menu.isVisible)
+    for head in (2, 5):
+        QTest.mouseClick(menu, LEFT, pos=menu.actionGeometry(menu.actions()[head]).center())
+        hand.settle()
+        assert menu.isVisible()
+    assert [action.isChecked() for action in menu.actions()].count(False) == 2
+    QTest.keyClick(menu, Qt.Key.Key_Escape)
+    assert not menu.isVisible()
 
 
 def test_the_last_of_many_heads_stays_checked_in_the_menu(hand: Hand) -> None:

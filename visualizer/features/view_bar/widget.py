@@ -29,6 +29,8 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from PySide6.QtGui import QMouseEvent
+
     from visualizer.features.view_bar.presenter import StageChoice
     from visualizer.session.screen import Screen
 
@@ -45,12 +47,23 @@ WIDEST_RANGE_TEXTS = ("Range: automatic, 0 to 1.11", "Range: automatic, per row"
 ZOOM_BUTTON_TEXTS = {"view.zoom_out": "−", "view.reset_zoom": "1:1", "view.zoom_in": "+"}
 
 
+class StickyMenu(QMenu):
+    """A menu that stays open when an item is checked, so that several can be chosen."""
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        action: QAction | None = self.actionAt(event.position().toPoint())
+        if action is not None and action.isCheckable() and action.isEnabled():
+            action.trigger()
+        else:
+            super().mouseReleaseEvent(event)
+
+
 class MenuButton(FixedWidthToolButton):
     """Button that opens a menu, with an arrow after its text."""
 
-    def __init__(self, words: Iterable[str]) -> None:
+    def __init__(self, words: Iterable[str], menu: type[QMenu] = QMenu) -> None:
         super().__init__(f"{each} ▾" for each in words)
-        self.own_menu = QMenu(self)
+        self.own_menu = menu(self)
         self.setMenu(self.own_menu)
         self.setProperty("role", "menu")
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
@@ -78,7 +91,7 @@ class ViewBar(OverflowRow):
         self.chips = QWidget()
         self._chips = row_layout(self.chips, (8, 0, 0, 0), spacing=1)
         self.heads: list[SoloToggleButton] = []
-        self.heads_button = MenuButton(("Heads: 88 of 88",))
+        self.heads_button = MenuButton(("Heads: 88 of 88",), StickyMenu)
         self.menu = self.heads_button.own_menu
         self.range = MenuButton(WIDEST_RANGE_TEXTS)
         self.range.own_menu.addActions(
@@ -201,7 +214,8 @@ class ViewBar(OverflowRow):
 
     def _fill_heads(self, menu: QMenu) -> None:
         for head, is_shown in enumerate(self._panel.heads):
-            action = menu.addAction(self._create_head_icon(head), f"Head {head + 1}")
+            # An icon would take the place of the tick.
+            action = menu.addAction(f"Head {head + 1}")
             action.setCheckable(True)
             action.setChecked(is_shown)
             action.setData(head)
